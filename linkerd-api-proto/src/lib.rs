@@ -1,0 +1,10 @@
+//! The wire types of the control plane's gRPC APIs.
+//!
+//! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from what a control plane speaks.
+//! Nothing here knows about the proxy; conversions to the proxy's own types live with those types.
+
+pub use linkerd2_proxy_api::{
+    destination, grpc_route, http_route, http_types, identity, inbound, meta, net, opaque_route,
+    outbound, tap, tls_route,
+};
+pub use prost_types;

@@ -1,0 +1,67 @@
+//! HTTP settings that come from the environment or, for an endpoint, from the control plane.
+
+use std::time::Duration;
+
+/// HTTP/2 settings of one side. `None` means the value of `limits.rs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Http2Settings {
+    /// How much a peer may send before it must wait.
+    pub flow_control: Option<FlowControl>,
+    /// PINGs that find dead connections.
+    pub keep_alive: Option<KeepAlive>,
+    /// SETTINGS_MAX_CONCURRENT_STREAMS (server). `None`: no limit is advertised.
+    pub max_concurrent_streams: Option<u32>,
+    /// SETTINGS_MAX_FRAME_SIZE, in bytes.
+    pub max_frame_size: Option<u32>,
+    /// SETTINGS_MAX_HEADER_LIST_SIZE, in bytes.
+    pub max_header_list_size: Option<u32>,
+    /// Streams that a peer opened and reset before we saw them (server).
+    pub max_pending_accept_reset_streams: Option<usize>,
+    /// Streams that we reset and still remember (client).
+    pub max_concurrent_reset_streams: Option<usize>,
+    /// Bytes buffered for sending, for each stream.
+    pub max_send_buf_size: Option<usize>,
+}
+
+/// How HTTP/2 windows are sized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowControl {
+    /// Windows follow the measured bandwidth-delay product.
+    Adaptive,
+    /// Windows of a fixed number of bytes.
+    Fixed {
+        /// The window of a stream, in bytes.
+        stream: u32,
+        /// The window of the connection, in bytes.
+        connection: u32,
+    },
+}
+
+/// HTTP/2 PINGs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeepAlive {
+    /// The time between PINGs.
+    pub interval: Duration,
+    /// How long the answer may take.
+    pub timeout: Duration,
+    /// Whether connections without streams are probed too.
+    pub while_idle: bool,
+}
+
+/// Bounds of an endpoint's pool of idle HTTP/1 connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The most connections kept idle.
+    pub max_idle: usize,
+    /// How long a connection is kept idle.
+    pub idle_timeout: Duration,
+}
+
+/// Bounds of the queue in front of a balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// The most requests that wait.
+    pub capacity: usize,
+    /// How long requests wait without any endpoint being ready before the queue fails fast.
+    pub failfast: Duration,
+}

@@ -1,0 +1,5 @@
+//! Sockets: accepting, dialling, telling protocols apart, copying bytes.
+
+mod options;
+
+pub use options::SocketOptions;
