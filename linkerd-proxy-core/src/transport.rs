@@ -1,5 +1,15 @@
-//! Sockets: accepting, dialling, telling protocols apart, copying bytes.
+//! Sockets: accepting, dialling, telling protocols apart, relaying bytes.
 
+mod connect;
+mod detect;
+mod io;
+mod listen;
 mod options;
+mod relay;
 
+pub use connect::{ConnectOptions, connect, connect_error};
+pub use detect::{Detected, classify, detect};
+pub use io::{Io, TransportMetrics, TransportSeries};
+pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
+pub use relay::relay;

@@ -1,0 +1,167 @@
+//! The one error at the seams between stages.
+
+use crate::reason::Reason;
+use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr};
+
+/// An error of any kind, for the sources of ours.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Why something failed, classified where it arose.
+///
+/// A stage that an error passes adds its [`context`](Error::context); nothing is formatted on the way of a request
+/// that succeeds.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    reason: Reason,
+    detail: Option<Cow<'static, str>>,
+    context: Vec<String>,
+    peer: Option<SocketAddr>,
+    reset: Option<h2::Reason>,
+    source: Option<BoxError>,
+}
+
+impl Error {
+    /// An error with the reason's own text.
+    pub fn new(reason: Reason) -> Self {
+        Self(Box::new(Inner {
+            reason,
+            detail: None,
+            context: Vec::new(),
+            peer: None,
+            reset: None,
+            source: None,
+        }))
+    }
+
+    /// Says more precisely what happened; it replaces the reason's text in the message.
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Names a stage that the error passed, such as `endpoint 10.0.0.1:80`. The outermost comes last.
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context.push(context.into());
+        self
+    }
+
+    /// Names the peer that was involved.
+    pub fn peer(mut self, peer: SocketAddr) -> Self {
+        self.0.peer = Some(peer);
+        self
+    }
+
+    /// Keeps the code of a stream reset that the client shall see.
+    pub fn reset(mut self, code: h2::Reason) -> Self {
+        self.0.reset = Some(code);
+        self
+    }
+
+    /// Keeps the cause.
+    pub fn source(mut self, source: impl Into<BoxError>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Why it failed.
+    pub fn reason(&self) -> Reason {
+        self.0.reason
+    }
+
+    /// The peer that was involved.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.0.peer
+    }
+
+    /// The code of a stream reset that the client shall see.
+    pub fn reset_code(&self) -> Option<h2::Reason> {
+        self.0.reset
+    }
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for context in self.0.context.iter().rev() {
+            write!(f, "{context}: ")?;
+        }
+        match &self.0.detail {
+            Some(detail) => f.write_str(detail),
+            None => write!(f, "{}", self.0.reason),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("reason", &self.0.reason)
+            .field("message", &self.to_string())
+            .field("peer", &self.0.peer)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// A call that failed, and the request if it may be sent elsewhere.
+///
+/// Endpoints fail this way: only they know whether a request was sent, and only a balancer knows where else to send it.
+#[derive(Debug)]
+pub struct Failed<Req> {
+    /// Why it failed.
+    pub error: Error,
+    /// The request, as it was, if it may be sent again.
+    pub request: Option<Req>,
+}
+
+impl<Req> Failed<Req> {
+    /// A failure after which the request must not be sent again.
+    pub fn lost(error: impl Into<Error>) -> Self {
+        Self {
+            error: error.into(),
+            request: None,
+        }
+    }
+
+    /// A failure after which the request may be sent elsewhere.
+    pub fn returned(error: impl Into<Error>, request: Req) -> Self {
+        Self {
+            error: error.into(),
+            request: Some(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_reads_from_the_outside_in() {
+        let error = Error::new(Reason::ConnectRefused)
+            .detail("Connection refused (os error 111)")
+            .context("endpoint 10.0.0.1:80")
+            .context("logical service web:80");
+        assert_eq!(
+            error.to_string(),
+            "logical service web:80: endpoint 10.0.0.1:80: Connection refused (os error 111)"
+        );
+    }
+
+    #[test]
+    fn without_detail_the_reason_speaks() {
+        assert_eq!(Error::new(Reason::NoRoute).to_string(), "no route");
+    }
+}

@@ -1,0 +1,298 @@
+//! What is counted: counters, gauges, histograms.
+
+use std::{
+    fmt::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// A kind of metric: how handles are made, summed and written.
+pub trait Metric: Clone {
+    /// What a new handle needs to know; a family holds it.
+    type Params: Copy + Send + Sync;
+    /// The sum of the handles of a series.
+    type Sum: Clone + Default + Send;
+    /// The name of the type in the exposition format.
+    const TYPE: &'static str;
+
+    /// A handle that has counted nothing.
+    fn new(params: Self::Params) -> Self;
+    /// Adds what this handle has counted to the series' sum.
+    fn add_to(&self, sum: &mut Self::Sum);
+    /// Whether no other copy of this handle exists.
+    fn is_last(&self) -> bool;
+    /// Writes the series' lines.
+    fn write(
+        sum: &Self::Sum,
+        params: Self::Params,
+        name: &str,
+        labels: &str,
+        out: &mut String,
+    ) -> fmt::Result;
+}
+
+/// Counts upwards. Belongs to one thread.
+#[derive(Clone, Debug)]
+pub struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    /// Adds one.
+    #[inline]
+    pub fn incr(&self) {
+        self.add(1);
+    }
+
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        // Only the owning thread writes, so no read-modify-write is needed; see the module.
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// What this handle has counted.
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Metric for Counter {
+    type Params = ();
+    type Sum = u64;
+    const TYPE: &'static str = "counter";
+
+    fn new((): ()) -> Self {
+        Self(Arc::default())
+    }
+
+    fn add_to(&self, sum: &mut u64) {
+        *sum = sum.wrapping_add(self.value());
+    }
+
+    fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn write(sum: &u64, (): (), name: &str, labels: &str, out: &mut String) -> fmt::Result {
+        line(out, name, "", labels, None, sum)
+    }
+}
+
+/// Goes up and down. Belongs to one thread; a dropped gauge counts as 0.
+#[derive(Clone, Debug)]
+pub struct Gauge(Arc<AtomicI64>);
+
+impl Gauge {
+    /// Adds one.
+    #[inline]
+    pub fn incr(&self) {
+        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Takes one away.
+    #[inline]
+    pub fn decr(&self) {
+        self.0.store(self.0.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// Sets the value.
+    #[inline]
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// The value of this handle.
+    pub fn value(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Metric for Gauge {
+    type Params = ();
+    type Sum = i64;
+    const TYPE: &'static str = "gauge";
+
+    fn new((): ()) -> Self {
+        Self(Arc::default())
+    }
+
+    fn add_to(&self, sum: &mut i64) {
+        // A gauge whose owner is gone says nothing any more.
+        if !self.is_last() {
+            *sum += self.value();
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn write(sum: &i64, (): (), name: &str, labels: &str, out: &mut String) -> fmt::Result {
+        line(out, name, "", labels, None, sum)
+    }
+}
+
+/// How a histogram's values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Observed in nanoseconds, written in whole milliseconds.
+    Milliseconds,
+    /// Observed in nanoseconds, written in seconds.
+    Seconds,
+    /// Observed and written in bytes.
+    Bytes,
+}
+
+/// The buckets of a histogram: upper bounds as observed, with their text in `le`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Ascending upper bounds.
+    pub buckets: &'static [(u64, &'static str)],
+    /// How the values are written.
+    pub unit: Unit,
+}
+
+macro_rules! millis {
+    ($($ms:literal)+) => { &[$(($ms * 1_000_000, stringify!($ms))),+] };
+}
+
+/// The buckets of the incumbent's `*_latency_ms` families.
+pub const LATENCY_MS: Bounds = Bounds {
+    buckets: millis!(1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000),
+    unit: Unit::Milliseconds,
+};
+
+/// The buckets of frame sizes.
+pub const BYTES: Bounds = Bounds {
+    buckets: &[(128, "128.0"), (1024, "1024.0"), (10240, "10240.0")],
+    unit: Unit::Bytes,
+};
+
+/// Counts observations in buckets. Belongs to one thread.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    bounds: Bounds,
+    cells: Arc<Cells>,
+}
+
+#[derive(Debug)]
+struct Cells {
+    sum: AtomicU64,
+    /// One for each bound, and one for what is above them all.
+    counts: Box<[AtomicU64]>,
+}
+
+impl Histogram {
+    /// Counts a value in the unit in which the bounds are given.
+    #[inline]
+    pub fn observe(&self, value: u64) {
+        let bucket = self
+            .bounds
+            .buckets
+            .iter()
+            .position(|(bound, _)| value <= *bound)
+            .unwrap_or(self.bounds.buckets.len());
+        let cell = &self.cells.counts[bucket];
+        cell.store(cell.load(Relaxed) + 1, Relaxed);
+        let sum = &self.cells.sum;
+        sum.store(sum.load(Relaxed).wrapping_add(value), Relaxed);
+    }
+
+    /// Counts a duration.
+    #[inline]
+    pub fn observe_duration(&self, duration: Duration) {
+        self.observe(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    }
+}
+
+/// The sum of a histogram's handles.
+#[derive(Clone, Debug, Default)]
+pub struct HistogramSum {
+    sum: u64,
+    counts: Vec<u64>,
+}
+
+impl Metric for Histogram {
+    type Params = Bounds;
+    type Sum = HistogramSum;
+    const TYPE: &'static str = "histogram";
+
+    fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            cells: Arc::new(Cells {
+                sum: AtomicU64::new(0),
+                counts: (0..=bounds.buckets.len())
+                    .map(|_| AtomicU64::new(0))
+                    .collect(),
+            }),
+        }
+    }
+
+    fn add_to(&self, total: &mut HistogramSum) {
+        total.counts.resize(self.cells.counts.len(), 0);
+        total.sum = total.sum.wrapping_add(self.cells.sum.load(Relaxed));
+        for (total, cell) in total.counts.iter_mut().zip(&self.cells.counts) {
+            *total += cell.load(Relaxed);
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        Arc::strong_count(&self.cells) == 1
+    }
+
+    fn write(
+        total: &HistogramSum,
+        bounds: Bounds,
+        name: &str,
+        labels: &str,
+        out: &mut String,
+    ) -> fmt::Result {
+        let mut seen = 0;
+        let mut counts = total.counts.iter().copied();
+        for (_, le) in bounds.buckets {
+            seen += counts.next().unwrap_or(0);
+            line(out, name, "_bucket", labels, Some(le), seen)?;
+        }
+        seen += counts.next().unwrap_or(0);
+        line(out, name, "_bucket", labels, Some("+Inf"), seen)?;
+        line(out, name, "_count", labels, None, seen)?;
+        match bounds.unit {
+            Unit::Milliseconds => line(out, name, "_sum", labels, None, total.sum / 1_000_000),
+            Unit::Seconds => {
+                let seconds = total.sum as f64 / 1e9;
+                line(out, name, "_sum", labels, None, format_args!("{seconds:?}"))
+            }
+            Unit::Bytes => line(
+                out,
+                name,
+                "_sum",
+                labels,
+                None,
+                format_args!("{}.0", total.sum),
+            ),
+        }
+    }
+}
+
+/// Writes one sample.
+pub(super) fn line(
+    out: &mut String,
+    name: &str,
+    suffix: &str,
+    labels: &str,
+    le: Option<&str>,
+    value: impl fmt::Display,
+) -> fmt::Result {
+    out.push_str(name);
+    out.push_str(suffix);
+    match (labels.is_empty(), le) {
+        (true, None) => {}
+        (false, None) => write!(out, "{{{labels}}}")?,
+        (true, Some(le)) => write!(out, "{{le=\"{le}\"}}")?,
+        (false, Some(le)) => write!(out, "{{{labels},le=\"{le}\"}}")?,
+    }
+    writeln!(out, " {value}")
+}

@@ -1,0 +1,272 @@
+//! The list of families, and the document that a scrape gets.
+
+use super::{Counter, Family, Gauge, Histogram, Metric, primitive::line};
+use parking_lot::Mutex;
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// In which of the incumbent's two dialects a family is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Prometheus text: `TYPE` carries the name of the samples.
+    Legacy,
+    /// OpenMetrics: `TYPE` carries the name without `_total`, and `HELP` ends with a full stop.
+    OpenMetrics,
+}
+
+/// All families of the process, in the order in which they are written.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    families: Mutex<Vec<Entry>>,
+    collectors: Mutex<Vec<Collector>>,
+}
+
+type Collector = Box<dyn Fn(&mut String) + Send>;
+
+struct Entry {
+    name: &'static str,
+    help: &'static str,
+    kind: &'static str,
+    style: Style,
+    limit: usize,
+    refused: Arc<AtomicU64>,
+    family: Box<dyn Collect>,
+}
+
+trait Collect: Send {
+    fn len(&self) -> usize;
+    fn write(
+        &self,
+        name: &str,
+        retain: Duration,
+        now: Instant,
+        out: &mut String,
+    ) -> std::fmt::Result;
+}
+
+impl<M: Metric + Send + Sync> Collect for Family<M> {
+    fn len(&self) -> usize {
+        Family::len(self)
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        retain: Duration,
+        now: Instant,
+        out: &mut String,
+    ) -> std::fmt::Result {
+        Family::write(self, name, retain, now, out)
+    }
+}
+
+impl Registry {
+    /// A registry without families.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a family. `name` is that of its samples, `limit` the most series that it holds.
+    pub fn family<M: Metric + Send + Sync + 'static>(
+        &self,
+        style: Style,
+        name: &'static str,
+        help: &'static str,
+        params: M::Params,
+        limit: usize,
+    ) -> Family<M> {
+        let refused = Arc::new(AtomicU64::new(0));
+        let family = Family::<M>::new(params, limit, refused.clone());
+        self.0.families.lock().push(Entry {
+            name,
+            help,
+            kind: M::TYPE,
+            style,
+            limit,
+            refused,
+            family: Box::new(family.clone()),
+        });
+        family
+    }
+
+    /// Declares a family of counters.
+    pub fn counter(&self, style: Style, name: &'static str, help: &'static str) -> Family<Counter> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of gauges.
+    pub fn gauge(&self, style: Style, name: &'static str, help: &'static str) -> Family<Gauge> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of histograms.
+    pub fn histogram(
+        &self,
+        style: Style,
+        name: &'static str,
+        help: &'static str,
+        bounds: super::Bounds,
+    ) -> Family<Histogram> {
+        self.family(style, name, help, bounds, SERIES_LIMIT)
+    }
+
+    /// Adds text that is made anew for each scrape, such as the figures of the process.
+    pub fn collect(&self, collector: impl Fn(&mut String) + Send + 'static) {
+        self.0.collectors.lock().push(Box::new(collector));
+    }
+
+    /// The document. Series without an owner for `retain` are dropped on the way.
+    pub fn render(&self, retain: Duration, now: Instant) -> String {
+        let mut out = String::with_capacity(64 * 1024);
+        let families = self.0.families.lock();
+        for style in [Style::Legacy, Style::OpenMetrics] {
+            for entry in families.iter().filter(|entry| entry.style == style) {
+                entry.write(retain, now, &mut out);
+            }
+        }
+        let refused = "proxy_metrics_series_refused_total";
+        for entry in families.iter() {
+            let count = entry.refused.load(Relaxed);
+            if count > 0 {
+                let labels = format!("family=\"{}\"", entry.name);
+                line(&mut out, refused, "", &labels, None, count)
+                    .expect("writing to a string does not fail");
+            }
+        }
+        drop(families);
+        for collector in self.0.collectors.lock().iter() {
+            collector(&mut out);
+        }
+        out.push_str("# EOF\n");
+        out
+    }
+
+    /// How many series each family holds, and how many it may hold.
+    pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
+        let families = self.0.families.lock();
+        families
+            .iter()
+            .map(|entry| (entry.name, entry.family.len(), entry.limit))
+            .collect()
+    }
+
+    /// The name, type and help of each family, for the documentation.
+    pub fn describe(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        let families = self.0.families.lock();
+        families
+            .iter()
+            .map(|entry| (entry.name, entry.kind, entry.help))
+            .collect()
+    }
+}
+
+impl Entry {
+    fn write(&self, retain: Duration, now: Instant, out: &mut String) {
+        let start = out.len();
+        let (title, stop) = match self.style {
+            Style::Legacy => (self.name, ""),
+            Style::OpenMetrics => (self.name.strip_suffix("_total").unwrap_or(self.name), "."),
+        };
+        write!(
+            out,
+            "# HELP {title} {}{stop}\n# TYPE {title} {}\n",
+            self.help, self.kind
+        )
+        .expect("writing to a string does not fail");
+        let head = out.len();
+        self.family
+            .write(self.name, retain, now, out)
+            .expect("writing to a string does not fail");
+        if out.len() == head {
+            out.truncate(start);
+        }
+    }
+}
+
+/// The most series of a family, unless it says otherwise. A pod that talks to 1,000 endpoints with five outcomes each
+/// stays well below; a scan of addresses or a header that ends up in a label does not.
+const SERIES_LIMIT: usize = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{BYTES, LATENCY_MS, Labels};
+
+    const RETAIN: Duration = Duration::from_secs(600);
+
+    fn render(registry: &Registry) -> String {
+        registry.render(RETAIN, Instant::now())
+    }
+
+    #[test]
+    fn handles_of_one_series_are_summed_and_outlive_their_owner() {
+        let registry = Registry::new();
+        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let labels = Labels::new().with("direction", "outbound");
+        let (a, b) = (family.get(labels.clone()), family.get(labels));
+        a.incr();
+        b.add(2);
+        drop(a);
+        let expected = "# HELP request_total Requests\n# TYPE request_total counter\n\
+                        request_total{direction=\"outbound\"} 3\n# EOF\n";
+        assert_eq!(render(&registry), expected);
+        assert_eq!(render(&registry), expected, "a scrape changes nothing");
+    }
+
+    #[test]
+    fn a_series_leaves_when_its_owner_is_long_gone() {
+        let registry = Registry::new();
+        let family = registry.counter(Style::OpenMetrics, "x_total", "X");
+        drop(family.get(Labels::new()));
+        let now = Instant::now();
+        assert!(registry.render(RETAIN, now).contains("x_total 0"));
+        assert!(!registry.render(RETAIN, now + RETAIN).contains("x_total 0"));
+        assert_eq!(family.len(), 0);
+    }
+
+    #[test]
+    fn beyond_the_limit_series_are_refused_and_counted() {
+        let registry = Registry::new();
+        let family = registry.family::<Counter>(Style::Legacy, "few", "Few", (), 2);
+        let handles: Vec<_> = (0..5)
+            .map(|n| family.get(Labels::new().with("n", n)))
+            .collect();
+        handles.iter().for_each(Counter::incr);
+        let text = render(&registry);
+        assert!(text.contains("few{n=\"1\"} 1") && !text.contains("few{n=\"2\"}"));
+        assert!(text.contains("proxy_metrics_series_refused_total{family=\"few\"} 3"));
+    }
+
+    #[test]
+    fn histograms_are_cumulative() {
+        let registry = Registry::new();
+        let latency = registry.histogram(Style::Legacy, "l_ms", "L", LATENCY_MS);
+        let size = registry.histogram(Style::OpenMetrics, "s_bytes", "S", BYTES);
+        let (latency, size) = (
+            latency.get(Labels::new()),
+            size.get(Labels::new().with("a", 1)),
+        );
+        latency.observe_duration(Duration::from_millis(4));
+        latency.observe_duration(Duration::from_secs(100));
+        size.observe(128);
+        let text = render(&registry);
+        for line in [
+            "l_ms_bucket{le=\"3\"} 0",
+            "l_ms_bucket{le=\"4\"} 1",
+            "l_ms_bucket{le=\"+Inf\"} 2",
+            "l_ms_count 2\nl_ms_sum 100004",
+            "s_bytes_bucket{a=\"1\",le=\"128.0\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Why the proxy answered, closed or reset something itself.
+//!
+//! One enum, one table: the status, the gRPC code, the RFC 9209 error type, the metric labels, the retry answer and the
+//! hint of a failure are decided here and nowhere else. `docs/reasons.md` is rendered from it.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use table::{ALL, Row, render};
+
+/// Who caused a failure, as seen from this proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The application that called.
+    Client,
+    /// The endpoint that was called.
+    Endpoint,
+    /// The network between this proxy and the endpoint.
+    Network,
+    /// This proxy or its configuration.
+    Proxy,
+    /// The control plane's answer, or its absence.
+    ControlPlane,
+}
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Taking the connection in.
+    Accept,
+    /// Telling its protocol.
+    Detect,
+    /// Asking the control plane.
+    Discover,
+    /// Choosing a route and a backend.
+    Route,
+    /// Waiting for an endpoint.
+    Queue,
+    /// Dialling an endpoint.
+    Connect,
+    /// Sending the request or waiting for the response.
+    Exchange,
+}
+
+/// What a caller may do about a failed exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// Nothing was sent: any request may go elsewhere.
+    Yes,
+    /// It may have been processed: only an idempotent request may be sent again.
+    IfIdempotent,
+    /// Sending it again cannot help.
+    No,
+}
+
+/// Why no endpoint of a backend can take a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unavailable {
+    /// The control plane says that there is no endpoint.
+    NoEndpoints,
+    /// The control plane has not said anything yet.
+    NotResolved,
+    /// Every endpoint is being connected to for the first time.
+    Connecting,
+    /// No endpoint accepts connections.
+    Unreachable,
+    /// Every connection carries as many streams as its peer allows.
+    StreamLimit,
+}
+
+/// Why the proxy itself answered a request, or ended a connection or a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The request waited in the queue until the failfast timeout.
+    Failfast(Unavailable),
+    /// The backend fails fast: it was refused at once.
+    Unavailable(Unavailable),
+    /// The queue in front of the balancer is full.
+    QueueFull,
+    /// As many requests are in flight as the proxy carries.
+    InFlightLimit,
+    /// The endpoint refused the connection.
+    ConnectRefused,
+    /// The endpoint could not be reached.
+    ConnectFailed,
+    /// The endpoint did not answer the connection attempt in time.
+    ConnectTimeout,
+    /// The address must not be dialled from here.
+    Prohibited,
+    /// The destination is this proxy.
+    Loop,
+    /// The connection ended before the response began.
+    ConnectionLost,
+    /// The endpoint's answer is not HTTP.
+    InvalidResponse,
+    /// The endpoint reset a stream that carries an HTTP/1 request.
+    UpgradedReset,
+    /// The endpoint reset the stream; the reset is passed on.
+    StreamReset,
+    /// No route matches the request.
+    NoRoute,
+    /// The route's backend cannot be used.
+    InvalidBackend,
+    /// The control plane sent a policy that makes no sense.
+    InvalidPolicy,
+    /// The route forbids the traffic.
+    Forbidden,
+    /// The control plane does not know the destination.
+    UnknownDestination,
+    /// The control plane refuses to tell.
+    DiscoveryRejected,
+    /// The control plane did not answer in time.
+    DiscoveryTimeout,
+    /// As many destinations are in use as the proxy keeps.
+    DestinationLimit,
+    /// The request's form is not allowed.
+    InvalidRequest,
+    /// The request does not say whom it is for.
+    NoAuthority,
+    /// The request's headers took too long.
+    HeaderTimeout,
+    /// The connection's original destination is not known.
+    NoDestination,
+    /// The client closed before its protocol could be told.
+    ClosedBeforeDetection,
+    /// The protocol of a tunnel cannot be carried.
+    UpgradeFailed,
+    /// A defect: no other reason fits.
+    Unexpected,
+}
+
+impl Reason {
+    /// The HTTP status that a client sees.
+    pub fn status(self) -> http::StatusCode {
+        http::StatusCode::from_u16(self.row().status).expect("the table holds valid status codes")
+    }
+
+    /// The gRPC code that a gRPC client sees.
+    pub fn grpc_code(self) -> u8 {
+        self.row().grpc
+    }
+
+    /// The value of `reason` in metrics and logs.
+    pub fn label(self) -> &'static str {
+        self.row().label
+    }
+
+    /// The value of `error` in `outbound_http_errors_total` and its kin.
+    pub fn error_label(self) -> &'static str {
+        self.row().error
+    }
+
+    /// The error type of RFC 9209, section 2.3.
+    pub fn proxy_status(self) -> &'static str {
+        self.row().proxy_status
+    }
+
+    /// Whether the client's connection is closed after the answer.
+    pub fn is_fatal(self) -> bool {
+        self.row().fatal
+    }
+
+    /// Whether the request may be sent elsewhere.
+    pub fn retry(self) -> Retry {
+        self.row().retry
+    }
+
+    /// What an operator should look at.
+    pub fn hint(self) -> &'static str {
+        self.row().hint
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.row().text)
+    }
+}

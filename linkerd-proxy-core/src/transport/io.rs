@@ -1,0 +1,240 @@
+//! A connection that is counted, and that may have been read from already.
+
+use crate::metrics::{Counter, Family, Gauge, Labels, Registry, Style};
+use bytes::{Buf, Bytes};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+/// The families of transport metrics, in both directions.
+#[derive(Clone, Debug)]
+pub struct TransportMetrics {
+    open_total: Family<Counter>,
+    open: Family<Gauge>,
+    read: Family<Counter>,
+    write: Family<Counter>,
+    close_total: Family<Counter>,
+}
+
+/// The series of one kind of connection, for one thread.
+#[derive(Debug)]
+pub struct TransportSeries {
+    open_total: Counter,
+    open: Gauge,
+    read: Counter,
+    write: Counter,
+    closed: Counter,
+    close_total: Family<Counter>,
+    labels: Labels,
+}
+
+/// A TCP connection that counts its bytes.
+#[derive(Debug)]
+pub struct Io {
+    stream: TcpStream,
+    prefix: Bytes,
+    series: Arc<TransportSeries>,
+    error: Option<io::Error>,
+}
+
+impl TransportMetrics {
+    /// Declares the families.
+    pub fn register(registry: &Registry) -> Self {
+        let counter = |name, help| registry.counter(Style::Legacy, name, help);
+        Self {
+            open_total: counter("tcp_open_total", "Total count of opened connections"),
+            open: registry.gauge(
+                Style::Legacy,
+                "tcp_open_connections",
+                "Number of currently-open connections",
+            ),
+            read: counter(
+                "tcp_read_bytes_total",
+                "Total count of bytes read from peers",
+            ),
+            write: counter(
+                "tcp_write_bytes_total",
+                "Total count of bytes written to peers",
+            ),
+            close_total: counter("tcp_close_total", "Total count of closed connections"),
+        }
+    }
+
+    /// The series with these labels, for the calling thread.
+    pub fn series(&self, labels: Labels) -> Arc<TransportSeries> {
+        Arc::new(TransportSeries {
+            open_total: self.open_total.get(labels.clone()),
+            open: self.open.get(labels.clone()),
+            read: self.read.get(labels.clone()),
+            write: self.write.get(labels.clone()),
+            closed: self.close_total.get(labels.clone().with("errno", "")),
+            close_total: self.close_total.clone(),
+            labels,
+        })
+    }
+}
+
+impl Io {
+    /// Counts a connection as open, until it is dropped.
+    pub fn new(stream: TcpStream, series: Arc<TransportSeries>) -> Self {
+        series.open_total.incr();
+        series.open.incr();
+        Self {
+            stream,
+            prefix: Bytes::new(),
+            series,
+            error: None,
+        }
+    }
+
+    /// Puts back bytes that were read; they are read again first.
+    pub fn put_back(&mut self, prefix: Bytes) {
+        debug_assert!(self.prefix.is_empty(), "bytes are put back once");
+        self.prefix = prefix;
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn note(&mut self, result: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Err(error)) = result {
+            self.error = error.raw_os_error().map(io::Error::from_raw_os_error);
+        }
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        let series = &self.series;
+        series.open.decr();
+        match self.error.as_ref().and_then(io::Error::raw_os_error) {
+            None => series.closed.incr(),
+            Some(errno) => series
+                .close_total
+                .get(series.labels.clone().with("errno", errno_name(errno)))
+                .incr(),
+        }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.prefix.is_empty() {
+            let count = self.prefix.len().min(buf.remaining());
+            buf.put_slice(&self.prefix[..count]);
+            self.prefix.advance(count);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.stream)
+            .poll_read(cx, buf)
+            .map_ok(|()| buf.filled().len() - before);
+        self.note(&result);
+        let count = ready!(result)?;
+        self.series.read.add(count as u64);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note(&result);
+        let count = ready!(result)?;
+        self.series.write.add(count as u64);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.note(&result);
+        let count = ready!(result)?;
+        self.series.write.add(count as u64);
+        Poll::Ready(Ok(count))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The symbolic name of an error of a connection, as the incumbent's `errno` label has it.
+fn errno_name(errno: i32) -> &'static str {
+    match errno {
+        libc::ECONNRESET => "ECONNRESET",
+        libc::EPIPE => "EPIPE",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        libc::ECONNABORTED => "ECONNABORTED",
+        libc::EHOSTUNREACH => "EHOSTUNREACH",
+        libc::ENETUNREACH => "ENETUNREACH",
+        libc::ENOTCONN => "ENOTCONN",
+        libc::ENOBUFS => "ENOBUFS",
+        _ => "EOTHER",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn what_was_put_back_is_read_first_and_bytes_are_counted() {
+        let registry = Registry::new();
+        let metrics = TransportMetrics::register(&registry);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, server) = tokio::join!(client, listener.accept());
+        let mut client = client.unwrap();
+        let labels = Labels::new().with("peer", "src");
+        let mut io = Io::new(server.unwrap().0, metrics.series(labels));
+        client.write_all(b"world").await.unwrap();
+        io.put_back(Bytes::from_static(b"hello "));
+        let mut read = [0; 11];
+        io.read_exact(&mut read).await.unwrap();
+        io.write_all(b"ok").await.unwrap();
+        assert_eq!(&read, b"hello world");
+        let text = registry.render(Duration::MAX, Instant::now());
+        assert!(text.contains("tcp_open_connections{peer=\"src\"} 1"));
+        drop(io);
+        let text = registry.render(Duration::MAX, Instant::now());
+        for line in [
+            "tcp_read_bytes_total{peer=\"src\"} 5",
+            "tcp_write_bytes_total{peer=\"src\"} 2",
+            "tcp_open_connections{peer=\"src\"} 0",
+            "tcp_close_total{peer=\"src\",errno=\"\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+}

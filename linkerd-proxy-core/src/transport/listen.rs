@@ -1,0 +1,154 @@
+//! Listening sockets, and where an accepted connection was going.
+
+use super::SocketOptions;
+use crate::{Error, Reason};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub struct Listener {
+    inner: TcpListener,
+    options: SocketOptions,
+}
+
+/// A connection that was taken in.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The connection.
+    pub stream: TcpStream,
+    /// Who opened it.
+    pub client: SocketAddr,
+    /// The address of this end.
+    pub local: SocketAddr,
+    /// Where it was going before it was redirected; `None` when it was not.
+    pub orig_dst: Option<SocketAddr>,
+}
+
+/// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
+///
+/// An address in use is an error even when its present owner would share it: two proxies on one port would each get half
+/// of the connections, which nobody would understand.
+pub fn bind(
+    addr: SocketAddr,
+    backlog: Option<u32>,
+    count: usize,
+) -> io::Result<Vec<std::net::TcpListener>> {
+    if count == 1 {
+        return Ok(vec![listener(addr, backlog, false)?]);
+    }
+    // Without SO_REUSEPORT this fails if anybody listens there; it also picks the port when `addr` leaves it open.
+    let addr = listener(addr, backlog, false)?.local_addr()?;
+    (0..count).map(|_| listener(addr, backlog, true)).collect()
+}
+
+fn listener(
+    addr: SocketAddr,
+    backlog: Option<u32>,
+    share: bool,
+) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(share)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    let backlog = backlog.map_or(DEFAULT_BACKLOG, |n| n.try_into().unwrap_or(i32::MAX));
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+impl Listener {
+    /// Takes a bound socket into the present runtime.
+    pub fn new(socket: std::net::TcpListener, options: SocketOptions) -> io::Result<Self> {
+        Ok(Self {
+            inner: TcpListener::from_std(socket)?,
+            options,
+        })
+    }
+
+    /// The address that is listened on.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// The next connection. Cancel safe.
+    pub async fn accept(&self) -> io::Result<Accepted> {
+        let (stream, client) = self.inner.accept().await?;
+        self.options.apply(&stream);
+        let local = unmapped(stream.local_addr()?);
+        let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
+        Ok(Accepted {
+            client: unmapped(client),
+            local,
+            orig_dst,
+            stream,
+        })
+    }
+}
+
+impl Accepted {
+    /// Where the connection was going, or an error that tells what is missing.
+    pub fn destination(&self) -> Result<SocketAddr, Error> {
+        self.orig_dst
+            .ok_or_else(|| Error::new(Reason::NoDestination))
+    }
+}
+
+/// The destination that a connection had before netfilter redirected it (`SO_ORIGINAL_DST`).
+///
+/// An IPv4 connection on a dual-stack socket is asked for with the IPv4 option, as the kernel keeps it there.
+pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
+    let socket = SockRef::from(stream);
+    let v4 = stream.peer_addr().ok()?.ip().to_canonical().is_ipv4();
+    let addr = match v4 {
+        true => socket.original_dst_v4(),
+        false => socket.original_dst_v6(),
+    };
+    addr.ok()?.as_socket().map(unmapped)
+}
+
+/// An IPv4 address that came mapped into IPv6, as IPv4.
+fn unmapped(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, addr.port()),
+        IpAddr::V6(_) => addr,
+    }
+}
+
+/// What the standard library listens with, and so the incumbent where no backlog is set.
+const DEFAULT_BACKLOG: i32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_refused_even_for_sharing() {
+        let first = bind(([127, 0, 0, 1], 0).into(), None, 2).unwrap();
+        let addr = first[0].local_addr().unwrap();
+        assert_eq!(first[1].local_addr().unwrap(), addr);
+        for count in [1, 2] {
+            let error = bind(addr, None, count).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_direct_connection_has_no_original_destination() {
+        let socket = bind("[::]:0".parse().unwrap(), None, 1).unwrap().remove(0);
+        let listener = Listener::new(socket, SocketOptions::default()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let accepted = listener.accept().await.unwrap();
+        assert_eq!(accepted.client.ip(), IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(accepted.orig_dst, None);
+        assert_eq!(
+            accepted.destination().unwrap_err().reason(),
+            Reason::NoDestination
+        );
+    }
+}
