@@ -1,1 +1,30 @@
-//! placeholder
+//! Whom to ask: power of two choices over peak-EWMA load, in the request's own task.
+//!
+//! - **Sits** above the endpoints of one backend, one balancer for each worker.
+//! - **Waits for** an endpoint to be ready, at most for the failfast timeout; then it fails fast until one is.
+//! - **Fails as** `Failfast`, `Unavailable` or `QueueFull` with the state of the endpoints as the cause, or as the last
+//!   endpoint that was tried.
+//! - **Bounds**: the queue. Endpoints are bounded by discovery.
+//! - **Metrics**: `*_balancer_*`, resolved by the caller ([`Metrics`]).
+//!
+//! The decisions are pure: [`PeakEwma`] estimates, [`p2c`] picks, [`Failfast`] gives up. [`Balance`] is the service; a
+//! task of its own ([`driver`]) applies updates and polls endpoints that are not ready. A request that finds a ready
+//! endpoint touches neither that task nor a channel.
+//!
+//! It never knows what an endpoint is, nor where updates come from.
+
+mod driver;
+mod ewma;
+mod failfast;
+mod load;
+mod member;
+mod metrics;
+pub mod p2c;
+mod queue;
+mod service;
+
+pub use ewma::PeakEwma;
+pub use failfast::Failfast;
+pub use load::LoadHandle;
+pub use metrics::Metrics;
+pub use service::{Balance, Balanced, Params};

@@ -1,12 +1,16 @@
 //! The vocabulary and the parts that every stack of the proxy shares.
 
+pub mod availability;
 pub mod backoff;
 pub mod error;
 pub mod http;
 pub mod metrics;
 pub mod reason;
+pub mod stack;
 pub mod transport;
 
+pub use availability::{Availability, EndpointState};
 pub use backoff::Backoff;
 pub use error::{BoxError, Error, Failed};
 pub use reason::{Reason, Unavailable};
+pub use stack::{NewService, Shared, Stack};

@@ -1,0 +1,234 @@
+//! The balancer's own task: it applies updates, polls endpoints that are not ready, and gives up waiting.
+
+use crate::{
+    member::{Member, Slot},
+    service::Shared,
+};
+use futures::{
+    Stream, StreamExt,
+    future::{AbortHandle, Abortable, LocalBoxFuture},
+    stream::FuturesUnordered,
+};
+use linkerd_proxy_core::{Availability, Error, Failed};
+use std::{
+    cell::{Cell, RefCell},
+    fmt::Display,
+    hash::Hash,
+    marker::PhantomData,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+    time::SystemTime,
+};
+use tokio::time::{Instant, Sleep};
+use tower::discover::Change;
+use tower_service::Service;
+
+/// Runs until the balancer is dropped.
+pub(crate) struct Driver<K, S, Req, D> {
+    shared: Rc<Shared<K, S>>,
+    updates: Option<D>,
+    pending: FuturesUnordered<Abortable<UntilReady<K, S>>>,
+    failfast: Option<Pin<Box<Sleep>>>,
+    request: PhantomData<fn(Req)>,
+}
+
+type UntilReady<K, S> = LocalBoxFuture<'static, Rc<Member<K, S>>>;
+
+impl<K, S, Req, D> Driver<K, S, Req, D> {
+    pub(crate) fn new(shared: Rc<Shared<K, S>>, updates: D) -> Self {
+        Self {
+            shared,
+            updates: Some(updates),
+            pending: FuturesUnordered::new(),
+            failfast: None,
+            request: PhantomData,
+        }
+    }
+}
+
+impl<K, S, Req, D> Future for Driver<K, S, Req, D>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+    D: Stream<Item = Result<Vec<Change<K, (S, u32)>>, Error>> + Unpin,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.driver.set(Some(cx.waker().clone()));
+        self.poll_updates(cx);
+        self.poll_endpoints(cx);
+        self.poll_failfast(cx);
+        Poll::Pending
+    }
+}
+
+impl<K, S, Req, D> Driver<K, S, Req, D>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+    D: Stream<Item = Result<Vec<Change<K, (S, u32)>>, Error>> + Unpin,
+{
+    fn poll_updates(&mut self, cx: &mut Context<'_>) {
+        while let Some(updates) = &mut self.updates {
+            match updates.poll_next_unpin(cx) {
+                Poll::Pending => return,
+                // No more updates: what is known stays.
+                Poll::Ready(None) => self.updates = None,
+                Poll::Ready(Some(Ok(changes))) => {
+                    self.shared.resolved.set(true);
+                    changes.into_iter().for_each(|change| self.apply(change));
+                    self.shared.gauge();
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::warn!(%error, "discovery ended");
+                    *self.shared.terminal.borrow_mut() = Some((error.reason(), error.to_string()));
+                    self.updates = None;
+                    self.shared.queue.expire();
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, change: Change<K, (S, u32)>) {
+        let shared = self.shared.clone();
+        match change {
+            Change::Insert(key, (service, weight)) => {
+                let member = Rc::new(Member {
+                    key: key.clone(),
+                    weight,
+                    service: RefCell::new(service),
+                    load: shared.new_load(weight),
+                    ready_at: Cell::new(None),
+                    polling: RefCell::default(),
+                });
+                let mut slots = shared.slots.borrow_mut();
+                let slot = slots.entry(key).or_insert(Slot {
+                    active: None,
+                    next: None,
+                });
+                if let Some(superseded) = slot.next.replace(member.clone()) {
+                    self.forget(&superseded);
+                }
+                drop(slots);
+                self.watch(member);
+            }
+            Change::Remove(key) => {
+                let slot = shared.slots.borrow_mut().swap_remove(&key);
+                if let Some(slot) = slot {
+                    slot.members().for_each(|member| self.forget(member));
+                }
+            }
+        }
+    }
+
+    /// Polls an endpoint until it is ready.
+    fn watch(&mut self, member: Rc<Member<K, S>>) {
+        let (handle, registration) = AbortHandle::new_pair();
+        if let Some(old) = member.polling.borrow_mut().replace(handle) {
+            old.abort();
+        }
+        let until_ready: UntilReady<K, S> = Box::pin(async move {
+            std::future::poll_fn(|cx| match member.service.borrow_mut().poll_ready(cx) {
+                Poll::Ready(Ok(())) => Poll::Ready(()),
+                Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+            })
+            .await;
+            member
+        });
+        self.pending.push(Abortable::new(until_ready, registration));
+    }
+
+    /// Stops sending to an endpoint. Requests that it works on go on.
+    fn forget(&self, member: &Rc<Member<K, S>>) {
+        self.shared.ready.remove(member);
+        if let Some(polling) = member.polling.borrow_mut().take() {
+            polling.abort();
+        }
+    }
+
+    fn poll_endpoints(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let demoted = self.shared.demoted.take();
+            for member in demoted {
+                if self.is_current(&member) {
+                    self.watch(member);
+                }
+            }
+            match self.pending.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(member))) => self.promote(member),
+                Poll::Ready(Some(Err(_aborted))) => {}
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+    }
+
+    fn is_current(&self, member: &Rc<Member<K, S>>) -> bool {
+        let slots = self.shared.slots.borrow();
+        slots
+            .get(&member.key)
+            .is_some_and(|slot| slot.members().any(|other| Rc::ptr_eq(other, member)))
+    }
+
+    fn promote(&mut self, member: Rc<Member<K, S>>) {
+        let shared = &self.shared;
+        let mut slots = shared.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(&member.key) else {
+            return;
+        };
+        if slot
+            .next
+            .as_ref()
+            .is_some_and(|next| Rc::ptr_eq(next, &member))
+        {
+            let replaced = std::mem::replace(&mut slot.active, slot.next.take());
+            if let Some(replaced) = replaced {
+                self.forget(&replaced);
+            }
+        }
+        drop(slots);
+        shared.ready.insert(member);
+        shared.gauge();
+        if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {
+            tracing::info!(?elapsed, "backend is available again");
+            shared.params.metrics.gate_open.incr();
+            shared.params.metrics.gate_open_time.set(unix_time());
+        }
+        shared.queue.call_next();
+    }
+
+    fn poll_failfast(&mut self, cx: &mut Context<'_>) {
+        let shared = &self.shared;
+        let Some(deadline) = shared.failfast.get().deadline() else {
+            self.failfast = None;
+            return;
+        };
+        match &mut self.failfast {
+            Some(sleep) if sleep.deadline() == deadline => {}
+            Some(sleep) => sleep.as_mut().reset(deadline),
+            none => *none = Some(Box::pin(tokio::time::sleep_until(deadline))),
+        }
+        let Some(sleep) = &mut self.failfast else {
+            return;
+        };
+        if sleep.as_mut().poll(cx).is_ready()
+            && shared.update(|failfast| failfast.expire(Instant::now()))
+        {
+            tracing::warn!(timeout = ?shared.params.queue.failfast, "entering failfast");
+            shared.params.metrics.gate_shut.incr();
+            shared.params.metrics.gate_shut_time.set(unix_time());
+            shared.queue.expire();
+        }
+    }
+}
+
+/// Seconds since the epoch.
+fn unix_time() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}

@@ -1,0 +1,84 @@
+//! The load of an endpoint: how long it takes, times how many wait for it.
+
+use crate::PeakEwma;
+use std::{cell::Cell, rc::Rc, time::Duration};
+use tokio::time::Instant;
+
+/// The load of one endpoint.
+#[derive(Debug)]
+pub(crate) struct Load {
+    rtt: Cell<PeakEwma>,
+    pending: Cell<u32>,
+    /// 1 / weight, as loads are compared far more often than weights change.
+    scale: f64,
+}
+
+/// A request that an endpoint is working on. Dropping it ends the measurement.
+///
+/// For HTTP it is kept until the first frame of the response's body, as that is what the incumbent measures.
+#[derive(Debug)]
+pub struct LoadHandle {
+    load: Rc<Load>,
+    start: Instant,
+    failed: bool,
+}
+
+impl Load {
+    pub(crate) fn new(rtt: PeakEwma, weight: u32) -> Self {
+        Self {
+            rtt: Cell::new(rtt),
+            pending: Cell::new(0),
+            scale: 1.0 / f64::from(weight.max(1)),
+        }
+    }
+
+    /// What candidates are compared by.
+    pub(crate) fn value(&self, now: Instant) -> f64 {
+        self.rtt.get().estimate(now) * f64::from(self.pending.get() + 1) * self.scale
+    }
+
+    pub(crate) fn estimate(&self, now: Instant) -> f64 {
+        self.rtt.get().estimate(now)
+    }
+
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending.get()
+    }
+
+    /// Begins to measure a request.
+    pub(crate) fn start(self: Rc<Self>, now: Instant) -> LoadHandle {
+        self.pending.set(self.pending.get() + 1);
+        LoadHandle {
+            load: self,
+            start: now,
+            failed: false,
+        }
+    }
+}
+
+impl LoadHandle {
+    /// The request failed without a response: a quick failure must not look like a quick endpoint.
+    pub fn failed(mut self) {
+        self.failed = true;
+    }
+}
+
+impl Drop for LoadHandle {
+    fn drop(&mut self) {
+        let load = &self.load;
+        load.pending.set(load.pending.get() - 1);
+        let now = Instant::now();
+        let elapsed = now.saturating_duration_since(self.start);
+        let sample = match self.failed {
+            true => elapsed.max(FAILURE_PENALTY),
+            false => elapsed,
+        };
+        let mut rtt = load.rtt.get();
+        rtt.observe(sample, now);
+        load.rtt.set(rtt);
+    }
+}
+
+/// What a failed request counts for at least. It is far above what any healthy endpoint takes, and forgotten after a few
+/// decay times, when the endpoint is tried again.
+const FAILURE_PENALTY: Duration = Duration::from_secs(1);

@@ -1,0 +1,30 @@
+//! The figures of one balancer.
+
+use linkerd_proxy_core::metrics::{Counter, Gauge, Histogram};
+
+/// Handles of the `*_balancer_*` families, for the balancer's worker.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// `endpoints{endpoint_state="ready"}`
+    pub ready: Gauge,
+    /// `endpoints{endpoint_state="pending"}`
+    pub pending: Gauge,
+    /// `p2c_endpoints`
+    pub p2c_endpoints: Gauge,
+    /// `queue_length`
+    pub queue_length: Gauge,
+    /// `queue_requests_total`
+    pub queue_requests: Counter,
+    /// `queue_latency_seconds`
+    pub queue_latency: Histogram,
+    /// `queue_gate_open_total`
+    pub gate_open: Counter,
+    /// `queue_gate_shut_total`
+    pub gate_shut: Counter,
+    /// `queue_gate_open_time_seconds`
+    pub gate_open_time: Gauge,
+    /// `queue_gate_shut_time_seconds`
+    pub gate_shut_time: Gauge,
+    /// Requests that were moved from an endpoint that could not take them to another.
+    pub moved: Counter,
+}

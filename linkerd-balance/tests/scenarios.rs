@@ -1,0 +1,393 @@
+//! What a user of the balancer sees, in virtual time: shares as bands, waits to the millisecond.
+
+use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
+use linkerd_balance::{Balance, Balanced, Metrics, Params};
+use linkerd_proxy_core::{
+    Availability, EndpointState, Error, Failed, Reason, Unavailable,
+    http::QueueSettings,
+    metrics::{Labels, Registry, Style},
+};
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use tokio::{sync::mpsc, task::LocalSet, time::Instant};
+use tower::{ServiceExt, discover::Change};
+use tower_service::Service;
+
+/// An endpoint that does as it is told.
+#[derive(Clone, Default)]
+struct Fake(Rc<FakeState>);
+
+#[derive(Default)]
+struct FakeState {
+    latency: Cell<Duration>,
+    refuses: Cell<bool>,
+    loses: Cell<bool>,
+    down: Cell<bool>,
+    calls: Cell<u32>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Fake {
+    fn taking(millis: u64) -> Self {
+        let fake = Self::default();
+        fake.0.latency.set(Duration::from_millis(millis));
+        fake
+    }
+
+    fn set_down(&self, down: bool) {
+        self.0.down.set(down);
+        if let Some(waker) = self.0.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Availability for Fake {
+    fn state(&self) -> EndpointState {
+        match self.0.down.get() {
+            false => EndpointState::Ready,
+            true => EndpointState::BackingOff {
+                until: Instant::now(),
+                failures: 1,
+                error: "refused".into(),
+            },
+        }
+    }
+}
+
+impl Service<u32> for Fake {
+    type Response = u32;
+    type Error = Failed<u32>;
+    type Future = LocalBoxFuture<'static, Result<u32, Failed<u32>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed<u32>>> {
+        if self.0.down.get() {
+            *self.0.waker.borrow_mut() = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: u32) -> Self::Future {
+        let fake = self.clone();
+        Box::pin(async move {
+            let fake = &fake.0;
+            fake.calls.set(fake.calls.get() + 1);
+            if fake.refuses.get() {
+                fake.down.set(true);
+                return Err(Failed::returned(Reason::ConnectRefused, request));
+            }
+            if fake.loses.get() {
+                return Err(Failed::lost(Reason::ConnectionLost));
+            }
+            tokio::time::sleep(fake.latency.get()).await;
+            Ok(request)
+        })
+    }
+}
+
+type Batch = Result<Vec<Change<&'static str, (Fake, u32)>>, Error>;
+
+struct Harness {
+    updates: mpsc::Sender<Batch>,
+    balance: Balance<&'static str, Fake>,
+    unreachable: Rc<Cell<u32>>,
+}
+
+impl Harness {
+    fn new(capacity: usize) -> Self {
+        let registry = Registry::new();
+        let gauge = || registry.gauge(Style::Legacy, "g", "g").get(Labels::new());
+        let counter = || registry.counter(Style::Legacy, "c", "c").get(Labels::new());
+        let histogram = registry.histogram(
+            Style::Legacy,
+            "h",
+            "h",
+            linkerd_proxy_core::metrics::LATENCY_MS,
+        );
+        let unreachable = Rc::new(Cell::new(0));
+        let seen = unreachable.clone();
+        let params = Params {
+            queue: QueueSettings {
+                capacity,
+                failfast: Duration::from_secs(3),
+            },
+            default_rtt: Duration::from_millis(30),
+            decay: Duration::from_secs(10),
+            metrics: Metrics {
+                ready: gauge(),
+                pending: gauge(),
+                p2c_endpoints: gauge(),
+                queue_length: gauge(),
+                queue_requests: counter(),
+                queue_latency: histogram.get(Labels::new()),
+                gate_open: counter(),
+                gate_shut: counter(),
+                gate_open_time: gauge(),
+                gate_shut_time: gauge(),
+                moved: counter(),
+            },
+            rng: SmallRng::seed_from_u64(11),
+            on_unreachable: Box::new(move || seen.set(seen.get() + 1)),
+        };
+        let (updates, rx) = mpsc::channel::<Batch>(16);
+        let stream: LocalBoxStream<'static, Batch> =
+            futures::stream::unfold(rx, |mut rx| async { rx.recv().await.map(|b| (b, rx)) })
+                .boxed_local();
+        Self {
+            updates,
+            balance: Balance::new::<u32, _>(stream, params),
+            unreachable,
+        }
+    }
+
+    async fn insert(&self, endpoints: &[(&'static str, &Fake, u32)]) {
+        let changes = endpoints
+            .iter()
+            .map(|(key, fake, weight)| Change::Insert(*key, ((*fake).clone(), *weight)));
+        self.updates.send(Ok(changes.collect())).await.unwrap();
+        settle().await;
+    }
+
+    fn call(&self, request: u32) -> impl Future<Output = Result<Balanced<u32>, Error>> + use<> {
+        self.balance.clone().oneshot(request)
+    }
+
+    /// Sends `rate` requests a second for `seconds`, and returns how many failed.
+    async fn load(&self, rate: u32, seconds: u32) -> u32 {
+        let failures = Rc::new(Cell::new(0));
+        let mut tasks = Vec::new();
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
+        for n in 0..rate * seconds {
+            ticks.tick().await;
+            let (call, failures) = (self.call(n), failures.clone());
+            tasks.push(tokio::task::spawn_local(async move {
+                if call.await.is_err() {
+                    failures.set(failures.get() + 1);
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        failures.get()
+    }
+}
+
+/// Lets the driver see what was sent.
+async fn settle() {
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, test)
+}
+
+fn shares(fakes: &[&Fake]) -> Vec<f64> {
+    let calls: Vec<_> = fakes.iter().map(|f| f64::from(f.0.calls.take())).collect();
+    let total: f64 = calls.iter().sum();
+    calls.iter().map(|n| n / total).collect()
+}
+
+#[test]
+fn equal_endpoints_share_equally() {
+    run(async {
+        let (h, a, b, c) = (
+            Harness::new(10),
+            Fake::taking(5),
+            Fake::taking(5),
+            Fake::taking(5),
+        );
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
+        assert_eq!(h.load(500, 10).await, 0);
+        for share in shares(&[&a, &b, &c]) {
+            assert!((0.25..0.42).contains(&share), "{share}");
+        }
+    });
+}
+
+#[test]
+fn an_endpoint_that_turns_slow_loses_its_share_within_ten_seconds() {
+    run(async {
+        let (h, a, b, c) = (
+            Harness::new(10),
+            Fake::taking(5),
+            Fake::taking(5),
+            Fake::taking(5),
+        );
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
+        assert_eq!(h.load(500, 10).await, 0);
+        c.0.latency.set(Duration::from_millis(100));
+        assert_eq!(h.load(500, 10).await, 0);
+        shares(&[&a, &b, &c]);
+        assert_eq!(h.load(500, 10).await, 0);
+        assert!(shares(&[&a, &b, &c])[2] < 0.05);
+    });
+}
+
+#[test]
+fn weights_divide_the_load() {
+    run(async {
+        let (h, a, b) = (Harness::new(10), Fake::taking(20), Fake::taking(20));
+        h.insert(&[("a", &a, 30_000), ("b", &b, 10_000)]).await;
+        assert_eq!(h.load(1000, 10).await, 0);
+        let share = shares(&[&a, &b])[0];
+        assert!((0.65..0.85).contains(&share), "{share}");
+    });
+}
+
+#[test]
+fn an_endpoint_that_refuses_fails_no_request_and_gets_none_afterwards() {
+    run(async {
+        let (h, a, b, c) = (
+            Harness::new(10),
+            Fake::taking(5),
+            Fake::taking(5),
+            Fake::taking(5),
+        );
+        c.0.refuses.set(true);
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
+        assert_eq!(h.load(500, 5).await, 0);
+        assert_eq!(c.0.calls.get(), 1, "the first attempt took it out");
+    });
+}
+
+#[test]
+fn quick_failures_do_not_attract_load() {
+    run(async {
+        let (h, a, b, c) = (
+            Harness::new(10),
+            Fake::taking(20),
+            Fake::taking(20),
+            Fake::taking(20),
+        );
+        c.0.loses.set(true);
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
+        let failures = h.load(500, 10).await;
+        assert!(failures < 50, "{failures} of 5000 failed");
+    });
+}
+
+#[test]
+fn without_endpoints_the_first_waits_and_later_ones_fail_at_once() {
+    run(async {
+        let h = Harness::new(10);
+        let start = Instant::now();
+        let error = h.call(0).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Failfast(Unavailable::NotResolved));
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+        h.insert(&[]).await;
+        let error = h.call(1).await.unwrap_err();
+        assert_eq!(
+            error.reason(),
+            Reason::Unavailable(Unavailable::NoEndpoints)
+        );
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+        assert_eq!(h.balance.unavailable(), Some(Unavailable::NoEndpoints));
+
+        h.insert(&[("a", &Fake::taking(1), 1)]).await;
+        assert_eq!(h.balance.unavailable(), None);
+        assert!(h.call(2).await.is_ok());
+    });
+}
+
+#[test]
+fn a_request_waits_for_an_endpoint_that_comes_back() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(1));
+        a.set_down(true);
+        h.insert(&[("a", &a, 1)]).await;
+        let call = tokio::task::spawn_local(h.call(0));
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        a.set_down(false);
+        assert!(call.await.unwrap().is_ok());
+        assert!(h.unreachable.get() > 0, "discovery is told");
+    });
+}
+
+#[test]
+fn a_request_that_was_refused_everywhere_says_so_in_the_end() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(1));
+        a.0.refuses.set(true);
+        h.insert(&[("a", &a, 1)]).await;
+        let error = h.call(0).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::ConnectRefused);
+        let error = h.call(0).await.unwrap_err();
+        assert_eq!(
+            error.reason(),
+            Reason::Unavailable(Unavailable::Unreachable)
+        );
+    });
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    run(async {
+        let (h, a) = (Harness::new(2), Fake::taking(1));
+        a.set_down(true);
+        h.insert(&[("a", &a, 1)]).await;
+        let waiting: Vec<_> = (0..3)
+            .map(|n| tokio::task::spawn_local(h.call(n)))
+            .collect();
+        settle().await;
+        let error = h.call(9).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::QueueFull);
+        a.set_down(false);
+        for call in waiting {
+            assert!(call.await.unwrap().is_ok());
+        }
+    });
+}
+
+#[test]
+fn churn_under_load_fails_nothing() {
+    run(async {
+        let h = Harness::new(1000);
+        let fakes: HashMap<_, _> = ["a", "b", "c", "d"].map(|k| (k, Fake::taking(3))).into();
+        h.insert(&[("a", &fakes["a"], 1)]).await;
+        let churn = async {
+            for n in 0..1000 {
+                let key = ["b", "c", "d"][n % 3];
+                let change = match n / 3 % 2 {
+                    0 => Change::Insert(key, (fakes[key].clone(), 1)),
+                    _ => Change::Remove(key),
+                };
+                h.updates.send(Ok(vec![change])).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let (failures, ()) = tokio::join!(h.load(400, 5), churn);
+        assert_eq!(failures, 0);
+        assert!(fakes["b"].0.calls.get() > 0);
+    });
+}
+
+#[test]
+fn an_updated_endpoint_serves_until_its_successor_is_ready() {
+    run(async {
+        let (h, old, new) = (Harness::new(10), Fake::taking(1), Fake::taking(1));
+        h.insert(&[("a", &old, 1)]).await;
+        new.set_down(true);
+        h.insert(&[("a", &new, 2)]).await;
+        assert!(h.call(0).await.is_ok());
+        assert_eq!((old.0.calls.get(), new.0.calls.get()), (1, 0));
+        new.set_down(false);
+        settle().await;
+        assert!(h.call(1).await.is_ok());
+        assert_eq!((old.0.calls.get(), new.0.calls.get()), (1, 1));
+    });
+}
