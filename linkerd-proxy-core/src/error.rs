@@ -144,6 +144,18 @@ impl<Req> Failed<Req> {
     }
 }
 
+/// The first error of a type in the chain of causes.
+pub fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,30 @@
 //! HTTP: serving, calling, and what is done to a message on its way.
 
+mod body;
+mod classify;
+pub mod client;
+mod exec;
+mod message;
+mod observe;
+mod replay;
+mod respond;
+mod retry;
+mod server;
 mod settings;
+mod upgrade;
 
+pub use body::{Progress, RequestBody};
+pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
+pub use exec::LocalExec;
+pub use message::{
+    authority, check_form, host_and_port, is_upgrade, strip_connection_headers, to_absolute_form,
+    to_origin_form,
+};
+pub use observe::{End, Observe, Observed};
+pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
+pub use retry::{KeepForRetry, KeepForRetryLayer};
+pub use server::{
+    Busy, Connection, ServeError, ServerBody, ServerSettings, serve_http1, serve_http2,
+};
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
+pub use upgrade::Upgrade;

@@ -2,10 +2,13 @@
 
 pub mod availability;
 pub mod backoff;
+pub mod drain;
 pub mod error;
 pub mod http;
+pub mod limits;
 pub mod metrics;
 pub mod reason;
+pub mod redial;
 pub mod stack;
 pub mod transport;
 

@@ -96,6 +96,8 @@ pub enum Reason {
     InvalidResponse,
     /// The endpoint reset a stream that carries an HTTP/1 request.
     UpgradedReset,
+    /// The endpoint refused the stream before it looked at it: `REFUSED_STREAM`, or a `GOAWAY` that excludes it.
+    StreamRefused,
     /// The endpoint reset the stream; the reset is passed on.
     StreamReset,
     /// No route matches the request.

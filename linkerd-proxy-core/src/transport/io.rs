@@ -5,7 +5,10 @@ use bytes::{Buf, Bytes};
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
 };
 use tokio::{
@@ -35,13 +38,14 @@ pub struct TransportSeries {
     labels: Labels,
 }
 
-/// A TCP connection that counts its bytes.
+/// A connection that counts its bytes. Bytes that were read too early can be put back.
 #[derive(Debug)]
-pub struct Io {
-    stream: TcpStream,
+pub struct Io<S = TcpStream> {
+    stream: S,
     prefix: Bytes,
     series: Arc<TransportSeries>,
-    error: Option<io::Error>,
+    errno: Option<i32>,
+    reads: Option<Arc<AtomicBool>>,
 }
 
 impl TransportMetrics {
@@ -81,16 +85,17 @@ impl TransportMetrics {
     }
 }
 
-impl Io {
+impl<S> Io<S> {
     /// Counts a connection as open, until it is dropped.
-    pub fn new(stream: TcpStream, series: Arc<TransportSeries>) -> Self {
+    pub fn new(stream: S, series: Arc<TransportSeries>) -> Self {
         series.open_total.incr();
         series.open.incr();
         Self {
             stream,
             prefix: Bytes::new(),
             series,
-            error: None,
+            errno: None,
+            reads: None,
         }
     }
 
@@ -100,23 +105,37 @@ impl Io {
         self.prefix = prefix;
     }
 
-    /// The socket.
-    pub fn socket(&self) -> &TcpStream {
+    /// Sets `flag` whenever bytes are read.
+    pub fn watch_reads(&mut self, flag: Arc<AtomicBool>) {
+        self.reads = Some(flag);
+    }
+
+    /// The socket, or what stands for it.
+    pub fn inner(&self) -> &S {
         &self.stream
     }
 
-    fn note(&mut self, result: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Err(error)) = result {
-            self.error = error.raw_os_error().map(io::Error::from_raw_os_error);
+    fn note<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if let Poll::Ready(Err(error)) = &result {
+            self.errno = error.raw_os_error();
+        }
+        result
+    }
+
+    fn was_read(&self, count: usize) {
+        if let Some(flag) = &self.reads
+            && count > 0
+        {
+            flag.store(true, Relaxed);
         }
     }
 }
 
-impl Drop for Io {
+impl<S> Drop for Io<S> {
     fn drop(&mut self) {
         let series = &self.series;
         series.open.decr();
-        match self.error.as_ref().and_then(io::Error::raw_os_error) {
+        match self.errno {
             None => series.closed.incr(),
             Some(errno) => series
                 .close_total
@@ -126,7 +145,7 @@ impl Drop for Io {
     }
 }
 
-impl AsyncRead for Io {
+impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -136,28 +155,27 @@ impl AsyncRead for Io {
             let count = self.prefix.len().min(buf.remaining());
             buf.put_slice(&self.prefix[..count]);
             self.prefix.advance(count);
+            self.was_read(count);
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        let result = Pin::new(&mut self.stream)
-            .poll_read(cx, buf)
-            .map_ok(|()| buf.filled().len() - before);
-        self.note(&result);
-        let count = ready!(result)?;
+        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
+        ready!(self.note(result))?;
+        let count = buf.filled().len() - before;
         self.series.read.add(count as u64);
+        self.was_read(count);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Io {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.note(&result);
-        let count = ready!(result)?;
+        let count = ready!(self.note(result))?;
         self.series.write.add(count as u64);
         Poll::Ready(Ok(count))
     }
@@ -168,8 +186,7 @@ impl AsyncWrite for Io {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.note(&result);
-        let count = ready!(result)?;
+        let count = ready!(self.note(result))?;
         self.series.write.add(count as u64);
         Poll::Ready(Ok(count))
     }

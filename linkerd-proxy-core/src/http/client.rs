@@ -1,0 +1,14 @@
+//! Calling endpoints: connections, their pools, and what a failure means for the request.
+
+mod body;
+mod failure;
+mod http1;
+mod http2;
+
+pub use body::ClientBody;
+pub use http1::Http1Client;
+pub use http2::Http2Client;
+
+/// Marks a request that must go out on a new connection, as the one it was lost with had been idle.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh;

@@ -1,0 +1,81 @@
+//! The body of an endpoint's response, which holds its connection until it ends.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+/// A response's body, and what its connection does when it has ended.
+pub struct ClientBody {
+    incoming: Incoming,
+    lease: Option<Box<dyn Lease>>,
+}
+
+/// A connection, or a stream of one, that an exchange holds. Dropping it gives it up.
+pub(super) trait Lease {
+    /// The exchange is complete.
+    fn complete(self: Box<Self>);
+}
+
+impl ClientBody {
+    pub(super) fn new(incoming: Incoming, lease: Box<dyn Lease>) -> Self {
+        let mut body = Self {
+            incoming,
+            lease: Some(lease),
+        };
+        body.complete_at_end();
+        body
+    }
+
+    /// The body alone; its connection does not wait for its end.
+    pub fn into_incoming(self) -> Incoming {
+        self.incoming
+    }
+
+    fn complete_at_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.complete();
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.incoming.fmt(f)
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
+        match &frame {
+            None => self.complete(),
+            Some(Ok(_)) => self.complete_at_end(),
+            Some(Err(_)) => self.lease = None,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

@@ -1,0 +1,29 @@
+//! What an error of hyper's means.
+
+use crate::{Error, Reason, error::find};
+use std::io;
+
+/// Classifies an error of an exchange on an established connection.
+pub(super) fn classify(error: hyper::Error) -> Error {
+    let h2 = find::<h2::Error>(&error);
+    if let Some(h2) = h2
+        && let Some(code) = h2.reason()
+    {
+        let refused = code == h2::Reason::REFUSED_STREAM || h2.is_go_away() && h2.is_remote();
+        let reason = match refused {
+            true => Reason::StreamRefused,
+            false => Reason::StreamReset,
+        };
+        let detail = format!("the endpoint reset the stream: {code:?}");
+        return Error::new(reason).detail(detail).reset(code).source(error);
+    }
+    let io = h2
+        .and_then(h2::Error::get_io)
+        .or_else(|| find::<io::Error>(&error));
+    let (reason, detail) = match io {
+        Some(io) => (Reason::ConnectionLost, io.to_string()),
+        None if error.is_parse() => (Reason::InvalidResponse, error.to_string()),
+        None => (Reason::ConnectionLost, error.to_string()),
+    };
+    Error::new(reason).detail(detail).source(error)
+}

@@ -1,0 +1,325 @@
+//! HTTP/2 connections of one endpoint: as many as its stream limit asks for.
+
+use super::{ClientBody, body::Lease, failure::classify};
+use crate::{
+    Availability, Backoff, EndpointState, Error, Failed,
+    http::{FlowControl, Http2Settings, LocalExec},
+    limits,
+    redial::Redial,
+};
+use bytes::Bytes;
+use futures::future::LocalBoxFuture;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    pin::Pin,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower_service::Service;
+
+/// Sends requests to one endpoint over HTTP/2. Its copies share the connections.
+///
+/// - **Waits for** nothing in a call: it is ready only while a connection has room for a stream.
+/// - **Fails as** `StreamRefused` and `StreamReset` with the endpoint's code, or `ConnectionLost`.
+/// - **Bounds**: connections. When the peer's stream limit would make requests wait, another one is opened.
+pub struct Http2Client<C, B>(Rc<Inner<C, B>>);
+
+struct Inner<C, B> {
+    connect: C,
+    settings: Http2Settings,
+    max_connections: usize,
+    redial: Redial,
+    connections: RefCell<Vec<Rc<Connection<B>>>>,
+    connecting: Cell<bool>,
+}
+
+struct Connection<B> {
+    sender: SendRequest<B>,
+    streams: Cell<usize>,
+    /// The peer's limit, as last seen.
+    limit: Rc<Cell<usize>>,
+}
+
+impl<C, B> Clone for Http2Client<C, B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<C, B> Http2Client<C, B> {
+    /// A client without connections; it begins to connect when it is polled.
+    pub fn new(
+        connect: C,
+        settings: Http2Settings,
+        max_connections: usize,
+        backoff: Backoff,
+    ) -> Self {
+        Self(Rc::new(Inner {
+            connect,
+            settings,
+            max_connections: max_connections.max(1),
+            redial: Redial::new(backoff),
+            connections: RefCell::default(),
+            connecting: Cell::new(false),
+        }))
+    }
+}
+
+impl<C, B> Availability for Http2Client<C, B> {
+    fn state(&self) -> EndpointState {
+        let inner = &self.0;
+        let connections = inner.connections.borrow();
+        match inner.redial.state() {
+            Some(down) if connections.is_empty() => down,
+            _ if connections.iter().any(|connection| connection.has_room()) => EndpointState::Ready,
+            _ if connections.is_empty() => EndpointState::Connecting,
+            _ => EndpointState::StreamLimit,
+        }
+    }
+
+    fn wanted(&self) {
+        self.0.redial.wanted();
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        let connections = self.0.connections.borrow();
+        let connections = connections.iter().map(|connection| {
+            serde_json::json!({
+                "streams": connection.streams.get(),
+                "limit": connection.limit.get(),
+            })
+        });
+        serde_json::json!({
+            "protocol": "HTTP/2",
+            "connections": connections.collect::<Vec<_>>(),
+            "max_connections": self.0.max_connections,
+        })
+    }
+}
+
+impl<C, B, I> Service<Request<B>> for Http2Client<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
+    type Response = Response<ClientBody>;
+    type Error = Failed<Request<B>>;
+    type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let inner = &self.0;
+        let mut connections = inner.connections.borrow_mut();
+        connections.retain(|connection| !connection.sender.is_closed());
+        if connections.iter().any(|connection| connection.has_room()) {
+            return Poll::Ready(Ok(()));
+        }
+        let full = connections.len() >= inner.max_connections;
+        drop(connections);
+        inner.redial.register(cx);
+        if !full && !inner.connecting.replace(true) {
+            tokio::task::spawn_local(Inner::establish(Rc::downgrade(inner)));
+        }
+        Poll::Pending
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.0.clone().send(request))
+    }
+}
+
+impl<C, B, I> Inner<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
+    async fn send(
+        self: Rc<Self>,
+        request: Request<B>,
+    ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
+        let Some(stream) = self.open_stream() else {
+            // The last connection went away between readiness and call.
+            let error = Error::new(crate::Reason::ConnectionLost);
+            return Err(Failed::returned(error, request));
+        };
+        let mut sender = stream.connection.sender.clone();
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok(response.map(|body| ClientBody::new(body, Box::new(stream)))),
+            Err(mut error) => {
+                let unsent = error.take_message();
+                Err(Failed {
+                    error: classify(error.into_error()),
+                    request: unsent,
+                })
+            }
+        }
+    }
+
+    /// Takes a stream of the connection with the most room.
+    fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
+        let connections = self.connections.borrow();
+        let connection = connections
+            .iter()
+            .filter(|connection| connection.has_room())
+            .min_by_key(|connection| connection.streams.get())?
+            .clone();
+        connection.streams.set(connection.streams.get() + 1);
+        Some(Stream {
+            connection,
+            client: Rc::downgrade(self),
+        })
+    }
+
+    /// Connects, and tries again until it succeeds or nobody holds the client any more.
+    async fn establish(client: Weak<Self>) {
+        while let Some(inner) = client.upgrade() {
+            let due = tokio::time::timeout(limits::PROBE_CHECK, inner.redial.due());
+            if due.await.is_err() {
+                continue;
+            }
+            match inner.dial().await {
+                Ok(connection) => {
+                    inner.connections.borrow_mut().push(Rc::new(connection));
+                    inner.connecting.set(false);
+                    inner.redial.succeeded();
+                    return;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "failed to connect");
+                    inner.redial.failed(&error);
+                }
+            }
+        }
+    }
+
+    async fn dial(self: &Rc<Self>) -> Result<Connection<B>, Error> {
+        let mut connect = self.connect.clone();
+        poll_fn(|cx| connect.poll_ready(cx)).await?;
+        let io = connect.call(()).await?;
+        let (sender, mut connection) = builder(&self.settings)
+            .handshake(TokioIo::new(io))
+            .await
+            .map_err(classify)?;
+        // The peer's settings tell how many streams it takes, and that it speaks HTTP/2 at all.
+        let settings = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Ready(Ok(())) => Poll::Ready(Err(Error::new(crate::Reason::ConnectionLost)
+                .detail("the endpoint closed the connection before it sent HTTP/2 settings"))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(classify(error))),
+            Poll::Pending => match connection.current_max_send_streams() {
+                limits::HTTP2_UNKNOWN_STREAM_LIMIT => Poll::Pending,
+                limit => Poll::Ready(Ok(limit)),
+            },
+        });
+        let limit = match tokio::time::timeout(limits::HTTP2_SETTINGS_WAIT, settings).await {
+            Ok(limit) => limit?,
+            Err(_) => limits::HTTP2_UNKNOWN_STREAM_LIMIT,
+        };
+        let limit = Rc::new(Cell::new(limit));
+        let (seen, client) = (limit.clone(), Rc::downgrade(self));
+        tokio::task::spawn_local(async move {
+            let ended = poll_fn(|cx| {
+                let polled = Pin::new(&mut connection).poll(cx);
+                let limit = connection.current_max_send_streams();
+                if seen.replace(limit) < limit {
+                    wake(&client);
+                }
+                polled
+            })
+            .await;
+            if let Err(error) = ended {
+                tracing::debug!(%error, "endpoint connection ended");
+            }
+            wake(&client);
+        });
+        Ok(Connection {
+            sender,
+            streams: Cell::new(0),
+            limit,
+        })
+    }
+}
+
+impl<B> Connection<B> {
+    fn has_room(&self) -> bool {
+        self.streams.get() < self.limit.get() && !self.sender.is_closed()
+    }
+}
+
+/// A stream that an exchange holds.
+struct Stream<C, B> {
+    connection: Rc<Connection<B>>,
+    client: Weak<Inner<C, B>>,
+}
+
+impl<C, B> Lease for Stream<C, B> {
+    fn complete(self: Box<Self>) {}
+}
+
+impl<C, B> Drop for Stream<C, B> {
+    fn drop(&mut self) {
+        let streams = &self.connection.streams;
+        let was_full = streams.get() >= self.connection.limit.get();
+        streams.set(streams.get() - 1);
+        if was_full {
+            wake(&self.client);
+        }
+    }
+}
+
+fn wake<C, B>(client: &Weak<Inner<C, B>>) {
+    if let Some(client) = client.upgrade() {
+        client.redial.wake();
+    }
+}
+
+fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
+    let mut builder = http2::Builder::new(LocalExec);
+    builder
+        .timer(TokioTimer::new())
+        .initial_max_send_streams(limits::HTTP2_UNKNOWN_STREAM_LIMIT)
+        .max_header_list_size(
+            settings
+                .max_header_list_size
+                .unwrap_or(limits::HTTP2_CLIENT_HEADER_LIST),
+        );
+    match settings.flow_control {
+        Some(FlowControl::Adaptive) => {
+            builder.adaptive_window(true);
+        }
+        Some(FlowControl::Fixed { stream, connection }) => {
+            builder
+                .initial_stream_window_size(stream)
+                .initial_connection_window_size(connection);
+        }
+        None => {
+            builder
+                .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
+                .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW);
+        }
+    }
+    if let Some(keep_alive) = settings.keep_alive {
+        builder
+            .keep_alive_interval(keep_alive.interval)
+            .keep_alive_timeout(keep_alive.timeout)
+            .keep_alive_while_idle(keep_alive.while_idle);
+    }
+    if let Some(size) = settings.max_frame_size {
+        builder.max_frame_size(size);
+    }
+    if let Some(max) = settings.max_concurrent_reset_streams {
+        builder.max_concurrent_reset_streams(max);
+    }
+    builder.max_send_buf_size(
+        settings
+            .max_send_buf_size
+            .unwrap_or(limits::HTTP2_CLIENT_SEND_BUFFER),
+    );
+    builder
+}

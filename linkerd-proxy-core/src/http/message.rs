@@ -1,0 +1,187 @@
+//! What is done to the head of a message on its way: connection headers, authorities, upgrades.
+
+use crate::{Error, Reason};
+use http::{
+    HeaderMap, HeaderName, Method, Request, Uri, Version,
+    header::{CONNECTION, HOST, UPGRADE},
+    uri::Authority,
+};
+
+/// Removes the headers that belong to a connection (RFC 9110, section 7.6.1).
+///
+/// `te` and `transfer-encoding` stay: the codec replaces them as the next connection needs.
+pub fn strip_connection_headers(headers: &mut HeaderMap) {
+    if let Some(named) = headers.remove(CONNECTION) {
+        let named = named.to_str().unwrap_or_default();
+        for name in named
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            // What else is listed is defined by the connection, too; `close` and `keep-alive` name no header.
+            if !name.eq_ignore_ascii_case("close") {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in [&UPGRADE, &PROXY_CONNECTION, &KEEP_ALIVE] {
+        headers.remove(name);
+    }
+}
+
+/// Whether a request asks for its connection to become something else (RFC 9110, section 7.8).
+///
+/// `Upgrade: h2c` does not count: it is served as the HTTP/1.1 that it also is.
+pub fn is_upgrade<B>(request: &Request<B>) -> bool {
+    if request.version() != Version::HTTP_11 {
+        return false;
+    }
+    request.method() == Method::CONNECT
+        || request
+            .headers()
+            .get(UPGRADE)
+            .is_some_and(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
+}
+
+/// Checks the form of an HTTP/1 request's target (RFC 9112, section 3.2).
+pub fn check_form<B>(request: &Request<B>) -> Result<(), Error> {
+    let uri = request.uri();
+    let is_authority = uri.authority().is_some() && uri.scheme().is_none();
+    let problem = match (request.method() == Method::CONNECT, is_authority) {
+        (true, true) if request.version() == Version::HTTP_11 => return Ok(()),
+        (true, true) => "CONNECT needs HTTP/1.1",
+        (true, false) => "CONNECT takes host:port",
+        (false, true) => "only CONNECT takes an authority as its target",
+        (false, false) => return Ok(()),
+    };
+    Err(Error::new(Reason::InvalidRequest).detail(problem))
+}
+
+/// Whom a request is for: the authority of its URI, or else its `Host`.
+pub fn authority<B>(request: &Request<B>) -> Option<Authority> {
+    if let Some(authority) = request.uri().authority() {
+        return Some(authority.clone());
+    }
+    let host = request.headers().get(HOST)?;
+    Authority::try_from(host.as_bytes()).ok()
+}
+
+/// The host, lower-case and without a trailing dot, and the port of an authority.
+pub fn host_and_port(authority: &Authority, default_port: u16) -> (String, u16) {
+    let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    (host, authority.port_u16().unwrap_or(default_port))
+}
+
+/// Makes the target of an HTTP/1 request a path, as a server expects it.
+pub fn to_origin_form(uri: &mut Uri) {
+    if uri.scheme().is_some() {
+        let path = uri.path_and_query().cloned();
+        *uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    }
+}
+
+/// Makes the target of a request absolute, as HTTP/2 needs it: `http`, and the authority that it is for.
+pub fn to_absolute_form<B>(request: &mut Request<B>, default: &Authority) {
+    if request.uri().scheme().is_some() && request.uri().authority().is_some() {
+        return;
+    }
+    let authority = authority(request).unwrap_or_else(|| default.clone());
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = Some(http::uri::Scheme::HTTP);
+    parts.authority = Some(authority);
+    if parts.path_and_query.is_none() {
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+    }
+    *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, uri: &str, version: Version) -> Request<()> {
+        Request::builder()
+            .method(method)
+            .uri(uri)
+            .version(version)
+            .body(())
+            .unwrap()
+    }
+
+    #[test]
+    fn headers_of_the_connection_and_those_it_names_are_removed() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Named, te"),
+            ("x-named", "1"),
+            ("te", "trailers"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("upgrade", "h2c"),
+            ("transfer-encoding", "chunked"),
+            ("x-kept", "1"),
+        ] {
+            headers.insert(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        strip_connection_headers(&mut headers);
+        let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["transfer-encoding", "x-kept"]);
+    }
+
+    #[test]
+    fn upgrades_are_told_from_h2c() {
+        let mut request = request("GET", "/", Version::HTTP_11);
+        assert!(!is_upgrade(&request));
+        request
+            .headers_mut()
+            .insert(UPGRADE, "h2c".parse().unwrap());
+        assert!(!is_upgrade(&request));
+        request
+            .headers_mut()
+            .insert(UPGRADE, "websocket".parse().unwrap());
+        assert!(is_upgrade(&request));
+        *request.version_mut() = Version::HTTP_10;
+        assert!(!is_upgrade(&request));
+    }
+
+    #[test]
+    fn forms_that_rfc_9112_does_not_allow_are_refused() {
+        for (method, uri, version, ok) in [
+            ("CONNECT", "a:1", Version::HTTP_11, true),
+            ("CONNECT", "a:1", Version::HTTP_10, false),
+            ("CONNECT", "http://a/", Version::HTTP_11, false),
+            ("GET", "a:1", Version::HTTP_11, false),
+            ("GET", "/", Version::HTTP_11, true),
+            ("GET", "http://a/", Version::HTTP_11, true),
+            ("OPTIONS", "*", Version::HTTP_11, true),
+        ] {
+            let checked = check_form(&request(method, uri, version));
+            assert_eq!(checked.is_ok(), ok, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn targets_change_their_form() {
+        let mut uri = Uri::from_static("http://web:80/a?b");
+        to_origin_form(&mut uri);
+        assert_eq!(uri, "/a?b");
+
+        let mut request = request("GET", "/a", Version::HTTP_11);
+        let default = Authority::from_static("10.0.0.1:80");
+        to_absolute_form(&mut request, &default);
+        assert_eq!(request.uri(), "http://10.0.0.1:80/a");
+        let mut request = self::request("GET", "/a", Version::HTTP_11);
+        request.headers_mut().insert(HOST, "web".parse().unwrap());
+        to_absolute_form(&mut request, &default);
+        assert_eq!(request.uri(), "http://web/a");
+    }
+
+    #[test]
+    fn names_compare_without_case_and_dot() {
+        let authority = Authority::from_static("Web.Default.:8080");
+        assert_eq!(host_and_port(&authority, 80), ("web.default".into(), 8080));
+    }
+}

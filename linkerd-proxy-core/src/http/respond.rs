@@ -1,0 +1,188 @@
+//! The proxy's own answers.
+
+use super::{ServerBody, classify::is_grpc};
+use crate::{Error, Reason, error::find};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE},
+};
+use http_body::Frame;
+
+/// What an answer depends on, taken from the request before it is passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Responder {
+    version: Version,
+    grpc: bool,
+    emit_headers: bool,
+}
+
+impl Responder {
+    /// Remembers how to answer `request`. `emit_headers` allows the informational headers.
+    pub fn new<B>(request: &Request<B>, emit_headers: bool) -> Self {
+        Self {
+            version: request.version(),
+            grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
+            emit_headers,
+        }
+    }
+
+    /// Whether the request is gRPC.
+    pub fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
+    /// The answer to a request that failed; `Err` when the stream shall be reset as the endpoint did.
+    pub fn respond<B>(&self, error: &Error) -> Result<Response<ServerBody<B>>, h2::Error> {
+        let reason = error.reason();
+        if let Some(code) = error.reset_code()
+            && self.version == Version::HTTP_2
+        {
+            return Err(code.into());
+        }
+        let mut response = Response::new(ServerBody::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        let message = message(error);
+        if self.grpc {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            headers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
+            if self.emit_headers {
+                headers.insert(GRPC_MESSAGE, message.clone());
+            }
+        }
+        if reason.is_fatal() && self.version == Version::HTTP_11 {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if self.emit_headers {
+            self.inform(error, message, headers);
+        }
+        *response.version_mut() = self.version;
+        *response.status_mut() = match self.grpc {
+            true => StatusCode::OK,
+            false => reason.status(),
+        };
+        Ok(response)
+    }
+
+    fn inform(&self, error: &Error, message: HeaderValue, headers: &mut HeaderMap) {
+        let reason = error.reason();
+        headers.insert(L5D_PROXY_ERROR, message);
+        if reason.is_fatal() {
+            headers.insert(L5D_PROXY_CONNECTION, HeaderValue::from_static("close"));
+        }
+        let status = format!(
+            "linkerd-proxy; error={}; details=\"{}\"",
+            reason.proxy_status(),
+            reason.label()
+        );
+        if let Ok(status) = HeaderValue::try_from(status) {
+            headers.insert(PROXY_STATUS, status);
+        }
+    }
+
+    /// The trailers that end a gRPC response whose body broke off, unless its reset is passed on.
+    pub(super) fn rescue(&self, error: &hyper::Error) -> Option<Frame<Bytes>> {
+        if !self.grpc || find::<h2::Error>(error).is_some_and(|h2| h2.reason().is_some()) {
+            return None;
+        }
+        let reason = Reason::ConnectionLost;
+        let mut trailers = HeaderMap::with_capacity(2);
+        trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
+        if self.emit_headers {
+            let text = error.to_string();
+            let text = HeaderValue::try_from(text).unwrap_or(UNEXPECTED);
+            trailers.insert(GRPC_MESSAGE, text);
+        }
+        Some(Frame::trailers(trailers))
+    }
+}
+
+/// The text of an error as a header value.
+fn message(error: &Error) -> HeaderValue {
+    HeaderValue::try_from(error.to_string()).unwrap_or(UNEXPECTED)
+}
+
+const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// The message of an answer that a proxy made.
+pub const L5D_PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
+/// Tells a peer proxy to close its application's connection.
+pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Empty;
+
+    fn request(version: Version, content_type: &'static str) -> Request<()> {
+        let request = Request::builder().version(version);
+        request.header(CONTENT_TYPE, content_type).body(()).unwrap()
+    }
+
+    fn respond(
+        request: &Request<()>,
+        error: Error,
+        emit: bool,
+    ) -> Result<Response<ServerBody<Empty<Bytes>>>, h2::Error> {
+        Responder::new(request, emit).respond(&error)
+    }
+
+    #[test]
+    fn a_fatal_error_says_why_and_closes() {
+        let error = Error::new(Reason::ConnectRefused)
+            .detail("Connection refused (os error 111)")
+            .context("endpoint 10.0.0.1:80");
+        let response = respond(&request(Version::HTTP_11, "text/plain"), error, true).unwrap();
+        assert_eq!(response.status(), 502);
+        let headers = response.headers();
+        assert_eq!(
+            headers["l5d-proxy-error"],
+            "endpoint 10.0.0.1:80: Connection refused (os error 111)"
+        );
+        assert_eq!(headers["connection"], "close");
+        assert_eq!(headers["l5d-proxy-connection"], "close");
+        assert_eq!(
+            headers["proxy-status"],
+            "linkerd-proxy; error=connection_refused; details=\"connect_refused\""
+        );
+    }
+
+    #[test]
+    fn without_permission_nothing_is_told() {
+        let request = request(Version::HTTP_11, "text/plain");
+        let response = respond(&request, Reason::NoRoute.into(), false).unwrap();
+        assert_eq!(response.status(), 404);
+        let names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["content-length"]);
+    }
+
+    #[test]
+    fn grpc_clients_get_a_code() {
+        let request = request(Version::HTTP_2, "application/grpc");
+        let response = respond(&request, Reason::ConnectTimeout.into(), true).unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], "4");
+        assert_eq!(response.headers()["grpc-message"], "connect timed out");
+        assert!(!response.headers().contains_key("connection"));
+    }
+
+    #[test]
+    fn a_reset_is_passed_on_to_http2_only() {
+        let error = || Error::new(Reason::StreamReset).reset(h2::Reason::ENHANCE_YOUR_CALM);
+        let reset = respond(&request(Version::HTTP_2, "text/plain"), error(), true).unwrap_err();
+        assert_eq!(reset.reason(), Some(h2::Reason::ENHANCE_YOUR_CALM));
+        let response = respond(&request(Version::HTTP_11, "text/plain"), error(), true).unwrap();
+        assert_eq!(response.status(), 502);
+    }
+
+    #[test]
+    fn text_that_no_header_can_carry_is_replaced() {
+        let error = Error::new(Reason::ConnectFailed).detail("a\nb");
+        let response = respond(&request(Version::HTTP_11, "text/plain"), error, true).unwrap();
+        assert_eq!(response.headers()["l5d-proxy-error"], "unexpected error");
+    }
+}

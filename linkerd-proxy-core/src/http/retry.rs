@@ -1,0 +1,231 @@
+//! Getting a request back that was lost with its connection.
+
+use super::{RequestBody, client::Fresh};
+use crate::{Availability, EndpointState, Failed, reason::Retry};
+use futures::future::LocalBoxFuture;
+use http::{Method, Request};
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Keeps what is needed to send a request again, and returns it when the endpoint did not answer it.
+///
+/// - **Sits** above an endpoint's client, below the balancer, which sends a returned request elsewhere.
+/// - **Returns** a request that was provably not processed, or, once, one that is idempotent (RFC 9110, section 9.2.2).
+/// - **Bounds**: body bytes kept; returns of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepForRetryLayer {
+    /// The most body bytes kept.
+    pub max_bytes: usize,
+    /// Whether the endpoint can tell that it did not process a request, as HTTP/2 does. Then any request is kept.
+    pub refusals: bool,
+}
+
+/// See [`KeepForRetryLayer`].
+#[derive(Clone, Debug)]
+pub struct KeepForRetry<S> {
+    inner: S,
+    params: KeepForRetryLayer,
+}
+
+/// How often a request came back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempts {
+    lost: u8,
+    refused: u8,
+}
+
+/// A request that may have been processed is sent once more.
+const MAX_LOST: u8 = 1;
+
+/// A request that no endpoint wants is not carried around for long.
+const MAX_REFUSED: u8 = 3;
+
+impl<S> Layer<S> for KeepForRetryLayer {
+    type Service = KeepForRetry<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        KeepForRetry {
+            inner,
+            params: *self,
+        }
+    }
+}
+
+impl<S: Availability> Availability for KeepForRetry<S> {
+    fn state(&self) -> EndpointState {
+        self.inner.state()
+    }
+
+    fn wanted(&self) {
+        self.inner.wanted();
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        self.inner.inspect()
+    }
+}
+
+impl<S> Service<Request<RequestBody>> for KeepForRetry<S>
+where
+    S: Service<Request<RequestBody>, Error = Failed<Request<RequestBody>>>,
+    S::Future: 'static,
+    S::Response: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = LocalBoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
+        let kept = self.params.keep(&mut request);
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            match (response.await, kept) {
+                (Err(mut failed), Some(kept)) if failed.request.is_none() => {
+                    failed.request = kept.give_back(failed.error.reason().retry());
+                    Err(failed)
+                }
+                (result, _) => result,
+            }
+        })
+    }
+}
+
+/// A copy of a request.
+struct Kept {
+    request: Request<RequestBody>,
+    idempotent: bool,
+    attempts: Attempts,
+}
+
+impl KeepForRetryLayer {
+    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
+        let idempotent = is_idempotent(request.method());
+        if !idempotent && !self.refusals {
+            return None;
+        }
+        // Extensions hold what belongs to the connection, such as a pending upgrade: such a request is sent once.
+        let attempts = request.extensions().get::<Attempts>().copied();
+        if attempts.is_none()
+            && request
+                .extensions()
+                .get::<hyper::upgrade::OnUpgrade>()
+                .is_some()
+        {
+            return None;
+        }
+        let body = request.body_mut().replayable(self.max_bytes)?;
+        let mut copy = Request::new(body);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        Some(Kept {
+            request: copy,
+            idempotent,
+            attempts: attempts.unwrap_or_default(),
+        })
+    }
+}
+
+impl Kept {
+    fn give_back(mut self, retry: Retry) -> Option<Request<RequestBody>> {
+        let attempts = &mut self.attempts;
+        let allowed = match retry {
+            Retry::Yes => {
+                attempts.refused += 1;
+                attempts.refused <= MAX_REFUSED
+            }
+            Retry::IfIdempotent => {
+                attempts.lost += 1;
+                self.idempotent && attempts.lost <= MAX_LOST
+            }
+            Retry::No => false,
+        };
+        if !allowed || !self.request.body().is_whole() {
+            return None;
+        }
+        self.request.extensions_mut().insert(self.attempts);
+        // Other idle connections are as old as the one that was lost.
+        self.request.extensions_mut().insert(Fresh);
+        Some(self.request)
+    }
+}
+
+fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+    use std::{cell::Cell, rc::Rc};
+
+    const LAYER: KeepForRetryLayer = KeepForRetryLayer {
+        max_bytes: 64 * 1024,
+        refusals: false,
+    };
+
+    /// Loses every request for the same reason, and counts them.
+    struct Lose(Reason, Rc<Cell<u32>>);
+
+    impl Service<Request<RequestBody>> for Lose {
+        type Response = ();
+        type Error = Failed<Request<RequestBody>>;
+        type Future = std::future::Ready<Result<(), Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<RequestBody>) -> Self::Future {
+            self.1.set(self.1.get() + 1);
+            std::future::ready(Err(Failed::lost(self.0)))
+        }
+    }
+
+    /// How often a request is sent until it does not come back.
+    fn sent(layer: KeepForRetryLayer, method: Method, reason: Reason) -> u32 {
+        let count = Rc::new(Cell::new(0));
+        let mut service = layer.layer(Lose(reason, count.clone()));
+        let request = Request::builder().method(method).header("x", "1");
+        let mut request = Some(request.body(RequestBody::empty()).unwrap());
+        while let Some(next) = request {
+            assert_eq!(next.headers()["x"], "1");
+            let failed = tokio_test::block_on(service.call(next)).unwrap_err();
+            request = failed.request;
+        }
+        count.get()
+    }
+
+    #[test]
+    fn a_lost_request_comes_back_once_if_it_is_idempotent() {
+        assert_eq!(sent(LAYER, Method::GET, Reason::ConnectionLost), 2);
+        assert_eq!(sent(LAYER, Method::PUT, Reason::ConnectionLost), 2);
+        assert_eq!(sent(LAYER, Method::POST, Reason::ConnectionLost), 1);
+        assert_eq!(sent(LAYER, Method::PATCH, Reason::ConnectionLost), 1);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_http_is_not_asked_for_again() {
+        assert_eq!(sent(LAYER, Method::GET, Reason::InvalidResponse), 1);
+    }
+
+    #[test]
+    fn a_refused_stream_comes_back_whatever_its_method() {
+        let layer = KeepForRetryLayer {
+            refusals: true,
+            ..LAYER
+        };
+        assert_eq!(sent(layer, Method::POST, Reason::StreamRefused), 4);
+        assert_eq!(sent(layer, Method::POST, Reason::ConnectionLost), 1);
+    }
+}

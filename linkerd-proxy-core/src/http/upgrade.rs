@@ -1,0 +1,53 @@
+//! Connections that become something else: WebSocket, CONNECT.
+
+use crate::{drain, transport::relay};
+use http::{
+    Method, Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+/// The client's side of an upgrade that its request asks for.
+pub struct Upgrade {
+    client: OnUpgrade,
+    connect: bool,
+}
+
+impl Upgrade {
+    /// Takes the client's side out of a request that may be passed on and come back.
+    pub fn of<B>(request: &Request<B>) -> Option<Self> {
+        Some(Self {
+            client: request.extensions().get::<OnUpgrade>()?.clone(),
+            connect: request.method() == Method::CONNECT,
+        })
+    }
+
+    /// Joins both sides when the endpoint agrees. The relay holds `drain`, and is never cut off by it.
+    pub fn join<B>(self, response: &mut Response<B>, drain: drain::Watch) {
+        let agreed = match self.connect {
+            true => response.status().is_success(),
+            false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
+        };
+        if !agreed {
+            return;
+        }
+        if self.connect {
+            response.headers_mut().remove(CONTENT_LENGTH);
+            response.headers_mut().remove(TRANSFER_ENCODING);
+        }
+        let server = hyper::upgrade::on(response);
+        tokio::task::spawn_local(async move {
+            let _drain = drain;
+            let (client, server) = match tokio::try_join!(self.client, server) {
+                Ok(both) => both,
+                Err(error) => {
+                    tracing::debug!(%error, "upgrade failed");
+                    return;
+                }
+            };
+            let relayed = relay(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
+            tracing::debug!(?relayed, "upgraded connection ended");
+        });
+    }
+}

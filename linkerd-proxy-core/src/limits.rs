@@ -1,0 +1,45 @@
+//! Every default of a library that matters, set explicitly, with its reason.
+
+use std::time::Duration;
+
+/// Header fields of an HTTP/1 message. hyper's default and the incumbent's.
+pub const HTTP1_MAX_HEADERS: usize = 100;
+
+/// Bytes of an HTTP/1 head. hyper's default and the incumbent's: users have heads of hundreds of kilobytes, and buffers
+/// grow only as far as a head needs.
+pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
+
+/// The HTTP/2 window of a stream, in bytes. RFC 9113's initial value and the incumbent's default.
+pub const HTTP2_STREAM_WINDOW: u32 = 65_535;
+
+/// The HTTP/2 window of a connection, in bytes. The incumbent's default.
+pub const HTTP2_CONNECTION_WINDOW: u32 = 1_048_576;
+
+/// SETTINGS_MAX_HEADER_LIST_SIZE of our servers, in bytes. hyper's default and the incumbent's.
+pub const HTTP2_SERVER_HEADER_LIST: u32 = 16 * 1024;
+
+/// SETTINGS_MAX_HEADER_LIST_SIZE of our clients, in bytes. Larger than the 16 KiB that cut off gRPC status details in
+/// trailers for users of the incumbent.
+pub const HTTP2_CLIENT_HEADER_LIST: u32 = 64 * 1024;
+
+/// Bytes buffered for sending on a stream of our servers. hyper's default and the incumbent's.
+pub const HTTP2_SERVER_SEND_BUFFER: usize = 400 * 1024;
+
+/// Bytes buffered for sending on a stream of our clients. hyper's default and the incumbent's.
+pub const HTTP2_CLIENT_SEND_BUFFER: usize = 1024 * 1024;
+
+/// Streams that a peer may open and reset before we have looked at them, against rapid resets (CVE-2023-44487). h2's
+/// default and the incumbent's.
+pub const HTTP2_PENDING_ACCEPT_RESET_STREAMS: usize = 20;
+
+/// Streams that we reset for a peer's errors before the connection is given up. hyper's default and the incumbent's.
+pub const HTTP2_LOCAL_ERROR_RESET_STREAMS: usize = 1024;
+
+/// Stands for a stream limit that the peer has not told yet.
+pub const HTTP2_UNKNOWN_STREAM_LIMIT: usize = 1_000_003;
+
+/// How long a new HTTP/2 connection waits for its peer's settings before it is used without knowing them.
+pub const HTTP2_SETTINGS_WAIT: Duration = Duration::from_secs(1);
+
+/// How often a task that waits to connect again looks whether anybody still wants that.
+pub const PROBE_CHECK: Duration = Duration::from_secs(5);
