@@ -63,17 +63,17 @@ impl Controller {
         self.script(target)
     }
 
-    /// All destinations that have no endpoints, or no behaviour, of their own.
+    /// All destinations: endpoints for those that have none of their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
         Script::new(self.clone(), Key::Any)
     }
 
-    /// All targets that have no profile, or no behaviour, of their own.
+    /// All targets: a profile for those that have none of their own, and behaviour for all.
     pub fn any_profile(&self) -> Script<DestinationProfile> {
         Script::new(self.clone(), Key::Any)
     }
 
-    /// All targets that have no policy, or no behaviour, of their own.
+    /// All targets: a policy for those that have none of their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
         Script::new(self.clone(), Key::Any)
     }
@@ -114,7 +114,8 @@ impl Controller {
         target: &str,
         within: Duration,
     ) -> Result<Lookup, Missed> {
-        self.expect(kind, &Key::One(canonical(target)), within).await
+        self.expect(kind, &Key::One(canonical(target)), within)
+            .await
     }
 
     pub(crate) async fn expect(

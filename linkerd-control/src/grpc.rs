@@ -65,10 +65,7 @@ impl Destination for Api {
 impl OutboundPolicies for Api {
     type WatchStream = Messages<OutboundPolicy>;
 
-    async fn get(
-        &self,
-        request: Request<TrafficSpec>,
-    ) -> Result<Response<OutboundPolicy>, Status> {
+    async fn get(&self, request: Request<TrafficSpec>) -> Result<Response<OutboundPolicy>, Status> {
         let mut policies = self.watch(request).await?.into_inner();
         match policies.next().await {
             Some(policy) => Ok(Response::new(policy?)),

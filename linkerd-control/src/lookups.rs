@@ -88,9 +88,10 @@ impl Log {
 
     /// The oldest lookup of the target that was not taken before.
     pub(crate) fn take(&mut self, kind: Kind, key: &Key) -> Option<Lookup> {
-        let found = self.entries.iter_mut().find(|e| {
-            !e.expected && e.lookup.kind == kind && key.includes(&e.key)
-        })?;
+        let found = self
+            .entries
+            .iter_mut()
+            .find(|e| !e.expected && e.lookup.kind == kind && key.includes(&e.key))?;
         found.expected = true;
         Some(found.lookup.clone())
     }
@@ -133,7 +134,10 @@ mod tests {
     #[test]
     fn one_spelling_for_a_target() {
         for (sent, kept) in [
-            ("Web.NS.svc.cluster.local.:80", "web.ns.svc.cluster.local:80"),
+            (
+                "Web.NS.svc.cluster.local.:80",
+                "web.ns.svc.cluster.local:80",
+            ),
             ("web", "web:80"),
             ("10.0.0.1:80", "10.0.0.1:80"),
             ("[::ffff:10.0.0.1]:80", "10.0.0.1:80"),
@@ -154,7 +158,10 @@ mod tests {
         assert!(log.take(Kind::Policy, &Key::One("a:80".into())).is_none());
         assert!(log.take(Kind::Profile, &b).is_none());
         assert_eq!(log.take(Kind::Policy, &b).map(|l| l.sequence), Some(1));
-        assert_eq!(log.take(Kind::Policy, &Key::Any).map(|l| l.sequence), Some(2));
+        assert_eq!(
+            log.take(Kind::Policy, &Key::Any).map(|l| l.sequence),
+            Some(2)
+        );
         assert!(log.take(Kind::Policy, &b).is_none());
         assert_eq!(log.all().count(), 2);
     }

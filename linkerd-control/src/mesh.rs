@@ -72,7 +72,10 @@ impl Mesh {
     pub fn authorities(&self) -> impl Iterator<Item = String> {
         self.services.iter().flat_map(|service| {
             let name = service.full_name();
-            service.ports.iter().map(move |port| format!("{name}:{port}"))
+            service
+                .ports
+                .iter()
+                .map(move |port| format!("{name}:{port}"))
         })
     }
 }

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::Status;
 
-/// What one target is answered with and how; or, for `any_…`, all targets that have nothing of their own.
+/// What one target is answered with and how; or, for `any_…`, what all are answered with that have nothing of their
+/// own, and how all are answered.
 ///
 /// A stream is told the whole current state first and differences later. The order of all calls is kept, but states
 /// that a stream had no time to send are combined.
@@ -92,8 +93,8 @@ impl<C: Content> Script<C> {
         C::table(&mut self.controller.shared.state.lock()).open_streams(&self.key)
     }
 
-    /// Waits for a lookup of this target that was not expected before, so that two calls expect two lookups. `any_…`
-    /// expects the lookup of whatever target has not been expected.
+    /// Waits for a lookup of this target that was not expected before, so that two calls expect two lookups. For
+    /// `any_…` it is a lookup of any target.
     pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, Missed> {
         self.controller.expect(C::KIND, &self.key, within).await
     }

@@ -7,6 +7,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use linkerd_api_proto::destination::destination_server::DestinationServer;
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
+use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -96,8 +97,14 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receive
 }
 
 async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receiver<()>) {
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "cannot disable Nagle's algorithm");
+    // A proxy that is lost without a farewell must not keep its place. By the kernel and not by HTTP/2 pings, whose
+    // timers would run out at once where a test has paused the clock.
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(KEEPALIVE);
+    let set = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
+    if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
+        tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
     let streams = shared.limits.streams_per_connection;
     let api = Api::new(shared);
@@ -126,3 +133,6 @@ const MAX_REQUEST: usize = 64 * 1024;
 
 /// A failing accept must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Long compared to a round trip, short compared to the life of a proxy.
+const KEEPALIVE: Duration = Duration::from_secs(30);

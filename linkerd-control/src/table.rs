@@ -16,7 +16,7 @@ pub(crate) struct Table<C: Content> {
     max_queued: usize,
 }
 
-/// How a target is answered.
+/// How a target is answered: also as it is said for all targets, unless it says something else itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     pub(crate) delay: Duration,
@@ -36,6 +36,12 @@ pub(crate) struct Failure {
 pub(crate) enum Key {
     One(String),
     Any,
+}
+
+impl Behaviour {
+    fn is_default(&self) -> bool {
+        self.delay.is_zero() && !self.silent && self.fail.is_none()
+    }
 }
 
 impl Key {
@@ -58,8 +64,7 @@ impl fmt::Display for Key {
 
 struct Entry<C: Content> {
     content: Option<C>,
-    /// `None`: as all others behave.
-    behaviour: Option<Behaviour>,
+    behaviour: Behaviour,
     streams: Vec<Arc<Mailbox<C>>>,
 }
 
@@ -76,12 +81,15 @@ impl<C: Content> Table<C> {
 
     /// How long the next lookup of a target is kept waiting.
     pub(crate) fn delay(&self, target: &str) -> Duration {
-        self.behaviour(target).map(|b| b.delay).unwrap_or_default()
+        let own = self.entries.get(target).map(|e| e.behaviour.delay);
+        own.filter(|delay| !delay.is_zero())
+            .unwrap_or(self.any.behaviour.delay)
     }
 
     /// Opens a stream that gets the current state first, unless the target is told to fail.
     pub(crate) fn open(&mut self, target: &str) -> Result<Arc<Mailbox<C>>, Status> {
         if let Some(status) = self.failure(target) {
+            self.evict(target);
             return Err(status);
         }
         if self.open >= self.max_streams {
@@ -122,13 +130,13 @@ impl<C: Content> Table<C> {
 
     /// Changes how a target behaves; state that was held back by silence is sent.
     pub(crate) fn behave(&mut self, key: &Key, change: impl FnOnce(&mut Behaviour)) {
-        change(self.entry(key).behaviour.get_or_insert_default());
+        change(&mut self.entry(key).behaviour);
         self.show(key);
     }
 
     /// Lets a target behave as all others again.
     pub(crate) fn restore(&mut self, key: &Key) {
-        self.entry(key).behaviour = None;
+        self.entry(key).behaviour = Behaviour::default();
         self.show(key);
     }
 
@@ -203,21 +211,19 @@ impl<C: Content> Table<C> {
         }
     }
 
-    fn behaviour(&self, target: &str) -> Option<&Behaviour> {
-        let own = self.entries.get(target).and_then(|e| e.behaviour.as_ref());
-        own.or(self.any.behaviour.as_ref())
-    }
-
     fn silent(&self, target: &str) -> bool {
-        self.behaviour(target).is_some_and(|b| b.silent)
+        let own = self.entries.get(target).is_some_and(|e| e.behaviour.silent);
+        own || self.any.behaviour.silent
     }
 
     fn failure(&mut self, target: &str) -> Option<Status> {
-        let own = self.entries.get_mut(target).and_then(|e| e.behaviour.as_mut());
-        let behaviour = own.or(self.any.behaviour.as_mut())?;
-        let failure = behaviour.fail.clone()?;
+        let own = self.entries.get_mut(target).map(|e| &mut e.behaviour.fail);
+        let fail = own
+            .filter(|fail| fail.is_some())
+            .unwrap_or(&mut self.any.behaviour.fail);
+        let failure = fail.clone()?;
         if failure.once {
-            behaviour.fail = None;
+            *fail = None;
         }
         Some(failure.status)
     }
@@ -238,7 +244,7 @@ impl<C: Content> Table<C> {
 
     fn evict(&mut self, target: &str) {
         let unused = self.entries.get(target).is_some_and(|entry| {
-            entry.content.is_none() && entry.behaviour.is_none() && entry.streams.is_empty()
+            entry.content.is_none() && entry.behaviour.is_default() && entry.streams.is_empty()
         });
         if unused {
             self.entries.remove(target);
@@ -250,7 +256,7 @@ impl<C: Content> Default for Entry<C> {
     fn default() -> Self {
         Self {
             content: None,
-            behaviour: None,
+            behaviour: Behaviour::default(),
             streams: Vec::new(),
         }
     }

@@ -1,7 +1,8 @@
 //! From what is written to what is meant. All problems are collected, so that one look mends them all.
 
+use super::decl::{self, Number};
 use super::error::Problem;
-use super::{Backend, Mesh, Service, decl, full_name};
+use super::{Backend, Mesh, Service, full_name};
 use crate::endpoint::Endpoint;
 use serde_saphyr::{Location, Spanned};
 use std::collections::{HashMap, HashSet};
@@ -11,7 +12,14 @@ pub(super) fn check(file: decl::File) -> Result<Mesh, Vec<Problem>> {
     let mut checker = Checker::default();
     let mut references = Vec::new();
     let mut services = Vec::new();
-    for mut decl in file.services {
+    let Some(declared) = file.services else {
+        return Err(vec![Problem {
+            line: 1,
+            column: 1,
+            reason: "no services are given; write `services: []` if there are none".to_owned(),
+        }]);
+    };
+    for mut decl in declared {
         let backends = std::mem::take(&mut decl.backends);
         references.push((services.len(), backends));
         services.push(checker.service(decl));
@@ -61,9 +69,21 @@ impl Checker {
             );
             self.problem(at, reason);
         }
-        self.services.insert(full_name.clone(), at);
+        let duplicate = self.services.insert(full_name.clone(), at).is_some();
 
         let ports = self.ports(at, decl.port, decl.ports);
+        if !duplicate {
+            // The bare name is not among them: it is not the service's for certain.
+            let names = [
+                &*full_name,
+                &format!("{name}.{namespace}.svc"),
+                &format!("{name}.{namespace}"),
+            ];
+            let targets = ports
+                .iter()
+                .flat_map(|p| names.map(|name| format!("{name}:{p}")));
+            self.take(&full_name, at, targets.collect());
+        }
         let addresses = self.addresses(&full_name, &ports, &decl.addresses);
         let hostnames = self.hostnames(&full_name, &ports, &decl.hostnames);
         let endpoints = self.endpoints(decl.endpoints);
@@ -94,8 +114,8 @@ impl Checker {
     fn ports(
         &mut self,
         service: Location,
-        one: Option<Spanned<u64>>,
-        many: Option<Spanned<Vec<Spanned<u64>>>>,
+        one: Option<Spanned<Number>>,
+        many: Option<Spanned<Vec<Spanned<Number>>>>,
     ) -> Vec<u16> {
         let ports = match (one, many) {
             (Some(port), None) => vec![port],
@@ -111,14 +131,14 @@ impl Checker {
         };
         let mut seen = Vec::new();
         for port in ports {
-            match u16::try_from(port.value) {
+            match u16::try_from(port.value.0) {
                 Ok(p) if p > 0 && !seen.contains(&p) => seen.push(p),
                 Ok(p) if p > 0 => {
                     self.problem(port.referenced, format!("port {p} is listed twice"));
                 }
                 _ => self.problem(
                     port.referenced,
-                    format!("{} is not a port; use 1 to 65535", port.value),
+                    format!("{} is not a port; use 1 to 65535", port.value.0),
                 ),
             }
         }
@@ -136,8 +156,10 @@ impl Checker {
             match address.value.parse::<IpAddr>() {
                 Ok(ip) => {
                     let ip = ip.to_canonical();
-                    let targets = ports.iter().map(|port| SocketAddr::new(ip, *port).to_string());
-                    self.take(service, address.referenced, targets);
+                    let targets = ports
+                        .iter()
+                        .map(|port| SocketAddr::new(ip, *port).to_string());
+                    self.take(service, address.referenced, targets.collect());
                     good.push(ip);
                 }
                 Err(_) => {
@@ -170,14 +192,14 @@ impl Checker {
                 continue;
             }
             let targets = ports.iter().map(|port| format!("{name}:{port}"));
-            self.take(service, hostname.referenced, targets);
+            self.take(service, hostname.referenced, targets.collect());
             good.push(name);
         }
         good
     }
 
     /// Two services cannot be reached at the same place.
-    fn take(&mut self, service: &str, at: Location, targets: impl Iterator<Item = String>) {
+    fn take(&mut self, service: &str, at: Location, targets: Vec<String>) {
         for target in targets {
             if let Some(other) = self.taken.insert(target.clone(), service.to_owned()) {
                 self.problem(at, format!("{target} already belongs to {other}"));
@@ -213,7 +235,11 @@ impl Checker {
             }
             let weight = decl.weight.unwrap_or(1.0);
             if !(0.0..=MAX_WEIGHT).contains(&weight) {
-                self.problem(at, format!("weight {weight} is not between 0 and {MAX_WEIGHT}"));
+                self.problem(
+                    at,
+                    format!("weight {weight} is not between 0 and {MAX_WEIGHT}"),
+                );
+                continue;
             }
             let mut endpoint = Endpoint::new(addr);
             endpoint.weight = (weight * f64::from(Endpoint::WEIGHT_ONE)).round() as u32;
@@ -228,7 +254,10 @@ impl Checker {
             && !good.is_empty()
             && good.iter().all(|e| e.weight == 0)
         {
-            self.problem(at, "all endpoints have weight 0; give one of them a higher weight");
+            self.problem(
+                at,
+                "all endpoints have weight 0; give one of them a higher weight",
+            );
         }
         good
     }
@@ -242,7 +271,7 @@ impl Checker {
         let first = backends.first().map(|b| b.service.referenced);
         let mut good = Vec::new();
         for backend in &backends {
-            let weight = backend.weight.as_ref().map_or(1, |w| w.value);
+            let weight = backend.weight.as_ref().map_or(1, |w| w.value.0);
             match u32::try_from(weight) {
                 Ok(weight) if weight <= MAX_BACKEND_WEIGHT => {
                     good.extend(self.backend(services, parent, &backend.service, weight));
@@ -260,7 +289,10 @@ impl Checker {
             && good.len() == backends.len()
             && good.iter().all(|b| b.weight == 0)
         {
-            self.problem(at, "all backends have weight 0; give one of them a higher weight");
+            self.problem(
+                at,
+                "all backends have weight 0; give one of them a higher weight",
+            );
         }
         good
     }
@@ -305,7 +337,11 @@ impl Checker {
             Some(port) => (!service.ports.contains(&port)).then_some(port),
             // Without a port it is the one on which the traffic arrives, or the only one there is.
             None if service.ports.len() == 1 => None,
-            None => parent.ports.iter().find(|p| !service.ports.contains(p)).copied(),
+            None => parent
+                .ports
+                .iter()
+                .find(|p| !service.ports.contains(p))
+                .copied(),
         };
         if let Some(lacks) = lacks {
             let has: Vec<_> = service.ports.iter().map(u16::to_string).collect();
@@ -327,7 +363,7 @@ impl Checker {
     }
 }
 
-/// Names that a label of this many has in DNS, and that can be part of an authority.
+/// Whether it consists of labels as DNS has them, so that it can be part of an authority.
 fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|label| {

@@ -4,14 +4,15 @@ use super::error::{MeshError, Problem};
 use crate::policy::Protocol;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Error, MessageFormatter, Spanned, UserMessageFormatter};
 use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    pub(super) services: Vec<Service>,
+    /// `None` if nothing is written, which is more likely a half-written file than a mesh of no services.
+    pub(super) services: Option<Vec<Service>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -19,8 +20,8 @@ pub(super) struct File {
 pub(super) struct Service {
     pub(super) name: Spanned<String>,
     pub(super) namespace: Option<Spanned<String>>,
-    pub(super) port: Option<Spanned<u64>>,
-    pub(super) ports: Option<Spanned<Vec<Spanned<u64>>>>,
+    pub(super) port: Option<Spanned<Number>>,
+    pub(super) ports: Option<Spanned<Vec<Spanned<Number>>>>,
     #[serde(default)]
     pub(super) protocol: Protocol,
     #[serde(default)]
@@ -50,23 +51,43 @@ pub(super) enum Hint {
     Opaque,
 }
 
+/// A whole number of any size, so that the check can tell which ones are good.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number(pub(super) i128);
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Backend {
     pub(super) service: Spanned<String>,
-    pub(super) weight: Option<Spanned<u64>>,
+    pub(super) weight: Option<Spanned<Number>>,
 }
 
 pub(super) fn parse(file: &str, text: &str) -> Result<File, MeshError> {
     serde_saphyr::from_str(text).map_err(|error| {
         let error = error.without_snippet();
         let location = error.location();
+        let reason = match error {
+            Error::Eof { .. } => "the file is empty; begin with `services:`".into(),
+            Error::Unexpected {
+                expected: "sequence start",
+                ..
+            } => "expected a list, each item on a line that begins with `- `".into(),
+            Error::Unexpected {
+                expected: "mapping start",
+                ..
+            } => "expected fields, such as `name: web`".into(),
+            Error::DuplicateMappingKey { key, .. } => {
+                let field = key.as_deref().unwrap_or("the field");
+                format!("{field} is given twice; remove one")
+            }
+            error => UserMessageFormatter.format_message(error).into_owned(),
+        };
         MeshError::Invalid {
             file: file.to_owned(),
             problems: vec![Problem {
                 line: location.map_or(0, |l| l.line()),
                 column: location.map_or(0, |l| l.column()),
-                reason: error.to_string(),
+                reason,
             }],
         }
     })
@@ -92,7 +113,9 @@ impl<'de> Deserialize<'de> for Endpoint {
             type Value = Endpoint;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address such as 127.0.0.1:9001, or `address:` with what belongs to it")
+                f.write_str(
+                    "an address such as 127.0.0.1:9001, or `address:` with what belongs to it",
+                )
             }
 
             fn visit_str<E: de::Error>(self, address: &str) -> Result<Endpoint, E> {
@@ -116,5 +139,29 @@ impl<'de> Deserialize<'de> for Endpoint {
         }
 
         deserializer.deserialize_any(Either)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+
+        impl Visitor<'_> for Whole {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
+                Ok(Number(number.into()))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
+                Ok(Number(number.into()))
+            }
+        }
+
+        deserializer.deserialize_any(Whole)
     }
 }

@@ -3,6 +3,7 @@
 use super::{Mesh, Service};
 use crate::content::{Content, EndpointSet};
 use crate::endpoint::Endpoint;
+use crate::lookups::canonical;
 use crate::policy::{Policy, Protocol};
 use crate::state::State;
 use crate::table::{Key, Table};
@@ -65,7 +66,11 @@ impl Tables {
         };
         unset(&mut state.policies, &old.policies, &keys.policies);
         unset(&mut state.profiles, &old.profiles, &keys.profiles);
-        unset(&mut state.destinations, &old.destinations, &keys.destinations);
+        unset(
+            &mut state.destinations,
+            &old.destinations,
+            &keys.destinations,
+        );
         state.mesh = keys;
     }
 
@@ -73,9 +78,12 @@ impl Tables {
     fn service(&mut self, service: &Service, names: Vec<String>) {
         let endpoints = EndpointSet::new(service.endpoints.iter().cloned()).labels(
             // A control plane's labels; the file's come later and win.
-            [("service", &service.name), ("namespace", &service.namespace)]
-                .into_iter()
-                .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
+            [
+                ("service", &service.name),
+                ("namespace", &service.namespace),
+            ]
+            .into_iter()
+            .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
         );
         for port in &service.ports {
             let policy = service.policy(*port);
@@ -98,7 +106,7 @@ impl Tables {
 
     /// Makes an endpoint known by its own address, unless that is a service's.
     fn endpoint(&mut self, service: &Service, endpoint: &Endpoint) {
-        let target = endpoint.addr.to_string();
+        let target = canonical(&endpoint.addr.to_string());
         let mut endpoint = endpoint.clone();
         for (key, value) in &service.labels {
             let label = endpoint.labels.entry(key.clone());
