@@ -44,33 +44,31 @@ enum Endpoints {
     },
 }
 
+/// Nobody outside can name the module, and so nobody sees the private types.
+#[allow(private_interfaces)]
 pub(crate) mod sealed {
     use super::*;
 
     /// Which table of the state holds the content.
     pub trait Stored: Sized {
         #[doc(hidden)]
-        #[allow(private_interfaces)]
         fn table(state: &mut State) -> &mut Table<Self>
         where
             Self: Content;
     }
 
-    #[allow(private_interfaces)]
     impl Stored for EndpointSet {
         fn table(state: &mut State) -> &mut Table<Self> {
             &mut state.destinations
         }
     }
 
-    #[allow(private_interfaces)]
     impl Stored for DestinationProfile {
         fn table(state: &mut State) -> &mut Table<Self> {
             &mut state.profiles
         }
     }
 
-    #[allow(private_interfaces)]
     impl Stored for OutboundPolicy {
         fn table(state: &mut State) -> &mut Table<Self> {
             &mut state.policies

@@ -80,6 +80,14 @@ services:
 }
 
 #[test]
+fn the_file_of_the_readme_is_good() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("```yaml\n").expect("a YAML block");
+    let (text, _) = rest.split_once("```").expect("its end");
+    assert_eq!(mesh(text).services(), 4);
+}
+
+#[test]
 fn a_service_can_share_its_traffic_with_others() {
     let mesh = mesh(
         "
