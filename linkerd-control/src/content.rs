@@ -1,0 +1,273 @@
+use crate::endpoint::Endpoint;
+use crate::lookups::Kind;
+use crate::state::State;
+use crate::table::Table;
+use linkerd_api_proto::destination::{
+    AddrSet, DestinationProfile, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
+};
+use linkerd_api_proto::outbound::OutboundPolicy;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tonic::Status;
+
+/// What a target is answered with, and how a stream is brought from one answer to the next.
+///
+/// It is sealed: the three answers are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
+pub trait Content: Clone + PartialEq + Send + Sync + Sized + sealed::Stored + 'static {
+    /// What is sent on the wire.
+    type Message: Clone + Send + 'static;
+
+    /// The kind of lookup that this answers.
+    const KIND: Kind;
+
+    /// The messages that bring a stream from `old` to `new`; all of `new` if nothing was sent so far.
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
+
+    /// The answer for a target that nobody described.
+    fn unknown(target: &str) -> Result<Self, Status>;
+}
+
+/// The endpoints of one destination. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointSet(Arc<Endpoints>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Endpoints {
+    Some {
+        labels: HashMap<String, String>,
+        // Ordered, so that a test sees the same messages every time.
+        addrs: BTreeMap<SocketAddr, WeightedAddr>,
+    },
+    None {
+        exists: bool,
+    },
+}
+
+/// Nobody outside can name the module, and so nobody sees the private types.
+#[allow(private_interfaces)]
+pub(crate) mod sealed {
+    use super::*;
+
+    /// Which table of the state holds the content.
+    pub trait Stored: Sized {
+        #[doc(hidden)]
+        fn table(state: &mut State) -> &mut Table<Self>
+        where
+            Self: Content;
+    }
+
+    impl Stored for EndpointSet {
+        fn table(state: &mut State) -> &mut Table<Self> {
+            &mut state.destinations
+        }
+    }
+
+    impl Stored for DestinationProfile {
+        fn table(state: &mut State) -> &mut Table<Self> {
+            &mut state.profiles
+        }
+    }
+
+    impl Stored for OutboundPolicy {
+        fn table(state: &mut State) -> &mut Table<Self> {
+            &mut state.policies
+        }
+    }
+}
+
+impl EndpointSet {
+    /// A set of endpoints. The last one counts if an address occurs twice.
+    pub fn new<E: Into<Endpoint>>(endpoints: impl IntoIterator<Item = E>) -> Self {
+        Self::default().with(endpoints)
+    }
+
+    /// No endpoints: of a service that has none at the moment, or of one that does not exist.
+    pub fn none(exists: bool) -> Self {
+        Self(Arc::new(Endpoints::None { exists }))
+    }
+
+    /// Sets the metric labels that all endpoints share.
+    #[must_use]
+    pub fn labels<K: Into<String>, V: Into<String>>(
+        self,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let labels = labels
+            .into_iter()
+            .map(|(k, v)| (k.into(), v.into()))
+            .collect();
+        let (_, addrs) = self.into_parts();
+        Self(Arc::new(Endpoints::Some { labels, addrs }))
+    }
+
+    /// These endpoints besides the ones that are there; an address that is there is replaced.
+    #[must_use]
+    pub fn with<E: Into<Endpoint>>(self, endpoints: impl IntoIterator<Item = E>) -> Self {
+        let (labels, mut addrs) = self.into_parts();
+        for endpoint in endpoints {
+            let endpoint = endpoint.into();
+            addrs.insert(endpoint.addr, endpoint.into());
+        }
+        Self(Arc::new(Endpoints::Some { labels, addrs }))
+    }
+
+    /// The set without the endpoints of these addresses.
+    #[must_use]
+    pub fn without(self, gone: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let (labels, mut addrs) = self.into_parts();
+        for addr in gone {
+            addrs.remove(&addr);
+        }
+        Self(Arc::new(Endpoints::Some { labels, addrs }))
+    }
+
+    /// The number of endpoints.
+    pub fn len(&self) -> usize {
+        match &*self.0 {
+            Endpoints::Some { addrs, .. } => addrs.len(),
+            Endpoints::None { .. } => 0,
+        }
+    }
+
+    /// Whether there is no endpoint.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn into_parts(self) -> (HashMap<String, String>, BTreeMap<SocketAddr, WeightedAddr>) {
+        match Arc::unwrap_or_clone(self.0) {
+            Endpoints::Some { labels, addrs } => (labels, addrs),
+            Endpoints::None { .. } => Default::default(),
+        }
+    }
+}
+
+impl Default for EndpointSet {
+    fn default() -> Self {
+        Self(Arc::new(Endpoints::Some {
+            labels: HashMap::new(),
+            addrs: BTreeMap::new(),
+        }))
+    }
+}
+
+impl Content for EndpointSet {
+    type Message = Update;
+
+    const KIND: Kind = Kind::Destination;
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Update> {
+        if old == Some(new) {
+            return Vec::new();
+        }
+        let (labels, addrs) = match &*new.0 {
+            Endpoints::None { exists } => return vec![no_endpoints(*exists)],
+            Endpoints::Some { labels, addrs } => (labels, addrs),
+        };
+        let (old_labels, old_addrs) = match old.map(|old| &*old.0) {
+            Some(Endpoints::Some { labels, addrs }) => (labels, addrs),
+            // A proxy takes the first `Add` of a stream as the whole set, so that an empty set cannot be an `Add`.
+            _ if addrs.is_empty() => return vec![no_endpoints(true)],
+            _ => return vec![add(addrs.values().cloned(), labels)],
+        };
+
+        // The labels of the set are part of each endpoint's metadata: with new ones, all are sent again.
+        let added: Vec<_> = addrs
+            .iter()
+            .filter(|(addr, endpoint)| {
+                labels != old_labels || old_addrs.get(addr) != Some(*endpoint)
+            })
+            .map(|(_, endpoint)| endpoint.clone())
+            .collect();
+        let removed: Vec<_> = old_addrs
+            .keys()
+            .filter(|addr| !addrs.contains_key(addr))
+            .map(|addr| (*addr).into())
+            .collect();
+        // First what is new, so that the set is not empty in between if all of it is replaced.
+        let mut messages = Vec::new();
+        if !added.is_empty() {
+            messages.push(add(added, labels));
+        }
+        if !removed.is_empty() {
+            messages.push(Update {
+                update: Some(update::Update::Remove(AddrSet { addrs: removed })),
+            });
+        }
+        messages
+    }
+
+    fn unknown(_: &str) -> Result<Self, Status> {
+        Ok(Self::none(false))
+    }
+}
+
+impl Content for DestinationProfile {
+    type Message = Self;
+
+    const KIND: Kind = Kind::Profile;
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
+        whole_if_changed(old, new)
+    }
+
+    /// As a cluster's control plane does it: an address without a service has an empty profile, a service without a
+    /// profile has a default one, and any other name is an error of the caller.
+    fn unknown(target: &str) -> Result<Self, Status> {
+        if target.parse::<SocketAddr>().is_ok() {
+            return Ok(Self::default());
+        }
+        match target.rsplit_once(':') {
+            Some((host, _)) if host.ends_with(".svc.cluster.local") => Ok(Self {
+                fully_qualified_name: host.to_owned(),
+                ..Self::default()
+            }),
+            _ => Err(Status::invalid_argument(format!(
+                "invalid service {target:?}: expected <name>.<namespace>.svc.cluster.local:<port>"
+            ))),
+        }
+    }
+}
+
+impl Content for OutboundPolicy {
+    type Message = Self;
+
+    const KIND: Kind = Kind::Policy;
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
+        whole_if_changed(old, new)
+    }
+
+    fn unknown(target: &str) -> Result<Self, Status> {
+        Err(Status::not_found(format!("no service at {target}")))
+    }
+}
+
+fn whole_if_changed<M: Clone + PartialEq>(old: Option<&M>, new: &M) -> Vec<M> {
+    if old == Some(new) {
+        return Vec::new();
+    }
+    vec![new.clone()]
+}
+
+fn add(
+    addrs: impl IntoIterator<Item = WeightedAddr>,
+    metric_labels: &HashMap<String, String>,
+) -> Update {
+    Update {
+        update: Some(update::Update::Add(WeightedAddrSet {
+            addrs: addrs.into_iter().collect(),
+            metric_labels: metric_labels.clone(),
+        })),
+    }
+}
+
+fn no_endpoints(exists: bool) -> Update {
+    Update {
+        update: Some(update::Update::NoEndpoints(NoEndpoints { exists })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use crate::content::{Content, EndpointSet};
+use crate::limits::Limits;
+use crate::lookups::{Kind, Lookup, Missed, canonical};
+use crate::mesh::Mesh;
+use crate::script::Script;
+use crate::serve::{self, Server};
+use crate::state::Shared;
+use crate::table::Key;
+use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::outbound::OutboundPolicy;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// The state of a control plane. Clones share it, and any number of servers can serve it.
+#[derive(Clone)]
+pub struct Controller {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Controller {
+    /// A controller that knows nothing, with the default limits.
+    pub fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    /// A controller that knows nothing.
+    pub fn with_limits(limits: Limits) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(limits)),
+        }
+    }
+
+    /// Serves the gRPC APIs on a listener, until the server is killed or dropped. Must be called within a runtime.
+    pub fn serve(&self, listener: TcpListener) -> std::io::Result<Server> {
+        serve::serve(self.shared.clone(), listener)
+    }
+
+    /// Serves on a free port of the loopback address.
+    pub async fn spawn(&self) -> std::io::Result<Server> {
+        self.spawn_at((Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Serves on an address, for example the one of a server that was killed.
+    pub async fn spawn_at(&self, addr: SocketAddr) -> std::io::Result<Server> {
+        self.serve(TcpListener::bind(addr).await?)
+    }
+
+    /// The endpoints of a destination such as `web.ns.svc.cluster.local:80`.
+    pub fn destination(&self, path: impl AsRef<str>) -> Script<EndpointSet> {
+        self.script(path)
+    }
+
+    /// The profile of an address or a name with a port.
+    pub fn profile(&self, target: impl AsRef<str>) -> Script<DestinationProfile> {
+        self.script(target)
+    }
+
+    /// The outbound policy of an address or an authority.
+    pub fn policy(&self, target: impl AsRef<str>) -> Script<OutboundPolicy> {
+        self.script(target)
+    }
+
+    /// All destinations: endpoints for those that have none of their own, and behaviour for all.
+    pub fn any_destination(&self) -> Script<EndpointSet> {
+        Script::new(self.clone(), Key::Any)
+    }
+
+    /// All targets: a profile for those that have none of their own, and behaviour for all.
+    pub fn any_profile(&self) -> Script<DestinationProfile> {
+        Script::new(self.clone(), Key::Any)
+    }
+
+    /// All targets: a policy for those that have none of their own, and behaviour for all.
+    pub fn any_policy(&self) -> Script<OutboundPolicy> {
+        Script::new(self.clone(), Key::Any)
+    }
+
+    /// Replaces what was applied before by a mesh, and pushes the differences to open streams.
+    pub fn apply(&self, mesh: &Mesh) {
+        let tables = mesh.tables();
+        tables.apply(&mut self.shared.state.lock());
+        self.shared.notify();
+    }
+
+    /// The lookups that were made, oldest first, as many as [`Limits::recorded_lookups`].
+    pub fn lookups(&self) -> Vec<Lookup> {
+        self.shared.state.lock().lookups.all().cloned().collect()
+    }
+
+    /// The number of open streams of a target.
+    pub fn open_streams(&self, kind: Kind, target: &str) -> usize {
+        match kind {
+            Kind::Destination => self.destination(target).open_streams(),
+            Kind::Profile => self.profile(target).open_streams(),
+            Kind::Policy => self.policy(target).open_streams(),
+        }
+    }
+
+    /// The number of all open streams.
+    pub fn all_open_streams(&self) -> usize {
+        let state = self.shared.state.lock();
+        state.destinations.open_streams(&Key::Any)
+            + state.profiles.open_streams(&Key::Any)
+            + state.policies.open_streams(&Key::Any)
+    }
+
+    /// Waits for a lookup that was not expected before, so that two calls expect two lookups.
+    pub async fn expect_lookup(
+        &self,
+        kind: Kind,
+        target: &str,
+        within: Duration,
+    ) -> Result<Lookup, Missed> {
+        self.expect(kind, &Key::One(canonical(target)), within)
+            .await
+    }
+
+    pub(crate) async fn expect(
+        &self,
+        kind: Kind,
+        key: &Key,
+        within: Duration,
+    ) -> Result<Lookup, Missed> {
+        let take = || self.shared.state.lock().lookups.take(kind, key);
+        let saw = || {
+            let lookups = self.lookups();
+            let last = lookups.iter().rev().take(10);
+            let last: Vec<_> = last.map(|l| format!("{} {}", l.kind, l.target)).collect();
+            format!("{} lookups, last first: {}", lookups.len(), last.join(", "))
+        };
+        self.wait_for(within, format!("{kind} lookup of {key}"), take, saw)
+            .await
+    }
+
+    pub(crate) async fn wait_for<T>(
+        &self,
+        within: Duration,
+        what: String,
+        check: impl Fn() -> Option<T>,
+        saw: impl Fn() -> String,
+    ) -> Result<T, Missed> {
+        let mut changes = self.shared.changes();
+        let deadline = tokio::time::Instant::now() + within;
+        loop {
+            if let Some(found) = check() {
+                return Ok(found);
+            }
+            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(changed, Ok(Ok(()))) {
+                return Err(Missed {
+                    what,
+                    within,
+                    saw: saw(),
+                });
+            }
+        }
+    }
+
+    fn script<C: Content>(&self, target: impl AsRef<str>) -> Script<C> {
+        Script::new(self.clone(), Key::One(canonical(target.as_ref())))
+    }
+}
+
+impl Default for Controller {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("open_streams", &self.all_open_streams())
+            .finish_non_exhaustive()
+    }
+}

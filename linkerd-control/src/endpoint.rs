@@ -1,0 +1,126 @@
+use linkerd_api_proto::destination::{
+    AuthorityOverride, ProtocolHint, TlsIdentity, WeightedAddr, protocol_hint,
+    tls_identity::{DnsLikeIdentity, Strategy},
+};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// One endpoint and what is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// Its weight as on the wire, where [`Endpoint::WEIGHT_ONE`] is the ordinary one.
+    pub weight: u32,
+    /// Metric labels of its own.
+    pub labels: HashMap<String, String>,
+    /// What its own proxy, if any, is known to accept.
+    pub hint: Option<protocol_hint::Protocol>,
+    /// The port of its own proxy that takes wrapped connections.
+    pub inbound_port: Option<u16>,
+    /// The DNS-like name in its certificate; it is dialled in plaintext if unset.
+    pub identity: Option<String>,
+    /// The authority that requests get on their way to it.
+    pub authority_override: Option<String>,
+}
+
+impl Endpoint {
+    /// The weight on the wire that a control plane gives to an ordinary endpoint.
+    pub const WEIGHT_ONE: u32 = 10_000;
+
+    /// An endpoint of ordinary weight about which nothing is known.
+    pub fn new(addr: SocketAddr) -> Self {
+        Self {
+            addr,
+            weight: Self::WEIGHT_ONE,
+            labels: HashMap::new(),
+            hint: None,
+            inbound_port: None,
+            identity: None,
+            authority_override: None,
+        }
+    }
+
+    /// Sets the weight as on the wire.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Adds a metric label.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Hints that HTTP/1 requests may be carried over HTTP/2.
+    #[must_use]
+    pub fn h2(mut self) -> Self {
+        self.hint = Some(protocol_hint::Protocol::H2(protocol_hint::H2 {}));
+        self
+    }
+
+    /// Hints that the endpoint takes connections as opaque.
+    #[must_use]
+    pub fn opaque(mut self) -> Self {
+        self.hint = Some(protocol_hint::Protocol::Opaque(protocol_hint::Opaque {}));
+        self
+    }
+
+    /// Sets the port of the endpoint's proxy that takes wrapped connections.
+    #[must_use]
+    pub fn inbound_port(mut self, port: u16) -> Self {
+        self.inbound_port = Some(port);
+        self
+    }
+
+    /// Sets the DNS-like identity that the endpoint must prove.
+    #[must_use]
+    pub fn identity(mut self, name: impl Into<String>) -> Self {
+        self.identity = Some(name.into());
+        self
+    }
+
+    /// Sets the authority that requests get on their way to the endpoint.
+    #[must_use]
+    pub fn authority_override(mut self, authority: impl Into<String>) -> Self {
+        self.authority_override = Some(authority.into());
+        self
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(addr: SocketAddr) -> Self {
+        Self::new(addr)
+    }
+}
+
+impl From<Endpoint> for WeightedAddr {
+    fn from(endpoint: Endpoint) -> Self {
+        let hint = endpoint.hint.is_some() || endpoint.inbound_port.is_some();
+        Self {
+            addr: Some(endpoint.addr.into()),
+            weight: endpoint.weight,
+            metric_labels: endpoint.labels,
+            tls_identity: endpoint.identity.map(|name| TlsIdentity {
+                server_name: Some(DnsLikeIdentity { name: name.clone() }),
+                strategy: Some(Strategy::DnsLikeIdentity(DnsLikeIdentity { name })),
+            }),
+            protocol_hint: hint.then(|| ProtocolHint {
+                opaque_transport: endpoint.inbound_port.map(|port| {
+                    protocol_hint::OpaqueTransport {
+                        inbound_port: port.into(),
+                    }
+                }),
+                protocol: endpoint.hint,
+            }),
+            authority_override: endpoint
+                .authority_override
+                .map(|authority_override| AuthorityOverride { authority_override }),
+            http2: None,
+            resource_ref: None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use crate::content::{Content, EndpointSet};
+use crate::lookups::canonical;
+use crate::state::Shared;
+use futures::stream::{self, BoxStream, StreamExt};
+use linkerd_api_proto::destination::destination_server::Destination;
+use linkerd_api_proto::destination::{DestinationProfile, GetDestination, Update};
+use linkerd_api_proto::outbound::outbound_policies_server::OutboundPolicies;
+use linkerd_api_proto::outbound::{OutboundPolicy, TrafficSpec, traffic_spec::Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// The gRPC methods, which only translate requests to lookups.
+#[derive(Clone)]
+pub(crate) struct Api {
+    shared: Arc<Shared>,
+}
+
+type Messages<M> = BoxStream<'static, Result<M, Status>>;
+
+impl Api {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn stream<C: Content>(
+        &self,
+        target: String,
+        context: String,
+    ) -> Result<Response<Messages<C::Message>>, Status> {
+        let subscription = self.shared.clone().open::<C>(target, context).await?;
+        let messages = stream::unfold(subscription, |mut subscription| async move {
+            let message = subscription.next().await?;
+            Some((message, subscription))
+        });
+        Ok(Response::new(messages.boxed()))
+    }
+}
+
+#[tonic::async_trait]
+impl Destination for Api {
+    type GetStream = Messages<Update>;
+    type GetProfileStream = Messages<DestinationProfile>;
+
+    async fn get(
+        &self,
+        request: Request<GetDestination>,
+    ) -> Result<Response<Self::GetStream>, Status> {
+        let get = request.into_inner();
+        self.stream::<EndpointSet>(get.path, get.context_token)
+            .await
+    }
+
+    async fn get_profile(
+        &self,
+        request: Request<GetDestination>,
+    ) -> Result<Response<Self::GetProfileStream>, Status> {
+        let get = request.into_inner();
+        self.stream::<DestinationProfile>(get.path, get.context_token)
+            .await
+    }
+}
+
+#[tonic::async_trait]
+impl OutboundPolicies for Api {
+    type WatchStream = Messages<OutboundPolicy>;
+
+    async fn get(&self, request: Request<TrafficSpec>) -> Result<Response<OutboundPolicy>, Status> {
+        let mut policies = self.watch(request).await?.into_inner();
+        match policies.next().await {
+            Some(policy) => Ok(Response::new(policy?)),
+            None => Err(Status::unavailable("the policy's stream was dropped")),
+        }
+    }
+
+    async fn watch(
+        &self,
+        request: Request<TrafficSpec>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let spec = request.into_inner();
+        let target = match spec.target {
+            Some(Target::Authority(authority)) => authority,
+            Some(Target::Addr(addr)) => {
+                if addr.port == 0 || addr.port > u16::MAX.into() {
+                    return Err(Status::invalid_argument("the target's port is not valid"));
+                }
+                let addr = SocketAddr::try_from(addr)
+                    .map_err(|_| Status::invalid_argument("the target has no IP address"))?;
+                canonical(&addr.to_string())
+            }
+            None => return Err(Status::invalid_argument("a target is required")),
+        };
+        self.stream::<OutboundPolicy>(target, spec.source_workload)
+            .await
+    }
+}

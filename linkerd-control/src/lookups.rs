@@ -1,0 +1,168 @@
+use crate::table::Key;
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What a proxy asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `Destination.Get`: the endpoints of a destination.
+    Destination,
+    /// `Destination.GetProfile`.
+    Profile,
+    /// `OutboundPolicies.Watch` and `OutboundPolicies.Get`.
+    Policy,
+}
+
+/// One lookup that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Its place in the order of all lookups, from 0.
+    pub sequence: u64,
+    /// What was asked for.
+    pub kind: Kind,
+    /// The path, address or authority, as it was sent.
+    pub target: String,
+    /// The `context_token` of a destination or profile lookup, the `source_workload` of a policy lookup.
+    pub context: String,
+    /// How many streams of this kind were open for this target when it was made.
+    pub open_streams: usize,
+}
+
+/// The expected lookup or number of streams did not come in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("no {what} within {within:?}; there were {saw}")]
+pub struct Missed {
+    pub(crate) what: String,
+    pub(crate) within: Duration,
+    pub(crate) saw: String,
+}
+
+/// The last lookups, oldest first.
+pub(crate) struct Log {
+    limit: usize,
+    next: u64,
+    entries: VecDeque<Logged>,
+}
+
+struct Logged {
+    key: String,
+    lookup: Lookup,
+    expected: bool,
+}
+
+impl Log {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            next: 0,
+            entries: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn record(
+        &mut self,
+        key: &str,
+        kind: Kind,
+        target: String,
+        context: String,
+        open_streams: usize,
+    ) {
+        if self.entries.len() >= self.limit {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(Logged {
+            key: key.to_owned(),
+            expected: false,
+            lookup: Lookup {
+                sequence: self.next,
+                kind,
+                target,
+                context,
+                open_streams,
+            },
+        });
+        self.next += 1;
+    }
+
+    /// The oldest lookup of the target that was not taken before.
+    pub(crate) fn take(&mut self, kind: Kind, key: &Key) -> Option<Lookup> {
+        let found = self
+            .entries
+            .iter_mut()
+            .find(|e| !e.expected && e.lookup.kind == kind && key.includes(&e.key))?;
+        found.expected = true;
+        Some(found.lookup.clone())
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Lookup> {
+        self.entries.iter().map(|e| &e.lookup)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Destination => "destination",
+            Self::Profile => "profile",
+            Self::Policy => "policy",
+        })
+    }
+}
+
+/// The one spelling under which a target is kept: names in lower case without a trailing dot, addresses as addresses,
+/// and always with a port.
+pub(crate) fn canonical(target: &str) -> String {
+    if let Ok(addr) = target.parse::<SocketAddr>() {
+        return SocketAddr::new(addr.ip().to_canonical(), addr.port()).to_string();
+    }
+    let (host, port) = match target.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
+            (host, port)
+        }
+        _ => (target, "80"),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    format!("{}:{port}", host.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_spelling_for_a_target() {
+        for (sent, kept) in [
+            (
+                "Web.NS.svc.cluster.local.:80",
+                "web.ns.svc.cluster.local:80",
+            ),
+            ("web", "web:80"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("[::ffff:10.0.0.1]:80", "10.0.0.1:80"),
+            ("[0:0::1]:80", "[::1]:80"),
+            ("no port:", "no port::80"),
+        ] {
+            assert_eq!(canonical(sent), kept, "{sent}");
+        }
+    }
+
+    #[test]
+    fn the_log_forgets_the_oldest_and_gives_each_lookup_once() {
+        let mut log = Log::new(2);
+        for target in ["a:80", "b:80", "b:80"] {
+            log.record(target, Kind::Policy, target.into(), String::new(), 0);
+        }
+        let b = Key::One("b:80".into());
+        assert!(log.take(Kind::Policy, &Key::One("a:80".into())).is_none());
+        assert!(log.take(Kind::Profile, &b).is_none());
+        assert_eq!(log.take(Kind::Policy, &b).map(|l| l.sequence), Some(1));
+        assert_eq!(
+            log.take(Kind::Policy, &Key::Any).map(|l| l.sequence),
+            Some(2)
+        );
+        assert!(log.take(Kind::Policy, &b).is_none());
+        assert_eq!(log.all().count(), 2);
+    }
+}

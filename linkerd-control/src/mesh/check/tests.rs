@@ -1,0 +1,346 @@
+use crate::endpoint::Endpoint;
+use crate::mesh::{Mesh, MeshError, Service};
+use crate::policy::Protocol;
+
+#[test]
+fn the_grammar() {
+    let mesh = mesh(
+        "
+services:
+  - name: web
+    ports:
+      - 80
+      - 8080
+    protocol: http1
+    addresses: [10.0.0.10, 'fd00::10']
+    hostnames: [Web.local.]
+    labels: {tier: front}
+    endpoints:
+      - 127.0.0.1:9001
+      - address: 127.0.0.1:9002
+        weight: 2
+        labels: {zone: a}
+        protocol: h2
+      - address: '[::1]:9003'
+        weight: 0.5
+        protocol: opaque
+  - name: split
+    namespace: shop
+    port: 80
+    backends:
+      - {service: web.default:8080, weight: 9}
+      - {service: own}
+  - {name: own, namespace: shop, port: 81}
+",
+    );
+    let [web, split, own] = &mesh.services[..] else {
+        panic!("{mesh:?}");
+    };
+    assert_eq!(
+        (&*web.namespace, web.ports.as_slice()),
+        ("default", &[80, 8080][..])
+    );
+    assert_eq!(web.protocol, Protocol::Http1);
+    assert_eq!(web.addresses.len(), 2);
+    assert_eq!(web.hostnames, ["web.local"]);
+    assert_eq!(web.labels["tier"], "front");
+    let weights: Vec<_> = web.endpoints.iter().map(|e| e.weight).collect();
+    assert_eq!(weights, [10_000, 20_000, 5_000]);
+    let addr = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    assert_eq!(web.endpoints[0], Endpoint::new(addr(9001)));
+    let second = Endpoint::new(addr(9002))
+        .weight(20_000)
+        .label("zone", "a")
+        .h2();
+    assert_eq!(web.endpoints[1], second);
+
+    let backends: Vec<_> = split
+        .backends
+        .iter()
+        .map(|b| (&*b.name, &*b.namespace, b.port, b.weight))
+        .collect();
+    // A backend's only port is meant if none is given.
+    assert_eq!(
+        backends,
+        [
+            ("web", "default", Some(8080), 9),
+            ("own", "shop", Some(81), 1)
+        ]
+    );
+    assert!(own.endpoints.is_empty());
+    assert_eq!(mesh.endpoints(), 3);
+    let authorities: Vec<_> = mesh.authorities().take(2).collect();
+    assert_eq!(
+        authorities,
+        [
+            "web.default.svc.cluster.local:80",
+            "web.default.svc.cluster.local:8080"
+        ]
+    );
+}
+
+#[test]
+fn the_file_of_the_readme_is_good() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("```yaml\n").expect("a YAML block");
+    let (text, _) = rest.split_once("```").expect("its end");
+    assert_eq!(mesh(text).services(), 4);
+}
+
+#[test]
+fn a_service_can_share_its_traffic_with_others() {
+    let mesh = mesh(
+        "
+services:
+  - name: web
+    ports: [80, 81]
+    endpoints: [127.0.0.1:1]
+    backends: [{service: web, weight: 9}, {service: canary.default.svc.cluster.local}]
+  - {name: canary, ports: [80, 81]}
+",
+    );
+    let web: &Service = &mesh.services[0];
+    let ports: Vec<_> = web.backends.iter().map(|b| (&*b.name, b.port)).collect();
+    assert_eq!(ports, [("web", None), ("canary", None)]);
+}
+
+#[test]
+fn no_services_have_to_be_said() {
+    assert_eq!(mesh("services: []\n").services(), 0);
+}
+
+#[test]
+fn a_refusal_tells_line_column_and_remedy() {
+    for (text, problem) in [
+        ("", "1:1: no services are given; write `services: []`"),
+        ("services:\n", "1:1: no services are given"),
+        ("- a\n", "1:1: expected fields, such as `name: web`"),
+        ("services: [\n", "1:11: unclosed bracket"),
+        (
+            "services: []\nfoo: 1\n",
+            "2:1: unknown field `foo`, expected one of services",
+        ),
+        (
+            "services:\n- name: web\n  prot: 80\n",
+            "3:3: unknown field `prot`, expected one of name,",
+        ),
+        ("services:\n- port: 80\n", "2:3: missing field `name`"),
+        (
+            "services:\n- name: web\n  name: web\n",
+            "3:3: name is given twice; remove one",
+        ),
+        (
+            "services:\n- name: Web\n  port: 80\n",
+            "2:9: service name \"Web\" is not a DNS name; use lower-case",
+        ),
+        (
+            "services:\n- name: web\n  namespace: -a\n  port: 1\n",
+            "3:14: namespace \"-a\" is not a DNS name",
+        ),
+        (
+            "services:\n- name: web\n",
+            "2:9: the service has no port; add `port: 80`",
+        ),
+        (
+            "services:\n- name: web\n  ports: []\n",
+            "2:9: the service has no port",
+        ),
+        (
+            "services:\n- name: web\n  port: 1\n  ports: [2]\n",
+            "4:10: give either `port` or `ports`, not both",
+        ),
+        (
+            "services:\n- name: web\n  port: 0\n",
+            "3:9: 0 is not a port; use 1 to 65535",
+        ),
+        (
+            "services:\n- name: web\n  port: -1\n",
+            "3:9: -1 is not a port; use 1 to 65535",
+        ),
+        (
+            "services:\n- name: web\n  ports: [1, 65536]\n",
+            "3:14: 65536 is not a port; use 1 to 65535",
+        ),
+        (
+            "services:\n- name: web\n  ports: [1, 1]\n",
+            "3:14: port 1 is listed twice",
+        ),
+        (
+            "services:\n- name: web\n  port: http\n",
+            "3:3: invalid type: string \"http\", expected a whole number",
+        ),
+        (
+            "services:\n- name: web\n  port: 1\n  protocol: h2\n",
+            "4:13: unknown variant `h2`, expected one of detect,",
+        ),
+        (
+            "services:\n- name: web\n  port: 1\n  addresses: [10.0.0.1:80]\n",
+            "4:15: \"10.0.0.1:80\" is not an IP address; write it without a port",
+        ),
+        (
+            "services:\n- name: web\n  port: 1\n  hostnames: [web:80]\n",
+            "4:15: \"web:80\" is not a host name; write it without a port",
+        ),
+        (
+            "services:\n- name: web\n  port: 1\n- name: web\n  port: 2\n",
+            "4:9: service web of namespace default is already declared in line 2",
+        ),
+    ] {
+        refused(text, problem);
+    }
+}
+
+#[test]
+fn wrong_endpoints_are_refused() {
+    for (endpoints, problem) in [
+        (
+            "127.0.0.1:1",
+            "4:14: expected a list, each item on a line that begins with `- `",
+        ),
+        (
+            "[80]",
+            "4:15: invalid type: integer `80`, expected an address such as 127.0.0.1:9001",
+        ),
+        (
+            "[web:80]",
+            "4:15: \"web:80\" is not an endpoint's address; write an IP address with a port",
+        ),
+        (
+            "[127.0.0.1]",
+            "4:15: \"127.0.0.1\" is not an endpoint's address",
+        ),
+        (
+            "[127.0.0.1:0]",
+            "4:15: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
+        ),
+        (
+            "['127.0.0.1:1', '127.0.0.1:1']",
+            "4:30: endpoint 127.0.0.1:1 is listed twice",
+        ),
+        ("[{weight: 1}]", "4:16: missing field `address`"),
+        (
+            "[{adress: '127.0.0.1:1'}]",
+            "4:16: unknown field `adress`, expected one of address,",
+        ),
+        (
+            "[{address: '127.0.0.1:1', protocol: h3}]",
+            "4:50: unknown variant `h3`, expected one of h2, opaque",
+        ),
+        (
+            "[{address: '127.0.0.1:1', weight: -1}]",
+            "4:15: weight -1 is not between 0 and 100000",
+        ),
+        (
+            "[{address: '127.0.0.1:1', weight: .nan}]",
+            "4:15: weight NaN is not between 0 and 100000",
+        ),
+        (
+            "[{address: '127.0.0.1:1', weight: 0}]",
+            "4:15: all endpoints have weight 0; give one of them",
+        ),
+    ] {
+        refused(
+            &format!("services:\n- name: web\n  port: 80\n  endpoints: {endpoints}\n"),
+            problem,
+        );
+    }
+}
+
+#[test]
+fn wrong_backends_are_refused() {
+    for (backends, problem) in [
+        (
+            "[{service: wob}]",
+            "4:24: backend \"wob\" names no service of this file; add the service",
+        ),
+        (
+            "[{service: web.shop}]",
+            "4:24: backend \"web.shop\" names no service",
+        ),
+        (
+            "[{service: 'web:0'}]",
+            "4:24: \"0\" is not a port; use 1 to 65535",
+        ),
+        (
+            "[{service: 'web:81'}]",
+            "4:24: backend \"web:81\" has no port 81; it has 80, 90",
+        ),
+        (
+            "[{service: two}]",
+            "4:24: backend \"two\" has no port 90; it has 80, 81",
+        ),
+        (
+            "[{service: web, weight: -1}]",
+            "4:37: weight -1 is not between 0 and 1000000",
+        ),
+        (
+            "[{service: web, weight: 0}]",
+            "4:24: all backends have weight 0; give one of them",
+        ),
+        ("[{weight: 1}]", "4:15: missing field `service`"),
+    ] {
+        let text = format!(
+            "services:\n- name: web\n  ports: [80, 90]\n  backends: {backends}\n- {{name: two, ports: [80, 81]}}\n"
+        );
+        refused(&text, problem);
+    }
+}
+
+#[test]
+fn two_services_cannot_be_at_the_same_place() {
+    let two = |one: &str, other: &str| {
+        format!("services:\n- {{name: a, port: 80, {one}}}\n- {{name: b, port: 80, {other}}}\n")
+    };
+    refused(
+        &two("addresses: [10.0.0.1]", "addresses: [10.0.0.1]"),
+        "3:35: 10.0.0.1:80 already belongs to a.default.svc.cluster.local",
+    );
+    refused(
+        &two("hostnames: [x]", "hostnames: [X.]"),
+        "3:35: x:80 already belongs to a.default.svc.cluster.local",
+    );
+    refused(
+        &two("labels: {}", "hostnames: [a.default]"),
+        "3:35: a.default:80 already belongs to a.default.svc.cluster.local",
+    );
+}
+
+#[test]
+fn all_problems_are_told_in_the_order_of_the_file() {
+    let text = "services:\n- name: web\n  port: 0\n  backends: [{service: x}]\n- name: b\n  port: 1\n  endpoints: [a]\n";
+    let error = Mesh::parse("mesh.yaml", text).expect_err("three problems");
+    let lines: Vec<_> = error
+        .to_string()
+        .lines()
+        .map(|l| l[..12].to_owned())
+        .collect();
+    assert_eq!(lines, ["mesh.yaml:3:", "mesh.yaml:4:", "mesh.yaml:7:"]);
+}
+
+#[test]
+fn many_endpoints_are_no_problem() {
+    let mut text = "services:\n- name: web\n  port: 80\n  endpoints:\n".to_owned();
+    for n in 0..20_000 {
+        text += &format!("  - 10.0.{}.{}:80\n", n / 256, n % 256);
+    }
+    assert_eq!(mesh(&text).endpoints(), 20_000);
+}
+
+fn mesh(text: &str) -> Mesh {
+    Mesh::parse("mesh.yaml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str, problem: &str) {
+    match Mesh::parse("mesh.yaml", text) {
+        Err(error @ MeshError::Invalid { .. }) => {
+            let told = error.to_string();
+            let expected = format!("mesh.yaml:{problem}");
+            assert!(
+                told.starts_with(&expected),
+                "{text}\n{told}\nexpected {expected}"
+            );
+            assert!(!told.contains('\n'), "{text}\n{told}");
+        }
+        other => panic!("{text}\n{other:?}"),
+    }
+}

@@ -1,0 +1,179 @@
+//! What a mesh means for each target that a proxy may ask for.
+
+use super::{Mesh, Service};
+use crate::content::{Content, EndpointSet};
+use crate::endpoint::Endpoint;
+use crate::lookups::canonical;
+use crate::policy::{Policy, Protocol};
+use crate::state::State;
+use crate::table::{Key, Table};
+use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::outbound::OutboundPolicy;
+use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
+
+/// The answers of a mesh by canonical target.
+pub(crate) struct Tables {
+    destinations: BTreeMap<String, EndpointSet>,
+    profiles: BTreeMap<String, DestinationProfile>,
+    policies: BTreeMap<String, OutboundPolicy>,
+}
+
+/// The targets of the mesh that was applied last.
+#[derive(Default)]
+pub(crate) struct Keys {
+    destinations: HashSet<String>,
+    profiles: HashSet<String>,
+    policies: HashSet<String>,
+}
+
+impl Mesh {
+    pub(crate) fn tables(&self) -> Tables {
+        let mut tables = Tables {
+            destinations: BTreeMap::new(),
+            profiles: BTreeMap::new(),
+            policies: BTreeMap::new(),
+        };
+        for service in &self.services {
+            tables.service(service, service.own_names());
+        }
+        // What a service declares comes before what others have by default: a bare name is the one of the namespace
+        // `default`, or else of the service that is first in the file.
+        let by_namespace = |default: bool| {
+            let with = move |s: &&Service| (s.namespace == "default") == default;
+            self.services.iter().filter(with)
+        };
+        for service in by_namespace(true).chain(by_namespace(false)) {
+            tables.service(service, vec![service.name.clone()]);
+        }
+        for service in &self.services {
+            for endpoint in &service.endpoints {
+                tables.endpoint(service, endpoint);
+            }
+        }
+        tables
+    }
+}
+
+impl Tables {
+    /// Puts the answers in place of those of the mesh before. New endpoints come before the policies that need them.
+    pub(crate) fn apply(self, state: &mut State) {
+        let old = std::mem::take(&mut state.mesh);
+        let keys = Keys {
+            destinations: set(&mut state.destinations, self.destinations),
+            profiles: set(&mut state.profiles, self.profiles),
+            policies: set(&mut state.policies, self.policies),
+        };
+        unset(&mut state.policies, &old.policies, &keys.policies);
+        unset(&mut state.profiles, &old.profiles, &keys.profiles);
+        unset(
+            &mut state.destinations,
+            &old.destinations,
+            &keys.destinations,
+        );
+        state.mesh = keys;
+    }
+
+    /// Makes a service known by its addresses and by these names, where they are not taken.
+    fn service(&mut self, service: &Service, names: Vec<String>) {
+        let endpoints = EndpointSet::new(service.endpoints.iter().cloned()).labels(
+            // A control plane's labels; the file's come later and win.
+            [
+                ("service", &service.name),
+                ("namespace", &service.namespace),
+            ]
+            .into_iter()
+            .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
+        );
+        for port in &service.ports {
+            let policy = service.policy(*port);
+            let profile = service.profile();
+            let addresses = service.addresses.iter();
+            let addresses = addresses.map(|ip| SocketAddr::new(*ip, *port).to_string());
+            let authorities: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
+            for path in &authorities {
+                let known = self.destinations.entry(path.clone());
+                known.or_insert_with(|| endpoints.clone());
+            }
+            for target in authorities.into_iter().chain(addresses) {
+                let known = self.policies.entry(target.clone());
+                known.or_insert_with(|| policy.clone());
+                let known = self.profiles.entry(target);
+                known.or_insert_with(|| profile.clone());
+            }
+        }
+    }
+
+    /// Makes an endpoint known by its own address, unless that is a service's.
+    fn endpoint(&mut self, service: &Service, endpoint: &Endpoint) {
+        let target = canonical(&endpoint.addr.to_string());
+        let mut endpoint = endpoint.clone();
+        for (key, value) in &service.labels {
+            let label = endpoint.labels.entry(key.clone());
+            label.or_insert_with(|| value.clone());
+        }
+        let label = endpoint.labels.entry("namespace".to_owned());
+        label.or_insert_with(|| service.namespace.clone());
+
+        let policy = Policy::forward(endpoint.clone()).protocol(service.protocol);
+        let known = self.policies.entry(target.clone());
+        known.or_insert_with(|| policy.build());
+        let known = self.profiles.entry(target);
+        known.or_insert_with(|| DestinationProfile {
+            opaque_protocol: service.protocol == Protocol::Opaque,
+            endpoint: Some(endpoint.into()),
+            ..DestinationProfile::default()
+        });
+    }
+}
+
+impl Service {
+    /// All names but the bare one, which another service may have a better right to.
+    fn own_names(&self) -> Vec<String> {
+        let short = format!("{}.{}", self.name, self.namespace);
+        let mut names = vec![self.full_name(), format!("{short}.svc"), short];
+        names.extend(self.hostnames.iter().cloned());
+        names
+    }
+
+    fn policy(&self, port: u16) -> OutboundPolicy {
+        let policy = if self.backends.is_empty() {
+            Policy::balance(&self.name, port)
+        } else {
+            let backends = self.backends.iter().map(|b| {
+                let (name, namespace) = (b.name.clone(), b.namespace.clone());
+                (name, namespace, b.port.unwrap_or(port), b.weight)
+            });
+            Policy::split(&self.name, port, backends)
+        };
+        policy
+            .namespace(&self.namespace)
+            .protocol(self.protocol)
+            .build()
+    }
+
+    fn profile(&self) -> DestinationProfile {
+        DestinationProfile {
+            fully_qualified_name: self.full_name(),
+            opaque_protocol: self.protocol == Protocol::Opaque,
+            ..DestinationProfile::default()
+        }
+    }
+}
+
+fn set<C: Content>(table: &mut Table<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
+    let keys = contents.keys().cloned().collect();
+    for (target, content) in contents {
+        table.set(&Key::One(target), Some(content));
+    }
+    keys
+}
+
+fn unset<C: Content>(table: &mut Table<C>, old: &HashSet<String>, new: &HashSet<String>) {
+    for gone in old.difference(new) {
+        table.set(&Key::One(gone.clone()), None);
+    }
+}
+
+#[cfg(test)]
+mod tests;

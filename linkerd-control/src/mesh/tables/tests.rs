@@ -1,0 +1,134 @@
+use super::*;
+use crate::controller::Controller;
+use crate::lookups::Kind;
+use linkerd_api_proto::outbound::proxy_protocol;
+
+fn mesh(text: &str) -> Mesh {
+    Mesh::parse("mesh.yaml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_service_is_known_by_all_its_names_and_addresses() {
+    let tables = mesh(
+        "
+services:
+  - name: web
+    namespace: shop
+    port: 80
+    addresses: [10.0.0.10, 'fd00::10']
+    hostnames: [web.local]
+    endpoints: [127.0.0.1:9001]
+",
+    )
+    .tables();
+    let names = [
+        "web",
+        "web.shop",
+        "web.shop.svc",
+        "web.shop.svc.cluster.local",
+        "web.local",
+    ];
+    for name in names {
+        let target = format!("{name}:80");
+        assert_eq!(tables.destinations[&target].len(), 1, "{target}");
+    }
+    let expected = Policy::balance("web", 80).namespace("shop").build();
+    let addresses = ["10.0.0.10:80".to_owned(), "[fd00::10]:80".to_owned()];
+    for target in names.map(|n| format!("{n}:80")).iter().chain(&addresses) {
+        assert_eq!(tables.policies[target], expected, "{target}");
+        let profile = &tables.profiles[target];
+        assert_eq!(
+            profile.fully_qualified_name, "web.shop.svc.cluster.local",
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn an_endpoint_is_known_by_its_address_unless_a_service_is() {
+    let tables = mesh(
+        "
+services:
+  - name: db
+    port: 5432
+    protocol: opaque
+    labels: {tier: back}
+    endpoints: [{address: 10.0.0.7:5432, labels: {zone: a}}, 10.0.0.8:80]
+  - {name: web, port: 80, addresses: [10.0.0.8]}
+",
+    )
+    .tables();
+    let profile = &tables.profiles["10.0.0.7:5432"];
+    assert!(profile.opaque_protocol);
+    let labels = &profile
+        .endpoint
+        .as_ref()
+        .expect("an endpoint")
+        .metric_labels;
+    assert_eq!((&*labels["tier"], &*labels["zone"]), ("back", "a"));
+    let kind = tables.policies["10.0.0.7:5432"].protocol.as_ref();
+    let kind = kind.and_then(|p| p.kind.as_ref());
+    assert!(matches!(kind, Some(proxy_protocol::Kind::Opaque(_))));
+
+    assert_eq!(
+        tables.policies["10.0.0.8:80"],
+        Policy::balance("web", 80).build()
+    );
+}
+
+#[test]
+fn the_bare_name_is_the_one_of_the_default_namespace() {
+    let tables = mesh(
+        "
+services:
+  - {name: web, namespace: shop, port: 80}
+  - {name: web, port: 80}
+  - {name: db, namespace: shop, port: 80}
+  - {name: db, namespace: mall, port: 80}
+",
+    )
+    .tables();
+    let full = |target| &*tables.profiles[target].fully_qualified_name;
+    assert_eq!(full("web:80"), "web.default.svc.cluster.local");
+    assert_eq!(full("db:80"), "db.shop.svc.cluster.local");
+}
+
+#[test]
+fn backends_split_the_traffic() {
+    let tables = mesh(
+        "
+services:
+  - {name: web, ports: [80, 81], backends: [{service: a, weight: 9}, {service: b}]}
+  - {name: a, ports: [80, 81]}
+  - {name: b, namespace: default, port: 9}
+",
+    )
+    .tables();
+    let expected = Policy::weighted("web", 81, [("a", 81, 9), ("b", 9, 1)]).build();
+    assert_eq!(tables.policies["web:81"], expected);
+}
+
+#[test]
+fn what_a_new_mesh_lacks_becomes_unknown_and_what_a_test_set_stays() {
+    let controller = Controller::new();
+    controller.policy("own:80").set(Policy::balance("own", 80));
+    controller.apply(&mesh(
+        "services: [{name: a, port: 80}, {name: b, port: 80}]",
+    ));
+    controller.apply(&mesh("services: [{name: b, port: 80}]"));
+
+    let state = controller.shared.state.lock();
+    let known = |target: &str| {
+        let key = Key::One(target.to_owned());
+        (
+            state.destinations.content(&key).is_some(),
+            state.profiles.content(&key).is_some(),
+            state.policies.content(&key).is_some(),
+        )
+    };
+    assert_eq!(known("a:80"), (false, false, false));
+    assert_eq!(known("b:80"), (true, true, true));
+    assert_eq!(known("own:80"), (false, false, true));
+    drop(state);
+    assert_eq!(controller.open_streams(Kind::Policy, "b:80"), 0);
+}

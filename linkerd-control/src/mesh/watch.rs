@@ -1,0 +1,208 @@
+//! Follows a mesh file by polling.
+//!
+//! It polls and does not use the kernel's notifications, because a poll sees what they miss: editors that write a new
+//! file and rename it over the old one, mounted directories that are switched by a symbolic link (as Kubernetes mounts
+//! a ConfigMap), bind mounts in containers, network file systems. A few `stat` calls a second cost nothing.
+
+use super::{Mesh, MeshError};
+use crate::controller::Controller;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+/// Applies a mesh file to a controller now and whenever it changes, until the returned handle is dropped.
+///
+/// It returns after the first load, accepted or not. A file that is refused changes nothing: the controller keeps
+/// what it had. Must be called within a runtime.
+pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> FileWatch {
+    let mut watched = Watched {
+        path: Arc::new(path.into()),
+        seen: None,
+        controller,
+    };
+    let outcome = watched.load().await;
+    // The first look always gives an outcome; without one there would be nothing to report.
+    let outcome = outcome.unwrap_or_else(|| Err(watched.unreadable("nothing was read")));
+    let (tx, loads) = watch::channel(Load {
+        sequence: 0,
+        outcome,
+    });
+    let task = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(POLL).await;
+            if let Some(outcome) = watched.load().await {
+                tx.send_modify(|load| {
+                    load.sequence += 1;
+                    load.outcome = outcome;
+                });
+            }
+        }
+    });
+    FileWatch {
+        loads,
+        task: task.abort_handle(),
+    }
+}
+
+/// Follows a mesh file until it is dropped.
+#[derive(Debug)]
+pub struct FileWatch {
+    loads: watch::Receiver<Load>,
+    task: AbortHandle,
+}
+
+/// One time that the file was loaded because it had changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// 0 for the first load, and one more for each that follows.
+    pub sequence: u64,
+    /// What was applied, or why nothing was.
+    pub outcome: Result<Accepted, MeshError>,
+}
+
+/// A mesh file that was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The number of services.
+    pub services: usize,
+    /// The number of endpoints of all services.
+    pub endpoints: usize,
+}
+
+impl FileWatch {
+    /// The last load.
+    pub fn last(&self) -> Load {
+        self.loads.borrow().clone()
+    }
+
+    /// The last load and those that come.
+    pub fn loads(&self) -> watch::Receiver<Load> {
+        self.loads.clone()
+    }
+}
+
+impl Drop for FileWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Watched {
+    controller: Controller,
+    path: Arc<PathBuf>,
+    seen: Option<Seen>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    stamp: Option<Stamp>,
+    text: Result<String, MeshError>,
+}
+
+/// What changes when a file is written or replaced: device, inode, length, seconds and nanoseconds of the change.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl Watched {
+    /// Loads the file if its text is another one than before.
+    async fn load(&mut self) -> Option<Result<Accepted, MeshError>> {
+        let (path, stamp) = (self.path.clone(), self.seen.as_ref().map(|s| s.stamp));
+        // A file system that hangs must not stop the runtime's other tasks.
+        let seen = tokio::task::spawn_blocking(move || look(&path, stamp)).await;
+        let seen = match seen {
+            Ok(seen) => seen?,
+            Err(error) => Seen {
+                stamp: None,
+                text: Err(self.unreadable(&error.to_string())),
+            },
+        };
+        let old = self.seen.replace(seen.clone());
+        if old.is_some_and(|old| old.text == seen.text) {
+            return None;
+        }
+        let mesh = seen
+            .text
+            .and_then(|text| Mesh::parse(&self.path.display().to_string(), &text));
+        Some(mesh.map(|mesh| {
+            self.controller.apply(&mesh);
+            Accepted {
+                services: mesh.services(),
+                endpoints: mesh.endpoints(),
+            }
+        }))
+    }
+
+    fn unreadable(&self, reason: &str) -> MeshError {
+        MeshError::Read {
+            file: self.path.display().to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Reads the file if its stamp is another one than before.
+fn look(path: &Path, before: Option<Option<Stamp>>) -> Option<Seen> {
+    // The stamp comes first: what is written after it changes it again.
+    let stamp = stamp(path);
+    if before == Some(stamp) {
+        return None;
+    }
+    let mut text = read(path);
+    if before.is_some() {
+        // It may be half written. It counts once two looks agree; that takes longer than a tick of the file system's
+        // clock, so that a second write within the same tick is seen too.
+        for _ in 0..SETTLE_LOOKS {
+            std::thread::sleep(SETTLE);
+            let again = read(path);
+            if again == text {
+                break;
+            }
+            text = again;
+        }
+    }
+    Some(Seen { stamp, text })
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = fs::metadata(path).ok()?;
+    // The time of change, not of modification: tools that copy files often keep the latter.
+    Some((
+        meta.dev(),
+        meta.ino(),
+        meta.len(),
+        meta.ctime(),
+        meta.ctime_nsec(),
+    ))
+}
+
+/// The text of a file that is not larger than it may be.
+pub(super) fn read(path: &Path) -> Result<String, MeshError> {
+    let unreadable = |reason: String| MeshError::Read {
+        file: path.display().to_string(),
+        reason,
+    };
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| unreadable(error.to_string()))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(unreadable(format!("it is larger than {MAX_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// People take it for at once.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Longer than a tick (at most 10 ms) and than an editor's pause between two writes.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// A file that is written to without a pause is taken as it is after so many looks.
+const SETTLE_LOOKS: usize = 25;
+
+/// Room for some 100,000 endpoints.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;

@@ -1,0 +1,360 @@
+use crate::endpoint::Endpoint;
+use linkerd_api_proto::destination::WeightedAddr;
+use linkerd_api_proto::meta::{Metadata, Resource, metadata};
+use linkerd_api_proto::outbound::{
+    Backend, FailureAccrual, OutboundPolicy, ProxyProtocol, Queue, backend, proxy_protocol,
+};
+use linkerd_api_proto::prost_types;
+use serde::Deserialize;
+use std::time::Duration;
+
+mod routes;
+
+/// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be
+/// changed further.
+///
+/// ```
+/// use linkerd_control::{Controller, Policy};
+///
+/// let controller = Controller::new();
+/// controller.policy("10.0.0.1:80").set(Policy::balance("web", 80).namespace("shop").http2());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy {
+    parent: Parent,
+    protocol: Protocol,
+    dispatch: Dispatch,
+    request_timeout: Option<Duration>,
+    failure_accrual: Option<FailureAccrual>,
+}
+
+/// The protocol that a policy declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// The proxy finds out whether it is HTTP.
+    #[default]
+    Detect,
+    /// HTTP/1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC.
+    Grpc,
+    /// Bytes.
+    Opaque,
+}
+
+#[derive(Clone, Debug)]
+enum Parent {
+    Service {
+        name: String,
+        namespace: String,
+        port: u16,
+    },
+    Default(String),
+}
+
+#[derive(Clone, Debug)]
+enum Dispatch {
+    /// A balancer over the parent, or over another path.
+    Balance(Option<String>),
+    Weighted(Vec<Weighted>),
+    Forward(Box<WeightedAddr>),
+    Empty,
+}
+
+/// One of several services that share the traffic.
+#[derive(Clone, Debug)]
+struct Weighted {
+    name: String,
+    /// `None`: the parent's.
+    namespace: Option<String>,
+    port: u16,
+    weight: u32,
+}
+
+impl Policy {
+    /// Balances over the endpoints of a service in the namespace `default`.
+    pub fn balance(name: impl Into<String>, port: u16) -> Self {
+        Self::service(name.into(), port, Dispatch::Balance(None))
+    }
+
+    /// Splits the traffic of a service among services of the same namespace: name, port and weight of each.
+    pub fn weighted<N: Into<String>>(
+        name: impl Into<String>,
+        port: u16,
+        backends: impl IntoIterator<Item = (N, u16, u32)>,
+    ) -> Self {
+        let backends = backends.into_iter().map(|(name, port, weight)| Weighted {
+            name: name.into(),
+            namespace: None,
+            port,
+            weight,
+        });
+        Self::service(name.into(), port, Dispatch::Weighted(backends.collect()))
+    }
+
+    /// Forwards to one endpoint.
+    pub fn forward(endpoint: impl Into<Endpoint>) -> Self {
+        let endpoint = WeightedAddr::from(endpoint.into());
+        Self {
+            parent: Parent::Default("endpoint".to_owned()),
+            ..Self::service(String::new(), 0, Dispatch::Forward(Box::new(endpoint)))
+        }
+    }
+
+    /// Sends the traffic of a service nowhere.
+    pub fn empty(name: impl Into<String>, port: u16) -> Self {
+        Self::service(name.into(), port, Dispatch::Empty)
+    }
+
+    /// Splits among services of any namespaces: name, namespace, port and weight of each.
+    pub(crate) fn split(
+        name: &str,
+        port: u16,
+        backends: impl IntoIterator<Item = (String, String, u16, u32)>,
+    ) -> Self {
+        let backends = backends
+            .into_iter()
+            .map(|(name, namespace, port, weight)| Weighted {
+                name,
+                namespace: Some(namespace),
+                port,
+                weight,
+            });
+        Self::service(
+            name.to_owned(),
+            port,
+            Dispatch::Weighted(backends.collect()),
+        )
+    }
+
+    fn service(name: String, port: u16, dispatch: Dispatch) -> Self {
+        Self {
+            parent: Parent::Service {
+                name,
+                namespace: "default".to_owned(),
+                port,
+            },
+            protocol: Protocol::Detect,
+            dispatch,
+            request_timeout: None,
+            failure_accrual: None,
+        }
+    }
+
+    /// Sets the service's namespace.
+    #[must_use]
+    pub fn namespace(mut self, ns: impl Into<String>) -> Self {
+        if let Parent::Service { namespace, .. } = &mut self.parent {
+            *namespace = ns.into();
+        }
+        self
+    }
+
+    /// Balances over another destination path than the service's own. It is not checked.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.dispatch = Dispatch::Balance(Some(path.into()));
+        self
+    }
+
+    /// Sets the protocol, which is [`Protocol::Detect`] otherwise.
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Declares HTTP/1.
+    #[must_use]
+    pub fn http1(self) -> Self {
+        self.protocol(Protocol::Http1)
+    }
+
+    /// Declares HTTP/2.
+    #[must_use]
+    pub fn http2(self) -> Self {
+        self.protocol(Protocol::Http2)
+    }
+
+    /// Declares gRPC.
+    #[must_use]
+    pub fn grpc(self) -> Self {
+        self.protocol(Protocol::Grpc)
+    }
+
+    /// Declares bytes.
+    #[must_use]
+    pub fn opaque(self) -> Self {
+        self.protocol(Protocol::Opaque)
+    }
+
+    /// Sets the timeout of whole requests.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets when endpoints are ejected.
+    #[must_use]
+    pub fn failure_accrual(mut self, accrual: FailureAccrual) -> Self {
+        self.failure_accrual = Some(accrual);
+        self
+    }
+
+    /// The message.
+    pub fn build(&self) -> OutboundPolicy {
+        use proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque};
+        let failure_accrual = self.failure_accrual;
+        let http1 = || Http1 {
+            routes: vec![self.http_route()],
+            failure_accrual,
+        };
+        let http2 = || Http2 {
+            routes: vec![self.http_route()],
+            failure_accrual,
+        };
+        let opaque = || Opaque {
+            routes: vec![self.opaque_route()],
+        };
+        let kind = match self.protocol {
+            Protocol::Detect => Kind::Detect(Detect {
+                timeout: duration(DETECT_TIMEOUT),
+                opaque: Some(opaque()),
+                http1: Some(http1()),
+                http2: Some(http2()),
+            }),
+            Protocol::Http1 => Kind::Http1(http1()),
+            Protocol::Http2 => Kind::Http2(http2()),
+            Protocol::Grpc => Kind::Grpc(Grpc {
+                routes: vec![self.grpc_route()],
+                failure_accrual,
+            }),
+            Protocol::Opaque => Kind::Opaque(opaque()),
+        };
+        OutboundPolicy {
+            metadata: Some(self.parent.metadata()),
+            protocol: Some(ProxyProtocol { kind: Some(kind) }),
+        }
+    }
+
+    /// The backends with their weights, and whether the weights count.
+    fn backends(&self) -> (Vec<(Backend, u32)>, bool) {
+        match &self.dispatch {
+            Dispatch::Empty => (Vec::new(), false),
+            Dispatch::Forward(endpoint) => {
+                let kind = backend::Kind::Forward((**endpoint).clone());
+                (vec![(new_backend(self.parent.metadata(), kind), 1)], false)
+            }
+            Dispatch::Balance(path) => {
+                let path = path.clone().unwrap_or_else(|| self.parent.path());
+                let backend = new_backend(self.parent.metadata(), balancer(path));
+                (vec![(backend, 1)], false)
+            }
+            Dispatch::Weighted(backends) => {
+                let backend = |b: &Weighted| {
+                    let service = Parent::Service {
+                        name: b.name.clone(),
+                        namespace: b
+                            .namespace
+                            .clone()
+                            .unwrap_or_else(|| self.parent.namespace().to_owned()),
+                        port: b.port,
+                    };
+                    let kind = balancer(service.path());
+                    (new_backend(service.metadata(), kind), b.weight)
+                };
+                (backends.iter().map(backend).collect(), true)
+            }
+        }
+    }
+}
+
+impl From<Policy> for OutboundPolicy {
+    fn from(policy: Policy) -> Self {
+        policy.build()
+    }
+}
+
+impl Parent {
+    fn metadata(&self) -> Metadata {
+        let kind = match self {
+            Self::Default(name) => metadata::Kind::Default(name.clone()),
+            Self::Service {
+                name,
+                namespace,
+                port,
+            } => metadata::Kind::Resource(Resource {
+                group: "core".to_owned(),
+                kind: "Service".to_owned(),
+                name: name.clone(),
+                namespace: namespace.clone(),
+                section: String::new(),
+                port: (*port).into(),
+            }),
+        };
+        Metadata { kind: Some(kind) }
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::Default(name) => name.clone(),
+            Self::Service {
+                name,
+                namespace,
+                port,
+            } => format!("{name}.{namespace}.svc.cluster.local:{port}"),
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Default(_) => "default",
+            Self::Service { namespace, .. } => namespace,
+        }
+    }
+}
+
+fn new_backend(metadata: Metadata, kind: backend::Kind) -> Backend {
+    Backend {
+        metadata: Some(metadata),
+        queue: Some(Queue {
+            capacity: QUEUE_CAPACITY,
+            failfast_timeout: duration(FAILFAST_TIMEOUT),
+        }),
+        kind: Some(kind),
+    }
+}
+
+fn balancer(path: String) -> backend::Kind {
+    use backend::{BalanceP2c, EndpointDiscovery, balance_p2c, endpoint_discovery};
+    backend::Kind::Balancer(BalanceP2c {
+        discovery: Some(EndpointDiscovery {
+            kind: Some(endpoint_discovery::Kind::Dst(
+                endpoint_discovery::DestinationGet { path },
+            )),
+        }),
+        load: Some(balance_p2c::Load::PeakEwma(balance_p2c::PeakEwma {
+            default_rtt: duration(DEFAULT_RTT),
+            decay: duration(DECAY),
+        })),
+    })
+}
+
+/// `None` for a duration that the wire cannot carry, which a timeout of centuries is.
+fn duration(duration: Duration) -> Option<prost_types::Duration> {
+    duration.try_into().ok()
+}
+
+// What a cluster's policy controller sends.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
+const QUEUE_CAPACITY: u32 = 100;
+const FAILFAST_TIMEOUT: Duration = Duration::from_secs(3);
+const DEFAULT_RTT: Duration = Duration::from_millis(30);
+const DECAY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

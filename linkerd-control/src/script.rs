@@ -1,0 +1,151 @@
+use crate::content::{Content, EndpointSet};
+use crate::controller::Controller;
+use crate::endpoint::Endpoint;
+use crate::lookups::{Lookup, Missed};
+use crate::table::{Behaviour, Failure, Key};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tonic::Status;
+
+/// What one target is answered with and how; or, for `any_…`, what all are answered with that have nothing of their
+/// own, and how all are answered.
+///
+/// A stream is told the whole current state first and differences later. The order of all calls is kept, but states
+/// that a stream had no time to send are combined.
+#[derive(Clone)]
+pub struct Script<C> {
+    controller: Controller,
+    key: Key,
+    content: std::marker::PhantomData<fn() -> C>,
+}
+
+impl<C: Content> Script<C> {
+    pub(crate) fn new(controller: Controller, key: Key) -> Self {
+        Self {
+            controller,
+            key,
+            content: std::marker::PhantomData,
+        }
+    }
+
+    /// Sets the state and pushes it to open streams.
+    pub fn set(&self, content: impl Into<C>) -> &Self {
+        let content = content.into();
+        self.with(|table| table.set(&self.key, Some(content)))
+    }
+
+    /// Forgets the state: the target is unknown again, and open streams are told so.
+    pub fn unset(&self) -> &Self {
+        self.with(|table| table.set(&self.key, None))
+    }
+
+    /// Sends a message as it is, nonsense included, to the streams that are open now, also to silent ones. It does
+    /// not become part of the state. Answers to how many streams it went.
+    pub fn send(&self, message: C::Message) -> usize {
+        let mut sent = 0;
+        self.with(|table| sent = table.send(&self.key, &message));
+        sent
+    }
+
+    /// Answers the next lookup with a status.
+    pub fn fail_next(&self, status: Status) -> &Self {
+        self.behave(|b| b.fail = Some(Failure { status, once: true }))
+    }
+
+    /// Answers each lookup with a status, until [`Script::restore`].
+    pub fn fail(&self, status: Status) -> &Self {
+        self.behave(|b| {
+            b.fail = Some(Failure {
+                status,
+                once: false,
+            });
+        })
+    }
+
+    /// Accepts streams and says nothing on them nor on those that are open, until [`Script::restore`].
+    pub fn silent(&self) -> &Self {
+        self.behave(|b| b.silent = true)
+    }
+
+    /// Keeps each lookup waiting before it is answered at all, response headers included. Lookups that wait already
+    /// are not affected. `Duration::MAX` never answers.
+    pub fn delay(&self, delay: Duration) -> &Self {
+        self.behave(|b| b.delay = delay)
+    }
+
+    /// Ends failures, silence and delays: open streams get the state that was held back.
+    pub fn restore(&self) -> &Self {
+        self.with(|table| table.restore(&self.key))
+    }
+
+    /// Ends the open streams cleanly and answers how many there were.
+    pub fn drop_streams(&self) -> usize {
+        self.end_streams(None)
+    }
+
+    /// Ends the open streams with a status and answers how many there were.
+    pub fn drop_streams_with(&self, status: Status) -> usize {
+        self.end_streams(Some(&status))
+    }
+
+    /// The number of open streams.
+    pub fn open_streams(&self) -> usize {
+        C::table(&mut self.controller.shared.state.lock()).open_streams(&self.key)
+    }
+
+    /// Waits for a lookup of this target that was not expected before, so that two calls expect two lookups. For
+    /// `any_…` it is a lookup of any target.
+    pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, Missed> {
+        self.controller.expect(C::KIND, &self.key, within).await
+    }
+
+    /// Waits until as many streams are open.
+    pub async fn expect_open_streams(&self, count: usize, within: Duration) -> Result<(), Missed> {
+        let reached = || (self.open_streams() == count).then_some(());
+        let what = format!("{count} open {} streams of {}", C::KIND, self.key);
+        self.controller
+            .wait_for(within, what, reached, || self.open_streams().to_string())
+            .await
+    }
+
+    fn end_streams(&self, status: Option<&Status>) -> usize {
+        let mut dropped = 0;
+        self.with(|table| dropped = table.drop_streams(&self.key, status));
+        dropped
+    }
+
+    fn behave(&self, change: impl FnOnce(&mut Behaviour)) -> &Self {
+        self.with(|table| table.behave(&self.key, change))
+    }
+
+    fn with(&self, change: impl FnOnce(&mut crate::table::Table<C>)) -> &Self {
+        let shared = &self.controller.shared;
+        change(C::table(&mut shared.state.lock()));
+        shared.notify();
+        self
+    }
+}
+
+impl Script<EndpointSet> {
+    /// Adds endpoints, or replaces those that have the same address.
+    pub fn add<E: Into<Endpoint>>(&self, endpoints: impl IntoIterator<Item = E>) -> &Self {
+        self.update(|set| set.with(endpoints))
+    }
+
+    /// Removes endpoints by their addresses.
+    pub fn remove(&self, addrs: impl IntoIterator<Item = SocketAddr>) -> &Self {
+        self.update(|set| set.without(addrs))
+    }
+
+    /// Says that there are no endpoints, of a service that exists or does not.
+    pub fn no_endpoints(&self, exists: bool) -> &Self {
+        self.set(EndpointSet::none(exists))
+    }
+
+    fn update(&self, change: impl FnOnce(EndpointSet) -> EndpointSet) -> &Self {
+        self.with(|table| {
+            let set = table.content(&self.key).cloned().unwrap_or_default();
+            table.set(&self.key, Some(change(set)));
+        })
+    }
+}

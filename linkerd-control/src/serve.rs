@@ -1,0 +1,138 @@
+use crate::grpc::Api;
+use crate::state::Shared;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use linkerd_api_proto::destination::destination_server::DestinationServer;
+use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
+use socket2::{SockRef, TcpKeepalive};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tower_service::Service;
+
+/// A listening socket that serves a controller. Dropping it stops it, in the background.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    stop: watch::Sender<()>,
+}
+
+impl Server {
+    /// The address that it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Drops all connections and streams and the listening socket at once, without a farewell, as a crash would.
+    /// They are gone when it returns. The state stays, and can be served again on the same address.
+    pub async fn kill(self) {
+        self.stop.send_replace(());
+        // Each task holds a receiver.
+        self.stop.closed().await;
+    }
+}
+
+/// The tasks of a connection's streams end with the server, which would otherwise end when they notice.
+#[derive(Clone)]
+struct StopWith(watch::Receiver<()>);
+
+impl<F> hyper::rt::Executor<F> for StopWith
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        let mut stop = self.0.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = stop.changed() => {}
+                _ = task => {}
+            }
+        });
+    }
+}
+
+pub(crate) fn serve(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
+    let addr = listener.local_addr()?;
+    let (stop, stopped) = watch::channel(());
+    tokio::spawn(async move {
+        let mut until = stopped.clone();
+        tokio::select! {
+            _ = until.changed() => {}
+            () = accept(shared, listener, stopped) => {}
+        }
+    });
+    Ok(Server { addr, stop })
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receiver<()>) {
+    let permits = Arc::new(Semaphore::new(shared.limits.connections));
+    while let Ok(permit) = permits.clone().acquire_owned().await {
+        let socket = match listener.accept().await {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                // Most often there are no file descriptors left: others must be closed first.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let shared = shared.clone();
+        let mut stop = stop.clone();
+        tokio::spawn(async move {
+            let until = stop.clone();
+            tokio::select! {
+                _ = stop.changed() => {}
+                () = connection(shared, socket, until) => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receiver<()>) {
+    // A proxy that is lost without a farewell must not keep its place. By the kernel and not by HTTP/2 pings, whose
+    // timers would run out at once where a test has paused the clock.
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(KEEPALIVE);
+    let set = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
+    if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
+        tracing::debug!(%error, "cannot set the options of a proxy's connection");
+    }
+    let streams = shared.limits.streams_per_connection;
+    let api = Api::new(shared);
+    let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
+    let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
+    let service = service_fn(move |request: Request<Incoming>| {
+        // Each generated server answers `UNIMPLEMENTED` to what it does not know.
+        if request.uri().path().starts_with(DESTINATION) {
+            destination.clone().call(request)
+        } else {
+            policies.clone().call(request)
+        }
+    });
+    let served = http2::Builder::new(StopWith(stop))
+        .max_concurrent_streams(streams)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a proxy's connection failed");
+    }
+}
+
+const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
+
+/// A lookup is a name and a token; this is generous.
+const MAX_REQUEST: usize = 64 * 1024;
+
+/// A failing accept must not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Long compared to a round trip, short compared to the life of a proxy.
+const KEEPALIVE: Duration = Duration::from_secs(30);

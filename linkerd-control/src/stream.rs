@@ -1,0 +1,150 @@
+use crate::content::Content;
+use crate::state::Shared;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tonic::Status;
+
+/// What one stream still has to be told.
+///
+/// The state is only the latest one: what a slow reader did not see in between is never sent. Raw messages keep their
+/// place among the states, and their number is bounded.
+pub(crate) struct Mailbox<C: Content> {
+    inner: Mutex<Inner<C>>,
+    changed: Notify,
+    max_queued: usize,
+}
+
+struct Inner<C: Content> {
+    latest: Option<C>,
+    queue: VecDeque<Item<C::Message>>,
+    raw: usize,
+    end: Option<Option<Status>>,
+}
+
+enum Item<M> {
+    /// Bring the stream to the latest state.
+    State,
+    Raw(M),
+}
+
+enum Next<C: Content> {
+    State(C),
+    Raw(C::Message),
+    End(Option<Status>),
+    Wait,
+}
+
+/// The controller's side of an open stream; the stream is closed when it is dropped.
+pub(crate) struct Subscription<C: Content> {
+    shared: Arc<Shared>,
+    target: String,
+    mailbox: Arc<Mailbox<C>>,
+    sent: Option<C>,
+    pending: VecDeque<C::Message>,
+}
+
+impl<C: Content> Mailbox<C> {
+    pub(crate) fn new(max_queued: usize) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                latest: None,
+                queue: VecDeque::new(),
+                raw: 0,
+                end: None,
+            }),
+            changed: Notify::new(),
+            max_queued,
+        }
+    }
+
+    /// Brings the stream to this state.
+    pub(crate) fn show(&self, content: C) {
+        let mut inner = self.inner.lock();
+        inner.latest = Some(content);
+        if !matches!(inner.queue.back(), Some(Item::State)) {
+            inner.queue.push_back(Item::State);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Queues a message as it is, or ends the stream and answers `false` if too many wait.
+    pub(crate) fn send(&self, message: C::Message) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.raw >= self.max_queued {
+            drop(inner);
+            self.end(Some(Status::resource_exhausted(
+                "the stream is read too slowly",
+            )));
+            return false;
+        }
+        inner.raw += 1;
+        inner.queue.push_back(Item::Raw(message));
+        self.changed.notify_one();
+        true
+    }
+
+    /// Ends the stream at once: what waits is not sent any more.
+    pub(crate) fn end(&self, status: Option<Status>) {
+        let mut inner = self.inner.lock();
+        inner.queue.clear();
+        inner.end.get_or_insert(status);
+        self.changed.notify_one();
+    }
+
+    fn next(&self) -> Next<C> {
+        let mut inner = self.inner.lock();
+        if let Some(status) = &mut inner.end {
+            // The status is for once; polled again, the stream has just ended.
+            return Next::End(status.take());
+        }
+        match inner.queue.pop_front() {
+            Some(Item::Raw(message)) => {
+                inner.raw -= 1;
+                Next::Raw(message)
+            }
+            Some(Item::State) => match inner.latest.clone() {
+                Some(content) => Next::State(content),
+                None => Next::Wait,
+            },
+            None => Next::Wait,
+        }
+    }
+}
+
+impl<C: Content> Subscription<C> {
+    pub(crate) fn new(shared: Arc<Shared>, target: String, mailbox: Arc<Mailbox<C>>) -> Self {
+        Self {
+            shared,
+            target,
+            mailbox,
+            sent: None,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// The next message, the status that ends the stream, or its clean end.
+    pub(crate) async fn next(&mut self) -> Option<Result<C::Message, Status>> {
+        loop {
+            if let Some(message) = self.pending.pop_front() {
+                return Some(Ok(message));
+            }
+            match self.mailbox.next() {
+                Next::Raw(message) => return Some(Ok(message)),
+                Next::End(status) => return status.map(Err),
+                Next::Wait => self.mailbox.changed.notified().await,
+                Next::State(content) => {
+                    self.pending = C::messages(self.sent.as_ref(), &content).into();
+                    self.sent = Some(content);
+                }
+            }
+        }
+    }
+}
+
+impl<C: Content> Drop for Subscription<C> {
+    fn drop(&mut self) {
+        self.shared.close(&self.target, &self.mailbox);
+    }
+}

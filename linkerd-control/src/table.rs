@@ -1,0 +1,263 @@
+use crate::content::Content;
+use crate::stream::Mailbox;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::Status;
+
+/// All targets of one kind: what they are answered with, how, and the streams that watch them.
+pub(crate) struct Table<C: Content> {
+    entries: HashMap<String, Entry<C>>,
+    /// What holds for targets that have nothing of their own.
+    any: Entry<C>,
+    open: usize,
+    max_streams: usize,
+    max_queued: usize,
+}
+
+/// How a target is answered: also as it is said for all targets, unless it says something else itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Behaviour {
+    pub(crate) delay: Duration,
+    pub(crate) silent: bool,
+    pub(crate) fail: Option<Failure>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    /// For the next lookup only.
+    pub(crate) once: bool,
+}
+
+/// One target, or all that have nothing of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    One(String),
+    Any,
+}
+
+impl Behaviour {
+    fn is_default(&self) -> bool {
+        self.delay.is_zero() && !self.silent && self.fail.is_none()
+    }
+}
+
+impl Key {
+    pub(crate) fn includes(&self, target: &str) -> bool {
+        match self {
+            Self::One(one) => one == target,
+            Self::Any => true,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(target) => f.write_str(target),
+            Self::Any => f.write_str("any target"),
+        }
+    }
+}
+
+struct Entry<C: Content> {
+    content: Option<C>,
+    behaviour: Behaviour,
+    streams: Vec<Arc<Mailbox<C>>>,
+}
+
+impl<C: Content> Table<C> {
+    pub(crate) fn new(max_streams: usize, max_queued: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            any: Entry::default(),
+            open: 0,
+            max_streams,
+            max_queued,
+        }
+    }
+
+    /// How long the next lookup of a target is kept waiting.
+    pub(crate) fn delay(&self, target: &str) -> Duration {
+        let own = self.entries.get(target).map(|e| e.behaviour.delay);
+        own.filter(|delay| !delay.is_zero())
+            .unwrap_or(self.any.behaviour.delay)
+    }
+
+    /// Opens a stream that gets the current state first, unless the target is told to fail.
+    pub(crate) fn open(&mut self, target: &str) -> Result<Arc<Mailbox<C>>, Status> {
+        if let Some(status) = self.failure(target) {
+            self.evict(target);
+            return Err(status);
+        }
+        if self.open >= self.max_streams {
+            return Err(Status::resource_exhausted("too many streams are open"));
+        }
+        let mailbox = Arc::new(Mailbox::new(self.max_queued));
+        if !self.silent(target) {
+            mailbox.show(self.answer(target)?);
+        }
+        let entry = self.entries.entry(target.to_owned()).or_default();
+        entry.streams.push(mailbox.clone());
+        self.open += 1;
+        Ok(mailbox)
+    }
+
+    /// Forgets a stream. One that was dropped by a script is forgotten already.
+    pub(crate) fn close(&mut self, target: &str, mailbox: &Arc<Mailbox<C>>) {
+        if let Some(entry) = self.entries.get_mut(target) {
+            let before = entry.streams.len();
+            entry.streams.retain(|other| !Arc::ptr_eq(other, mailbox));
+            self.open -= before - entry.streams.len();
+        }
+        self.evict(target);
+    }
+
+    pub(crate) fn content(&self, key: &Key) -> Option<&C> {
+        match key {
+            Key::One(target) => self.entries.get(target)?.content.as_ref(),
+            Key::Any => self.any.content.as_ref(),
+        }
+    }
+
+    /// Sets what a target is answered with (`None`: as an unknown one) and tells its streams.
+    pub(crate) fn set(&mut self, key: &Key, content: Option<C>) {
+        self.entry(key).content = content;
+        self.show(key);
+    }
+
+    /// Changes how a target behaves; state that was held back by silence is sent.
+    pub(crate) fn behave(&mut self, key: &Key, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.entry(key).behaviour);
+        self.show(key);
+    }
+
+    /// Lets a target behave as all others again.
+    pub(crate) fn restore(&mut self, key: &Key) {
+        self.entry(key).behaviour = Behaviour::default();
+        self.show(key);
+    }
+
+    /// Sends a message as it is to the open streams of a target.
+    pub(crate) fn send(&mut self, key: &Key, message: &C::Message) -> usize {
+        let mut sent = 0;
+        for target in self.affected(key) {
+            if let Some(entry) = self.entries.get_mut(&target) {
+                let before = entry.streams.len();
+                entry.streams.retain(|stream| stream.send(message.clone()));
+                self.open -= before - entry.streams.len();
+                sent += entry.streams.len();
+            }
+        }
+        sent
+    }
+
+    /// Ends the streams of a target, cleanly if there is no status.
+    pub(crate) fn drop_streams(&mut self, key: &Key, status: Option<&Status>) -> usize {
+        let mut dropped = 0;
+        for target in self.affected(key) {
+            if let Some(entry) = self.entries.get_mut(&target) {
+                for stream in entry.streams.drain(..) {
+                    stream.end(status.cloned());
+                    dropped += 1;
+                }
+            }
+            self.evict(&target);
+        }
+        self.open -= dropped;
+        dropped
+    }
+
+    pub(crate) fn open_streams(&self, key: &Key) -> usize {
+        match key {
+            Key::One(target) => self.entries.get(target).map_or(0, |e| e.streams.len()),
+            Key::Any => self.open,
+        }
+    }
+
+    /// Sends the current state to the streams of a target.
+    fn show(&mut self, key: &Key) {
+        for target in self.affected(key) {
+            if self.silent(&target) {
+                continue;
+            }
+            let answer = self.answer(&target);
+            if let Some(entry) = self.entries.get_mut(&target) {
+                match answer {
+                    Ok(content) => {
+                        for stream in &entry.streams {
+                            stream.show(content.clone());
+                        }
+                    }
+                    Err(status) => {
+                        self.open -= entry.streams.len();
+                        for stream in entry.streams.drain(..) {
+                            stream.end(Some(status.clone()));
+                        }
+                    }
+                }
+            }
+            self.evict(&target);
+        }
+    }
+
+    fn answer(&self, target: &str) -> Result<C, Status> {
+        let own = self.entries.get(target).and_then(|e| e.content.as_ref());
+        match own.or(self.any.content.as_ref()) {
+            Some(content) => Ok(content.clone()),
+            None => C::unknown(target),
+        }
+    }
+
+    fn silent(&self, target: &str) -> bool {
+        let own = self.entries.get(target).is_some_and(|e| e.behaviour.silent);
+        own || self.any.behaviour.silent
+    }
+
+    fn failure(&mut self, target: &str) -> Option<Status> {
+        let own = self.entries.get_mut(target).map(|e| &mut e.behaviour.fail);
+        let fail = own
+            .filter(|fail| fail.is_some())
+            .unwrap_or(&mut self.any.behaviour.fail);
+        let failure = fail.clone()?;
+        if failure.once {
+            *fail = None;
+        }
+        Some(failure.status)
+    }
+
+    fn entry(&mut self, key: &Key) -> &mut Entry<C> {
+        match key {
+            Key::One(target) => self.entries.entry(target.clone()).or_default(),
+            Key::Any => &mut self.any,
+        }
+    }
+
+    fn affected(&self, key: &Key) -> HashSet<String> {
+        match key {
+            Key::One(target) => HashSet::from([target.clone()]),
+            Key::Any => self.entries.keys().cloned().collect(),
+        }
+    }
+
+    fn evict(&mut self, target: &str) {
+        let unused = self.entries.get(target).is_some_and(|entry| {
+            entry.content.is_none() && entry.behaviour.is_default() && entry.streams.is_empty()
+        });
+        if unused {
+            self.entries.remove(target);
+        }
+    }
+}
+
+impl<C: Content> Default for Entry<C> {
+    fn default() -> Self {
+        Self {
+            content: None,
+            behaviour: Behaviour::default(),
+            streams: Vec::new(),
+        }
+    }
+}
