@@ -156,6 +156,10 @@ pub fn endpoint(
 pub fn socket_addr(wire: net::TcpAddress) -> Result<SocketAddr, InvalidEndpoint> {
     let ip = wire.ip.ok_or(InvalidEndpoint::NoIp)?;
     let ip = IpAddr::try_from(ip).map_err(|_| InvalidEndpoint::NoIp)?;
+    if ip.is_unspecified() {
+        // A connection to it would come back to this very host.
+        return Err(InvalidEndpoint::NoIp);
+    }
     match u16::try_from(wire.port) {
         Ok(port) if port > 0 => Ok(SocketAddr::new(ip, port)),
         _ => Err(InvalidEndpoint::Port(wire.port)),

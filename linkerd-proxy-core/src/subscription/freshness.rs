@@ -21,7 +21,7 @@ pub struct Freshness {
     pub last_error: Option<String>,
     /// How many streams were opened.
     pub streams_opened: u64,
-    /// The control plane refused for good: there will be no other stream.
+    /// The control plane refused for good: there is no stream, nor will there be.
     pub rejected: bool,
 }
 
@@ -32,6 +32,7 @@ impl Freshness {
             Event::Opened => {
                 self.connected = true;
                 self.disconnected_since = None;
+                self.rejected = false;
                 self.streams_opened += 1;
             }
             Event::Item(_) => self.last_error = None,
