@@ -2,7 +2,9 @@
 
 use crate::convert::status;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use linkerd_api_proto::destination::{GetDestination, Update, destination_client::DestinationClient};
+use linkerd_api_proto::destination::{
+    GetDestination, Update, destination_client::DestinationClient,
+};
 use linkerd_proxy_core::subscription::Call;
 use parking_lot::Mutex;
 use tonic::client::GrpcService;

@@ -54,10 +54,7 @@ impl From<Update> for Converted {
                         Ok(parts) => {
                             let addr = parts.addr;
                             nonsense.extend(
-                                parts
-                                    .left_out
-                                    .iter()
-                                    .map(|part| Nonsense::Part(addr, part)),
+                                parts.left_out.iter().map(|part| Nonsense::Part(addr, part)),
                             );
                             endpoints.push(endpoint(parts));
                         }

@@ -8,7 +8,9 @@ use crate::{
 use linkerd_api_proto::convert;
 use linkerd_proxy_core::{
     Backoff,
-    subscription::{Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings},
+    subscription::{
+        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+    },
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

@@ -148,7 +148,10 @@ impl Follow {
                     }
                 }
                 Next::LookIsDue => {
-                    self.publisher.shared().reported.store(false, Ordering::Relaxed);
+                    self.publisher
+                        .shared()
+                        .reported
+                        .store(false, Ordering::Relaxed);
                     let now = Instant::now();
                     if self.known && looks.take(now).is_some() {
                         look = Some(Look {
@@ -190,7 +193,8 @@ impl Follow {
             }
             Event::Rejected(status) => {
                 tracing::warn!(destination = %self.destination, %status, "the control plane refuses the destination");
-                self.publisher.publish(Resolution::Rejected(Arc::new(status)));
+                self.publisher
+                    .publish(Resolution::Rejected(Arc::new(status)));
                 false
             }
         };

@@ -40,10 +40,7 @@ fn labels_of_the_endpoint_override_those_of_the_set() {
 fn what_cannot_be_used_is_refused() {
     let refused = |wire| endpoint(wire, &HashMap::new()).unwrap_err();
     let addr = SocketAddr::from(([10, 0, 0, 1], 8080));
-    assert_eq!(
-        refused(WeightedAddr::default()),
-        InvalidEndpoint::NoAddress
-    );
+    assert_eq!(refused(WeightedAddr::default()), InvalidEndpoint::NoAddress);
     let no_ip = net::TcpAddress { ip: None, port: 1 };
     assert_eq!(
         refused(WeightedAddr {
@@ -150,7 +147,16 @@ fn names_with_ports() {
         Some(("web.default.svc.cluster.local".into(), 80))
     );
     assert_eq!(accepted("[::1]:80"), Some(("[::1]".into(), 80)));
-    for refused in ["", "web", "web:0", "web:65536", ":80", "a b:80", "::1:80", ".:1"] {
+    for refused in [
+        "",
+        "web",
+        "web:0",
+        "web:65536",
+        ":80",
+        "a b:80",
+        "::1:80",
+        ".:1",
+    ] {
         assert_eq!(accepted(refused), None, "{refused:?}");
     }
 }
