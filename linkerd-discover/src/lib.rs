@@ -1,1 +1,29 @@
-//! placeholder
+//! What exists: the endpoints behind each destination, as the control plane tells them.
+//!
+//! **Sits** between the control plane's `Destination.Get` and the balancers. One task for each destination, on the
+//! control thread, follows one stream for the whole process and publishes immutable snapshots; workers watch them.
+//!
+//! **Invariants**
+//! * The task drains its stream into the latest state, never into a queue: nothing can overflow or be dropped.
+//! * The last good state outlives the stream that brought it. A new stream replaces it whole, so a lost removal heals.
+//! * While the control plane is away nothing that it once told is evicted.
+//! * Nonsense from the control plane costs the endpoint it concerns, a counter and a rationed warning; never a panic.
+//! * An endpoint whose metadata did not change keeps its `Arc`, so that consumers can compare pointers.
+//!
+//! **Never** connects to endpoints, chooses between them, or holds a lock over a wait.
+//!
+//! [`dns`] finds the control plane itself.
+
+pub mod dns;
+
+mod call;
+mod convert;
+mod discovery;
+mod endpoints;
+mod follow;
+mod held;
+
+pub use call::GetEndpoints;
+pub use discovery::{Discovery, DiscoveryConfig, EndpointWatch, Error};
+pub use endpoints::{EndpointSet, Resolution};
+pub use linkerd_proxy_core::endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality};

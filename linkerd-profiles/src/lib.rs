@@ -1,1 +1,40 @@
-//! placeholder
+//! What applies: the policy and the profile of each target, as the control plane tells them.
+//!
+//! **Sits** between the control plane (`OutboundPolicies.Watch`, `Destination.GetProfile`) and the stages that detect,
+//! route and choose a backend. One task for each target, on the control thread, follows both streams, joins them and
+//! publishes immutable snapshots; workers watch them.
+//!
+//! **Invariants**
+//! * The join is one pure function of what both streams said: where they contradict each other is decided there.
+//! * An invalid policy is a value that refuses traffic with its reason. Nothing that a controller sends can panic.
+//! * The last good answer outlives the stream that brought it, and is not evicted while the control plane is away.
+//! * Metadata is compared whole, so resources of the same name in two namespaces are two.
+//!
+//! **Never** makes a connection, resolves endpoints (that is `linkerd-discover`), or holds a lock over a wait.
+
+mod backend;
+mod call;
+mod convert;
+mod discovered;
+mod follow;
+mod join;
+mod meta;
+mod policies;
+mod policy;
+mod profile;
+mod synthesize;
+mod target;
+
+pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
+pub use call::Lookups;
+pub use convert::InvalidPolicy;
+pub use discovered::{Discovered, ProtocolKind, RouteSource, RouteSpec};
+pub use linkerd_proxy_core::endpoint::Endpoint;
+pub use meta::{Meta, Resource};
+pub use policies::{
+    DiscoveryError, DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
+    State,
+};
+pub use policy::{ClientPolicy, HostMatch, HttpRoute, OpaqueRoute, Protocol, SniMatch, TlsRoute};
+pub use profile::{Profile, ProfileTarget};
+pub use target::{InvalidTarget, Target};

@@ -3,6 +3,7 @@
 pub mod availability;
 pub mod backoff;
 pub mod drain;
+pub mod endpoint;
 pub mod error;
 pub mod http;
 pub mod limits;
@@ -10,6 +11,7 @@ pub mod metrics;
 pub mod reason;
 pub mod redial;
 pub mod stack;
+pub mod subscription;
 pub mod transport;
 
 pub use availability::{Availability, EndpointState};

@@ -1,0 +1,171 @@
+use super::*;
+use crate::destination::{
+    AuthorityOverride, http2_client_params, protocol_hint::OpaqueTransport, tls_identity,
+};
+
+fn wire() -> WeightedAddr {
+    WeightedAddr {
+        addr: Some(SocketAddr::from(([10, 0, 0, 1], 8080)).into()),
+        weight: 10_000,
+        ..Default::default()
+    }
+}
+
+fn parts(wire: WeightedAddr) -> EndpointParts {
+    endpoint(wire, &HashMap::new()).unwrap()
+}
+
+#[test]
+fn labels_of_the_endpoint_override_those_of_the_set() {
+    let set = HashMap::from([("zone".into(), "a".into()), ("ns".into(), "default".into())]);
+    let mut wire = wire();
+    wire.metric_labels = HashMap::from([
+        ("zone".into(), "b".into()),
+        ("zone_locality".into(), "LOCAL".into()),
+    ]);
+    let parts = endpoint(wire, &set).unwrap();
+    let labels: Vec<_> = parts
+        .labels
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(
+        labels,
+        [("ns", "default"), ("zone", "b"), ("zone_locality", "LOCAL")]
+    );
+    assert_eq!(parts.local_zone, Some(true));
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    let refused = |wire| endpoint(wire, &HashMap::new()).unwrap_err();
+    let addr = SocketAddr::from(([10, 0, 0, 1], 8080));
+    assert_eq!(refused(WeightedAddr::default()), InvalidEndpoint::NoAddress);
+    let no_ip = net::TcpAddress { ip: None, port: 1 };
+    assert_eq!(
+        refused(WeightedAddr {
+            addr: Some(no_ip),
+            ..wire()
+        }),
+        InvalidEndpoint::NoIp
+    );
+    for port in [0, 65_536, u32::MAX] {
+        let mut wire = wire();
+        wire.addr.as_mut().unwrap().port = port;
+        assert_eq!(refused(wire), InvalidEndpoint::Port(port));
+    }
+    assert_eq!(
+        refused(WeightedAddr {
+            weight: u32::MAX,
+            ..wire()
+        }),
+        InvalidEndpoint::Weight {
+            addr,
+            weight: u32::MAX
+        }
+    );
+    let bad = AuthorityOverride {
+        authority_override: "no authority".into(),
+    };
+    assert!(matches!(
+        refused(WeightedAddr {
+            authority_override: Some(bad),
+            ..wire()
+        }),
+        InvalidEndpoint::Authority { .. }
+    ));
+}
+
+#[test]
+fn a_uri_identity_needs_a_server_name() {
+    let uri = tls_identity::UriLikeIdentity {
+        uri: "spiffe://root/ns/sa".into(),
+    };
+    let mut wire = wire();
+    wire.tls_identity = Some(TlsIdentity {
+        strategy: Some(tls_identity::Strategy::UriLikeIdentity(uri)),
+        server_name: None,
+    });
+    let without = parts(wire.clone());
+    assert_eq!(without.tls, None);
+    assert_eq!(without.left_out, ["TLS identity"]);
+
+    let name = tls_identity::DnsLikeIdentity {
+        name: "web.default".into(),
+    };
+    wire.tls_identity.as_mut().unwrap().server_name = Some(name);
+    assert_eq!(
+        parts(wire).tls,
+        Some(("spiffe://root/ns/sa".into(), "web.default".into()))
+    );
+}
+
+#[test]
+fn the_opaque_transport_port_has_its_range() {
+    for (port, accepted) in [(0, None), (4143, NonZeroU16::new(4143)), (65_535, None)] {
+        let mut wire = wire();
+        wire.protocol_hint = Some(ProtocolHint {
+            opaque_transport: Some(OpaqueTransport { inbound_port: port }),
+            protocol: None,
+        });
+        assert_eq!(parts(wire).opaque_transport_port, accepted, "port {port}");
+    }
+}
+
+#[test]
+fn http2_settings_stay_within_what_the_library_accepts() {
+    let mut wire = wire();
+    wire.http2 = Some(Http2ClientParams {
+        flow_control: Some(http2_client_params::FlowControl {
+            initial_connection_window_size: u32::MAX,
+            initial_stream_window_size: 1,
+            adaptive_flow_control: false,
+        }),
+        keep_alive: None,
+        internals: Some(http2_client_params::Internals {
+            max_concurrent_reset_streams: 7,
+            max_frame_size: 1,
+            max_send_buf_size: 0,
+        }),
+    });
+    let parts = parts(wire);
+    assert_eq!(
+        parts.http2,
+        Http2Parts {
+            max_concurrent_reset_streams: Some(7),
+            ..Default::default()
+        }
+    );
+    assert_eq!(parts.left_out, ["HTTP/2 windows", "HTTP/2 frame size"]);
+}
+
+#[test]
+fn names_with_ports() {
+    let accepted = |text: &str| name_port(text);
+    assert_eq!(
+        accepted("Web.default.svc.cluster.local.:80"),
+        Some(("web.default.svc.cluster.local".into(), 80))
+    );
+    assert_eq!(accepted("[::1]:80"), Some(("[::1]".into(), 80)));
+    for refused in [
+        "",
+        "web",
+        "web:0",
+        "web:65536",
+        ":80",
+        "a b:80",
+        "::1:80",
+        ".:1",
+    ] {
+        assert_eq!(accepted(refused), None, "{refused:?}");
+    }
+}
+
+#[test]
+fn durations_are_not_negative() {
+    let wire = |seconds, nanos| duration(&prost_types::Duration { seconds, nanos });
+    assert_eq!(wire(1, 500), Some(Duration::new(1, 500)));
+    assert_eq!(wire(-1, 0), None);
+    assert_eq!(wire(0, -1), None);
+    assert_eq!(wire(0, i32::MAX), None);
+}

@@ -1,0 +1,255 @@
+//! The handle through which workers ask for endpoints.
+
+use crate::{
+    call::{GetEndpoints, OverGrpc},
+    endpoints::{EndpointSet, Resolution},
+    follow::{Feedback, Follow},
+};
+use linkerd_api_proto::convert;
+use linkerd_proxy_core::{
+    Backoff,
+    subscription::{
+        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+    },
+};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+use tonic::client::GrpcService;
+
+/// How endpoints are discovered.
+#[derive(Clone, Debug)]
+pub struct DiscoveryConfig {
+    /// Sent with every look-up (`LINKERD2_PROXY_DESTINATION_CONTEXT`).
+    pub context_token: String,
+    /// Bounds of each stream.
+    pub limits: StreamLimits,
+    /// The waits between streams.
+    pub backoff: Backoff,
+    /// How long a destination that nobody uses is kept.
+    pub idle_timeout: Duration,
+    /// The most destinations.
+    pub max_destinations: usize,
+    /// The most endpoints of one destination; what exceeds them is left out.
+    pub max_endpoints: usize,
+}
+
+/// The endpoints of every destination in use. Cheap to clone, to be shared by all threads.
+///
+/// Asking takes one short lock and no wait. Bounds: `max_destinations`, `max_endpoints`. Shows itself by
+/// [`inspect`](Self::inspect).
+#[derive(Clone)]
+pub struct Discovery {
+    calls: Arc<dyn GetEndpoints>,
+    config: Arc<DiscoveryConfig>,
+    cache: Cache<Arc<str>, Resolution, Feedback>,
+}
+
+/// A destination under watch; while it lives, the destination is not evicted.
+#[derive(Clone, Debug)]
+pub struct EndpointWatch {
+    destination: Arc<str>,
+    lease: Lease<Resolution, Feedback>,
+}
+
+/// Why a destination cannot be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The name is none.
+    #[error("a destination must be `name:port`, and {0:?} is not")]
+    InvalidDestination(String),
+    /// Too many destinations are in use.
+    #[error("too many destinations: {0}")]
+    Full(#[from] Full),
+}
+
+impl Discovery {
+    /// Discovery over the gRPC client `service`, which is cloned for each call. Streams are followed on `runtime`.
+    pub fn new<T>(service: T, config: DiscoveryConfig, runtime: tokio::runtime::Handle) -> Self
+    where
+        T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
+        T::Future: Send,
+        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        T::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        <T::ResponseBody as http_body::Body>::Error:
+            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let calls = OverGrpc::new(service, config.context_token.clone());
+        Self::over(calls, config, runtime)
+    }
+
+    /// Discovery over any source of endpoint updates.
+    pub fn over(
+        calls: impl GetEndpoints,
+        config: DiscoveryConfig,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        let limits = CacheLimits {
+            idle_timeout: config.idle_timeout,
+            max_entries: config.max_destinations,
+        };
+        Self {
+            calls: Arc::new(calls),
+            config: Arc::new(config),
+            cache: Cache::new(limits, runtime),
+        }
+    }
+
+    /// Watches the endpoints of `destination`, a `name:port`.
+    pub fn endpoints(&self, destination: &str) -> Result<EndpointWatch, Error> {
+        let (name, port) = convert::name_port(destination)
+            .ok_or_else(|| Error::InvalidDestination(destination.to_owned()))?;
+        let destination: Arc<str> = format!("{name}:{port}").into();
+        let lease = self.cache.lease(
+            &destination,
+            || (Resolution::Pending, Feedback::default()),
+            |publisher| {
+                Follow::new(
+                    self.calls.clone(),
+                    destination.clone(),
+                    self.config.max_endpoints,
+                    self.stream_settings(),
+                    publisher,
+                )
+                .run()
+            },
+        )?;
+        Ok(EndpointWatch { destination, lease })
+    }
+
+    /// Everything that is held, for `/state`.
+    pub fn inspect(&self) -> Value {
+        json!({
+            "limits": {
+                "max_destinations": self.config.max_destinations,
+                "max_endpoints": self.config.max_endpoints,
+                "idle_timeout_ms": millis(self.config.idle_timeout),
+            },
+            "size": self.cache.len(),
+            "stats": self.cache.stats(),
+            "destinations": self.cache.inspect(show),
+        })
+    }
+
+    fn stream_settings(&self) -> StreamSettings {
+        StreamSettings {
+            limits: self.config.limits,
+            backoff: self.config.backoff,
+            terminal: |code| matches!(code, Code::InvalidArgument | Code::FailedPrecondition),
+        }
+    }
+}
+
+impl std::fmt::Debug for Discovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Discovery")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EndpointWatch {
+    /// The destination, as it is asked for.
+    pub fn destination(&self) -> &str {
+        &self.destination
+    }
+
+    /// What is known at present.
+    pub fn current(&self) -> Resolution {
+        self.lease.values().borrow().clone()
+    }
+
+    /// The state, to be watched. It does not hold the destination: keep the `EndpointWatch` meanwhile.
+    pub fn receiver(&self) -> watch::Receiver<Resolution> {
+        self.lease.values().clone()
+    }
+
+    /// What is known, if it was not seen by this handle yet; the first call always yields. For use in `poll_ready`.
+    pub fn take_changed(&mut self) -> Option<Resolution> {
+        let values = self.lease.values_mut();
+        if values.has_changed().unwrap_or(false) {
+            return Some(values.borrow_and_update().clone());
+        }
+        None
+    }
+
+    /// Waits for a state that this handle did not see yet; the first call returns at once.
+    ///
+    /// Pends for ever once discovery has ended, with the process.
+    pub async fn changed(&mut self) -> Resolution {
+        let values = self.lease.values_mut();
+        if values.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        values.borrow_and_update().clone()
+    }
+
+    /// Waits for the control plane's first answer. How long to wait is up to whoever asks.
+    pub async fn resolved(&mut self) -> Result<Arc<EndpointSet>, Arc<Status>> {
+        let values = self.lease.values_mut();
+        let resolution = values
+            .wait_for(|resolution| !matches!(resolution, Resolution::Pending))
+            .await
+            .map(|resolution| resolution.clone());
+        match resolution {
+            Ok(Resolution::Known(set)) => Ok(set),
+            Ok(Resolution::Rejected(status)) => Err(status),
+            Ok(Resolution::Pending) | Err(_) => Err(Arc::new(Status::new(
+                Code::Unavailable,
+                "discovery has ended",
+            ))),
+        }
+    }
+
+    /// To be called when *every* endpoint of the set fails to connect: the set may be stale.
+    ///
+    /// A second stream is opened, at most one at a time and one in 10 s, and what it says first is compared with what
+    /// is held. Cheap; may be called as often as one likes.
+    pub fn report_unreachable(&self) {
+        self.lease.shared().report_unreachable();
+    }
+}
+
+fn show(cached: Cached<'_, Arc<str>, Resolution, Feedback>) -> Value {
+    let mut shown = json!({
+        "destination": &**cached.key,
+        "handles": cached.leases,
+        "idle_ms": cached.idle.map(millis),
+        "pinned": cached.pinned,
+        "freshness": cached.shared.freshness(),
+        "counters": cached.shared.counters(),
+    });
+    match &cached.state {
+        Resolution::Pending => shown["state"] = json!("pending"),
+        Resolution::Rejected(status) => {
+            shown["state"] = json!("rejected");
+            shown["status"] = json!(**status);
+        }
+        Resolution::Known(set) => {
+            shown["state"] = json!("known");
+            shown["exists"] = json!(set.exists);
+            shown["changed_at_generation"] = json!(set.generation);
+            shown["unchanged_ms"] = json!(millis(set.received_at.elapsed()));
+            shown["endpoints"] = set
+                .endpoints
+                .values()
+                .map(|endpoint| {
+                    json!({
+                        "addr": endpoint.addr,
+                        "weight": endpoint.weight,
+                        "labels": endpoint.labels,
+                        "identity": endpoint.tls.as_ref().map(|tls| &tls.identity),
+                    })
+                })
+                .collect();
+        }
+    }
+    shown
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Finding the control plane by DNS.

@@ -1,0 +1,49 @@
+//! What a destination resolves to, as consumers see it.
+
+use indexmap::IndexMap;
+use linkerd_proxy_core::{endpoint::Endpoint, subscription::Status};
+use std::{net::SocketAddr, sync::Arc};
+use tokio::time::Instant;
+
+/// What is known of a destination.
+#[derive(Clone, Debug)]
+pub enum Resolution {
+    /// The control plane has not answered yet.
+    Pending,
+    /// Its endpoints.
+    Known(Arc<EndpointSet>),
+    /// The control plane refused for good.
+    Rejected(Arc<Status>),
+}
+
+/// An immutable snapshot of a destination's endpoints.
+#[derive(Clone, Debug)]
+pub struct EndpointSet {
+    /// The endpoints, by address. One whose metadata did not change is the same `Arc` as in the set before.
+    ///
+    /// At least one weight is above 0 unless the set is empty.
+    pub endpoints: IndexMap<SocketAddr, Arc<Endpoint>>,
+    /// Whether the control plane knows the service; `None` before it said so.
+    pub exists: Option<bool>,
+    /// Rises with each update.
+    pub generation: u64,
+    /// When the update that led to this set was received.
+    pub received_at: Instant,
+}
+
+impl EndpointSet {
+    /// Whether there is no endpoint.
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty()
+    }
+}
+
+impl Resolution {
+    /// The endpoints, if they are known.
+    pub fn known(&self) -> Option<&Arc<EndpointSet>> {
+        match self {
+            Self::Known(set) => Some(set),
+            Self::Pending | Self::Rejected(_) => None,
+        }
+    }
+}

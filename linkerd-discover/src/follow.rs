@@ -1,0 +1,342 @@
+//! The task that follows one destination.
+
+use crate::{
+    call::GetEndpoints,
+    convert::{Converted, Nonsense},
+    endpoints::{EndpointSet, Resolution},
+    held::Held,
+};
+use linkerd_api_proto::destination::Update;
+use linkerd_proxy_core::subscription::{
+    Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
+};
+use parking_lot::Mutex;
+use rand::{SeedableRng, rngs::StdRng};
+use serde::Serialize;
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+/// What the task and the handles of a destination share.
+#[derive(Debug, Default)]
+pub(crate) struct Feedback {
+    unreachable: Notify,
+    reported: AtomicBool,
+    freshness: Mutex<Freshness>,
+    skipped_endpoints: AtomicU64,
+    left_out_parts: AtomicU64,
+    stale_checked: AtomicU64,
+    stale_detected: AtomicU64,
+    stale_check_failed: AtomicU64,
+}
+
+/// What happened to a destination so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Counters {
+    /// Endpoints that were left out because they make no sense or exceed the bound.
+    pub(crate) skipped_endpoints: u64,
+    /// Parts of an endpoint's metadata that were left out.
+    pub(crate) left_out_parts: u64,
+    /// Second looks that confirmed what was held.
+    pub(crate) stale_checked: u64,
+    /// Second looks that found it stale.
+    pub(crate) stale_detected: u64,
+    /// Second looks that brought no answer.
+    pub(crate) stale_check_failed: u64,
+}
+
+/// Follows one destination until it is evicted.
+pub(crate) struct Follow {
+    calls: Arc<dyn GetEndpoints>,
+    destination: Arc<str>,
+    settings: StreamSettings,
+    publisher: Publisher<Resolution, Feedback>,
+    held: Held,
+    /// A message has been applied.
+    known: bool,
+    max_endpoints: usize,
+    published: Option<Arc<EndpointSet>>,
+    freshness: Freshness,
+    warnings: Ration,
+}
+
+/// A second look, because every endpoint is said to be unreachable.
+struct Look {
+    stream: Subscription<Update>,
+    deadline: Instant,
+}
+
+enum Next {
+    Primary(Event<Update>),
+    LookIsDue,
+    Look(Option<Event<Update>>),
+}
+
+impl Feedback {
+    pub(crate) fn report_unreachable(&self) {
+        if !self.reported.swap(true, Ordering::Relaxed) {
+            self.unreachable.notify_one();
+        }
+    }
+
+    pub(crate) fn freshness(&self) -> Freshness {
+        self.freshness.lock().clone()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters {
+            skipped_endpoints: self.skipped_endpoints.load(Ordering::Relaxed),
+            left_out_parts: self.left_out_parts.load(Ordering::Relaxed),
+            stale_checked: self.stale_checked.load(Ordering::Relaxed),
+            stale_detected: self.stale_detected.load(Ordering::Relaxed),
+            stale_check_failed: self.stale_check_failed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Follow {
+    pub(crate) fn new(
+        calls: Arc<dyn GetEndpoints>,
+        destination: Arc<str>,
+        max_endpoints: usize,
+        settings: StreamSettings,
+        publisher: Publisher<Resolution, Feedback>,
+    ) -> Self {
+        Self {
+            calls,
+            destination,
+            settings,
+            publisher,
+            held: Held::new(max_endpoints),
+            known: false,
+            max_endpoints,
+            published: None,
+            freshness: Freshness::default(),
+            warnings: Ration::new(WARNING_INTERVAL),
+        }
+    }
+
+    /// Runs until it is dropped, or until the control plane refuses for good.
+    pub(crate) async fn run(mut self) {
+        let mut primary = self.subscribe();
+        let mut looks = Ration::new(LOOK_INTERVAL);
+        let mut look: Option<Look> = None;
+        loop {
+            let next = tokio::select! {
+                event = primary.next() => Next::Primary(event),
+                event = next_of(&mut look) => Next::Look(event),
+                () = look_is_due(&self.publisher, &looks), if look.is_none() => Next::LookIsDue,
+            };
+            match next {
+                Next::Primary(event) => {
+                    let mut changed = self.take(event);
+                    // Whatever else has arrived goes into the same snapshot.
+                    for event in std::iter::from_fn(|| primary.ready()).take(MAX_DRAINED) {
+                        changed |= self.take(event);
+                    }
+                    if changed {
+                        self.publish();
+                    }
+                }
+                Next::LookIsDue => {
+                    self.publisher
+                        .shared()
+                        .reported
+                        .store(false, Ordering::Relaxed);
+                    let now = Instant::now();
+                    if self.known && looks.take(now).is_some() {
+                        look = Some(Look {
+                            stream: self.subscribe(),
+                            deadline: now + LOOK_WAIT,
+                        });
+                    }
+                }
+                Next::Look(event) => {
+                    if let Some(stream) = self.look(&mut look, event) {
+                        primary = stream;
+                    }
+                }
+            }
+        }
+    }
+
+    fn subscribe(&self) -> Subscription<Update> {
+        let (calls, destination) = (self.calls.clone(), self.destination.clone());
+        let rng = StdRng::from_rng(&mut rand::rng());
+        Subscription::new(move || calls.get(&destination), self.settings, rng)
+    }
+
+    /// Takes an event of the primary stream. Returns whether there is something new to publish.
+    fn take(&mut self, event: Event<Update>) -> bool {
+        let now = Instant::now();
+        self.freshness.observe(&event, now);
+        let changed = match event {
+            Event::Opened => {
+                self.held.reopened();
+                false
+            }
+            Event::Item(update) => self.apply(update, now),
+            Event::Closed(status) => {
+                if let Some(status) = status {
+                    tracing::debug!(destination = %self.destination, %status, "endpoint stream failed; will retry");
+                }
+                false
+            }
+            Event::Rejected(status) => {
+                tracing::warn!(destination = %self.destination, %status, "the control plane refuses the destination");
+                self.publisher
+                    .publish(Resolution::Rejected(Arc::new(status)));
+                false
+            }
+        };
+        self.note();
+        changed
+    }
+
+    /// Applies an update. Returns whether there is something new to publish.
+    fn apply(&mut self, update: Update, now: Instant) -> bool {
+        let Converted { change, nonsense } = update.into();
+        let applied = change
+            .map(|change| self.held.apply(change))
+            .unwrap_or_default();
+        self.complain(&nonsense, applied.beyond_limit, now);
+        if !applied.taken {
+            return false;
+        }
+        self.freshness.applied(now);
+        // Even an empty first answer is news.
+        !std::mem::replace(&mut self.known, true) || applied.changed
+    }
+
+    /// Takes what the second look brought. Returns the stream that is to be the primary one from now on.
+    fn look(
+        &mut self,
+        look: &mut Option<Look>,
+        event: Option<Event<Update>>,
+    ) -> Option<Subscription<Update>> {
+        let update = match event {
+            Some(Event::Opened) => return None,
+            Some(Event::Item(update)) => update,
+            // Failed, refused, or too late. The primary stream goes on as it did.
+            Some(Event::Closed(_) | Event::Rejected(_)) | None => {
+                *look = None;
+                self.count(&self.publisher.shared().stale_check_failed, 1);
+                return None;
+            }
+        };
+        let now = Instant::now();
+        let mut seen = Held::new(self.max_endpoints);
+        let Converted { change, nonsense } = update.into();
+        let applied = change.map(|change| seen.apply(change)).unwrap_or_default();
+        self.complain(&nonsense, applied.beyond_limit, now);
+        if !applied.taken {
+            // Nothing usable yet: the next message counts.
+            return None;
+        }
+        let stream = look.take()?.stream;
+        let stale = !seen.same_as(&self.held);
+        if stale {
+            tracing::warn!(destination = %self.destination, "the endpoints held were stale and are replaced");
+            self.count(&self.publisher.shared().stale_detected, 1);
+        } else {
+            self.count(&self.publisher.shared().stale_checked, 1);
+            if self.freshness.connected {
+                return None;
+            }
+        }
+        let refused = self.freshness.rejected;
+        self.freshness.observe::<()>(&Event::Opened, now);
+        self.freshness.applied(now);
+        self.held.replace(seen);
+        self.note();
+        if stale || refused {
+            self.publish();
+        }
+        Some(stream)
+    }
+
+    fn publish(&mut self) {
+        let set = self.held.snapshot(
+            self.published.as_deref(),
+            self.freshness.generation,
+            Instant::now(),
+        );
+        let set = Arc::new(set);
+        self.published = Some(set.clone());
+        self.publisher.publish(Resolution::Known(set));
+    }
+
+    /// Shows how fresh the state is, and holds on to it while it could not be had again.
+    fn note(&self) {
+        self.publisher.pin(self.freshness.is_orphaned());
+        *self.publisher.shared().freshness.lock() = self.freshness.clone();
+    }
+
+    fn complain(&mut self, nonsense: &[Nonsense], beyond_limit: usize, now: Instant) {
+        let parts = nonsense
+            .iter()
+            .filter(|nonsense| matches!(nonsense, Nonsense::Part(..)))
+            .count();
+        let skipped = nonsense.len() - parts + beyond_limit;
+        if skipped + parts == 0 {
+            return;
+        }
+        let feedback = self.publisher.shared();
+        self.count(&feedback.skipped_endpoints, skipped as u64);
+        self.count(&feedback.left_out_parts, parts as u64);
+        if let Some(unreported) = self.warnings.take(now) {
+            let max = self.max_endpoints;
+            let first = match nonsense.first() {
+                Some(first) => first.to_string(),
+                None => format!("there are more than {max} endpoints"),
+            };
+            tracing::warn!(
+                destination = %self.destination, skipped, parts, unreported, first,
+                "left out what makes no sense",
+            );
+        }
+    }
+
+    fn count(&self, counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// The next event of a look, if there is one; `None` when its time is over.
+async fn next_of(look: &mut Option<Look>) -> Option<Event<Update>> {
+    let Some(look) = look else {
+        return pending().await;
+    };
+    tokio::select! {
+        event = look.stream.next() => Some(event),
+        () = sleep_until(look.deadline) => None,
+    }
+}
+
+/// Waits until a look was asked for, and for the time when one is allowed.
+async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &Ration) {
+    while !publisher.shared().reported.load(Ordering::Relaxed) {
+        publisher.shared().unreachable.notified().await;
+    }
+    if let Some(at) = looks.ready_at() {
+        sleep_until(at).await;
+    }
+}
+
+/// A destination whose pods are really down would otherwise cost a stream per failed connection.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// A controller that is alive answers a look-up within milliseconds; one that is not must not hold the look open.
+const LOOK_WAIT: Duration = Duration::from_secs(5);
+/// More than any burst holds; a stream that never pauses must still be published now and then.
+const MAX_DRAINED: usize = 1024;
+/// One line in ten seconds shows a problem; one for each update of a large service would hide others.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,0 +1,191 @@
+//! Backends and the choice between them.
+
+use super::{InvalidPolicy, NotHonoured, duration, meta, required};
+use crate::backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
+use linkerd_api_proto::{
+    convert::{self as wire, EndpointParts, Hint},
+    outbound as wire_outbound, prost_types,
+};
+use linkerd_proxy_core::{
+    endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality},
+    http::{FlowControl, Http2Settings, KeepAlive, QueueSettings},
+};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// The wire has a distribution for each kind of route, all of the same shape.
+pub(super) enum Shape<B> {
+    Empty,
+    First(Vec<B>),
+    Random(Vec<(Option<B>, u32)>),
+}
+
+/// Reads the distribution of one kind of route into its [`Shape`].
+macro_rules! shape {
+    ($wire:expr, $module:ident) => {{
+        use linkerd_api_proto::outbound::$module::distribution::Kind;
+        match $wire.and_then(|distribution| distribution.kind) {
+            None => Err(InvalidPolicy::Missing("a rule's distribution")),
+            Some(Kind::Empty(_)) => Ok(Shape::Empty),
+            Some(Kind::FirstAvailable(first)) => Ok(Shape::First(first.backends)),
+            Some(Kind::RandomAvailable(random)) => Ok(Shape::Random(
+                random
+                    .backends
+                    .into_iter()
+                    .map(|weighted| (weighted.backend, weighted.weight))
+                    .collect(),
+            )),
+        }
+    }};
+}
+pub(super) use shape;
+
+/// Converts a distribution whose backends `convert` converts.
+pub(super) fn distribution<B>(
+    shape: Shape<B>,
+    mut convert: impl FnMut(B) -> Result<Backend, InvalidPolicy>,
+) -> Result<Distribution, InvalidPolicy> {
+    match shape {
+        Shape::Empty => Ok(Distribution::Empty),
+        Shape::First(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
+        Shape::First(backends) => backends
+            .into_iter()
+            .map(convert)
+            .collect::<Result<_, _>>()
+            .map(Distribution::FirstAvailable),
+        Shape::Random(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
+        Shape::Random(backends) => {
+            let total = backends.len();
+            let mut chosen = Vec::with_capacity(total);
+            for (backend, weight) in backends {
+                let backend = convert(required(backend, "a weighted backend")?)?;
+                // What has no weight is never chosen.
+                if weight > 0 {
+                    chosen.push((backend, weight));
+                }
+            }
+            chosen
+                .iter()
+                .try_fold(0u32, |sum, (_, weight)| sum.checked_add(*weight))
+                .ok_or(InvalidPolicy::Weights)?;
+            if chosen.len() > 1 {
+                return Ok(Distribution::RandomAvailable(chosen));
+            }
+            match chosen.pop() {
+                Some((only, _)) => Ok(Distribution::only(only)),
+                None => Err(InvalidPolicy::ZeroWeights(total)),
+            }
+        }
+    }
+}
+
+pub(super) fn backend(
+    wire: Option<wire_outbound::Backend>,
+    filter: Option<TcpFilter>,
+    later: &mut NotHonoured,
+) -> Result<Backend, InvalidPolicy> {
+    use wire_outbound::backend::Kind;
+    let wire = required(wire, "a backend")?;
+    let meta = meta(wire.metadata, "a backend's metadata")?;
+    let queue = required(wire.queue, "a backend's queue")?;
+    let dispatcher = match wire.kind {
+        // The rest of the policy may be fine, so only this backend fails.
+        None => Dispatcher::Fail(format!("backend {meta} has no dispatcher")),
+        Some(Kind::Forward(addr)) => {
+            let parts = wire::endpoint(addr, &HashMap::new())?;
+            Dispatcher::Forward(Arc::new(endpoint(parts)))
+        }
+        Some(Kind::Balancer(balancer)) => balance(balancer, later)?,
+    };
+    Ok(Backend {
+        meta,
+        queue: QueueSettings {
+            capacity: usize::try_from(queue.capacity).unwrap_or(usize::MAX),
+            failfast: duration(queue.failfast_timeout, "a queue's failfast timeout")?,
+        },
+        dispatcher,
+        filter,
+    })
+}
+
+fn balance(
+    wire: wire_outbound::backend::BalanceP2c,
+    later: &mut NotHonoured,
+) -> Result<Dispatcher, InvalidPolicy> {
+    use wire_outbound::backend::{balance_p2c::Load, endpoint_discovery::Kind};
+    let discovery = wire.discovery.and_then(|discovery| discovery.kind);
+    let Kind::Dst(dst) = required(discovery, "a balancer's discovery")?;
+    let Some((name, port)) = wire::name_port(&dst.path) else {
+        return Err(InvalidPolicy::Destination(dst.path));
+    };
+    let load = match required(wire.load, "a balancer's load")? {
+        Load::PeakEwma(load) => peak_ewma(load.default_rtt, load.decay)?,
+        Load::PenaltyPeakEwma(load) => {
+            later.note(true, "load penalties");
+            peak_ewma(load.default_rtt, load.decay)?
+        }
+    };
+    Ok(Dispatcher::Balance {
+        path: format!("{name}:{port}"),
+        load,
+    })
+}
+
+fn peak_ewma(
+    default_rtt: Option<prost_types::Duration>,
+    decay: Option<prost_types::Duration>,
+) -> Result<PeakEwma, InvalidPolicy> {
+    Ok(PeakEwma {
+        default_rtt: duration(default_rtt, "a balancer's default RTT")?,
+        // An average divides by its window, so that cannot be 0.
+        decay: duration(decay, "a balancer's decay")?.max(Duration::from_millis(1)),
+    })
+}
+
+/// The last step of the conversion, which `linkerd-discover` makes alike.
+pub(super) fn endpoint(parts: EndpointParts) -> Endpoint {
+    let flow_control = match (parts.http2.adaptive, parts.http2.windows) {
+        (true, _) => Some(FlowControl::Adaptive),
+        (false, Some((stream, connection))) => Some(FlowControl::Fixed { stream, connection }),
+        (false, None) => None,
+    };
+    let keep_alive = parts
+        .http2
+        .keep_alive
+        .map(|(interval, timeout, while_idle)| KeepAlive {
+            interval,
+            timeout,
+            while_idle,
+        });
+    Endpoint {
+        addr: parts.addr,
+        weight: parts.weight,
+        labels: parts.labels,
+        protocol_hint: match parts.hint {
+            Hint::Unknown => ProtocolHint::Unknown,
+            Hint::H2 => ProtocolHint::H2,
+            Hint::Opaque => ProtocolHint::Opaque,
+        },
+        opaque_transport_port: parts.opaque_transport_port,
+        tls: parts.tls.map(|(identity, server_name)| ServerTls {
+            identity,
+            server_name,
+        }),
+        authority_override: parts.authority_override,
+        http2: Http2Settings {
+            flow_control,
+            keep_alive,
+            max_frame_size: parts.http2.max_frame_size,
+            max_concurrent_reset_streams: parts
+                .http2
+                .max_concurrent_reset_streams
+                .map(|n| n as usize),
+            max_send_buf_size: parts.http2.max_send_buf_size.map(|n| n as usize),
+            ..Http2Settings::default()
+        },
+        zone_locality: match parts.local_zone {
+            None => ZoneLocality::Unknown,
+            Some(true) => ZoneLocality::Local,
+            Some(false) => ZoneLocality::Remote,
+        },
+    }
+}

@@ -1,0 +1,228 @@
+//! A target's policy and profile together, and which of the two decides what.
+
+use crate::{
+    backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
+    meta::Meta,
+    policy::{ClientPolicy, Protocol},
+    profile::Profile,
+    target::Target,
+};
+use linkerd_proxy_core::http::QueueSettings;
+use std::{sync::Arc, time::Duration};
+
+/// What was discovered of a target.
+///
+/// | question | answered by the profile if | else by |
+/// |---|---|---|
+/// | [`protocol`](Self::protocol) | it says opaque | the policy |
+/// | [`http`](Self::http) | it has routes or targets, and a logical address | the policy |
+/// | [`opaque`](Self::opaque) | it has targets and a logical address | the policy |
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discovered {
+    /// What was looked up.
+    pub target: Target,
+    /// Its policy; made up if the control plane has none.
+    pub policy: Arc<ClientPolicy>,
+    /// Its profile, if there is one.
+    pub profile: Option<Arc<Profile>>,
+    /// Bounds of the queues of backends that come from the profile.
+    pub queue: QueueSettings,
+}
+
+/// How a connection is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolKind {
+    /// Its first bytes tell.
+    Detect {
+        /// What the policy allows for these to arrive.
+        timeout: Duration,
+    },
+    /// As HTTP/1.
+    Http1,
+    /// As HTTP/2, which gRPC is too.
+    Http2,
+    /// As opaque bytes.
+    Opaque,
+    /// As TLS that is passed through.
+    Tls,
+}
+
+/// Where traffic goes, or why it does not.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteSource {
+    /// There it goes.
+    Route(RouteSpec),
+    /// The policy has no route for it.
+    NoRoute {
+        /// The resource that the policy belongs to.
+        parent: Arc<Meta>,
+    },
+    /// The route refuses it.
+    Refused {
+        /// The resource that the policy belongs to.
+        parent: Arc<Meta>,
+        /// The route that refuses.
+        route: Arc<Meta>,
+        /// Why.
+        filter: TcpFilter,
+    },
+    /// The policy makes no sense, or not for such traffic.
+    Invalid {
+        /// The resource that the policy belongs to.
+        parent: Arc<Meta>,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A route, wherever it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteSpec {
+    /// The logical address, `name:port`, if the profile knows one.
+    pub logical: Option<String>,
+    /// The resource that the traffic was meant for.
+    pub parent: Arc<Meta>,
+    /// The route.
+    pub route: Arc<Meta>,
+    /// Where to.
+    pub distribution: Distribution,
+    /// The value of `l5d-dst-canonical` for requests that a profile routes.
+    pub canonical_header: Option<String>,
+}
+
+impl Discovered {
+    /// How connections to the target are to be treated.
+    pub fn protocol(&self) -> ProtocolKind {
+        if self.profile.as_ref().is_some_and(|profile| profile.opaque) {
+            return ProtocolKind::Opaque;
+        }
+        match &self.policy.protocol {
+            Protocol::Detect { timeout, .. } => ProtocolKind::Detect { timeout: *timeout },
+            Protocol::Http1(_) => ProtocolKind::Http1,
+            Protocol::Http2(_) | Protocol::Grpc(_) => ProtocolKind::Http2,
+            Protocol::Opaque(_) => ProtocolKind::Opaque,
+            Protocol::Tls(_) => ProtocolKind::Tls,
+        }
+    }
+
+    /// The logical address, if the profile knows one.
+    pub fn logical(&self) -> Option<String> {
+        self.profile.as_ref()?.logical()
+    }
+
+    /// Where HTTP requests go.
+    pub fn http(&self, version: http::Version) -> RouteSource {
+        if let Some(profile) = &self.profile
+            && (profile.has_routes || !profile.targets.is_empty())
+            && let Some(spec) = self.by_profile(profile)
+        {
+            return RouteSource::Route(spec);
+        }
+        if let Some(reason) = &self.policy.invalid {
+            return self.refuse(reason.clone());
+        }
+        if self.policy.http_routes(version).is_none() {
+            return self.refuse("the policy is not for HTTP".to_owned());
+        }
+        match self.policy.http_route(version) {
+            Some(route) => self.by_policy(&route.meta, &route.distribution),
+            None => self.no_route(),
+        }
+    }
+
+    /// Where opaque connections go.
+    pub fn opaque(&self) -> RouteSource {
+        if let Some(profile) = &self.profile
+            && !profile.targets.is_empty()
+            && let Some(spec) = self.by_profile(profile)
+        {
+            return RouteSource::Route(RouteSpec {
+                canonical_header: None,
+                ..spec
+            });
+        }
+        if let Some(reason) = &self.policy.invalid {
+            return self.refuse(reason.clone());
+        }
+        let route = match &self.policy.protocol {
+            Protocol::Detect { opaque, .. } | Protocol::Opaque(opaque) => opaque,
+            Protocol::Http1(_) | Protocol::Http2(_) | Protocol::Grpc(_) | Protocol::Tls(_) => {
+                return self.refuse("the policy is not for opaque connections".to_owned());
+            }
+        };
+        match route {
+            None => self.no_route(),
+            Some(route) => match &route.filter {
+                Some(filter) => RouteSource::Refused {
+                    parent: self.policy.parent.clone(),
+                    route: route.meta.clone(),
+                    filter: filter.clone(),
+                },
+                None => self.by_policy(&route.meta, &route.distribution),
+            },
+        }
+    }
+
+    fn by_policy(&self, route: &Arc<Meta>, distribution: &Distribution) -> RouteSource {
+        RouteSource::Route(RouteSpec {
+            logical: self.logical(),
+            parent: self.policy.parent.clone(),
+            route: route.clone(),
+            distribution: distribution.clone(),
+            canonical_header: None,
+        })
+    }
+
+    /// The route of the profile; `None` if it has no logical address.
+    fn by_profile(&self, profile: &Profile) -> Option<RouteSpec> {
+        let name = profile.name.as_ref()?;
+        let logical = profile.logical()?;
+        let balance = |name: &str, port: u16| Backend {
+            meta: service(name, port),
+            queue: self.queue,
+            dispatcher: Dispatcher::Balance {
+                path: format!("{name}:{port}"),
+                load: PeakEwma::default(),
+            },
+            filter: None,
+        };
+        let distribution = match &profile.targets[..] {
+            [] => Distribution::only(balance(name, profile.port)),
+            [only] => Distribution::only(balance(&only.name, only.port)),
+            targets => Distribution::RandomAvailable(
+                targets
+                    .iter()
+                    .map(|target| (balance(&target.name, target.port), target.weight))
+                    .collect(),
+            ),
+        };
+        Some(RouteSpec {
+            parent: service(name, profile.port),
+            route: Arc::new(Meta::new_default("serviceprofile")),
+            distribution,
+            canonical_header: Some(logical.clone()),
+            logical: Some(logical),
+        })
+    }
+
+    fn no_route(&self) -> RouteSource {
+        RouteSource::NoRoute {
+            parent: self.policy.parent.clone(),
+        }
+    }
+
+    fn refuse(&self, reason: String) -> RouteSource {
+        RouteSource::Invalid {
+            parent: self.policy.parent.clone(),
+            reason,
+        }
+    }
+}
+
+/// Profiles name services only; what is no service of the cluster is `unknown`.
+fn service(name: &str, port: u16) -> Arc<Meta> {
+    Arc::new(Meta::of_service(name, port).unwrap_or_else(|| Meta::new_default("unknown")))
+}
+
+#[cfg(test)]
+mod tests;

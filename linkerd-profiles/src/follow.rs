@@ -1,0 +1,267 @@
+//! The task that follows one target's policy and profile.
+
+use crate::{
+    call::Lookups,
+    convert::ConvertedProfile,
+    discovered::Discovered,
+    join::{Join, Outcome},
+    policies::{DiscoveryError, State},
+    policy::ClientPolicy,
+    synthesize::Defaults,
+    target::Target,
+};
+use linkerd_api_proto::{destination::DestinationProfile, outbound::OutboundPolicy};
+use linkerd_proxy_core::subscription::{
+    Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
+};
+use parking_lot::Mutex;
+use rand::{SeedableRng, rngs::StdRng};
+use std::{future::pending, sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep_until};
+
+/// What the task and the handles of a target share: how fresh both parts are.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    policy: Mutex<Freshness>,
+    profile: Mutex<Freshness>,
+}
+
+/// Follows one target until it is evicted.
+pub(crate) struct Follow {
+    lookups: Arc<dyn Lookups>,
+    target: Target,
+    defaults: Defaults,
+    publisher: Publisher<State, History>,
+    join: Join,
+    policy: Freshness,
+    profile: Freshness,
+    published: Option<Outcome>,
+    complaints: Ration,
+    warned_of: Vec<&'static str>,
+    lateness: Lateness,
+}
+
+/// How long the profile has been waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lateness {
+    InTime,
+    Late,
+    GivenUp,
+}
+
+impl History {
+    pub(crate) fn policy(&self) -> Freshness {
+        self.policy.lock().clone()
+    }
+
+    pub(crate) fn profile(&self) -> Freshness {
+        self.profile.lock().clone()
+    }
+}
+
+impl Follow {
+    pub(crate) fn new(
+        lookups: Arc<dyn Lookups>,
+        target: Target,
+        defaults: Defaults,
+        publisher: Publisher<State, History>,
+    ) -> Self {
+        Self {
+            lookups,
+            join: Join::new(target.clone(), defaults),
+            target,
+            defaults,
+            publisher,
+            policy: Freshness::default(),
+            profile: Freshness::default(),
+            published: None,
+            complaints: Ration::new(COMPLAINT_INTERVAL),
+            warned_of: Vec::new(),
+            lateness: Lateness::InTime,
+        }
+    }
+
+    /// Runs until it is dropped. Without settings for the profile, there is none.
+    pub(crate) async fn run(mut self, policy: StreamSettings, profile: Option<StreamSettings>) {
+        let (lookups, target) = (self.lookups.clone(), self.target.clone());
+        let mut policies: Subscription<OutboundPolicy> =
+            Subscription::new(move || lookups.policy(&target), policy, seed());
+        let (lookups, target) = (self.lookups.clone(), self.target.clone());
+        let mut profiles: Option<Subscription<DestinationProfile>> = profile
+            .map(|settings| Subscription::new(move || lookups.profile(&target), settings, seed()));
+        if profiles.is_none() {
+            self.join.no_profile();
+        }
+        loop {
+            let due = self.next_due();
+            tokio::select! {
+                event = policies.next() => self.take_policy(event),
+                event = next_of(&mut profiles) => self.take_profile(event),
+                () = at(due) => self.be_late(),
+            }
+            // Whatever else has arrived goes into the same snapshot.
+            for event in std::iter::from_fn(|| policies.ready()).take(MAX_DRAINED) {
+                self.take_policy(event);
+            }
+            if let Some(profiles) = &mut profiles {
+                for event in std::iter::from_fn(|| profiles.ready()).take(MAX_DRAINED) {
+                    self.take_profile(event);
+                }
+            }
+            self.note();
+            self.publish();
+        }
+    }
+
+    fn take_policy(&mut self, event: Event<OutboundPolicy>) {
+        let now = Instant::now();
+        self.policy.observe(&event, now);
+        match event {
+            Event::Opened => {}
+            Event::Item(message) => {
+                self.policy.applied(now);
+                let policy = ClientPolicy::from(message);
+                self.complain(&policy, now);
+                self.join.policy(policy, now);
+            }
+            Event::Closed(Some(status)) => {
+                tracing::debug!(lookup = %self.target, %status, "policy stream failed; will retry");
+            }
+            Event::Closed(None) => {}
+            Event::Rejected(status) => {
+                tracing::debug!(lookup = %self.target, %status, "the control plane has no policy");
+                self.join.policy_refused(status, now);
+            }
+        }
+    }
+
+    fn take_profile(&mut self, event: Event<DestinationProfile>) {
+        let now = Instant::now();
+        self.profile.observe(&event, now);
+        match event {
+            Event::Opened => {}
+            Event::Item(message) => {
+                self.profile.applied(now);
+                let ConvertedProfile { profile, left_out } = (message, self.target.port()).into();
+                if !left_out.is_empty()
+                    && let Some(unreported) = self.complaints.take(now)
+                {
+                    tracing::warn!(
+                        lookup = %self.target, ?left_out, unreported,
+                        "left out of the profile what makes no sense",
+                    );
+                }
+                self.join.profile(profile);
+            }
+            Event::Closed(Some(status)) => {
+                tracing::debug!(lookup = %self.target, %status, "profile stream failed; will retry");
+            }
+            Event::Closed(None) => {}
+            Event::Rejected(status) => {
+                tracing::debug!(lookup = %self.target, %status, "the control plane has no profile");
+                self.join.no_profile();
+            }
+        }
+    }
+
+    /// Says once per policy what is wrong with it, or not acted on.
+    fn complain(&mut self, policy: &ClientPolicy, now: Instant) {
+        if let Some(reason) = &policy.invalid
+            && let Some(unreported) = self.complaints.take(now)
+        {
+            tracing::warn!(lookup = %self.target, reason, unreported, "the policy is invalid; nothing may pass");
+        }
+        if policy.not_honoured != self.warned_of {
+            self.warned_of.clone_from(&policy.not_honoured);
+            if !policy.not_honoured.is_empty() {
+                tracing::warn!(
+                    lookup = %self.target, parent = %policy.parent, not_honoured = ?policy.not_honoured,
+                    "the policy asks for what is not acted on",
+                );
+            }
+        }
+    }
+
+    /// When something is to be done though nothing was said.
+    fn next_due(&self) -> Option<Instant> {
+        let answered_at = self.join.answered_at()?;
+        if !self.join.lacks_profile() {
+            return None;
+        }
+        match self.lateness {
+            Lateness::InTime => Some(answered_at + PROFILE_LATE),
+            Lateness::Late => Some(answered_at + crate::join::PROFILE_WAIT),
+            Lateness::GivenUp => None,
+        }
+    }
+
+    fn be_late(&mut self) {
+        let error = self.profile.last_error.as_deref().unwrap_or_default();
+        self.lateness = match self.lateness {
+            Lateness::InTime => {
+                tracing::info!(lookup = %self.target, error, "waiting for the profile; the policy is known");
+                Lateness::Late
+            }
+            Lateness::Late | Lateness::GivenUp => {
+                tracing::warn!(lookup = %self.target, error, "going on without the profile");
+                Lateness::GivenUp
+            }
+        };
+    }
+
+    /// Shows how fresh the state is, and holds on to it while it could not be had again.
+    fn note(&self) {
+        self.publisher
+            .pin(self.policy.is_orphaned() || self.profile.is_orphaned());
+        let history = self.publisher.shared();
+        *history.policy.lock() = self.policy.clone();
+        *history.profile.lock() = self.profile.clone();
+    }
+
+    fn publish(&mut self) {
+        let outcome = self.join.outcome(Instant::now());
+        if self.published.as_ref() == Some(&outcome) {
+            return;
+        }
+        let state = match &outcome {
+            Outcome::Wait | Outcome::WaitForProfile(_) => return,
+            Outcome::Ready { policy, profile } => State::Ready(Arc::new(Discovered {
+                target: self.target.clone(),
+                policy: policy.clone(),
+                profile: profile.clone(),
+                queue: self.defaults.queue,
+            })),
+            Outcome::Failed(status) => State::Failed(Arc::new(DiscoveryError {
+                target: self.target.clone(),
+                status: status.clone(),
+            })),
+        };
+        self.publisher.publish(state);
+        self.published = Some(outcome);
+    }
+}
+
+async fn next_of<T>(stream: &mut Option<Subscription<T>>) -> Event<T> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => pending().await,
+    }
+}
+
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
+fn seed() -> StdRng {
+    StdRng::from_rng(&mut rand::rng())
+}
+
+/// When to say in the log what a connection is waiting for.
+const PROFILE_LATE: Duration = Duration::from_millis(500);
+/// More than any burst holds; a stream that never pauses must still be published now and then.
+const MAX_DRAINED: usize = 1024;
+/// One line in ten seconds shows a problem; one for each update would hide others.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,0 +1,157 @@
+//! Joining what the policy stream and the profile stream say of a target. Pure.
+
+use crate::{policy::ClientPolicy, profile::Profile, synthesize::Defaults, target::Target};
+use linkerd_proxy_core::{
+    endpoint::Endpoint,
+    subscription::{Code, Status},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// The latest answers of both streams.
+///
+/// | policy | profile | an address is | a name is |
+/// |---|---|---|---|
+/// | a policy | any | that policy | that policy |
+/// | not found, unimplemented | with an endpoint | forwarded to the endpoint | forwarded to the endpoint |
+/// | 〃 | with a logical address | forwarded to the address | balanced over the logical address |
+/// | 〃 | with neither | forwarded to the address | given an empty policy |
+/// | 〃 | none | forwarded to the address | refused |
+/// | refused otherwise | any | refused | refused |
+#[derive(Clone, Debug)]
+pub(crate) struct Join {
+    target: Target,
+    defaults: Defaults,
+    policy: Option<Result<Arc<ClientPolicy>, Status>>,
+    /// When the policy was first answered.
+    answered_at: Option<Instant>,
+    /// `Some(None)`: there is no profile.
+    profile: Option<Option<Arc<Profile>>>,
+}
+
+/// What is known of the target.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// Not enough, until another answer arrives.
+    Wait,
+    /// The policy is there. Until then the profile is waited for.
+    WaitForProfile(Instant),
+    /// Enough.
+    Ready {
+        policy: Arc<ClientPolicy>,
+        profile: Option<Arc<Profile>>,
+    },
+    /// It cannot be discovered.
+    Failed(Status),
+}
+
+impl Join {
+    pub(crate) fn new(target: Target, defaults: Defaults) -> Self {
+        Self {
+            target,
+            defaults,
+            policy: None,
+            answered_at: None,
+            profile: None,
+        }
+    }
+
+    /// Takes a policy. Returns whether it is another than before.
+    pub(crate) fn policy(&mut self, policy: ClientPolicy, now: Instant) -> bool {
+        self.answered_at.get_or_insert(now);
+        if matches!(&self.policy, Some(Ok(same)) if **same == policy) {
+            return false;
+        }
+        self.policy = Some(Ok(Arc::new(policy)));
+        true
+    }
+
+    /// The control plane refuses to give a policy. The last one stays in force.
+    pub(crate) fn policy_refused(&mut self, status: Status, now: Instant) {
+        self.answered_at.get_or_insert(now);
+        if !matches!(self.policy, Some(Ok(_))) {
+            self.policy = Some(Err(status));
+        }
+    }
+
+    /// Takes a profile.
+    pub(crate) fn profile(&mut self, profile: Profile) {
+        if !matches!(&self.profile, Some(Some(same)) if **same == profile) {
+            self.profile = Some(Some(Arc::new(profile)));
+        }
+    }
+
+    /// There is no profile. The last one stays in force.
+    pub(crate) fn no_profile(&mut self) {
+        self.profile.get_or_insert(None);
+    }
+
+    /// Whether the profile has not been answered.
+    pub(crate) fn lacks_profile(&self) -> bool {
+        self.profile.is_none()
+    }
+
+    /// When the policy was first answered.
+    pub(crate) fn answered_at(&self) -> Option<Instant> {
+        self.answered_at
+    }
+
+    /// What all this comes to.
+    pub(crate) fn outcome(&self, now: Instant) -> Outcome {
+        let (Some(answer), Some(answered_at)) = (&self.policy, self.answered_at) else {
+            return Outcome::Wait;
+        };
+        let profile = match &self.profile {
+            Some(profile) => profile.clone(),
+            None if now < answered_at + PROFILE_WAIT => {
+                return Outcome::WaitForProfile(answered_at + PROFILE_WAIT);
+            }
+            None => None,
+        };
+        let policy = match answer {
+            Ok(policy) => policy.clone(),
+            Err(status) if matches!(status.code, Code::NotFound | Code::Unimplemented) => {
+                match self.synthesize(profile.as_deref()) {
+                    Some(policy) => Arc::new(policy),
+                    None => return Outcome::Failed(status.clone()),
+                }
+            }
+            Err(status) => return Outcome::Failed(status.clone()),
+        };
+        Outcome::Ready { policy, profile }
+    }
+
+    /// A policy for a target of which the control plane has none.
+    fn synthesize(&self, profile: Option<&Profile>) -> Option<ClientPolicy> {
+        let defaults = &self.defaults;
+        let endpoint = profile.and_then(|profile| profile.endpoint.clone());
+        if let Some(endpoint) = endpoint {
+            return Some(defaults.forward(ENDPOINT, endpoint));
+        }
+        match (&self.target, profile) {
+            (Target::Addr(addr), profile) => {
+                let name = profile.map_or(FALLBACK, |_| ENDPOINT);
+                Some(defaults.forward(name, Arc::new(Endpoint::new(*addr))))
+            }
+            (Target::Name { .. }, Some(profile)) => Some(match profile.logical() {
+                Some(logical) => defaults.balance(PROFILE, logical),
+                None => ClientPolicy::empty(),
+            }),
+            (Target::Name { .. }, None) => None,
+        }
+    }
+}
+
+/// How long a connection waits for its profile once its policy is there.
+///
+/// The two usually arrive within milliseconds of each other, from the same controller. A profile that cannot be had
+/// should not hold up traffic of which the policy is known, and it is applied whenever it comes; but one that is a
+/// little late may say "opaque", and the connection's protocol is decided once.
+pub(crate) const PROFILE_WAIT: Duration = Duration::from_secs(3);
+
+const ENDPOINT: &str = "endpoint";
+const FALLBACK: &str = "fallback";
+const PROFILE: &str = "profile";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+//! The handle through which workers ask what applies to a target.
+
+use crate::{
+    call::{Lookups, OverGrpc},
+    discovered::Discovered,
+    follow::{Follow, History},
+    synthesize::Defaults,
+    target::Target,
+};
+use linkerd_api_proto::{
+    destination::destination_client::DestinationClient,
+    outbound::outbound_policies_client::OutboundPoliciesClient,
+};
+use linkerd_proxy_core::{
+    Backoff,
+    http::QueueSettings,
+    subscription::{
+        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+    },
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use tokio::sync::watch;
+use tonic::client::GrpcService;
+
+/// Which IPs have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS`).
+pub type NetworkMatcher = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+/// Which names have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES`). They come without a trailing dot.
+pub type NameMatcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// How policies and profiles are discovered.
+#[derive(Clone)]
+pub struct PoliciesConfig {
+    /// Sent with every profile look-up (`LINKERD2_PROXY_DESTINATION_CONTEXT`).
+    pub context_token: String,
+    /// Sent with every policy look-up (`LINKERD2_PROXY_POLICY_WORKLOAD`).
+    pub workload: String,
+    /// Which IPs have profiles; the others are not asked for.
+    pub profile_networks: NetworkMatcher,
+    /// Which names have profiles; the others are not asked for.
+    pub profile_names: NameMatcher,
+    /// Bounds of each stream.
+    pub limits: StreamLimits,
+    /// The waits between streams of policies.
+    pub policy_backoff: Backoff,
+    /// The waits between streams of profiles.
+    pub profile_backoff: Backoff,
+    /// How long a target that nobody uses is kept.
+    pub idle_timeout: Duration,
+    /// The most targets.
+    pub max_entries: usize,
+    /// Bounds of the queues of backends of which no policy says any.
+    pub queue: QueueSettings,
+    /// The detection timeout of policies that are made up here.
+    pub detect_timeout: Duration,
+}
+
+/// What applies to every target in use. Cheap to clone, to be shared by all threads.
+///
+/// Asking takes one short lock and no wait. Bounds: `max_entries`. Shows itself by [`inspect`](Self::inspect).
+#[derive(Clone)]
+pub struct Policies {
+    lookups: Arc<dyn Lookups>,
+    config: Arc<PoliciesConfig>,
+    cache: Cache<Target, State, History>,
+}
+
+/// What is known of a target.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// The control plane has not answered yet.
+    Pending,
+    /// What applies.
+    Ready(Arc<Discovered>),
+    /// The control plane refused for good.
+    Failed(Arc<DiscoveryError>),
+}
+
+/// The control plane refuses to say what applies to a target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the policy of {target} cannot be discovered: {status}")]
+pub struct DiscoveryError {
+    /// The target.
+    pub target: Target,
+    /// How the look-up ended.
+    pub status: Status,
+}
+
+/// Why a target cannot be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Too many targets are in use.
+    #[error("too many targets: {0}")]
+    Full(#[from] Full),
+}
+
+/// A target under watch; while it lives, the target is not evicted.
+#[derive(Clone, Debug)]
+pub struct DiscoveryWatch {
+    target: Target,
+    lease: Lease<State, History>,
+}
+
+impl Policies {
+    /// Discovery over gRPC clients, which are cloned for each call. Streams are followed on `runtime`.
+    pub fn new<D, P>(
+        destinations: D,
+        policies: P,
+        config: PoliciesConfig,
+        runtime: tokio::runtime::Handle,
+    ) -> Self
+    where
+        D: GrpcService<tonic::body::Body> + Clone + Send + 'static,
+        D::Future: Send,
+        D::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        D::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        <D::ResponseBody as http_body::Body>::Error:
+            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+        P: GrpcService<tonic::body::Body> + Clone + Send + 'static,
+        P::Future: Send,
+        P::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        P::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        <P::ResponseBody as http_body::Body>::Error:
+            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let lookups = OverGrpc {
+            destinations: Mutex::new(DestinationClient::new(destinations)),
+            policies: Mutex::new(OutboundPoliciesClient::new(policies)),
+            context_token: config.context_token.clone(),
+            workload: config.workload.clone(),
+        };
+        Self::over(lookups, config, runtime)
+    }
+
+    /// Discovery over any source of policies and profiles.
+    pub fn over(
+        lookups: impl Lookups,
+        config: PoliciesConfig,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        let limits = CacheLimits {
+            idle_timeout: config.idle_timeout,
+            max_entries: config.max_entries,
+        };
+        Self {
+            lookups: Arc::new(lookups),
+            config: Arc::new(config),
+            cache: Cache::new(limits, runtime),
+        }
+    }
+
+    /// Watches what applies to `target`.
+    pub fn discover(&self, target: impl Into<Target>) -> Result<DiscoveryWatch, Error> {
+        let target = target.into();
+        let lease = self.cache.lease(
+            &target,
+            || (State::Pending, History::default()),
+            |publisher| {
+                let defaults = Defaults {
+                    queue: self.config.queue,
+                    detect_timeout: self.config.detect_timeout,
+                };
+                let has_profile = match &target {
+                    Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
+                    Target::Name { host, .. } => (self.config.profile_names)(host),
+                };
+                Follow::new(self.lookups.clone(), target.clone(), defaults, publisher).run(
+                    StreamSettings {
+                        limits: self.config.limits,
+                        backoff: self.config.policy_backoff,
+                        terminal: policy_refused,
+                    },
+                    has_profile.then_some(StreamSettings {
+                        limits: self.config.limits,
+                        backoff: self.config.profile_backoff,
+                        terminal: profile_refused,
+                    }),
+                )
+            },
+        )?;
+        Ok(DiscoveryWatch { target, lease })
+    }
+
+    /// Everything that is held, for `/state`.
+    pub fn inspect(&self) -> Value {
+        json!({
+            "limits": {
+                "max_entries": self.config.max_entries,
+                "idle_timeout_ms": millis(self.config.idle_timeout),
+            },
+            "size": self.cache.len(),
+            "stats": self.cache.stats(),
+            "targets": self.cache.inspect(show),
+        })
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policies")
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PoliciesConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoliciesConfig")
+            .field("workload", &self.workload)
+            .field("limits", &self.limits)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("max_entries", &self.max_entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DiscoveryWatch {
+    /// What was looked up.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What is known at present.
+    pub fn current(&self) -> State {
+        self.lease.values().borrow().clone()
+    }
+
+    /// The state, to be watched. It does not hold the target: keep the `DiscoveryWatch` meanwhile.
+    pub fn receiver(&self) -> watch::Receiver<State> {
+        self.lease.values().clone()
+    }
+
+    /// Waits for a state that this handle did not see yet; the first call returns at once.
+    ///
+    /// Pends for ever once discovery has ended, with the process.
+    pub async fn changed(&mut self) -> State {
+        let values = self.lease.values_mut();
+        if values.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        values.borrow_and_update().clone()
+    }
+
+    /// Waits for the control plane's first answer. How long to wait is up to whoever asks.
+    pub async fn ready(&mut self) -> Result<Arc<Discovered>, Arc<DiscoveryError>> {
+        let values = self.lease.values_mut();
+        let state = values
+            .wait_for(|state| !matches!(state, State::Pending))
+            .await
+            .map(|state| state.clone());
+        match state {
+            Ok(State::Ready(discovered)) => Ok(discovered),
+            Ok(State::Failed(error)) => Err(error),
+            Ok(State::Pending) | Err(_) => Err(Arc::new(DiscoveryError {
+                target: self.target.clone(),
+                status: Status::new(Code::Unavailable, "discovery has ended"),
+            })),
+        }
+    }
+}
+
+/// Codes after which a policy is not asked for again.
+fn policy_refused(code: Code) -> bool {
+    profile_refused(code) || matches!(code, Code::NotFound | Code::Unimplemented)
+}
+
+/// Codes after which a profile is not asked for again.
+fn profile_refused(code: Code) -> bool {
+    matches!(code, Code::InvalidArgument | Code::FailedPrecondition)
+}
+
+fn show(cached: Cached<'_, Target, State, History>) -> Value {
+    let mut shown = json!({
+        "target": cached.key.to_string(),
+        "handles": cached.leases,
+        "idle_ms": cached.idle.map(millis),
+        "pinned": cached.pinned,
+        "policy_freshness": cached.shared.policy(),
+        "profile_freshness": cached.shared.profile(),
+    });
+    match &cached.state {
+        State::Pending => shown["state"] = json!("pending"),
+        State::Failed(error) => {
+            shown["state"] = json!("failed");
+            shown["status"] = json!(error.status);
+        }
+        State::Ready(discovered) => {
+            let policy = &discovered.policy;
+            shown["state"] = json!("ready");
+            shown["protocol"] = json!(format!("{:?}", discovered.protocol()));
+            shown["policy"] = json!({
+                "parent": policy.parent.to_string(),
+                "invalid": policy.invalid,
+                "not_honoured": policy.not_honoured,
+            });
+            shown["profile"] = json!(discovered.profile.as_ref().map(|profile| json!({
+                "logical": profile.logical(),
+                "opaque": profile.opaque,
+                "targets": profile.targets.len(),
+                "endpoint": profile.endpoint.as_ref().map(|endpoint| endpoint.addr),
+                "has_routes": profile.has_routes,
+            })));
+        }
+    }
+    shown
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

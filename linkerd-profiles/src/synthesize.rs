@@ -1,0 +1,61 @@
+//! Policies for targets of which the control plane has none.
+
+use crate::{
+    backend::{Backend, Dispatcher, Distribution, PeakEwma},
+    meta::Meta,
+    policy::{ClientPolicy, HttpRoute, OpaqueRoute, Protocol},
+};
+use linkerd_proxy_core::{endpoint::Endpoint, http::QueueSettings};
+use std::{sync::Arc, time::Duration};
+
+/// What is configured here because no message says it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Defaults {
+    pub(crate) queue: QueueSettings,
+    pub(crate) detect_timeout: Duration,
+}
+
+impl Defaults {
+    /// Everything goes to one endpoint.
+    pub(crate) fn forward(&self, name: &str, endpoint: Arc<Endpoint>) -> ClientPolicy {
+        self.everything_to(name, Dispatcher::Forward(endpoint))
+    }
+
+    /// Everything is balanced over one destination.
+    pub(crate) fn balance(&self, name: &str, path: String) -> ClientPolicy {
+        let load = PeakEwma::default();
+        self.everything_to(name, Dispatcher::Balance { path, load })
+    }
+
+    fn everything_to(&self, name: &str, dispatcher: Dispatcher) -> ClientPolicy {
+        let meta = Arc::new(Meta::new_default(name));
+        let distribution = Distribution::only(Backend {
+            meta: meta.clone(),
+            queue: self.queue,
+            dispatcher,
+            filter: None,
+        });
+        let http = vec![HttpRoute {
+            meta: meta.clone(),
+            hosts: Vec::new(),
+            matches_all: true,
+            distribution: distribution.clone(),
+            not_honoured: Vec::new(),
+        }];
+        ClientPolicy {
+            parent: meta.clone(),
+            protocol: Protocol::Detect {
+                timeout: self.detect_timeout,
+                http1: http.clone(),
+                http2: http,
+                opaque: Some(OpaqueRoute {
+                    meta,
+                    distribution,
+                    filter: None,
+                }),
+            },
+            invalid: None,
+            not_honoured: Vec::new(),
+        }
+    }
+}

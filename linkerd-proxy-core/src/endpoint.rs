@@ -1,0 +1,90 @@
+//! What is known of one endpoint: where it listens and how it wants to be talked to.
+//!
+//! Discovery learns it from endpoint sets, profiles and policies from forwarding backends; balancers and the endpoint
+//! stacks use it. Wire messages are converted in `linkerd-discover` and `linkerd-profiles`, over helpers that
+//! `linkerd-api-proto` has for both.
+
+use crate::http::Http2Settings;
+use std::{collections::BTreeMap, net::SocketAddr, num::NonZeroU16};
+
+/// An endpoint and its metadata.
+///
+/// Equality is over all fields: two equal endpoints can share their connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// Its share of the load, relative to the other endpoints of its set. The control plane usually sends 10,000.
+    pub weight: u32,
+    /// Labels for metrics, sorted by key; those of the endpoint override those of its set.
+    pub labels: BTreeMap<String, String>,
+    /// What the proxy at the endpoint understands.
+    pub protocol_hint: ProtocolHint,
+    /// The peer proxy's port for connections that begin with a transport header.
+    pub opaque_transport_port: Option<NonZeroU16>,
+    /// The identity to verify, if the endpoint is meshed.
+    pub tls: Option<ServerTls>,
+    /// The authority that requests to this endpoint carry instead of their own.
+    pub authority_override: Option<http::uri::Authority>,
+    /// HTTP/2 settings that overlay those of the environment, field by field.
+    pub http2: Http2Settings,
+    /// Whether the endpoint is in the zone of this proxy.
+    pub zone_locality: ZoneLocality,
+}
+
+/// What the proxy at an endpoint understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProtocolHint {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// HTTP/1 may be carried over HTTP/2.
+    H2,
+    /// Everything is treated as opaque bytes.
+    Opaque,
+}
+
+/// How the TLS server at an endpoint is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServerTls {
+    /// The name that the peer's certificate must carry: a DNS-like name, or a URI such as `spiffe://…`.
+    pub identity: String,
+    /// The server name (SNI) of the handshake.
+    pub server_name: String,
+}
+
+/// Whether an endpoint is in the zone of this proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ZoneLocality {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// In the same zone.
+    Local,
+    /// In another zone.
+    Remote,
+}
+
+impl Endpoint {
+    /// An endpoint of which nothing but the address is known.
+    pub fn new(addr: SocketAddr) -> Self {
+        Self {
+            addr,
+            weight: 1,
+            labels: BTreeMap::new(),
+            protocol_hint: ProtocolHint::Unknown,
+            opaque_transport_port: None,
+            tls: None,
+            authority_override: None,
+            http2: Http2Settings::default(),
+            zone_locality: ZoneLocality::Unknown,
+        }
+    }
+}
+
+impl ServerTls {
+    /// Whether the identity is a URI (a SPIFFE identity) and not a DNS-like name.
+    pub fn is_uri(&self) -> bool {
+        self.identity.contains("://")
+    }
+}

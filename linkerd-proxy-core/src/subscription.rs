@@ -1,0 +1,27 @@
+//! Following what the control plane says: server-streaming calls, and a cache of what they brought.
+//!
+//! `linkerd-discover` and `linkerd-profiles` both hold one stream for each target, keep the last good state while the
+//! control plane is away, and hand it to the workers as immutable snapshots. What they share is here:
+//!
+//! * [`Subscription`] drives one server-streaming call: opens it, enforces limits, reconnects with backoff;
+//! * [`Freshness`] says how old the state is, and whether the control plane still stands behind it;
+//! * [`Cache`] runs one task per target, publishes its state, and evicts targets that nobody uses;
+//! * [`Ration`] keeps a controller that sends nonsense from flooding the log.
+//!
+//! Nothing here knows gRPC or protobuf: a call is a closure that returns a stream of results.
+//!
+//! **Threads.** Tasks run on the control thread, over the runtime handle that the cache holds. Workers only read
+//! watch channels and count their leases; no lock is held over a wait.
+
+mod cache;
+mod freshness;
+mod occupancy;
+mod ration;
+mod status;
+mod stream;
+
+pub use cache::{Cache, CacheLimits, CacheStats, Cached, Full, Lease, Publisher};
+pub use freshness::Freshness;
+pub use ration::Ration;
+pub use status::{Code, Status};
+pub use stream::{Call, Event, StreamLimits, StreamSettings, Subscription};

@@ -1,0 +1,433 @@
+//! A cache of watched state: one task per key, any number of leases.
+
+use super::occupancy::{Occupancy, Verdict};
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::{
+    collections::hash_map::RandomState,
+    fmt,
+    hash::Hash,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep_until},
+};
+
+/// Watched state by key.
+///
+/// Asking for a known key takes one short lock and no await. Asking for a new one starts its task on the control
+/// thread; whoever asks meanwhile joins it (single flight).
+///
+/// Bounds: `max_entries`; beyond it the entry that is idle for longest makes room, and if none is idle the new key is
+/// refused. Evicts: an entry without leases after `idle_timeout`, unless its task has pinned it.
+pub struct Cache<K, S, X> {
+    inner: Arc<Inner<K, S, X>>,
+}
+
+/// Bounds of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheLimits {
+    /// How long an entry without leases is kept.
+    pub idle_timeout: Duration,
+    /// The most entries.
+    pub max_entries: usize,
+}
+
+/// Every entry of a full cache is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("all {max_entries} entries are in use (the bound is {max_entries})")]
+pub struct Full {
+    /// The bound.
+    pub max_entries: usize,
+}
+
+/// A hold on an entry: while it lives, the entry is not evicted.
+pub struct Lease<S, X> {
+    values: watch::Receiver<S>,
+    entry: Arc<Entry<S, X>>,
+}
+
+/// The task's side of an entry.
+pub struct Publisher<S, X> {
+    values: watch::Sender<S>,
+    entry: Arc<Entry<S, X>>,
+}
+
+/// What a cache did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheStats {
+    /// Entries that were made.
+    pub created: u64,
+    /// Entries that left because nobody used them.
+    pub evicted: u64,
+    /// Entries that left, unused, to make room.
+    pub displaced: u64,
+    /// Keys that were refused because the cache was full.
+    pub refused: u64,
+}
+
+/// An entry as it is shown to whoever inspects the cache.
+pub struct Cached<'a, K, S, X> {
+    /// Its key.
+    pub key: &'a K,
+    /// The leases that are out.
+    pub leases: usize,
+    /// For how long there has been none.
+    pub idle: Option<Duration>,
+    /// Whether eviction is suspended.
+    pub pinned: bool,
+    /// The state that was published last.
+    pub state: S,
+    /// What the task and the leases share.
+    pub shared: &'a X,
+}
+
+struct Inner<K, S, X> {
+    entries: Mutex<IndexMap<K, Arc<Entry<S, X>>, RandomState>>,
+    limits: CacheLimits,
+    runtime: tokio::runtime::Handle,
+    created: AtomicU64,
+    evicted: AtomicU64,
+    displaced: AtomicU64,
+    refused: AtomicU64,
+}
+
+struct Entry<S, X> {
+    values: watch::Receiver<S>,
+    occupancy: Mutex<Occupancy>,
+    changed: Notify,
+    shared: X,
+}
+
+impl<K, S, X> Cache<K, S, X>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    S: Clone + Send + Sync + 'static,
+    X: Send + Sync + 'static,
+{
+    /// A cache whose tasks run on `runtime`.
+    pub fn new(limits: CacheLimits, runtime: tokio::runtime::Handle) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                entries: Mutex::new(IndexMap::default()),
+                limits,
+                runtime,
+                created: AtomicU64::new(0),
+                evicted: AtomicU64::new(0),
+                displaced: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// A lease of the entry for `key`, which is made if there is none.
+    ///
+    /// `initial` gives the first state, and what the task and the leases share; `work` gives the task, which ends when
+    /// the entry is evicted.
+    pub fn lease<F>(
+        &self,
+        key: &K,
+        initial: impl FnOnce() -> (S, X),
+        work: impl FnOnce(Publisher<S, X>) -> F,
+    ) -> Result<Lease<S, X>, Full>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (lease, publisher) = {
+            let mut entries = self.inner.entries.lock();
+            if let Some(entry) = entries.get(key) {
+                entry.occupancy.lock().lease();
+                return Ok(Lease::first(entry.clone()));
+            }
+            self.inner.make_room(&mut entries)?;
+            let (state, shared) = initial();
+            let (tx, rx) = watch::channel(state);
+            let entry = Arc::new(Entry {
+                values: rx,
+                occupancy: Mutex::new(Occupancy::leased()),
+                changed: Notify::new(),
+                shared,
+            });
+            entries.insert(key.clone(), entry.clone());
+            let publisher = Publisher {
+                values: tx,
+                entry: entry.clone(),
+            };
+            (Lease::first(entry), publisher)
+        };
+        self.inner.created.fetch_add(1, Ordering::Relaxed);
+        // Outside of the lock: a runtime that has ended drops the task at once, and that takes the lock again.
+        let tenancy = Tenancy {
+            inner: self.inner.clone(),
+            key: key.clone(),
+            entry: lease.entry.clone(),
+        };
+        self.inner.runtime.spawn(tenancy.run(work(publisher)));
+        Ok(lease)
+    }
+
+    /// Shows every entry to `show`.
+    pub fn inspect<R>(&self, mut show: impl FnMut(Cached<'_, K, S, X>) -> R) -> Vec<R> {
+        // Copied first, so that the lock is not held while entries are shown.
+        let entries: Vec<_> = self
+            .inner
+            .entries
+            .lock()
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.clone()))
+            .collect();
+        entries
+            .iter()
+            .map(|(key, entry)| {
+                let occupancy = *entry.occupancy.lock();
+                let state = entry.values.borrow().clone();
+                show(Cached {
+                    key,
+                    leases: occupancy.leases,
+                    idle: occupancy.idle_since.map(|since| since.elapsed()),
+                    pinned: occupancy.pinned,
+                    state,
+                    shared: &entry.shared,
+                })
+            })
+            .collect()
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.inner.entries.lock().len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> CacheLimits {
+        self.inner.limits
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> CacheStats {
+        CacheStats {
+            created: self.inner.created.load(Ordering::Relaxed),
+            evicted: self.inner.evicted.load(Ordering::Relaxed),
+            displaced: self.inner.displaced.load(Ordering::Relaxed),
+            refused: self.inner.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl<K, S, X> Clone for Cache<K, S, X> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<K, S, X> fmt::Debug for Cache<K, S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("limits", &self.inner.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, X> Lease<S, X> {
+    fn first(entry: Arc<Entry<S, X>>) -> Self {
+        let mut values = entry.values.clone();
+        values.mark_changed();
+        Self { values, entry }
+    }
+
+    /// The state, to watch.
+    pub fn values(&self) -> &watch::Receiver<S> {
+        &self.values
+    }
+
+    /// The state, to wait for a change of.
+    pub fn values_mut(&mut self) -> &mut watch::Receiver<S> {
+        &mut self.values
+    }
+
+    /// What the task and the leases share.
+    pub fn shared(&self) -> &X {
+        &self.entry.shared
+    }
+}
+
+impl<S, X> Clone for Lease<S, X> {
+    fn clone(&self) -> Self {
+        self.entry.occupancy.lock().lease();
+        Self {
+            values: self.values.clone(),
+            entry: self.entry.clone(),
+        }
+    }
+}
+
+impl<S, X> Drop for Lease<S, X> {
+    fn drop(&mut self) {
+        if self.entry.occupancy.lock().release(Instant::now()) {
+            self.entry.changed.notify_one();
+        }
+    }
+}
+
+impl<S: fmt::Debug, X> fmt::Debug for Lease<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("state", &*self.values.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, X> Publisher<S, X> {
+    /// Replaces the state and wakes whoever watches it.
+    pub fn publish(&self, state: S) {
+        self.values.send_replace(state);
+    }
+
+    /// Suspends eviction: the state could not be had again at present.
+    pub fn pin(&self, pinned: bool) {
+        let mut occupancy = self.entry.occupancy.lock();
+        if occupancy.pinned != pinned {
+            occupancy.pinned = pinned;
+            drop(occupancy);
+            self.entry.changed.notify_one();
+        }
+    }
+
+    /// What the task and the leases share.
+    pub fn shared(&self) -> &X {
+        &self.entry.shared
+    }
+}
+
+impl<K, S, X> fmt::Debug for Cached<'_, K, S, X>
+where
+    K: fmt::Debug,
+    S: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached")
+            .field("key", self.key)
+            .field("leases", &self.leases)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug, X> fmt::Debug for Publisher<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher")
+            .field("state", &*self.values.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash, S, X> Inner<K, S, X> {
+    /// Displaces the entry that is idle for longest if the cache is full.
+    fn make_room(
+        &self,
+        entries: &mut IndexMap<K, Arc<Entry<S, X>>, RandomState>,
+    ) -> Result<(), Full> {
+        if entries.len() < self.limits.max_entries {
+            return Ok(());
+        }
+        let idlest = entries
+            .values()
+            .enumerate()
+            .filter_map(|(index, entry)| Some((entry.occupancy.lock().idle_since?, index)))
+            .min();
+        let Some((_, entry)) = idlest.and_then(|(_, index)| entries.swap_remove_index(index))
+        else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Full {
+                max_entries: self.limits.max_entries,
+            });
+        };
+        entry.occupancy.lock().gone = true;
+        entry.changed.notify_one();
+        self.displaced.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The life of an entry in the cache. Dropped, however that comes, it takes the entry out.
+struct Tenancy<K: Eq + Hash, S, X> {
+    inner: Arc<Inner<K, S, X>>,
+    key: K,
+    entry: Arc<Entry<S, X>>,
+}
+
+impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
+    async fn run<F: Future<Output = ()>>(self, work: F) {
+        let mut eviction = pin!(self.evicted());
+        tokio::select! {
+            () = &mut eviction => {}
+            () = work => eviction.await,
+        }
+    }
+
+    async fn evicted(&self) {
+        loop {
+            let verdict = self
+                .entry
+                .occupancy
+                .lock()
+                .verdict(Instant::now(), self.inner.limits.idle_timeout);
+            match verdict {
+                Verdict::Gone => return,
+                Verdict::Stay => self.entry.changed.notified().await,
+                Verdict::StayUntil(at) => tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = self.entry.changed.notified() => {}
+                },
+                Verdict::Leave => {
+                    if self.leave() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the entry out unless it was leased meanwhile: leases of an entry are made under the lock of the map.
+    fn leave(&self) -> bool {
+        let mut entries = self.inner.entries.lock();
+        let mut occupancy = self.entry.occupancy.lock();
+        let verdict = occupancy.verdict(Instant::now(), self.inner.limits.idle_timeout);
+        if verdict == Verdict::Leave {
+            occupancy.gone = true;
+            entries.swap_remove(&self.key);
+            self.inner.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        occupancy.gone
+    }
+}
+
+impl<K: Eq + Hash, S, X> Drop for Tenancy<K, S, X> {
+    fn drop(&mut self) {
+        let mut entries = self.inner.entries.lock();
+        // Another entry may have taken its place.
+        if entries
+            .get(&self.key)
+            .is_some_and(|entry| Arc::ptr_eq(entry, &self.entry))
+        {
+            entries.swap_remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Rationing: something may happen at most once per interval.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Lets one through per interval, and counts what it held back.
+#[derive(Clone, Debug)]
+pub struct Ration {
+    interval: Duration,
+    last: Option<Instant>,
+    held_back: u64,
+}
+
+impl Ration {
+    /// At most one per `interval`.
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            last: None,
+            held_back: 0,
+        }
+    }
+
+    /// Whether it may happen now. If so: how often it was held back since it last did.
+    pub fn take(&mut self, now: Instant) -> Option<u64> {
+        if self.ready_at().is_some_and(|at| now < at) {
+            self.held_back += 1;
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.held_back))
+    }
+
+    /// When it may happen next. `None`: at once.
+    pub fn ready_at(&self) -> Option<Instant> {
+        self.last.map(|last| last + self.interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_per_interval() {
+        let start = Instant::now();
+        let mut ration = Ration::new(Duration::from_secs(10));
+        assert_eq!(ration.take(start), Some(0));
+        assert_eq!(ration.take(start + Duration::from_secs(1)), None);
+        assert_eq!(ration.take(start + Duration::from_secs(9)), None);
+        assert_eq!(ration.take(start + Duration::from_secs(10)), Some(2));
+    }
+}

@@ -1,0 +1,227 @@
+//! One server-streaming call that is kept up: opened, limited, and opened again after it ended.
+
+use super::{Code, Status};
+use crate::Backoff;
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use rand::rngs::StdRng;
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A call on its way: the stream, or why there is none.
+pub type Call<T> = BoxFuture<'static, Result<BoxStream<'static, Result<T, Status>>, Status>>;
+
+/// Bounds of one stream. `None` is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// From the call to the first message; longer is an error (`DeadlineExceeded`).
+    pub initial: Option<Duration>,
+    /// Between two messages; longer is a clean end.
+    pub idle: Option<Duration>,
+    /// From the opening of the stream; longer is a clean end.
+    pub lifetime: Option<Duration>,
+}
+
+/// How a subscription behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamSettings {
+    /// Bounds of each stream.
+    pub limits: StreamLimits,
+    /// The waits between streams. They start over after a stream that yielded a message.
+    pub backoff: Backoff,
+    /// Whether a failure with this code is final.
+    pub terminal: fn(Code) -> bool,
+}
+
+/// What happened to a subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<T> {
+    /// A stream was opened. What its first messages say replaces what an earlier stream said.
+    Opened,
+    /// A message.
+    Item(T),
+    /// The stream ended, or could not be opened; another follows. `None`: it ended cleanly, or reached its idle limit
+    /// or lifetime.
+    Closed(Option<Status>),
+    /// The control plane refused for good. Nothing follows.
+    Rejected(Status),
+}
+
+/// Keeps a server-streaming call up.
+///
+/// Waits for: the call and its stream, within the limits; the backoff between streams. Fails as: [`Event::Rejected`],
+/// for the codes that are terminal; every other failure is retried for ever. Bounds: one stream, nothing buffered.
+pub struct Subscription<T> {
+    call: Box<dyn FnMut() -> Call<T> + Send>,
+    settings: StreamSettings,
+    rng: StdRng,
+    failures: u32,
+    state: State<T>,
+}
+
+enum State<T> {
+    Idle,
+    Calling {
+        call: Call<T>,
+        deadline: Option<Deadline>,
+    },
+    Open {
+        stream: BoxStream<'static, Result<T, Status>>,
+        yielded: bool,
+        deadline: Option<Deadline>,
+        lifetime: Option<Deadline>,
+    },
+    Waiting(Deadline),
+    Over,
+}
+
+type Deadline = Pin<Box<Sleep>>;
+
+impl<T> Subscription<T> {
+    /// A subscription that makes its first call when it is first polled.
+    pub fn new(
+        call: impl FnMut() -> Call<T> + Send + 'static,
+        settings: StreamSettings,
+        rng: StdRng,
+    ) -> Self {
+        Self {
+            call: Box::new(call),
+            settings,
+            rng,
+            failures: 0,
+            state: State::Idle,
+        }
+    }
+
+    /// The next event. Nothing is lost if the future is dropped. Pends for ever after [`Event::Rejected`].
+    pub async fn next(&mut self) -> Event<T> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// The next event if there is one already.
+    ///
+    /// It leaves no waker behind, so [`next`](Self::next) must be awaited again afterwards.
+    pub fn ready(&mut self) -> Option<Event<T>> {
+        match self.poll_event(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event<T>> {
+        loop {
+            match &mut self.state {
+                State::Idle => {
+                    self.state = State::Calling {
+                        call: (self.call)(),
+                        deadline: deadline(self.settings.limits.initial),
+                    };
+                }
+                State::Calling { call, deadline } => match call.poll_unpin(cx) {
+                    Poll::Ready(Ok(stream)) => {
+                        self.state = State::Open {
+                            stream,
+                            yielded: false,
+                            deadline: deadline.take(),
+                            lifetime: self::deadline(self.settings.limits.lifetime),
+                        };
+                        return Poll::Ready(Event::Opened);
+                    }
+                    Poll::Ready(Err(status)) => return Poll::Ready(self.failed(status)),
+                    Poll::Pending if expired(deadline, cx) => {
+                        return Poll::Ready(self.failed(no_first_message()));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                },
+                State::Open {
+                    stream,
+                    yielded,
+                    deadline,
+                    lifetime,
+                } => {
+                    if expired(lifetime, cx) {
+                        return Poll::Ready(self.closed(None));
+                    }
+                    match stream.poll_next_unpin(cx) {
+                        Poll::Ready(Some(Ok(item))) => {
+                            *yielded = true;
+                            *deadline = self::deadline(self.settings.limits.idle);
+                            self.failures = 0;
+                            return Poll::Ready(Event::Item(item));
+                        }
+                        Poll::Ready(Some(Err(status))) => return Poll::Ready(self.failed(status)),
+                        Poll::Ready(None) => return Poll::Ready(self.closed(None)),
+                        Poll::Pending if expired(deadline, cx) => {
+                            let event = if *yielded {
+                                self.closed(None)
+                            } else {
+                                self.failed(no_first_message())
+                            };
+                            return Poll::Ready(event);
+                        }
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
+                State::Waiting(wait) => match wait.poll_unpin(cx) {
+                    Poll::Ready(()) => self.state = State::Idle,
+                    Poll::Pending => return Poll::Pending,
+                },
+                State::Over => return Poll::Pending,
+            }
+        }
+    }
+
+    fn failed(&mut self, status: Status) -> Event<T> {
+        if (self.settings.terminal)(status.code) {
+            self.state = State::Over;
+            return Event::Rejected(status);
+        }
+        self.closed(Some(status))
+    }
+
+    fn closed(&mut self, status: Option<Status>) -> Event<T> {
+        let wait = self
+            .settings
+            .backoff
+            .delay(self.failures, &mut self.rng)
+            .max(MIN_WAIT);
+        self.failures = self.failures.saturating_add(1);
+        self.state = State::Waiting(Box::pin(sleep_until(Instant::now() + wait)));
+        Event::Closed(status)
+    }
+}
+
+impl<T> std::fmt::Debug for Subscription<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription")
+            .field("settings", &self.settings)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
+    }
+}
+
+fn deadline(after: Option<Duration>) -> Option<Deadline> {
+    // A limit beyond what the clock can express is no limit.
+    let at = Instant::now().checked_add(after?)?;
+    Some(Box::pin(sleep_until(at)))
+}
+
+fn expired(deadline: &mut Option<Deadline>, cx: &mut Context<'_>) -> bool {
+    deadline
+        .as_mut()
+        .is_some_and(|sleep| sleep.poll_unpin(cx).is_ready())
+}
+
+fn no_first_message() -> Status {
+    Status::new(Code::DeadlineExceeded, "no first message in time")
+}
+
+/// A backoff may be configured to start at 0; a stream that ends at once must not become a busy loop for all that.
+const MIN_WAIT: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests;
