@@ -237,13 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_of_the_injector_costs_nothing_below_info() {
+    fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
-        with_logger(&log(&[("LINKERD2_PROXY_LOG", injected)]), |lines, _| {
-            assert!(!tracing::enabled!(target: "linkerd_app", tracing::Level::DEBUG));
-            tracing::info!("shown");
-            assert!(lines.take().contains("shown"));
-        });
+        let (subscriber, filter) = subscriber(&log(&[("LINKERD2_PROXY_LOG", injected)]), io::sink);
+        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
+        filter.replace("linkerd=debug").unwrap();
+        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));
     }
 
     #[test]

@@ -86,6 +86,6 @@ warned about. `linkerd-proxy env` prints the values in effect and where they com
 ## Values
 
 An empty value is a value: only some grammars accept it. `0` is a duration without a unit. Durations of more than
-36500d count as 36500d.
+36500d count as 36500d. Where one variable mentions another, the prefix is left out.
 
 ";

@@ -64,7 +64,7 @@ impl ConfigError {
         match self {
             Self::Invalid { fix, .. } | Self::Inconsistent { fix, .. } => fix.as_deref(),
             Self::NoDestination { .. } => {
-                Some("set it to HOST:PORT, or to IP:PORT of a controller on loopback")
+                Some("set it to HOST:PORT, and the name too unless it is on loopback")
             }
             Self::NotUnicode { .. } | Self::NoPolicy { .. } => None,
         }

@@ -7,7 +7,7 @@ use super::effective::Effective;
 use super::reader::Reader;
 use super::variables::*;
 use super::{Admin, Config, ConfigErrors, Discovery, Dns, Env, Log, Outbound, Workers};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A configuration, and what there is to say about it.
 #[derive(Clone, Debug)]
@@ -115,9 +115,11 @@ fn listen_apart(r: &mut Reader<'_>, inbound: SocketAddr, outbound: &Outbound, ad
     }
 }
 
+/// Whether two servers would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let same_ip = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
-    same_ip && a.port() == b.port() && a.port() != 0
+    let covers =
+        |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());
+    a.port() == b.port() && a.port() != 0 && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
 }
 
 fn dns(r: &mut Reader<'_>) -> Dns {

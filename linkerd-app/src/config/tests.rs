@@ -1,8 +1,10 @@
 //! Tests of the configuration as a whole: environments in, configurations or reports out.
 
+mod addresses;
 mod defaults;
 mod errors;
 mod grammars;
+mod injected;
 mod output;
 mod warnings;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A duration: an integer and its unit (`ms`, `s`, `m`, `h`, `d`), with blanks around it; `0` needs no unit.
 ///
-/// What is longer than [`FOREVER`] counts as that.
+/// What is longer than a hundred years counts as that.
 pub fn duration(text: &str) -> Result<Duration, Invalid> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -122,6 +122,10 @@ fn outbound_listen(r: &mut Reader<'_>) -> Vec<SocketAddr> {
                     format!("{single} has no effect, since {list} is set and doesn't contain it"),
                 );
             }
+            // Unless it is set, the single one is shown as what counts instead of it.
+            if let Some(first) = addrs.first() {
+                r.derive(&OUTBOUND_LISTEN_ADDR, first);
+            }
             addrs
         }
         None => {

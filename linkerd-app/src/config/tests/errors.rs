@@ -1,6 +1,7 @@
 //! What is refused, and in which words.
 
 use super::*;
+use proptest::prelude::*;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -221,6 +222,9 @@ fn two_listeners_may_not_share_a_port() {
         ("[::]:4140", "127.0.0.1:4140", true),
         ("127.0.0.2:4140", "127.0.0.1:4140", false),
         ("127.0.0.1:0", "127.0.0.1:0", false),
+        ("0.0.0.0:4140", "[::1]:4140", false),
+        ("0.0.0.0:4140", "[::]:4140", true),
+        ("[::1]:4140", "[::]:4140", true),
     ] {
         let vars = [
             ("INBOUND_LISTEN_ADDR", inbound),
@@ -270,4 +274,29 @@ fn long_values_are_shortened_and_warnings_follow_the_errors() {
             .any(|line| line.starts_with("warning: ") && line.contains("INBOUND_IPS?")),
         "{text}"
     );
+}
+
+/// Texts that many grammars accept, and some that none does.
+fn any_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[0-9]{1,20}(ms|s|m|h|d)?",
+        "[0-9]{1,3}(\\.[0-9]{1,3})?",
+        "(127\\.0\\.0\\.1|10\\.0\\.0\\.1|localhost\\.|web):[0-9]{1,5}",
+        "(true|false|1|0|\\.|audit|deny|json)",
+        any::<String>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_environment_panics(vars in proptest::collection::vec((0..VARIABLES.len(), any_value()), 0..12)) {
+        let mut env = env(&[]);
+        for (row, value) in vars {
+            env.set(VARIABLES[row].name, value);
+        }
+        match Config::load(&env) {
+            Ok(loaded) => print_effective(&loaded, &mut std::io::sink()).unwrap(),
+            Err(errors) => prop_assert!(!errors.errors.is_empty() && !errors.to_string().is_empty()),
+        }
+    }
 }

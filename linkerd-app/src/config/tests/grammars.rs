@@ -1,4 +1,4 @@
-//! Every grammar: what it accepts and what it refuses, with the advice it gives.
+//! The grammars, apart from those of addresses: what it accepts and what it refuses, with the advice it gives.
 
 use crate::config::grammar::*;
 use crate::config::{DefaultPolicy, VARIABLES};
@@ -6,19 +6,25 @@ use proptest::prelude::*;
 use std::fmt::Debug;
 use std::time::Duration;
 
-fn accepts<T: Debug + PartialEq>(parse: impl Fn(&str) -> Result<T, Invalid>, cases: &[(&str, T)]) {
+pub(super) fn accepts<T: Debug + PartialEq>(
+    parse: impl Fn(&str) -> Result<T, Invalid>,
+    cases: &[(&str, T)],
+) {
     for (text, expected) in cases {
         assert_eq!(parse(text).as_ref(), Ok(expected), "{text:?}");
     }
 }
 
-fn refuses<T: Debug>(parse: impl Fn(&str) -> Result<T, Invalid>, cases: &[&str]) {
+pub(super) fn refuses<T: Debug>(parse: impl Fn(&str) -> Result<T, Invalid>, cases: &[&str]) {
     for text in cases {
         assert!(parse(text).is_err(), "{text:?} gives {:?}", parse(text));
     }
 }
 
-fn advises<T: Debug>(parse: impl Fn(&str) -> Result<T, Invalid>, cases: &[(&str, &str)]) {
+pub(super) fn advises<T: Debug>(
+    parse: impl Fn(&str) -> Result<T, Invalid>,
+    cases: &[(&str, &str)],
+) {
     for (text, advice) in cases {
         assert_eq!(
             parse(text).unwrap_err().fix.as_deref(),
@@ -111,182 +117,6 @@ fn numbers() {
     refuses(frame_size, &["16383", "16777216"]);
     accepts(send_buffer, &[("4294967295", 4_294_967_295)]);
     refuses(send_buffer, &["4294967296"]);
-}
-
-#[test]
-fn addresses() {
-    let sock = |text: &str| text.parse::<std::net::SocketAddr>().unwrap();
-    accepts(
-        socket_addr,
-        &[
-            ("1.2.3.4:80", sock("1.2.3.4:80")),
-            ("[::1]:0", sock("[::1]:0")),
-        ],
-    );
-    refuses(
-        socket_addr,
-        &[
-            "",
-            "1.2.3.4",
-            "::1:80",
-            "localhost:80",
-            " 1.2.3.4:80",
-            "1.2.3.4:65536",
-        ],
-    );
-    advises(
-        socket_addr,
-        &[
-            ("1.2.3.4", "add the port"),
-            ("localhost:80", "write the address instead of the name"),
-        ],
-    );
-    let two = vec![sock("127.0.0.1:4140"), sock("[::1]:4140")];
-    accepts(
-        socket_addrs,
-        &[
-            ("127.0.0.1:4140", two[..1].to_vec()),
-            ("127.0.0.1:4140,[::1]:4140", two.clone()),
-        ],
-    );
-    refuses(
-        socket_addrs,
-        &[
-            "",
-            ",",
-            "127.0.0.1:1,",
-            "127.0.0.1:1, [::1]:1",
-            "1.1.1.1:1,1.1.1.1:2,1.1.1.1:3",
-        ],
-    );
-    advises(
-        socket_addrs,
-        &[(
-            "1.1.1.1:1,1.1.1.1:2,1.1.1.1:3",
-            "leave 1 of the 3 addresses out",
-        )],
-    );
-
-    let name = |host: &str, port| Addr::Name {
-        host: host.to_owned(),
-        port,
-    };
-    accepts(
-        addr,
-        &[
-            ("1.2.3.4:80", Addr::Ip(sock("1.2.3.4:80"))),
-            ("[fd00::1]:80", Addr::Ip(sock("[fd00::1]:80"))),
-            ("Web.example.COM:80", name("web.example.com", 80)),
-            ("localhost.:8086", name("localhost.", 8086)),
-        ],
-    );
-    refuses(
-        addr,
-        &[
-            "",
-            "web",
-            "web:",
-            ":80",
-            "web:x",
-            "web:65536",
-            "1.2.3.4",
-            "fd00::1",
-            "a b:80",
-            "http://web:80",
-        ],
-    );
-    advises(
-        addr,
-        &[("web.example", "add the port"), ("1.2.3.4", "add the port")],
-    );
-}
-
-#[test]
-fn loopback_is_an_address_or_the_absolute_name() {
-    for (text, expected) in [
-        ("127.0.0.1:1", true),
-        ("127.1.2.3:1", true),
-        ("[::1]:1", true),
-        ("localhost.:1", true),
-        ("LocalHost.:1", true),
-        ("localhost:1", false),
-        ("mylocalhost.:1", false),
-        ("10.0.0.1:1", false),
-        ("0.0.0.0:1", false),
-    ] {
-        assert_eq!(addr(text).unwrap().is_loopback(), expected, "{text}");
-    }
-}
-
-#[test]
-fn sets() {
-    let ips = |list: &[&str]| {
-        list.iter()
-            .map(|ip| ip.parse().unwrap())
-            .collect::<std::collections::HashSet<_>>()
-    };
-    accepts(
-        ip_set,
-        &[
-            ("10.0.0.1", ips(&["10.0.0.1"])),
-            ("10.0.0.1,fd00::1", ips(&["10.0.0.1", "fd00::1"])),
-        ],
-    );
-    refuses(
-        ip_set,
-        &[
-            "",
-            "10.0.0.1, 10.0.0.2",
-            "10.0.0.0/8",
-            "10.0.0.1:80",
-            "10.0.0.1,",
-        ],
-    );
-
-    let ports = |list: &[u16]| {
-        list.iter()
-            .copied()
-            .collect::<std::collections::BTreeSet<_>>()
-    };
-    accepts(
-        port_set,
-        &[
-            ("", ports(&[])),
-            (" , ,", ports(&[])),
-            ("25,587, 3306 ,", ports(&[25, 587, 3306])),
-            ("1-3", ports(&[1, 2, 3])),
-            (" 1 - 3 , 2-4", ports(&[1, 2, 3, 4])),
-            ("65534-65535", ports(&[65_534, 65_535])),
-            ("7-7", ports(&[7])),
-        ],
-    );
-    assert_eq!(port_set("0-65535").unwrap().len(), 65_536);
-    refuses(
-        port_set,
-        &["3-1", "1-", "-3", "65536", "http", "1-2-3", "1 2"],
-    );
-    advises(
-        port_set,
-        &[("3-1", "the range \"3-1\" ends before it begins: write 1-3")],
-    );
-
-    let nets = |text: &str| {
-        networks(text)
-            .unwrap()
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(nets(" 10.0.0.0/8 ,,fd00::/8, "), ["10.0.0.0/8", "fd00::/8"]);
-    assert!(networks("").unwrap().is_empty());
-    refuses(networks, &["10.0.0.1", "10.0.0.0/33", "10/8", "a/8"]);
-    advises(
-        networks,
-        &[(
-            "10.0.0.1",
-            "add the length of the prefix: 10.0.0.1/32 for the address alone",
-        )],
-    );
 }
 
 #[test]

@@ -53,6 +53,20 @@ fn printed(vars: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn a_listener_that_does_not_count_is_not_shown() {
+    for vars in [
+        &[("OUTBOUND_LISTEN_ADDRS", "127.0.0.1:1")][..],
+        &[
+            ("OUTBOUND_LISTEN_ADDRS", "127.0.0.1:1"),
+            ("OUTBOUND_LISTEN_ADDR", "127.0.0.1:2"),
+        ],
+    ] {
+        let shown = cells(&printed(vars), "OUTBOUND_LISTEN_ADDR");
+        assert_eq!(shown, ("127.0.0.1:1".to_owned(), "derived".to_owned()));
+    }
+}
+
 /// Value and source of a variable in a table.
 fn cells(lines: &[String], name: &str) -> (String, String) {
     let line = lines
