@@ -1,1 +1,4 @@
-//! placeholder
+//! How the parts of the proxy are wired and run.
+
+pub mod config;
+pub mod logging;

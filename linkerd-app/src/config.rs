@@ -1,0 +1,39 @@
+//! Configuration: a snapshot of the environment in, a [`Config`] or a report of everything wrong with it out.
+//!
+//! Every variable is one row of [`variables`]: name, grammar, unit, default, documentation. The loader, the warnings
+//! about unknown names, `docs/env.md` and the print-out of the effective configuration all come from those rows, and
+//! no name is written anywhere else.
+//!
+//! Invariants: nothing outside this module reads the environment; a value that is refused is reported with all others,
+//! never alone; a `Config` that was loaded has passed every check and needs no second look.
+
+pub mod docs;
+pub mod grammar;
+pub mod variables;
+
+mod cgroup;
+mod cores;
+mod effective;
+mod env;
+mod errors;
+mod load;
+mod matches;
+mod reader;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod unknown;
+
+pub use cgroup::CpuQuota;
+pub use cores::{Cores, Decision, decide_workers};
+pub use effective::{Effective, Source, print_effective};
+pub use env::Env;
+pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
+pub use grammar::Addr;
+pub use load::Loaded;
+pub use matches::{NameSuffixes, Networks};
+pub use settings::{
+    AccessLog, Admin, Config, Connect, Control, ControlAddr, DefaultPolicy, Discovery, Dns,
+    Inbound, Log, LogFormat, Outbound, StreamLimits, Workers,
+};
+pub use variables::{Status, VARIABLES, Variable};

@@ -1,0 +1,90 @@
+//! The configuration in effect, variable by variable: what `linkerd-proxy env` prints.
+
+use super::Loaded;
+use super::variables::{Status, Variable};
+use std::fmt;
+use std::io::{self, Write};
+
+/// A variable, the value that counts, and where it came from.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// The row of the table.
+    pub variable: &'static Variable,
+    /// The value, as text of the variable's grammar. `None`: unset, and without a default.
+    pub value: Option<String>,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The variable itself.
+    Environment,
+    /// The table.
+    Default,
+    /// Other variables.
+    Derived,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Environment => "environment",
+            Self::Default => "default",
+            Self::Derived => "derived",
+        })
+    }
+}
+
+/// Prints one line for each variable: name, value and where that came from. Line breaks are escaped, and long values
+/// such as certificates are cut. Variables that do nothing are left out.
+pub fn print_effective(loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
+    let rows: Vec<_> = loaded
+        .effective
+        .iter()
+        .filter(|row| row.variable.status != Status::Ignored)
+        .map(|row| {
+            (
+                row.variable.name,
+                row.value.as_deref().map_or_else(|| "-".to_owned(), cell),
+                row.source,
+            )
+        })
+        .collect();
+    let names = rows
+        .iter()
+        .map(|(name, ..)| name.len())
+        .max()
+        .unwrap_or_default();
+    let values = rows
+        .iter()
+        .map(|(_, value, _)| value.chars().count())
+        .max()
+        .unwrap_or_default();
+    for (name, value, source) in rows {
+        writeln!(out, "{name:names$}  {value:values$}  {source}")?;
+    }
+    Ok(())
+}
+
+fn cell(value: &str) -> String {
+    if value.is_empty() {
+        return "\"\"".to_owned();
+    }
+    let escaped: String = value.chars().flat_map(escape).collect();
+    match escaped.char_indices().nth(MAX_CELL) {
+        Some((end, _)) => format!("{}... ({} bytes)", &escaped[..end], value.len()),
+        None => escaped,
+    }
+}
+
+/// Control characters would break the table or the terminal.
+fn escape(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control().then(|| c.escape_default());
+    let plain = escaped.is_none().then_some(c);
+    escaped.into_iter().flatten().chain(plain)
+}
+
+/// A token, a list of networks and a backoff fit; a certificate does not.
+const MAX_CELL: usize = 72;

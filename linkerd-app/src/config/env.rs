@@ -1,0 +1,57 @@
+//! A snapshot of the process environment: what the loader reads, and what tests make up.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// Environment variables as they were when the snapshot was taken.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    values: BTreeMap<OsString, OsString>,
+}
+
+/// The value is set, but it is not UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotUnicode;
+
+impl Env {
+    /// The environment of this process.
+    pub fn from_process() -> Self {
+        std::env::vars_os().collect()
+    }
+
+    /// Sets a variable in the snapshot, not in the process. Embedded modes and tests fill in what they need.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.values.insert(name.into(), value.into());
+    }
+
+    /// Whether the variable is set, be it to the empty string.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.values.contains_key(OsStr::new(name))
+    }
+
+    /// All variables in the order of their names; what is not UTF-8 is replaced.
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.values
+            .iter()
+            .map(|(name, value)| (name.to_string_lossy(), value.to_string_lossy()))
+    }
+
+    /// The value of a variable.
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, NotUnicode> {
+        match self.values.get(OsStr::new(name)) {
+            Some(value) => value.to_str().map(Some).ok_or(NotUnicode),
+            None => Ok(None),
+        }
+    }
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Env {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(iter: I) -> Self {
+        let values = iter
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Self { values }
+    }
+}

@@ -1,0 +1,134 @@
+//! The grammars of values: each one a pure function from text to a value, and a type that rows of the table name.
+
+mod addrs;
+mod names;
+mod scalars;
+
+pub use addrs::{Addr, addr, ip_set, networks, port_set, socket_addr, socket_addrs};
+pub use names::{dns_name, identity, local_name, suffixes};
+pub use scalars::{
+    access_log, authority_labels, boolean, core_count, default_policy, duration, empty, frame_size,
+    log_format, non_empty, number, optional_duration, positive, ratio, send_buffer, switch, text,
+    window,
+};
+
+use super::{NameSuffixes, Networks};
+use std::collections::{BTreeSet, HashSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// How the text of a variable is read.
+pub trait Grammar {
+    /// What it is read into.
+    type Value;
+    /// The name of the grammar in the documentation.
+    const NAME: &'static str;
+    /// The accepted form, as error messages tell it.
+    const EXPECTED: &'static str;
+
+    /// Reads a value.
+    fn parse(text: &str) -> Result<Self::Value, Invalid>;
+}
+
+/// The text does not follow the grammar.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invalid {
+    /// What to write instead, or what is wrong in particular, when the accepted form alone doesn't tell.
+    pub fix: Option<String>,
+}
+
+impl Invalid {
+    /// A refusal that tells what to do about it.
+    pub fn fix(fix: impl Into<String>) -> Self {
+        Self {
+            fix: Some(fix.into()),
+        }
+    }
+}
+
+/// A grammar as a row of the table holds it: without the type of its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The name of the grammar.
+    pub name: &'static str,
+    /// The accepted form.
+    pub expected: &'static str,
+    /// Tells whether a text follows the grammar.
+    pub check: fn(&str) -> Result<(), Invalid>,
+}
+
+impl Kind {
+    /// The grammar `G`.
+    pub const fn of<G: Grammar>() -> Self {
+        Self {
+            name: G::NAME,
+            expected: G::EXPECTED,
+            check: |text| G::parse(text).map(drop),
+        }
+    }
+}
+
+macro_rules! grammars {
+    ($( $type:ident -> $value:ty = $parse:expr, $name:literal, $expected:literal; )+) => {
+        /// The grammars as types: what a row of the table names.
+        pub mod kinds {
+            use super::*;
+            $(
+                #[doc = concat!("Accepts ", $expected, ".")]
+                #[derive(Clone, Copy, Debug)]
+                pub struct $type;
+
+                impl Grammar for $type {
+                    type Value = $value;
+                    const NAME: &'static str = $name;
+                    const EXPECTED: &'static str = $expected;
+
+                    fn parse(text: &str) -> Result<Self::Value, Invalid> {
+                        $parse(text)
+                    }
+                }
+            )+
+        }
+
+        /// Every grammar, in the order of the documentation.
+        pub const KINDS: &[Kind] = &[ $( Kind::of::<kinds::$type>() ),+ ];
+    };
+}
+
+grammars! {
+    Duration -> std::time::Duration = duration, "duration",
+        "a duration: an integer followed by ms, s, m, h or d";
+    OptionalDuration -> Option<std::time::Duration> = optional_duration, "duration or empty",
+        "a duration (an integer followed by ms, s, m, h or d), or nothing for no limit";
+    Bool -> bool = boolean, "bool", "true or false";
+    Switch -> bool = switch, "switch", "1, 0, true or false";
+    Number -> u32 = number::<u32>, "u32", "an integer from 0 to 4294967295";
+    Count -> usize = number::<usize>, "count", "an integer of 0 or more";
+    Positive -> usize = positive, "positive", "an integer of 1 or more";
+    Cores -> usize = core_count, "cores", "a number of cores: an integer of 1 or more";
+    Ratio -> f64 = ratio, "ratio", "a number above 0 and up to 1";
+    Float -> f64 = number::<f64>, "float", "a number";
+    Window -> u32 = window, "window", "a number of bytes from 0 to 2147483647, the largest HTTP/2 window";
+    FrameSize -> u32 = frame_size, "frame size",
+        "a number of bytes from 16384 to 16777215, the frame sizes of HTTP/2";
+    SendBuffer -> usize = send_buffer, "buffer", "a number of bytes from 0 to 4294967295";
+    SocketAddress -> SocketAddr = socket_addr, "address", "IP:PORT, with IPv6 in brackets";
+    SocketAddresses -> Vec<SocketAddr> = socket_addrs, "addresses",
+        "one or two IP:PORT (IPv6 in brackets), separated by a comma without spaces";
+    Authority -> Addr = addr, "authority", "IP:PORT or DNSNAME:PORT";
+    IpSet -> HashSet<IpAddr> = ip_set, "IPs", "IP addresses, separated by commas without spaces";
+    PortSet -> BTreeSet<u16> = port_set, "ports", "ports and ranges of ports (N or N-M), separated by commas";
+    NetworkList -> Networks = networks, "networks", "networks in CIDR notation (IP/LENGTH), separated by commas";
+    Suffixes -> NameSuffixes = suffixes, "DNS suffixes",
+        "DNS suffixes, separated by commas; the suffix . matches every name";
+    DnsName -> String = dns_name, "DNS name", "a DNS name";
+    Identity -> String = identity, "identity", "a DNS name without a trailing dot, or a URI such as spiffe://HOST/PATH";
+    LocalName -> String = local_name, "local name", "a DNS name without a trailing dot";
+    Text -> String = text, "text", "any text";
+    NonEmpty -> String = non_empty, "non-empty text", "a text that is not empty";
+    Empty -> () = empty, "nothing", "no value: this feature can't be disabled";
+    LogFormat -> crate::config::LogFormat = log_format, "log format", "plain or json";
+    AccessLog -> crate::config::AccessLog = access_log, "access log", "apache or json";
+    DefaultPolicy -> crate::config::DefaultPolicy = default_policy, "policy",
+        "deny, all-authenticated, all-unauthenticated, cluster-authenticated, cluster-unauthenticated or audit";
+    AuthorityLabels -> bool = authority_labels, "authority labels", "unsafe, or nothing";
+}

@@ -1,0 +1,143 @@
+//! Addresses, ports and networks.
+
+use super::{Invalid, names::dns_name};
+use crate::config::Networks;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// Where something is to be found: an address, or a name that has to be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Addr {
+    /// An address that needs no resolution.
+    Ip(SocketAddr),
+    /// A name and a port.
+    Name {
+        /// The name in lower case; a trailing dot, which makes it absolute, is kept.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Addr {
+    /// Whether this is the machine itself: a loopback address, or the absolute name `localhost.`. Without its dot,
+    /// `localhost` is a relative name that search domains may lead elsewhere.
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::Ip(addr) => addr.ip().is_loopback(),
+            Self::Name { host, .. } => host == "localhost.",
+        }
+    }
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(addr) => addr.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// An IP address and a port.
+pub fn socket_addr(text: &str) -> Result<SocketAddr, Invalid> {
+    text.parse().map_err(|_| match text.parse::<IpAddr>() {
+        Ok(_) => Invalid::fix("add the port"),
+        Err(_) if addr(text).is_ok() => Invalid::fix("write the address instead of the name"),
+        Err(_) => Invalid::default(),
+    })
+}
+
+/// One or two socket addresses.
+pub fn socket_addrs(text: &str) -> Result<Vec<SocketAddr>, Invalid> {
+    let addrs = text
+        .split(',')
+        .map(socket_addr)
+        .collect::<Result<Vec<_>, _>>()?;
+    if addrs.len() > 2 {
+        return Err(Invalid::fix(format!(
+            "leave {} of the {} addresses out",
+            addrs.len() - 2,
+            addrs.len()
+        )));
+    }
+    Ok(addrs)
+}
+
+/// A socket address, or a DNS name and a port.
+pub fn addr(text: &str) -> Result<Addr, Invalid> {
+    if let Ok(addr) = text.parse() {
+        return Ok(Addr::Ip(addr));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err(
+            match text.parse::<IpAddr>().is_ok() || dns_name(text).is_ok() {
+                true => Invalid::fix("add the port"),
+                false => Invalid::default(),
+            },
+        );
+    };
+    let port = port.parse().map_err(|_| Invalid::default())?;
+    Ok(Addr::Name {
+        host: dns_name(host)?,
+        port,
+    })
+}
+
+/// IP addresses without prefix lengths.
+pub fn ip_set(text: &str) -> Result<HashSet<IpAddr>, Invalid> {
+    let ip = |item: &str| {
+        item.parse().map_err(|_| match item.contains('/') {
+            true => Invalid::fix(format!(
+                "write the addresses of {item:?} one by one: networks are not accepted"
+            )),
+            false => Invalid::default(),
+        })
+    };
+    text.split(',').map(ip).collect()
+}
+
+/// Ports and inclusive ranges of ports. Blanks around items and around `-` don't matter, nor do empty items.
+pub fn port_set(text: &str) -> Result<BTreeSet<u16>, Invalid> {
+    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| Invalid::default());
+    let mut ports = BTreeSet::new();
+    for item in items(text) {
+        let (first, last) = match item.split_once('-') {
+            Some((first, last)) => (port(first)?, port(last)?),
+            None => (port(item)?, port(item)?),
+        };
+        if last < first {
+            return Err(Invalid::fix(format!(
+                "the range {item:?} ends before it begins: write {last}-{first}"
+            )));
+        }
+        ports.extend(first..=last);
+    }
+    Ok(ports)
+}
+
+/// Networks with their prefix lengths. Blanks around items don't matter, nor do empty items.
+pub fn networks(text: &str) -> Result<Networks, Invalid> {
+    let network = |item: &str| {
+        item.parse().map_err(|_| match item.parse::<IpAddr>() {
+            Ok(IpAddr::V4(ip)) => Invalid::fix(format!(
+                "add the length of the prefix: {ip}/32 for the address alone"
+            )),
+            Ok(IpAddr::V6(ip)) => Invalid::fix(format!(
+                "add the length of the prefix: {ip}/128 for the address alone"
+            )),
+            Err(_) => Invalid::default(),
+        })
+    };
+    Ok(Networks::new(
+        items(text).map(network).collect::<Result<_, _>>()?,
+    ))
+}
+
+/// The items of a comma-separated list, trimmed, without the empty ones.
+pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}

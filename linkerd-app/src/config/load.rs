@@ -1,0 +1,166 @@
+//! From the environment to a [`Config`]: reads each variable by its row, and checks what must fit together.
+
+mod control;
+mod directions;
+
+use super::effective::Effective;
+use super::reader::Reader;
+use super::variables::*;
+use super::{Admin, Config, ConfigErrors, Discovery, Dns, Env, Log, Outbound, Workers};
+use std::net::{IpAddr, SocketAddr};
+
+/// A configuration, and what there is to say about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What is probably not meant: each one is worth a line at WARN.
+    pub warnings: Vec<String>,
+    /// What may surprise: each one is worth a line at INFO.
+    pub notes: Vec<String>,
+    /// Every variable, in the order of the table, with the value that counts.
+    pub effective: Vec<Effective>,
+}
+
+impl Config {
+    /// Reads the configuration. When anything is wrong with it, everything that is wrong is told.
+    pub fn load(env: &Env) -> Result<Loaded, ConfigErrors> {
+        let mut reader = Reader::new(env);
+        let config = config(&mut reader);
+        reader.finish();
+        match config {
+            Some(config) if reader.errors.is_empty() => {
+                let effective = reader.effective();
+                Ok(Loaded {
+                    config,
+                    warnings: reader.warnings,
+                    notes: reader.notes,
+                    effective,
+                })
+            }
+            _ => Err(ConfigErrors {
+                errors: reader.errors,
+                warnings: reader.warnings,
+            }),
+        }
+    }
+}
+
+impl Log {
+    /// Reads how to log. It cannot fail, so that logging is there before anything else is read; [`Config::load`] tells
+    /// of what was wrong.
+    pub fn load(env: &Env) -> Self {
+        log(&mut Reader::new(env))
+    }
+}
+
+/// Reads everything. `None` when there is no sensible value to go on with; the reader has the errors.
+fn config(r: &mut Reader<'_>) -> Option<Config> {
+    let http2_client = directions::http2_client(r);
+    let inbound = directions::inbound(r, http2_client.clone());
+    let outbound = directions::outbound(r, http2_client.clone());
+    let admin = admin(r);
+    listen_apart(r, inbound.listen, &outbound, &admin);
+    let control = control::control(r, inbound.connect, outbound.connect, http2_client);
+    control::check_default_policy(r, inbound.default_policy);
+    Some(Config {
+        outbound,
+        inbound,
+        admin,
+        dns: dns(r),
+        discovery: Discovery {
+            max_destinations: r.value(&DISCOVERY_MAX_DESTINATIONS),
+            max_endpoints: r.value(&DISCOVERY_MAX_ENDPOINTS),
+        },
+        workers: workers(r),
+        log: log(r),
+        header_timeout: r.value(&HTTP_HEADER_TIMEOUT),
+        shutdown_grace: r.value(&SHUTDOWN_GRACE_PERIOD),
+        control: control?,
+    })
+}
+
+fn admin(r: &mut Reader<'_>) -> Admin {
+    Admin {
+        listen: r.value(&ADMIN_LISTEN_ADDR),
+        metrics_retain_idle: r.value(&METRICS_RETAIN_IDLE),
+        shutdown_enabled: r.value(&SHUTDOWN_ENDPOINT_ENABLED),
+    }
+}
+
+/// Workers share their listening ports, so the kernel does not refuse an address that two servers ask for: it would
+/// hand connections to either.
+fn listen_apart(r: &mut Reader<'_>, inbound: SocketAddr, outbound: &Outbound, admin: &Admin) {
+    let outbound_name = if r.is_set(&OUTBOUND_LISTEN_ADDRS) {
+        OUTBOUND_LISTEN_ADDRS.name()
+    } else {
+        OUTBOUND_LISTEN_ADDR.name()
+    };
+    let mut listeners = vec![
+        (INBOUND_LISTEN_ADDR.name(), inbound),
+        (ADMIN_LISTEN_ADDR.name(), admin.listen),
+    ];
+    listeners.extend(outbound.listen.iter().map(|&addr| (outbound_name, addr)));
+    for (i, &(name, addr)) in listeners.iter().enumerate() {
+        for &(other, other_addr) in &listeners[..i] {
+            if overlap(addr, other_addr) {
+                let problem =
+                    format!("{other} ({other_addr}) and {name} ({addr}) listen on the same port");
+                r.inconsistent(
+                    problem,
+                    Some("give each listener a port of its own".to_owned()),
+                );
+            }
+        }
+    }
+}
+
+/// Whether two servers would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers =
+        |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());
+    a.port() == b.port() && a.port() != 0 && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
+}
+
+fn dns(r: &mut Reader<'_>) -> Dns {
+    let dns = Dns {
+        min_ttl: r.given(&DNS_MIN_TTL),
+        max_ttl: r.given(&DNS_MAX_TTL),
+    };
+    if let (Some(min), Some(max)) = (dns.min_ttl, dns.max_ttl)
+        && min > max
+    {
+        r.inconsistent(
+            format!(
+                "{} must not be more than {}",
+                DNS_MIN_TTL.name(),
+                DNS_MAX_TTL.name()
+            ),
+            None,
+        );
+    }
+    dns
+}
+
+fn workers(r: &mut Reader<'_>) -> Workers {
+    let fallback = r.lenient(&CORES);
+    let min = r.lenient(&CORES_MIN).or_else(|| {
+        r.derive(&CORES_MIN, fallback?);
+        fallback
+    });
+    Workers {
+        min: min.unwrap_or_else(|| CORES_MIN.default()),
+        max: r.lenient(&CORES_MAX),
+        max_ratio: r.lenient(&CORES_MAX_RATIO),
+    }
+}
+
+fn log(r: &mut Reader<'_>) -> Log {
+    Log {
+        filter: r.value(&LOG),
+        format: r
+            .lenient(&LOG_FORMAT)
+            .unwrap_or_else(|| LOG_FORMAT.default()),
+        access_log: r.lenient(&ACCESS_LOG),
+    }
+}

@@ -1,0 +1,52 @@
+//! Tests of the configuration as a whole: environments in, configurations or reports out.
+
+mod addresses;
+mod defaults;
+mod errors;
+mod grammars;
+mod injected;
+mod output;
+mod warnings;
+
+use super::*;
+
+/// The least that must be set: a control plane on loopback.
+const REQUIRED: [(&str, &str); 3] = [
+    ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
+    ("LINKERD2_PROXY_POLICY_SVC_ADDR", "localhost.:8090"),
+    ("LINKERD2_PROXY_POLICY_WORKLOAD", "{\"ns\":\"a\"}\n"),
+];
+
+/// The required variables and some more, which may replace them. Names are written without `LINKERD2_PROXY_` unless
+/// they have a prefix of their own.
+fn env(vars: &[(&str, &str)]) -> Env {
+    let mut env: Env = REQUIRED.into_iter().collect();
+    for (name, value) in vars {
+        env.set(full(name), *value);
+    }
+    env
+}
+
+fn full(name: &str) -> String {
+    match name.starts_with("LINKERD") || VARIABLES.iter().any(|variable| variable.name == name) {
+        true => name.to_owned(),
+        false => format!("LINKERD2_PROXY_{name}"),
+    }
+}
+
+fn load(vars: &[(&str, &str)]) -> Config {
+    loaded(vars).config
+}
+
+fn loaded(vars: &[(&str, &str)]) -> Loaded {
+    Config::load(&env(vars)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn refused(vars: &[(&str, &str)]) -> ConfigErrors {
+    Config::load(&env(vars)).expect_err("the configuration should be refused")
+}
+
+/// The messages of all errors.
+fn messages(errors: &ConfigErrors) -> Vec<String> {
+    errors.errors.iter().map(ToString::to_string).collect()
+}

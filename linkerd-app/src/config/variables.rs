@@ -1,0 +1,513 @@
+//! Every variable that the proxy knows, each declared once.
+//!
+//! A row reads `prefix NAME: Grammar = default, status, unit, since`, under its documentation:
+//!
+//! - *prefix*: `linkerd2` for what linkerd2-proxy has too, with exactly its meaning; `linkerd` for what only this proxy
+//!   has; `bare` for names without a prefix.
+//! - *default*: `default("text")`, read with the row's own grammar; `derived("how")` when it comes from elsewhere;
+//!   `required`; `unset`.
+//! - *status*: `used`; `later("feature")` for what is accepted and checked, while its feature comes in a later version;
+//!   `ignored` for what is accepted and does nothing, on purpose.
+//!
+//! Each row becomes a constant, by which the loader reads it, and an item of [`VARIABLES`].
+
+use super::grammar::kinds::*;
+use super::grammar::{Grammar, Kind};
+use std::marker::PhantomData;
+
+/// What is known of a variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// The whole name.
+    pub name: &'static str,
+    /// The heading under which it is documented.
+    pub group: &'static str,
+    /// What it does: one line of text for each line of the table.
+    pub doc: &'static [&'static str],
+    /// How its value is read.
+    pub kind: Kind,
+    /// What holds when it isn't set.
+    pub default: Default,
+    /// The unit of a bare number; empty where the grammar has units or there is none.
+    pub unit: &'static str,
+    /// What becomes of it.
+    pub status: Status,
+    /// The first version that has it.
+    pub since: &'static str,
+}
+
+/// What holds when a variable isn't set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// The value of this text.
+    Text(&'static str),
+    /// What this text says.
+    Derived(&'static str),
+    /// Nothing: it must be set.
+    Required,
+    /// Nothing: what it configures is off, or left to a library or the system.
+    Unset,
+}
+
+/// What becomes of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It has its effect.
+    Used,
+    /// It is accepted and checked, but this feature comes in a later version.
+    Later(&'static str),
+    /// It is accepted and does nothing, on purpose.
+    Ignored,
+}
+
+/// A variable whose value is read with the grammar `G`. `D` tells whether it has a default.
+#[derive(Debug)]
+pub struct Key<G, const D: bool> {
+    variable: Variable,
+    grammar: PhantomData<fn() -> G>,
+}
+
+/// A variable that has a default.
+pub type Defaulted<G> = Key<G, true>;
+
+/// A variable that may be absent.
+pub type Optional<G> = Key<G, false>;
+
+impl<G: Grammar, const D: bool> Key<G, D> {
+    const fn new(variable: Variable) -> Self {
+        Self {
+            variable,
+            grammar: PhantomData,
+        }
+    }
+
+    /// The row.
+    pub const fn variable(&self) -> &Variable {
+        &self.variable
+    }
+
+    /// The name.
+    pub const fn name(&self) -> &'static str {
+        self.variable.name
+    }
+}
+
+impl<G: Grammar> Defaulted<G> {
+    /// The value when the variable isn't set.
+    pub fn default(&self) -> G::Value {
+        match self.variable.default {
+            Default::Text(text) => G::parse(text).ok(),
+            _ => None,
+        }
+        .expect("a variable with a default has a valid one: a test reads them all")
+    }
+}
+
+impl Variable {
+    /// Whether the name has a prefix of the proxy: without one, the variable is shared with other programs.
+    pub fn is_prefixed(&self) -> bool {
+        PREFIXES.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+}
+
+macro_rules! prefixed {
+    (linkerd2 $($id:ident)?) => { concat!("LINKERD2_PROXY_" $(, stringify!($id))?) };
+    (linkerd $($id:ident)?) => { concat!("LINKERD_PROXY_" $(, stringify!($id))?) };
+    (bare $id:ident) => { stringify!($id) };
+}
+
+/// The prefixes of the names that are the proxy's own.
+pub const PREFIXES: [&str; 2] = [prefixed!(linkerd2), prefixed!(linkerd)];
+
+macro_rules! default_of {
+    (default $text:literal) => {
+        Default::Text($text)
+    };
+    (derived $text:literal) => {
+        Default::Derived($text)
+    };
+    (required) => {
+        Default::Required
+    };
+    (unset) => {
+        Default::Unset
+    };
+}
+
+macro_rules! key_of {
+    (default $grammar:ident) => { Defaulted<$grammar> };
+    ($other:ident $grammar:ident) => { Optional<$grammar> };
+}
+
+macro_rules! status_of {
+    (used) => {
+        Status::Used
+    };
+    (later $feature:literal) => {
+        Status::Later($feature)
+    };
+    (ignored) => {
+        Status::Ignored
+    };
+}
+
+macro_rules! variables {
+    ($( $group:literal { $(
+        $(#[doc = $doc:literal])+
+        $prefix:ident $id:ident: $grammar:ident = $default:ident $(($default_text:literal))?,
+        $status:ident $(($feature:literal))?, $(unit($unit:literal),)? since($since:literal);
+    )+ } )+) => {
+        $($(
+            $(#[doc = $doc])+
+            pub const $id: key_of!($default $grammar) = Key::new(Variable {
+                name: prefixed!($prefix $id),
+                group: $group,
+                doc: &[$($doc),+],
+                kind: Kind::of::<$grammar>(),
+                default: default_of!($default $($default_text)?),
+                unit: concat!($($unit)?),
+                status: status_of!($status $($feature)?),
+                since: $since,
+            });
+        )+)+
+
+        /// Every row of the table, in its order.
+        pub static VARIABLES: &[Variable] = &[ $($( *$id.variable() ),+),+ ];
+    };
+}
+
+variables! {
+    "Listeners" {
+        /// Where outbound traffic is accepted: one or two addresses, such as one for IPv4 and one for IPv6.
+        linkerd2 OUTBOUND_LISTEN_ADDRS: SocketAddresses = derived("OUTBOUND_LISTEN_ADDR"), used, since("0.1");
+        /// Where outbound traffic is accepted, if the list above is not set.
+        linkerd2 OUTBOUND_LISTEN_ADDR: SocketAddress = default("127.0.0.1:4140"), used, since("0.1");
+        /// Where inbound traffic is accepted. Its port is also the one of direct connections between proxies.
+        linkerd2 INBOUND_LISTEN_ADDR: SocketAddress = default("0.0.0.0:4143"), used, since("0.1");
+        /// Where the admin server listens.
+        linkerd2 ADMIN_LISTEN_ADDR: SocketAddress = default("127.0.0.1:4191"), used, since("0.1");
+        /// Where the tap server listens, if tap is on.
+        linkerd2 CONTROL_LISTEN_ADDR: SocketAddress = default("0.0.0.0:4190"), later("tap"), since("0.1");
+        /// The backlog of `listen(2)`, also of the admin server.
+        linkerd2 INBOUND_TCP_LISTEN_BACKLOG: Number = unset, used, unit("connections"), since("0.1");
+        /// The backlog of `listen(2)`.
+        linkerd2 OUTBOUND_TCP_LISTEN_BACKLOG: Number = unset, used, unit("connections"), since("0.1");
+    }
+
+    "Workers" {
+        /// Stands in for `CORES_MIN` when that is not set. An invalid value is warned about and skipped.
+        linkerd2 CORES: Cores = unset, used, unit("workers"), since("0.1");
+        /// The fewest workers, as far as there are cores. An invalid value is warned about and skipped.
+        linkerd2 CORES_MIN: Cores = default("1"), used, unit("workers"), since("0.1");
+        /// How many workers are wanted. An invalid value is warned about and skipped.
+        linkerd2 CORES_MAX: Cores = unset, used, unit("workers"), since("0.1");
+        /// How many workers are wanted, as a share of the cores that can be used, if `CORES_MAX` is not set.
+        /// An invalid value is warned about and skipped.
+        linkerd2 CORES_MAX_RATIO: Ratio = unset, used, since("0.1");
+    }
+
+    "Logging" {
+        /// Directives that choose what is logged, as in `warn,linkerd=info`; `off` for nothing.
+        /// Invalid directives are told of on standard error and dropped.
+        linkerd2 LOG: Text = default("warn,linkerd=info,hickory=error"), used, since("0.1");
+        /// The form of log lines. An invalid value is warned about and skipped.
+        linkerd2 LOG_FORMAT: LogFormat = default("plain"), used, since("0.1");
+        /// The form of access log lines. An invalid value is warned about and skipped.
+        linkerd2 ACCESS_LOG: AccessLog = unset, used, since("0.1");
+    }
+
+    "Admin and shutdown" {
+        /// How long metrics that don't change are kept.
+        linkerd2 METRICS_RETAIN_IDLE: Duration = default("10m"), used, since("0.1");
+        /// Whether the admin server serves `POST /shutdown`.
+        linkerd2 SHUTDOWN_ENDPOINT_ENABLED: Bool = default("false"), used, since("0.1");
+        /// How long connections may drain at shutdown.
+        linkerd2 SHUTDOWN_GRACE_PERIOD: Duration = default("2m"), used, since("0.1");
+    }
+
+    "Sockets" {
+        /// TCP_KEEPIDLE of accepted sockets. SO_KEEPALIVE itself is always on.
+        linkerd2 INBOUND_ACCEPT_KEEPALIVE: Duration = unset, used, since("0.1");
+        /// TCP_KEEPIDLE of accepted sockets. SO_KEEPALIVE itself is always on.
+        linkerd2 OUTBOUND_ACCEPT_KEEPALIVE: Duration = unset, used, since("0.1");
+        /// TCP_KEEPIDLE of sockets to the application. SO_KEEPALIVE itself is always on.
+        linkerd2 INBOUND_CONNECT_KEEPALIVE: Duration = unset, used, since("0.1");
+        /// TCP_KEEPIDLE of sockets to peers. SO_KEEPALIVE itself is always on.
+        linkerd2 OUTBOUND_CONNECT_KEEPALIVE: Duration = unset, used, since("0.1");
+        /// TCP_USER_TIMEOUT of accepted sockets.
+        linkerd2 INBOUND_ACCEPT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        /// TCP_USER_TIMEOUT of accepted sockets.
+        linkerd2 OUTBOUND_ACCEPT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        /// TCP_USER_TIMEOUT of sockets to the application.
+        linkerd2 INBOUND_CONNECT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        /// TCP_USER_TIMEOUT of sockets to peers.
+        linkerd2 OUTBOUND_CONNECT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        /// How long connecting to the application may take; also to controllers on loopback.
+        linkerd2 INBOUND_CONNECT_TIMEOUT: Duration = default("300ms"), used, since("0.1");
+        /// How long connecting to a peer may take, with TLS; also to controllers that are not on loopback.
+        linkerd2 OUTBOUND_CONNECT_TIMEOUT: Duration = default("1s"), used, since("0.1");
+        /// The first pause before connecting to the application again. Needs the maximum to be set, too.
+        linkerd2 INBOUND_CONNECT_EXP_BACKOFF_MIN: Duration = default("100ms"), used, since("0.1");
+        /// The longest pause before connecting to the application again. Needs the minimum to be set, too.
+        linkerd2 INBOUND_CONNECT_EXP_BACKOFF_MAX: Duration = default("10s"), used, since("0.1");
+        /// The most that is added to a pause at random, as a share of it (up to 100).
+        /// Needs minimum and maximum to be set; it is 0 when they are and this is not.
+        linkerd2 INBOUND_CONNECT_EXP_BACKOFF_JITTER: Float = default("0.1"), used, since("0.1");
+        /// The first pause before connecting to a peer again; also of streams from the control plane.
+        /// Needs the maximum to be set, too.
+        linkerd2 OUTBOUND_CONNECT_EXP_BACKOFF_MIN: Duration = default("100ms"), used, since("0.1");
+        /// The longest pause before connecting to a peer again. Needs the minimum to be set, too.
+        linkerd2 OUTBOUND_CONNECT_EXP_BACKOFF_MAX: Duration = default("60s"), used, since("0.1");
+        /// The most that is added to a pause at random, as a share of it (up to 100).
+        /// Needs minimum and maximum to be set; it is 0 when they are and this is not.
+        linkerd2 OUTBOUND_CONNECT_EXP_BACKOFF_JITTER: Float = default("0.1"), used, since("0.1");
+        /// How long a client may take to show its protocol.
+        linkerd2 INBOUND_DETECT_TIMEOUT: Duration = default("10s"), used, since("0.1");
+        /// How long a client may take to show its protocol.
+        linkerd2 OUTBOUND_DETECT_TIMEOUT: Duration = default("10s"), used, since("0.1");
+        /// Resolved names are kept for at least this long.
+        linkerd2 DNS_MIN_TTL: Duration = unset, used, since("0.1");
+        /// Resolved names are kept for at most this long.
+        linkerd2 DNS_MAX_TTL: Duration = unset, used, since("0.1");
+    }
+
+    "HTTP" {
+        /// The most requests that wait for the application.
+        linkerd2 INBOUND_HTTP_QUEUE_CAPACITY: Count = default("10000"), used, unit("requests"), since("0.1");
+        /// How long requests wait for the application before they fail fast.
+        linkerd2 INBOUND_HTTP_FAILFAST_TIMEOUT: Duration = default("1s"), used, since("0.1");
+        /// The most connections that wait for an endpoint.
+        linkerd2 OUTBOUND_TCP_QUEUE_CAPACITY: Count = default("10000"), used, unit("connections"), since("0.1");
+        /// How long connections wait for an endpoint before they fail fast.
+        linkerd2 OUTBOUND_TCP_FAILFAST_TIMEOUT: Duration = default("3s"), used, since("0.1");
+        /// The most requests that wait for an endpoint.
+        linkerd2 OUTBOUND_HTTP_QUEUE_CAPACITY: Count = default("10000"), used, unit("requests"), since("0.1");
+        /// How long requests wait for an endpoint before they fail fast.
+        linkerd2 OUTBOUND_HTTP_FAILFAST_TIMEOUT: Duration = default("3s"), used, since("0.1");
+        /// The most requests in flight; what exceeds them is shed.
+        linkerd2 INBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");
+        /// The most requests in flight; what exceeds them is shed.
+        linkerd2 OUTBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");
+        /// The most idle HTTP/1 connections to the application. The name really has no direction.
+        linkerd2 MAX_IDLE_CONNS_PER_ENDPOINT: Count = default("10000"), used, unit("connections"), since("0.1");
+        /// Another name of the one above, which wins if both are set.
+        linkerd2 INBOUND_MAX_IDLE_CONNS_PER_ENDPOINT: Count = derived("MAX_IDLE_CONNS_PER_ENDPOINT"), used,
+            unit("connections"), since("0.1");
+        /// The most idle HTTP/1 connections to an endpoint.
+        linkerd2 OUTBOUND_MAX_IDLE_CONNS_PER_ENDPOINT: Count = default("10000"), used, unit("connections"),
+            since("0.1");
+        /// How long a connection to the application is kept idle.
+        linkerd2 INBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT: Duration = default("3s"), used, since("0.1");
+        /// How long a connection to an endpoint is kept idle.
+        linkerd2 OUTBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT: Duration = default("3s"), used, since("0.1");
+        /// How long a client may take to send the headers of a request once it began. Idling is not limited by it.
+        linkerd HTTP_HEADER_TIMEOUT: Duration = default("60s"), used, since("0.1");
+        /// The most HTTP/2 connections of a worker to an endpoint: another one is opened when the peer's limit of
+        /// streams is reached.
+        linkerd OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT: Positive = default("8"), used, unit("connections"),
+            since("0.1");
+        /// The most bytes of a body that are kept so that a request lost with its connection can be sent again;
+        /// 0 for none.
+        linkerd OUTBOUND_REPLAY_MAX_BYTES: Count = default("65536"), used, unit("bytes"), since("0.1");
+    }
+
+    "HTTP/2" {
+        /// The window of a stream with the application, peers and controllers, as a client.
+        linkerd2 HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"), since("0.1");
+        /// The window of a connection with the application, peers and controllers, as a client.
+        linkerd2 HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used, unit("bytes"), since("0.1");
+        /// Whether windows follow the measured bandwidth-delay product; overrides the fixed ones.
+        linkerd2 INBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL: Bool = default("false"), used, since("0.1");
+        /// The window of a stream. Only has an effect together with the one of the connection.
+        linkerd2 INBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"),
+            since("0.1");
+        /// The window of a connection. Only has an effect together with the one of a stream.
+        linkerd2 INBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used, unit("bytes"),
+            since("0.1");
+        /// The time between PINGs. Only has an effect together with the timeout.
+        linkerd2 INBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");
+        /// How long the answer to a PING may take. Only has an effect together with the interval.
+        linkerd2 INBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT: Duration = unset, used, since("0.1");
+        /// SETTINGS_MAX_CONCURRENT_STREAMS. No limit is advertised without it.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = unset, used, unit("streams"), since("0.1");
+        /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
+        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
+        /// The most streams that a client opened and reset before they were seen. 20 without it.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
+            since("0.1");
+        /// The most bytes that wait to be sent, for each stream. 409600 without it.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_SEND_BUF_SIZE: SendBuffer = unset, used, unit("bytes"), since("0.1");
+        /// Whether windows follow the measured bandwidth-delay product; overrides the fixed ones.
+        linkerd2 OUTBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL: Bool = default("false"), used, since("0.1");
+        /// The window of a stream. Only has an effect together with the one of the connection.
+        linkerd2 OUTBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"),
+            since("0.1");
+        /// The window of a connection. Only has an effect together with the one of a stream.
+        linkerd2 OUTBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used,
+            unit("bytes"), since("0.1");
+        /// The time between PINGs. Only has an effect together with the timeout.
+        linkerd2 OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");
+        /// How long the answer to a PING may take. Only has an effect together with the interval.
+        linkerd2 OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT: Duration = unset, used, since("0.1");
+        /// SETTINGS_MAX_CONCURRENT_STREAMS. No limit is advertised without it.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = unset, used, unit("streams"), since("0.1");
+        /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
+        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
+        /// The most streams that a client opened and reset before they were seen. 20 without it.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
+            since("0.1");
+        /// The most bytes that wait to be sent, for each stream. 409600 without it.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_SEND_BUF_SIZE: SendBuffer = unset, used, unit("bytes"), since("0.1");
+    }
+
+    "Outbound" {
+        /// Whether requests are routed by their `l5d-dst-override` header.
+        linkerd2 INGRESS_MODE: Bool = default("false"), used, since("0.1");
+        /// Whether responses come without informational headers such as `l5d-proxy-error`.
+        linkerd2 OUTBOUND_DISABLE_INFORMATIONAL_HEADERS: Bool = derived("INGRESS_MODE"), used, since("0.1");
+        /// Whether route metrics have the real host name in their `hostname` label.
+        linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), used, since("0.1");
+        /// How long what was discovered is kept without use.
+        linkerd2 OUTBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("5s"), used, since("0.1");
+        /// Whether the outbound listener also serves as an explicit proxy: it routes by the authority of a request and
+        /// accepts CONNECT, so that nothing has to be redirected to it.
+        linkerd OUTBOUND_EXPLICIT: Switch = default("false"), used, since("0.1");
+        /// Whether outbound traffic may go to loopback addresses.
+        linkerd OUTBOUND_ALLOW_LOOPBACK: Switch = default("false"), used, since("0.1");
+    }
+
+    "Inbound" {
+        /// The addresses of this workload: inbound traffic for other ones is refused. Without it, none is refused.
+        linkerd2 INBOUND_IPS: IpSet = unset, used, since("0.1");
+        /// Ports whose policies are watched from the start and for ever.
+        linkerd2 INBOUND_PORTS: PortSet = default(""), used, since("0.1");
+        /// Ports that are opaque until the control plane says otherwise.
+        linkerd2 INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION: PortSet = default(""), used, since("0.1");
+        /// The policy of ports that the control plane has not told of yet. `cluster-*` and `audit` need the networks
+        /// of the cluster to be set.
+        linkerd2 INBOUND_DEFAULT_POLICY: DefaultPolicy = default("all-unauthenticated"), used, since("0.1");
+        /// How long what was discovered is kept without use.
+        linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
+        /// Names that a gateway may forward to.
+        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), used, since("0.1");
+        /// Whether metrics have an `authority` label, the values of which clients choose.
+        linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), used, since("0.1");
+        /// Set by some control planes, and read by no proxy.
+        linkerd2 INBOUND_PORTS_REQUIRE_IDENTITY: Text = unset, ignored, since("0.1");
+        /// Set by some control planes, and read by no proxy.
+        linkerd2 INBOUND_PORTS_REQUIRE_TLS: Text = unset, ignored, since("0.1");
+    }
+
+    "Control plane" {
+        /// The destination controller. On loopback (a loopback address, or `localhost.` with its dot) it is spoken to
+        /// without TLS; elsewhere its name is needed.
+        linkerd2 DESTINATION_SVC_ADDR: Authority = required, used, since("0.1");
+        /// The identity and server name of the destination controller.
+        linkerd2 DESTINATION_SVC_NAME: DnsName = unset, used, since("0.1");
+        /// Sent to the destination controller as it is.
+        linkerd2 DESTINATION_CONTEXT: Text = default(""), used, since("0.1");
+        /// Names whose profiles are looked up.
+        linkerd2 DESTINATION_PROFILE_SUFFIXES: Suffixes = default("svc.cluster.local."), used, since("0.1");
+        /// Addresses whose profiles are looked up.
+        linkerd2 DESTINATION_PROFILE_NETWORKS: NetworkList = default(""), used, since("0.1");
+        /// How long an inbound request waits for its profile before it goes without.
+        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), used, since("0.1");
+        /// The policy controller. On loopback (a loopback address, or `localhost.` with its dot) it is spoken to
+        /// without TLS; elsewhere its name is needed.
+        linkerd2 POLICY_SVC_ADDR: Authority = required, used, since("0.1");
+        /// The identity and server name of the policy controller.
+        linkerd2 POLICY_SVC_NAME: DnsName = unset, used, since("0.1");
+        /// Sent to the policy controller as it is, to tell which workload asks.
+        linkerd2 POLICY_WORKLOAD: Text = required, used, since("0.1");
+        /// The networks of the cluster, for default policies that depend on them.
+        linkerd2 POLICY_CLUSTER_NETWORKS: NetworkList = default(""), used, since("0.1");
+        /// How long the first message of a discovery stream may take. Streams of controllers on loopback have no limit.
+        linkerd2 CONTROL_STREAM_INITIAL_TIMEOUT: OptionalDuration = unset, used, since("0.1");
+        /// How long the next message of a discovery stream may take. Not less than the time for the first one.
+        linkerd2 CONTROL_STREAM_IDLE_TIMEOUT: OptionalDuration = unset, used, since("0.1");
+        /// How old a discovery stream may get before it is opened anew. Not less than the times for messages.
+        linkerd2 CONTROL_STREAM_LIFETIME: OptionalDuration = unset, used, since("0.1");
+        /// The most destinations known at a time.
+        linkerd DISCOVERY_MAX_DESTINATIONS: Positive = default("10000"), used, unit("destinations"), since("0.1");
+        /// The most endpoints of a destination.
+        linkerd DISCOVERY_MAX_ENDPOINTS: Positive = default("100000"), used, unit("endpoints"), since("0.1");
+    }
+
+    "Identity" {
+        /// Must not have a value: identity can't be disabled.
+        linkerd2 IDENTITY_DISABLED: Empty = unset, later("identity"), since("0.1");
+        /// The certificates that are trusted, in PEM.
+        linkerd2 IDENTITY_TRUST_ANCHORS: NonEmpty = unset, later("identity"), since("0.1");
+        /// The identity and the server name of this proxy.
+        linkerd2 IDENTITY_LOCAL_NAME: LocalName = unset, later("identity"), since("0.1");
+        /// The identity of this proxy, if it differs from its server name.
+        linkerd2 IDENTITY_SERVER_ID: Identity = unset, later("identity"), since("0.1");
+        /// The server name of this proxy, if it differs from its identity.
+        linkerd2 IDENTITY_SERVER_NAME: DnsName = unset, later("identity"), since("0.1");
+        /// The directory of `key.p8` and `csr.der`.
+        linkerd2 IDENTITY_DIR: Text = unset, later("identity"), since("0.1");
+        /// The file of the token that the proxy proves itself with.
+        linkerd2 IDENTITY_TOKEN_FILE: Text = unset, later("identity"), since("0.1");
+        /// The identity controller.
+        linkerd2 IDENTITY_SVC_ADDR: Authority = unset, later("identity"), since("0.1");
+        /// The identity and server name of the identity controller.
+        linkerd2 IDENTITY_SVC_NAME: DnsName = unset, later("identity"), since("0.1");
+        /// A certificate is renewed after this long at the earliest.
+        linkerd2 IDENTITY_MIN_REFRESH: Duration = default("10s"), later("identity"), since("0.1");
+        /// A certificate is renewed after this long at the latest.
+        linkerd2 IDENTITY_MAX_REFRESH: Duration = default("24h"), later("identity"), since("0.1");
+        /// The socket of SPIRE's workload API.
+        linkerd2 IDENTITY_SPIRE_WORKLOAD_API_ADDRESS: Text = unset, later("identity"), since("0.1");
+        /// The old name of the one above.
+        linkerd2 IDENTITY_SPIRE_SOCKET: Text = unset, later("identity"), since("0.1");
+        /// The first pause before SPIRE is asked again. The name really has the prefix twice.
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = default("100ms"), later("identity"),
+            since("0.1");
+        /// The longest pause before SPIRE is asked again. The name really has the prefix twice.
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = default("1s"), later("identity"),
+            since("0.1");
+        /// The most that is added to a pause at random, as a share of it. The name really has the prefix twice.
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = default("0.1"), later("identity"),
+            since("0.1");
+        /// The corrected name of the one with the prefix twice, which wins if both are set.
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = unset, later("identity"), since("0.1");
+        /// The corrected name of the one with the prefix twice, which wins if both are set.
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = unset, later("identity"), since("0.1");
+        /// The corrected name of the one with the prefix twice, which wins if both are set.
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = unset, later("identity"), since("0.1");
+    }
+
+    "Tap and tracing" {
+        /// The identity of the only client that may use tap. Without it there is no tap server.
+        linkerd2 TAP_SVC_NAME: Identity = unset, later("tap"), since("0.1");
+        /// Where spans are sent, over OTLP. Without it there is no tracing.
+        linkerd2 TRACE_COLLECTOR_SVC_ADDR: Authority = unset, later("tracing"), since("0.1");
+        /// The identity and server name of the collector.
+        linkerd2 TRACE_COLLECTOR_SVC_NAME: DnsName = unset, later("tracing"), since("0.1");
+        /// The resource attribute `service.name`.
+        linkerd2 TRACE_SERVICE_NAME: Text = unset, later("tracing"), since("0.1");
+        /// A file of resource attributes, one `key="value"` a line.
+        linkerd2 TRACE_ATTRIBUTES_PATH: Text = unset, later("tracing"), since("0.1");
+        /// Resource attributes, one `key=value` a line. They override the file's.
+        linkerd2 TRACE_EXTRA_ATTRIBUTES: Text = unset, later("tracing"), since("0.1");
+        /// Set by some control planes, and read by no proxy: the protocol is OTLP.
+        linkerd2 TRACE_PROTOCOL: Text = unset, ignored, since("0.1");
+        /// Set by some control planes, and read by no proxy.
+        linkerd2 TRACE_ANNOTATIONS_PATH: Text = unset, ignored, since("0.1");
+        /// Resource attributes, `key=value` separated by line breaks or commas. They override all others.
+        bare OTEL_RESOURCE_ATTRIBUTES: Text = unset, later("tracing"), since("0.1");
+        /// The resource attribute `host.name`.
+        bare HOSTNAME: Text = unset, later("tracing"), since("0.1");
+    }
+
+    "Build" {
+        /// The version that the proxy is built as. Read when it is built, not when it runs.
+        linkerd2 VERSION: Text = unset, ignored, since("0.1");
+        /// Who built the proxy. Read when it is built, not when it runs.
+        linkerd2 VENDOR: Text = unset, ignored, since("0.1");
+    }
+}
