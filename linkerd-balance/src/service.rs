@@ -184,7 +184,7 @@ where
                     member
                 }
                 // What the request met itself tells more than that it waited.
-                Err(error) => return Err(failed.map_or(error, |(_, error)| error)),
+                Err(error) => return Err(failed.map_or(error, give_up)),
             },
         };
         if failed.is_none() {
@@ -200,17 +200,24 @@ where
                 now = Instant::now();
                 let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
                 match failure.request {
-                    Some(returned) if !late => {
+                    Some(_) if late => return Err(give_up((member, failure.error))),
+                    Some(returned) => {
                         tracing::debug!(endpoint = %member.key, error = %failure.error, "moving request");
                         shared.params.metrics.moved.incr();
                         request = returned;
                         failed = Some((member, failure.error));
                     }
-                    _ => return Err(failure.error),
+                    None => return Err(failure.error),
                 }
             }
         }
     }
+}
+
+/// No other endpoint took what this one returned.
+fn give_up<K, S: Availability>((member, error): (Rc<Member<K, S>>, Error)) -> Error {
+    member.service.borrow().gave_up(&error);
+    error
 }
 
 impl<K, S> Shared<K, S>

@@ -31,6 +31,9 @@ pub trait Availability {
     /// Somebody waits for this endpoint: an attempt that is not due for long should begin now.
     fn wanted(&self) {}
 
+    /// A request that this endpoint returned was not taken by any other: its failure stands.
+    fn gave_up(&self, _error: &crate::Error) {}
+
     /// Figures for `/state`, such as the size of a connection pool.
     fn inspect(&self) -> serde_json::Value {
         serde_json::Value::Null

@@ -100,6 +100,8 @@ pub enum Reason {
     StreamRefused,
     /// The endpoint reset the stream; the reset is passed on.
     StreamReset,
+    /// The request asks for an identity that the endpoint does not have.
+    IdentityRequired,
     /// No route matches the request.
     NoRoute,
     /// The route's backend cannot be used.

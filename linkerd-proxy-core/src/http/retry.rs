@@ -61,6 +61,10 @@ impl<S: Availability> Availability for KeepForRetry<S> {
         self.inner.wanted();
     }
 
+    fn gave_up(&self, error: &crate::Error) {
+        self.inner.gave_up(error);
+    }
+
     fn inspect(&self) -> serde_json::Value {
         self.inner.inspect()
     }
