@@ -3,6 +3,7 @@
 mod addresses;
 mod defaults;
 mod errors;
+mod fields;
 mod grammars;
 mod injected;
 mod output;
