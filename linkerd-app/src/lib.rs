@@ -2,3 +2,5 @@
 
 pub mod config;
 pub mod logging;
+pub mod metrics;
+pub mod outbound;

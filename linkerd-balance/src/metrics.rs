@@ -25,6 +25,8 @@ pub struct Metrics {
     pub gate_open_time: Gauge,
     /// `queue_gate_shut_time_seconds`
     pub gate_shut_time: Gauge,
+    /// `queue_gate_timeout_seconds`, held so that the series stays.
+    pub gate_timeout: Gauge,
     /// Requests that were moved from an endpoint that could not take them to another.
     pub moved: Counter,
 }

@@ -131,6 +131,7 @@ impl Harness {
                 gate_shut: counter(),
                 gate_open_time: gauge(),
                 gate_shut_time: gauge(),
+                gate_timeout: gauge(),
                 moved: counter(),
             },
             rng: SmallRng::seed_from_u64(11),

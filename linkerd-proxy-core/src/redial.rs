@@ -29,6 +29,8 @@ struct Down {
     failures: u32,
     since: Instant,
     until: Instant,
+    /// Whether somebody may try.
+    on_trial: bool,
     error: Rc<str>,
 }
 
@@ -44,15 +46,18 @@ impl Redial {
         }
     }
 
-    /// Whether the last attempt failed.
+    /// Whether the last attempt failed and nobody may try yet.
     pub fn is_down(&self) -> bool {
-        self.down.borrow().is_some()
+        self.down
+            .borrow()
+            .as_ref()
+            .is_some_and(|down| !down.on_trial)
     }
 
     /// The state, if the endpoint is down.
     pub fn state(&self) -> Option<EndpointState> {
         let down = self.down.borrow();
-        let down = down.as_ref()?;
+        let down = down.as_ref().filter(|down| !down.on_trial)?;
         Some(EndpointState::BackingOff {
             until: down.until,
             failures: down.failures,
@@ -64,7 +69,10 @@ impl Redial {
     pub fn failed(&self, error: &Error) -> bool {
         let now = Instant::now();
         let mut down = self.down.borrow_mut();
-        if down.as_ref().is_some_and(|down| now < down.until) {
+        if down
+            .as_ref()
+            .is_some_and(|down| now < down.until && !down.on_trial)
+        {
             return false;
         }
         let failures = down.as_ref().map_or(0, |down| down.failures);
@@ -73,6 +81,7 @@ impl Redial {
             failures: failures + 1,
             since: now,
             until: now + delay,
+            on_trial: false,
             error: error.to_string().into(),
         });
         true
@@ -81,6 +90,14 @@ impl Redial {
     /// A connection was made.
     pub fn succeeded(&self) {
         *self.down.borrow_mut() = None;
+        self.wake();
+    }
+
+    /// The wait is over: whoever is next may try. Another failure waits longer.
+    pub fn forgive(&self) {
+        if let Some(down) = &mut *self.down.borrow_mut() {
+            down.on_trial = true;
+        }
         self.wake();
     }
 

@@ -1,0 +1,170 @@
+//! The families that both directions count in, under the incumbent's names.
+//!
+//! Declared once, here, so that their order in `/metrics` and the rows of `docs/metrics.md` are decided in one place.
+
+mod labels;
+mod outbound;
+
+pub use labels::{backend_labels, endpoint_labels, meta_labels, target_labels};
+pub use outbound::{Balancer, OutboundFamilies, RouteFamilies};
+
+use linkerd_proxy_core::{
+    metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, Style},
+    transport::TransportMetrics,
+};
+
+/// All families of the data path. Cheap to clone, shared by all threads; handles are taken for each thread.
+#[derive(Clone, Debug)]
+pub struct Families {
+    /// `request_total`, `response_total`, `response_latency_ms`
+    pub endpoint: EndpointFamilies,
+    /// `tcp_*`
+    pub transport: TransportMetrics,
+    /// `stack_*`
+    pub stack: StackFamilies,
+    /// `outbound_*`
+    pub outbound: OutboundFamilies,
+    /// `inbound_*`
+    pub inbound: InboundFamilies,
+    /// `control_*`
+    pub control: ControlFamilies,
+}
+
+/// What an endpoint, or the application, is asked and answers.
+#[derive(Clone, Debug)]
+pub struct EndpointFamilies {
+    /// Requests sent.
+    pub requests: Family<Counter>,
+    /// Responses, by their class.
+    pub responses: Family<Counter>,
+    /// From the request to the first frame of the response's body.
+    pub latency: Family<Histogram>,
+}
+
+/// Stacks that were built and dropped.
+#[derive(Clone, Debug)]
+pub struct StackFamilies {
+    /// Built.
+    pub created: Family<Counter>,
+    /// Dropped.
+    pub dropped: Family<Counter>,
+}
+
+/// What only the inbound direction counts.
+#[derive(Clone, Debug)]
+pub struct InboundFamilies {
+    /// `inbound_http_errors_total`
+    pub http_errors: Family<Counter>,
+    /// `inbound_tcp_errors_total`
+    pub tcp_errors: Family<Counter>,
+    /// `inbound_tcp_detect_http_results_total`
+    pub detect_results: Family<Counter>,
+    /// `inbound_tcp_detect_http_duration_seconds`
+    pub detect_duration: Family<Histogram>,
+}
+
+/// What the clients of controllers count.
+#[derive(Clone, Debug)]
+pub struct ControlFamilies {
+    /// `control_request_total` and its kin.
+    pub endpoint: EndpointFamilies,
+    /// `control_destination_balancer_*`
+    pub destination: Balancer,
+    /// `control_policy_balancer_*`
+    pub policy: Balancer,
+}
+
+impl Families {
+    /// Declares every family.
+    pub fn register(registry: &Registry) -> Self {
+        let inbound = InboundFamilies::register(registry);
+        let outbound = OutboundFamilies::register(registry);
+        let endpoint = EndpointFamilies {
+            requests: registry.counter(
+                Style::Legacy,
+                "request_total",
+                "Total count of HTTP requests",
+            ),
+            latency: registry.histogram(
+                Style::Legacy,
+                "response_latency_ms",
+                "Time from a request to the first frame of its response's body, in milliseconds",
+                LATENCY_MS,
+            ),
+            responses: registry.counter(
+                Style::Legacy,
+                "response_total",
+                "Total count of HTTP responses, by class",
+            ),
+        };
+        let control = ControlFamilies {
+            endpoint: EndpointFamilies {
+                requests: registry.counter(
+                    Style::Legacy,
+                    "control_request_total",
+                    "Total count of requests to controllers",
+                ),
+                latency: registry.histogram(
+                    Style::Legacy,
+                    "control_response_latency_ms",
+                    "Time from a request to a controller to its response, in milliseconds",
+                    LATENCY_MS,
+                ),
+                responses: registry.counter(
+                    Style::Legacy,
+                    "control_response_total",
+                    "Total count of responses of controllers, by class",
+                ),
+            },
+            destination: Balancer::register(registry, &outbound::CONTROL_DESTINATION_BALANCER),
+            policy: Balancer::register(registry, &outbound::CONTROL_POLICY_BALANCER),
+        };
+        Self {
+            endpoint,
+            control,
+            transport: TransportMetrics::register(registry),
+            stack: StackFamilies {
+                created: registry.counter(
+                    Style::Legacy,
+                    "stack_create_total",
+                    "Total number of services created",
+                ),
+                dropped: registry.counter(
+                    Style::Legacy,
+                    "stack_drop_total",
+                    "Total number of services dropped",
+                ),
+            },
+            outbound,
+            inbound,
+        }
+    }
+}
+
+impl InboundFamilies {
+    fn register(registry: &Registry) -> Self {
+        Self {
+            http_errors: registry.counter(
+                Style::Legacy,
+                "inbound_http_errors_total",
+                "Total count of inbound HTTP requests that the proxy answered with an error",
+            ),
+            tcp_errors: registry.counter(
+                Style::Legacy,
+                "inbound_tcp_errors_total",
+                "Total count of inbound TCP connections that ended with an error",
+            ),
+            detect_results: registry.counter(
+                Style::OpenMetrics,
+                "inbound_tcp_detect_http_results_total",
+                "Outcomes of inbound protocol detection",
+            ),
+            detect_duration: registry.histogram(
+                Style::OpenMetrics,
+                "inbound_tcp_detect_http_duration_seconds",
+                "Time that inbound protocol detection takes",
+                outbound::DETECT_SECONDS,
+            ),
+        }
+    }
+}

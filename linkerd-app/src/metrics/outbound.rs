@@ -1,0 +1,336 @@
+//! The `outbound_*` families.
+
+use super::labels::{meta_labels, route_meta_labels};
+use linkerd_balance as balance;
+use linkerd_profiles::Meta;
+use linkerd_proxy_core::metrics::{
+    BYTES, Bounds, Counter, Family, Gauge, Histogram, Labels, Metric, Registry, Style, Unit,
+};
+
+/// What only the outbound direction counts.
+#[derive(Clone, Debug)]
+pub struct OutboundFamilies {
+    /// `outbound_http_errors_total`
+    pub http_errors: Family<Counter>,
+    /// `outbound_tcp_errors_total`
+    pub tcp_errors: Family<Counter>,
+    /// `outbound_http_failures_total`: ours, by reason.
+    pub failures: Family<Counter>,
+    /// `outbound_tcp_protocol_connections_total`
+    pub protocol_connections: Family<Counter>,
+    /// `outbound_tcp_detect_http_results_total`
+    pub detect_results: Family<Counter>,
+    /// `outbound_tcp_detect_http_duration_seconds`
+    pub detect_duration: Family<Histogram>,
+    /// `outbound_http_route_*`
+    pub http: RouteFamilies,
+    /// `outbound_grpc_route_*`
+    pub grpc: RouteFamilies,
+    /// `outbound_tcp_route_open_total`
+    pub tcp_route_open: Family<Counter>,
+    /// `outbound_tcp_route_close_total`
+    pub tcp_route_close: Family<Counter>,
+    /// `outbound_http_balancer_*`
+    pub http_balancer: Balancer,
+    /// `outbound_tcp_balancer_*`
+    pub tcp_balancer: Balancer,
+}
+
+/// The families of one kind of route.
+#[derive(Clone, Debug)]
+pub struct RouteFamilies {
+    /// From the request to the end of the response.
+    pub request_duration: Family<Histogram>,
+    /// Responses by status.
+    pub request_statuses: Family<Counter>,
+    /// Frames of requests.
+    pub request_frame_size: Family<Histogram>,
+    /// Requests given to a backend.
+    pub backend_requests: Family<Counter>,
+    /// From the end of the request to the end of the response.
+    pub backend_duration: Family<Histogram>,
+    /// A backend's responses by status.
+    pub backend_statuses: Family<Counter>,
+    /// Frames of responses.
+    pub backend_frame_size: Family<Histogram>,
+}
+
+/// The families of one kind of balancer.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    endpoints: Family<Gauge>,
+    p2c_endpoints: Family<Gauge>,
+    updates: Family<Counter>,
+    queue_length: Family<Gauge>,
+    queue_requests: Family<Counter>,
+    queue_latency: Family<Histogram>,
+    gate_open: Family<Counter>,
+    gate_shut: Family<Counter>,
+    gate_open_time: Family<Gauge>,
+    gate_shut_time: Family<Gauge>,
+    gate_timeout: Family<Gauge>,
+    moved: Family<Counter>,
+}
+
+/// Updates of a balancer's endpoints.
+#[derive(Clone, Debug)]
+pub struct UpdateSeries {
+    /// The set was replaced.
+    pub reset: Counter,
+    /// Endpoints that are new or changed.
+    pub add: Counter,
+    /// Endpoints that are gone.
+    pub remove: Counter,
+}
+
+impl OutboundFamilies {
+    pub(super) fn register(registry: &Registry) -> Self {
+        let legacy = |name, help| registry.counter(Style::Legacy, name, help);
+        let open = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        Self {
+            http_errors: legacy(
+                "outbound_http_errors_total",
+                "Total count of outbound HTTP requests that the proxy answered with an error",
+            ),
+            tcp_errors: legacy(
+                "outbound_tcp_errors_total",
+                "Total count of outbound TCP connections that ended with an error",
+            ),
+            failures: open(
+                "outbound_http_failures_total",
+                "Outbound requests that failed in the proxy, by reason; see docs/reasons.md",
+            ),
+            protocol_connections: open(
+                "outbound_tcp_protocol_connections_total",
+                "Outbound connections by the protocol that they were treated as",
+            ),
+            detect_results: open(
+                "outbound_tcp_detect_http_results_total",
+                "Outcomes of outbound protocol detection",
+            ),
+            detect_duration: registry.histogram(
+                Style::OpenMetrics,
+                "outbound_tcp_detect_http_duration_seconds",
+                "Time that outbound protocol detection takes",
+                DETECT_SECONDS,
+            ),
+            http: RouteFamilies::register(registry, &HTTP_ROUTE),
+            grpc: RouteFamilies::register(registry, &GRPC_ROUTE),
+            tcp_route_open: open(
+                "outbound_tcp_route_open_total",
+                "Opaque connections given to a route",
+            ),
+            tcp_route_close: open(
+                "outbound_tcp_route_close_total",
+                "Opaque connections of a route that have ended",
+            ),
+            http_balancer: Balancer::register(registry, &HTTP_BALANCER),
+            tcp_balancer: Balancer::register(registry, &TCP_BALANCER),
+        }
+    }
+}
+
+impl RouteFamilies {
+    fn register(registry: &Registry, names: &RouteNames) -> Self {
+        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let histogram =
+            |name, help, bounds| registry.histogram(Style::OpenMetrics, name, help, bounds);
+        Self {
+            request_duration: histogram(
+                names.request_duration,
+                "Time from a request to the end of its response",
+                REQUEST_SECONDS,
+            ),
+            request_statuses: counter(names.request_statuses, "Responses of a route by status"),
+            request_frame_size: histogram(
+                names.request_frame_size,
+                "Sizes of the frames of requests",
+                BYTES,
+            ),
+            backend_requests: counter(names.backend_requests, "Requests given to a backend"),
+            backend_duration: histogram(
+                names.backend_duration,
+                "Time from the end of a request to the end of its response",
+                BACKEND_SECONDS,
+            ),
+            backend_statuses: counter(names.backend_statuses, "Responses of a backend by status"),
+            backend_frame_size: histogram(
+                names.backend_frame_size,
+                "Sizes of the frames of responses",
+                BYTES,
+            ),
+        }
+    }
+
+    /// The labels of a route.
+    pub fn route_labels(parent: &Meta, route: &Meta, hostname: &str) -> Labels {
+        let labels = meta_labels(Labels::new(), "parent", parent);
+        route_meta_labels(labels, "route", route).with("hostname", hostname)
+    }
+
+    /// The labels of a backend of a route.
+    pub fn backend_labels(parent: &Meta, route: &Meta, backend: &Meta) -> Labels {
+        let labels = meta_labels(Labels::new(), "parent", parent);
+        meta_labels(
+            route_meta_labels(labels, "route", route),
+            "backend",
+            backend,
+        )
+    }
+}
+
+impl Balancer {
+    pub(super) fn register(registry: &Registry, names: &BalancerNames) -> Self {
+        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let gauge = |name, help| registry.gauge(Style::OpenMetrics, name, help);
+        Self {
+            endpoints: gauge(names.endpoints, "Endpoints of a balancer by their state"),
+            p2c_endpoints: gauge(names.p2c_endpoints, "Endpoints of a balancer"),
+            updates: counter(names.updates, "Changes of a balancer's endpoints"),
+            queue_length: gauge(names.queue_length, "Requests that wait for an endpoint"),
+            queue_requests: counter(names.queue_requests, "Requests given to a balancer"),
+            queue_latency: registry.histogram(
+                Style::OpenMetrics,
+                names.queue_latency,
+                "Time that requests wait for an endpoint",
+                QUEUE_SECONDS,
+            ),
+            gate_open: counter(
+                names.gate_open,
+                "How often a balancer became available again",
+            ),
+            gate_shut: counter(names.gate_shut, "How often a balancer began to fail fast"),
+            gate_open_time: gauge(names.gate_open_time, "When it last became available"),
+            gate_shut_time: gauge(names.gate_shut_time, "When it last began to fail fast"),
+            gate_timeout: gauge(names.gate_timeout, "How long requests may wait"),
+            moved: counter(
+                names.moved,
+                "Requests moved from an endpoint that could not take them to another",
+            ),
+        }
+    }
+
+    /// The handles of one balancer, for the calling thread.
+    pub fn series(&self, labels: &Labels, failfast: std::time::Duration) -> balance::Metrics {
+        fn with<M: Metric>(family: &Family<M>, labels: &Labels) -> M {
+            family.get(labels.clone())
+        }
+        let state = |state| {
+            let labels = Labels::new().with("endpoint_state", state).and(labels);
+            self.endpoints.get(labels)
+        };
+        let timeout = with(&self.gate_timeout, labels);
+        timeout.set(i64::try_from(failfast.as_secs()).unwrap_or(i64::MAX));
+        balance::Metrics {
+            ready: state("ready"),
+            pending: state("pending"),
+            p2c_endpoints: with(&self.p2c_endpoints, labels),
+            queue_length: with(&self.queue_length, labels),
+            queue_requests: with(&self.queue_requests, labels),
+            queue_latency: with(&self.queue_latency, labels),
+            gate_open: with(&self.gate_open, labels),
+            gate_shut: with(&self.gate_shut, labels),
+            gate_open_time: with(&self.gate_open_time, labels),
+            gate_shut_time: with(&self.gate_shut_time, labels),
+            gate_timeout: timeout,
+            moved: with(&self.moved, labels),
+        }
+    }
+
+    /// The handles of one balancer's updates, for the calling thread.
+    pub fn updates(&self, labels: &Labels) -> UpdateSeries {
+        let series = |op| self.updates.get(Labels::new().with("op", op).and(labels));
+        UpdateSeries {
+            reset: series("Reset"),
+            add: series("Add"),
+            remove: series("Remove"),
+        }
+    }
+}
+
+/// The names of a route's families.
+struct RouteNames {
+    request_duration: &'static str,
+    request_statuses: &'static str,
+    request_frame_size: &'static str,
+    backend_requests: &'static str,
+    backend_duration: &'static str,
+    backend_statuses: &'static str,
+    backend_frame_size: &'static str,
+}
+
+macro_rules! route_names {
+    ($prefix:literal) => {
+        RouteNames {
+            request_duration: concat!($prefix, "_request_duration_seconds"),
+            request_statuses: concat!($prefix, "_request_statuses_total"),
+            request_frame_size: concat!($prefix, "_request_frame_size_bytes"),
+            backend_requests: concat!($prefix, "_backend_requests_total"),
+            backend_duration: concat!($prefix, "_backend_response_duration_seconds"),
+            backend_statuses: concat!($prefix, "_backend_response_statuses_total"),
+            backend_frame_size: concat!($prefix, "_backend_response_frame_size_bytes"),
+        }
+    };
+}
+
+const HTTP_ROUTE: RouteNames = route_names!("outbound_http_route");
+const GRPC_ROUTE: RouteNames = route_names!("outbound_grpc_route");
+
+/// The names of a balancer's families.
+pub(super) struct BalancerNames {
+    endpoints: &'static str,
+    p2c_endpoints: &'static str,
+    updates: &'static str,
+    queue_length: &'static str,
+    queue_requests: &'static str,
+    queue_latency: &'static str,
+    gate_open: &'static str,
+    gate_shut: &'static str,
+    gate_open_time: &'static str,
+    gate_shut_time: &'static str,
+    gate_timeout: &'static str,
+    moved: &'static str,
+}
+
+macro_rules! balancer_names {
+    ($prefix:literal) => {
+        BalancerNames {
+            endpoints: concat!($prefix, "_endpoints"),
+            p2c_endpoints: concat!($prefix, "_p2c_endpoints"),
+            updates: concat!($prefix, "_p2c_updates_total"),
+            queue_length: concat!($prefix, "_queue_length"),
+            queue_requests: concat!($prefix, "_queue_requests_total"),
+            queue_latency: concat!($prefix, "_queue_latency_seconds"),
+            gate_open: concat!($prefix, "_queue_gate_open_total"),
+            gate_shut: concat!($prefix, "_queue_gate_shut_total"),
+            gate_open_time: concat!($prefix, "_queue_gate_open_time_seconds"),
+            gate_shut_time: concat!($prefix, "_queue_gate_shut_time_seconds"),
+            gate_timeout: concat!($prefix, "_queue_gate_timeout_seconds"),
+            moved: concat!($prefix, "_moved_requests_total"),
+        }
+    };
+}
+
+const HTTP_BALANCER: BalancerNames = balancer_names!("outbound_http_balancer");
+const TCP_BALANCER: BalancerNames = balancer_names!("outbound_tcp_balancer");
+pub(super) const CONTROL_DESTINATION_BALANCER: BalancerNames =
+    balancer_names!("control_destination_balancer");
+pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
+    balancer_names!("control_policy_balancer");
+
+macro_rules! seconds {
+    ($($micros:literal $text:literal),+) => {
+        Bounds { buckets: &[$(($micros * 1_000, $text)),+], unit: Unit::Seconds }
+    };
+}
+
+pub(super) const DETECT_SECONDS: Bounds = seconds!(1_000 "0.001", 100_000 "0.1");
+const REQUEST_SECONDS: Bounds =
+    seconds!(50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 10_000_000 "10.0");
+const BACKEND_SECONDS: Bounds = seconds!(
+    25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
+    1_000_000 "1.0", 10_000_000 "10.0"
+);
+const QUEUE_SECONDS: Bounds = seconds!(
+    500 "0.0005", 5_000 "0.005", 50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 3_000_000 "3.0"
+);

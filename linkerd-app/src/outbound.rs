@@ -1,0 +1,287 @@
+//! The life of an outbound connection: from the application to an endpoint of what it asks for.
+//!
+//! | # | stage | what happens | file |
+//! |--:|---|---|---|
+//! | 1 | accept | socket options, original destination | `linkerd-proxy-core/src/transport/listen.rs` |
+//! | 2 | discover | policy and profile of the target, cached | `target.rs` |
+//! | 3 | detect | the policy decides the protocol, or else the first bytes; HTTP is served | `http.rs` |
+//! | 4 | route | an immutable snapshot of routes | `route.rs` |
+//! | 5 | backend | weighted or first-available choice | `distribute.rs`, `backend.rs` |
+//! | 6 | balance | p2c over peak-EWMA | `balance.rs`, `linkerd-balance` |
+//! | 7 | endpoint | metrics, header rules, connection pools | `endpoint.rs` |
+//! | 8 | connect | TCP | `connect.rs` |
+//!
+//! What is not HTTP leaves after stage 3 to `opaque.rs`, which has stages 4 to 8 in small. A request through the explicit
+//! proxy names its own target: it enters stage 2 from stage 3 (`http.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
+
+mod backend;
+mod balance;
+mod connect;
+mod context;
+mod distribute;
+mod endpoint;
+mod http;
+mod opaque;
+mod route;
+mod status;
+mod target;
+mod tunnel;
+
+pub use connect::DialGuard;
+pub use context::Context;
+
+use self::http::{Routing, serve};
+use crate::metrics::{meta_labels, target_labels};
+use ::http::Version;
+use endpoint::cached as endpoint_cached;
+use linkerd_profiles::{ProtocolKind, Target};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::ServeError,
+    metrics::Labels,
+    transport::{Accepted, Detected, Io, Listener, detect},
+};
+use std::{net::SocketAddr, rc::Rc, time::Duration};
+use target::{TargetStack, Targets};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+
+/// The outbound side of one worker.
+pub struct Outbound {
+    ctx: Rc<Context>,
+    targets: Targets,
+}
+
+impl Outbound {
+    /// An outbound side without connections.
+    pub fn new(ctx: Rc<Context>) -> Rc<Self> {
+        let targets = Targets::default();
+        Rc::new(Self { ctx, targets })
+    }
+
+    /// Takes connections until the end is told.
+    pub async fn serve(self: Rc<Self>, listener: Listener) {
+        let mut drain = self.ctx.drain.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = drain.signaled() => return,
+            };
+            match accepted {
+                Ok(accepted) => {
+                    tokio::task::spawn_local(self.clone().accepted(accepted));
+                }
+                Err(error) => accept_failed(&error).await,
+            }
+        }
+    }
+
+    /// Drops what nobody uses, as long as the worker runs.
+    pub async fn sweep(self: Rc<Self>) {
+        let idle = self.ctx.config.outbound.discovery_idle;
+        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
+        loop {
+            ticks.tick().await;
+            self.targets.sweep(idle, Instant::now());
+        }
+    }
+
+    /// What this side holds, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "in_flight": self.ctx.in_flight.get(),
+            "targets": self.targets.inspect(),
+        })
+    }
+
+    /// Stages 1 and 2: a connection, and what is known of where it was going.
+    async fn accepted(self: Rc<Self>, accepted: Accepted) {
+        let explicit = self.ctx.config.outbound.explicit;
+        let destination = match accepted.destination() {
+            Ok(destination) => destination,
+            Err(_) if explicit => return self.explicit(accepted).await,
+            Err(error) => return self.failed(accepted.local, &error),
+        };
+        match self.target(destination.into()).await {
+            Ok(stack) => {
+                let io = Io::new(accepted.stream, stack.client_series());
+                self.connection(io, stack).await;
+            }
+            Err(error) => self.failed(destination, &error),
+        }
+    }
+
+    /// Stage 3: the protocol of a connection to a target.
+    async fn connection<I>(self: &Rc<Self>, mut io: Io<I>, stack: Rc<TargetStack>)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let protocol = stack.discovered().protocol();
+        self.count_protocol(protocol, &stack);
+        let detected = match protocol {
+            ProtocolKind::Http1 => Ok(Detected::Http1),
+            ProtocolKind::Http2 => Ok(Detected::Http2),
+            ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
+            ProtocolKind::Detect { .. } => self.detect(&mut io, &stack).await,
+        };
+        let version = match detected {
+            Ok(Detected::Http1) => Version::HTTP_11,
+            Ok(Detected::Http2) => Version::HTTP_2,
+            Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
+            Err(error) => return self.failed_target(stack.target(), &error),
+        };
+        let target = stack.target().clone();
+        self.served(
+            &target,
+            serve(self.clone(), io, version, Routing::Target(stack)).await,
+        );
+    }
+
+    /// A connection that was not redirected: its requests name their targets.
+    async fn explicit(self: Rc<Self>, accepted: Accepted) {
+        let labels = Labels::new()
+            .with("direction", "outbound")
+            .with("peer", "src");
+        let labels = target_labels(labels, accepted.local)
+            .with("tls", "no_identity")
+            .with("no_tls_reason", "loopback");
+        let mut io = Io::new(accepted.stream, self.ctx.families.transport.series(labels));
+        let local = accepted.local;
+        let detected = match detect(&mut io, self.ctx.config.outbound.detect_timeout).await {
+            Ok((Some(detected), read)) => {
+                io.put_back(read);
+                detected
+            }
+            Ok((None, _)) => Detected::Opaque,
+            Err(error) => return self.failed(local, &error),
+        };
+        let version = match detected {
+            Detected::Http1 => Version::HTTP_11,
+            Detected::Http2 => Version::HTTP_2,
+            Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
+        };
+        let served = serve(self.clone(), io, version, Routing::ByAuthority).await;
+        self.served(&local.into(), served);
+    }
+
+    async fn detect<I>(&self, io: &mut Io<I>, stack: &TargetStack) -> Result<Detected, Error>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let outbound = &self.ctx.families.outbound;
+        let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
+        let start = Instant::now();
+        let detected = detect(io, self.ctx.config.outbound.detect_timeout).await;
+        let result = match &detected {
+            Ok((Some(Detected::Http1), _)) => "http/1",
+            Ok((Some(Detected::Http2), _)) => "http/2",
+            Ok((Some(Detected::Opaque), _)) => "not_http",
+            Ok((None, _)) => "read_timeout",
+            Err(_) => "error",
+        };
+        let labels = Labels::new().with("result", result).and(&parent);
+        outbound.detect_results.get(labels).incr();
+        let duration = outbound.detect_duration.get(parent);
+        duration.observe_duration(start.elapsed());
+        let (detected, read) = detected?;
+        io.put_back(read);
+        Ok(detected.unwrap_or_else(|| {
+            tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
+            Detected::Opaque
+        }))
+    }
+
+    async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let original = match stack.target() {
+            Target::Addr(addr) => Some(*addr),
+            Target::Name { .. } => None,
+        };
+        let discovered = stack.discovered();
+        let relayed = stack.opaque(self).relay(&discovered, original, io);
+        if let Err(error) = relayed.await {
+            self.failed_target(stack.target(), &error);
+        }
+    }
+
+    /// Stage 2: the stack of a target.
+    async fn target(&self, target: Target) -> Result<Rc<TargetStack>, Error> {
+        self.targets.get(&self.ctx, target).await
+    }
+
+    fn served(&self, target: &Target, served: Result<(), ServeError>) {
+        match served {
+            Ok(()) => {}
+            Err(ServeError::Http(error)) => tracing::debug!(%target, %error, "connection closed"),
+            Err(error @ ServeError::HeaderTimeout(_)) => {
+                let error = Error::new(Reason::HeaderTimeout).detail(error.to_string());
+                self.failed_target(target, &error);
+            }
+        }
+    }
+
+    fn failed_target(&self, target: &Target, error: &Error) {
+        let addr = match target {
+            Target::Addr(addr) => *addr,
+            Target::Name { port, .. } => SocketAddr::from(([0, 0, 0, 0], *port)),
+        };
+        self.failed(addr, error);
+    }
+
+    /// A connection that the proxy closes.
+    fn failed(&self, destination: SocketAddr, error: &Error) {
+        let reason = error.reason();
+        tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
+        let labels = Labels::new().with("error", reason.error_label());
+        let families = &self.ctx.families.outbound;
+        families
+            .tcp_errors
+            .get(target_labels(labels, destination))
+            .incr();
+    }
+
+    /// A request that the proxy answers itself.
+    fn count_http_error(&self, error: &Error) {
+        use linkerd_proxy_core::reason::Phase;
+        let reason = error.reason();
+        tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
+        let families = &self.ctx.families.outbound;
+        let failures = Labels::new().with("reason", reason.label());
+        families.failures.get(failures).incr();
+        // What is answered on behalf of an endpoint is counted there, as with the incumbent.
+        if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
+            let labels = Labels::new().with("error", reason.error_label());
+            families.http_errors.get(labels).incr();
+        }
+    }
+
+    fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {
+        let protocol = match protocol {
+            ProtocolKind::Http1 => "http/1",
+            ProtocolKind::Http2 => "http/2",
+            ProtocolKind::Opaque => "opaq",
+            ProtocolKind::Tls => "tls",
+            ProtocolKind::Detect { .. } => "detect",
+        };
+        let labels = Labels::new().with("protocol", protocol);
+        let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
+        let family = &self.ctx.families.outbound.protocol_connections;
+        family.get(labels).incr();
+    }
+}
+
+/// Accepting fails when file descriptors run out: a pause lets connections end instead of burning the core.
+pub(crate) async fn accept_failed(error: &std::io::Error) {
+    tracing::warn!(%error, "Server failed to accept connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How often idle targets are looked for: often enough that the idle timeout means what it says, and no oftener.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
+const SWEEP_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,191 @@
+//! Stage 6: the endpoints of a destination, as changes for a balancer.
+
+use super::context::Context;
+use crate::metrics::Balancer;
+use futures::{
+    StreamExt,
+    stream::{LocalBoxStream, unfold},
+};
+use indexmap::IndexMap;
+use linkerd_balance::{Balance, Params};
+use linkerd_discover::{EndpointWatch, Resolution};
+use linkerd_profiles::{Endpoint, PeakEwma};
+use linkerd_proxy_core::{
+    Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
+};
+use std::{collections::HashSet, net::SocketAddr, sync::Arc};
+use tower::discover::Change;
+use tower_service::Service;
+
+/// What a balancer is made for.
+pub struct Target<'a> {
+    /// The destination, a `name:port`.
+    pub path: &'a str,
+    /// How load is estimated.
+    pub load: PeakEwma,
+    /// The bounds of its queue.
+    pub queue: QueueSettings,
+    /// The families of its kind.
+    pub families: &'a Balancer,
+    /// The labels of its series.
+    pub labels: Labels,
+}
+
+/// A balancer over the endpoints of a destination, each served by what `new_endpoint` makes.
+pub fn new_balance<N, S, Req>(
+    ctx: &Context,
+    target: Target<'_>,
+    new_endpoint: N,
+) -> Result<Balance<SocketAddr, S>, Error>
+where
+    N: NewService<Arc<Endpoint>, Service = S> + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
+    let watch = ctx.discovery.endpoints(target.path).map_err(|error| {
+        let reason = match &error {
+            linkerd_discover::Error::Full(_) => Reason::DestinationLimit,
+            linkerd_discover::Error::InvalidDestination(_) => Reason::InvalidBackend,
+        };
+        Error::new(reason).detail(error.to_string())
+    })?;
+    let queue = ctx.queue(target.queue);
+    let reporter = watch.clone();
+    let params = Params {
+        queue,
+        default_rtt: target.load.default_rtt,
+        decay: target.load.decay,
+        metrics: target.families.series(&target.labels, queue.failfast),
+        rng: ctx.rng(),
+        on_unreachable: Box::new(move || reporter.report_unreachable()),
+    };
+    let updates = target.families.updates(&target.labels);
+    let changes = follow(watch).map(move |batch| {
+        let batch = batch?;
+        if batch.reset {
+            updates.reset.incr();
+        }
+        let changes = batch.changes.into_iter().map(|change| match change {
+            Change::Insert(addr, endpoint) => {
+                updates.add.incr();
+                let weight = endpoint.weight;
+                Change::Insert(addr, (new_endpoint.new_service(endpoint), weight))
+            }
+            Change::Remove(addr) => {
+                updates.remove.incr();
+                Change::Remove(addr)
+            }
+        });
+        Ok(changes.collect())
+    });
+    Ok(Balance::new(changes.boxed_local(), params))
+}
+
+/// A balancer over one endpoint that never changes.
+pub fn new_static<S, Req>(
+    ctx: &Context,
+    endpoint: SocketAddr,
+    service: S,
+    target: Target<'_>,
+) -> Balance<SocketAddr, S>
+where
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
+    let queue = ctx.queue(target.queue);
+    let params = Params {
+        queue,
+        default_rtt: target.load.default_rtt,
+        decay: target.load.decay,
+        metrics: target.families.series(&target.labels, queue.failfast),
+        rng: ctx.rng(),
+        on_unreachable: Box::new(|| {}),
+    };
+    let only = vec![Change::Insert(endpoint, (service, 1))];
+    Balance::new(futures::stream::iter([Ok(only)]), params)
+}
+
+/// Changes that came together.
+struct Batch {
+    changes: Vec<Change<SocketAddr, Arc<Endpoint>>>,
+    /// Whether the whole set was replaced.
+    reset: bool,
+}
+
+type Endpoints = IndexMap<SocketAddr, Arc<Endpoint>>;
+
+/// Turns snapshots into changes. The destination is held as long as the stream is.
+fn follow(watch: EndpointWatch) -> LocalBoxStream<'static, Result<Batch, Error>> {
+    unfold((watch, Endpoints::new()), |(mut watch, known)| async {
+        loop {
+            match watch.changed().await {
+                Resolution::Pending => {}
+                Resolution::Rejected(status) => {
+                    let error = Error::new(Reason::DiscoveryRejected).detail(status.to_string());
+                    return Some((Err(error), (watch, known)));
+                }
+                Resolution::Known(set) => {
+                    let changes = diff(&known, &set.endpoints);
+                    let reset = set.is_empty() && !known.is_empty();
+                    let endpoints = set.endpoints.clone();
+                    return Some((Ok(Batch { changes, reset }), (watch, endpoints)));
+                }
+            }
+        }
+    })
+    .boxed_local()
+}
+
+/// What must change to get from one set to the other. Additions come first, so that there is no moment without any.
+fn diff(old: &Endpoints, new: &Endpoints) -> Vec<Change<SocketAddr, Arc<Endpoint>>> {
+    let changed = |(addr, endpoint): &(&SocketAddr, &Arc<Endpoint>)| {
+        !old.get(*addr)
+            .is_some_and(|known| Arc::ptr_eq(known, endpoint) || known == *endpoint)
+    };
+    let added = new.iter().filter(changed);
+    let kept: HashSet<_> = new.keys().collect();
+    let removed = old.keys().filter(|addr| !kept.contains(addr));
+    added
+        .map(|(addr, endpoint)| Change::Insert(*addr, endpoint.clone()))
+        .chain(removed.map(|addr| Change::Remove(*addr)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn set(endpoints: &[(u16, u32)]) -> Endpoints {
+        let endpoint = |(port, weight): &(u16, u32)| {
+            let addr = SocketAddr::from(([10, 0, 0, 1], *port));
+            let mut endpoint = Endpoint::new(addr);
+            endpoint.weight = *weight;
+            (addr, Arc::new(endpoint))
+        };
+        endpoints.iter().map(endpoint).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn applying_the_changes_leads_to_the_new_set(
+            old in prop::collection::vec((1u16..20, 0u32..3), 0..20),
+            new in prop::collection::vec((1u16..20, 0u32..3), 0..20),
+        ) {
+            let (old, new) = (set(&old), set(&new));
+            let mut held = old.clone();
+            for change in diff(&old, &new) {
+                match change {
+                    Change::Insert(addr, endpoint) => {
+                        prop_assert_ne!(old.get(&addr), Some(&endpoint), "no change for nothing");
+                        held.insert(addr, endpoint);
+                    }
+                    Change::Remove(addr) => {
+                        prop_assert!(held.swap_remove(&addr).is_some());
+                    }
+                }
+            }
+            prop_assert_eq!(held, new);
+        }
+    }
+}

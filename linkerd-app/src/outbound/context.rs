@@ -1,0 +1,105 @@
+//! What every stage of a worker's outbound side shares.
+
+use super::connect::{Connect, DialGuard};
+use crate::{
+    config::Config,
+    metrics::{Families, endpoint_labels},
+};
+use linkerd_discover::Discovery;
+use linkerd_profiles::Policies;
+use linkerd_proxy_core::{
+    drain, endpoint::Endpoint, http::QueueSettings, metrics::Labels, transport::ConnectOptions,
+};
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+/// One worker's view of the proxy.
+#[derive(Debug)]
+pub struct Context {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// What is counted.
+    pub families: Families,
+    /// What exists.
+    pub discovery: Discovery,
+    /// What applies.
+    pub policies: Policies,
+    /// What must not be dialled.
+    pub guard: DialGuard,
+    /// Tells of the end, and waits for connections.
+    pub drain: drain::Watch,
+    /// How many workers there are; limits of the whole proxy are divided by it.
+    pub workers: usize,
+    /// Requests in flight on this worker.
+    pub in_flight: Cell<usize>,
+}
+
+/// A request in flight.
+#[derive(Debug)]
+pub struct InFlight(Rc<Context>);
+
+impl Context {
+    /// Whether the endpoint is in this pod.
+    pub fn is_local(&self, endpoint: &Endpoint) -> bool {
+        self.config.inbound.ips.contains(&endpoint.addr.ip())
+    }
+
+    /// A connector to an endpoint. `authority` is the name that was discovered, if any.
+    pub fn connect(&self, endpoint: &Endpoint, authority: Option<&str>) -> Connect {
+        let labels = endpoint_labels(endpoint, authority, self.is_local(endpoint));
+        Connect {
+            addr: endpoint.addr,
+            options: self.connect_options(),
+            guard: self.guard.clone(),
+            series: self.families.transport.series(with_peer(&labels)),
+        }
+    }
+
+    fn connect_options(&self) -> ConnectOptions {
+        let connect = &self.config.outbound.connect;
+        ConnectOptions {
+            timeout: connect.timeout,
+            socket: connect.socket,
+        }
+    }
+
+    /// A worker's share of a queue.
+    pub fn queue(&self, queue: QueueSettings) -> QueueSettings {
+        QueueSettings {
+            capacity: self.share(queue.capacity),
+            ..queue
+        }
+    }
+
+    /// A worker's share of a limit of the whole proxy.
+    fn share(&self, limit: usize) -> usize {
+        limit.div_ceil(self.workers.max(1))
+    }
+
+    /// Counts a request as in flight; `None` when there are too many.
+    pub fn begin(self: &Rc<Self>) -> Option<InFlight> {
+        let in_flight = self.in_flight.get();
+        if in_flight >= self.share(self.config.outbound.max_in_flight) {
+            return None;
+        }
+        self.in_flight.set(in_flight + 1);
+        Some(InFlight(self.clone()))
+    }
+
+    /// A generator for one service's choices.
+    pub fn rng(&self) -> SmallRng {
+        SmallRng::from_rng(&mut rand::rng())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let in_flight = &self.0.in_flight;
+        in_flight.set(in_flight.get() - 1);
+    }
+}
+
+/// The labels of the connections to an endpoint.
+fn with_peer(labels: &Labels) -> Labels {
+    Labels::new().with("peer", "dst").and(labels)
+}

@@ -1,0 +1,227 @@
+//! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
+
+use super::{HttpRequest, http2_settings, upgrades_http1};
+use crate::outbound::{connect::Connect, context::Context};
+use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
+use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
+use linkerd_profiles::Endpoint;
+use linkerd_proxy_core::{
+    Availability, EndpointState, Error, Failed, Reason, drain,
+    http::{
+        RequestBody, Upgrade,
+        client::{ClientBody, Http1Client, Http2Client},
+        is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
+    },
+};
+use std::{
+    future::poll_fn,
+    task::{Context as TaskContext, Poll},
+};
+use tower_service::Service;
+
+/// Sends requests to one endpoint in the protocol that it speaks.
+#[derive(Clone)]
+pub struct Client {
+    kind: Kind,
+    drain: drain::Watch,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Http1(Http1Client<Connect, RequestBody>),
+    Http2(Http2Client<Connect, RequestBody>),
+    /// HTTP/1 over HTTP/2. What cannot be carried so, such as WebSocket, takes a connection of its own.
+    Upgraded {
+        http2: Http2Client<Connect, RequestBody>,
+        http1: Http1Client<Connect, RequestBody>,
+        default_authority: Authority,
+    },
+}
+
+type SendFuture = LocalBoxFuture<'static, Result<Response<ClientBody>, Failed<HttpRequest>>>;
+
+impl Client {
+    pub(super) fn new(
+        ctx: &Context,
+        endpoint: &Endpoint,
+        version: Version,
+        authority: Option<&str>,
+    ) -> Self {
+        let outbound = &ctx.config.outbound;
+        let connect = ctx.connect(endpoint, authority);
+        let http1 = || Http1Client::new(connect.clone(), outbound.pool, outbound.connect.backoff);
+        let http2 = || {
+            Http2Client::new(
+                connect.clone(),
+                http2_settings(&outbound.http2_client, &endpoint.http2),
+                outbound.http2_max_connections,
+                outbound.connect.backoff,
+            )
+        };
+        let kind = match version {
+            Version::HTTP_2 => Kind::Http2(http2()),
+            _ if upgrades_http1(ctx, endpoint) => Kind::Upgraded {
+                http2: http2(),
+                http1: http1(),
+                default_authority: Authority::try_from(endpoint.addr.to_string())
+                    .expect("a socket address is an authority"),
+            },
+            _ => Kind::Http1(http1()),
+        };
+        let drain = ctx.drain.clone();
+        Self { kind, drain }
+    }
+
+    pub(super) fn speaks_http2(&self) -> bool {
+        !matches!(self.kind, Kind::Http1(_))
+    }
+}
+
+impl Availability for Client {
+    fn state(&self) -> EndpointState {
+        match &self.kind {
+            Kind::Http1(client) => client.state(),
+            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.state(),
+        }
+    }
+
+    fn wanted(&self) {
+        match &self.kind {
+            Kind::Http1(client) => client.wanted(),
+            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.wanted(),
+        }
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        match &self.kind {
+            Kind::Http1(client) => client.inspect(),
+            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.inspect(),
+        }
+    }
+}
+
+impl Service<HttpRequest> for Client {
+    type Response = Response<ClientBody>;
+    type Error = Failed<HttpRequest>;
+    type Future = SendFuture;
+
+    fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Self::Error>> {
+        match &mut self.kind {
+            Kind::Http1(client) => client.poll_ready(cx),
+            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.poll_ready(cx),
+        }
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> SendFuture {
+        let Self { kind, drain } = self;
+        match kind {
+            Kind::Http2(client) => {
+                for_http2(&mut request);
+                client.call(request)
+            }
+            Kind::Http1(client) => send_http1(client, request, drain),
+            Kind::Upgraded { http1, .. } if is_upgrade(&request) => {
+                // The connection of its own may have to wait for its endpoint to be up again.
+                let (mut client, drain) = (http1.clone(), drain.clone());
+                async move {
+                    if let Err(failed) = poll_fn(|cx| client.poll_ready(cx)).await {
+                        return Err(failed);
+                    }
+                    send_http1(&mut client, request, &drain).await
+                }
+                .boxed_local()
+            }
+            Kind::Upgraded {
+                http2,
+                default_authority,
+                ..
+            } => {
+                let version = request.version();
+                orig_proto_request(&mut request, default_authority);
+                let response = http2.call(request);
+                response
+                    .map_ok(move |mut response| {
+                        orig_proto_response(&mut response, version);
+                        response
+                    })
+                    .map_err(not_a_reset)
+                    .boxed_local()
+            }
+        }
+    }
+}
+
+/// Sends a request over HTTP/1; a connection that becomes something else is joined with the application's.
+fn send_http1(
+    client: &mut Http1Client<Connect, RequestBody>,
+    request: HttpRequest,
+    drain: &drain::Watch,
+) -> SendFuture {
+    if !is_upgrade(&request) {
+        return client.call(request);
+    }
+    let upgrade = Upgrade::of(&request);
+    let (response, drain) = (client.call(request), drain.clone());
+    response
+        .map_ok(|mut response| {
+            if let Some(upgrade) = upgrade {
+                upgrade.join(&mut response, drain);
+            }
+            response
+        })
+        .boxed_local()
+}
+
+/// HTTP/2 takes requests without an authority only if they look like HTTP/1 to the codec.
+fn for_http2(request: &mut HttpRequest) {
+    if request.uri().authority().is_none() {
+        *request.version_mut() = Version::HTTP_11;
+    }
+}
+
+/// Makes an HTTP/1 request one that HTTP/2 carries and a peer proxy restores.
+fn orig_proto_request(request: &mut HttpRequest, default_authority: &Authority) {
+    let absolute = request.uri().scheme().is_some();
+    let value = match (request.version(), absolute) {
+        (Version::HTTP_10, false) => "HTTP/1.0",
+        (Version::HTTP_10, true) => "HTTP/1.0; absolute-form",
+        (_, false) => "HTTP/1.1",
+        (_, true) => "HTTP/1.1; absolute-form",
+    };
+    let headers = request.headers_mut();
+    headers.insert(L5D_ORIG_PROTO, HeaderValue::from_static(value));
+    headers.remove(TRANSFER_ENCODING);
+    to_absolute_form(request, default_authority);
+    *request.version_mut() = Version::HTTP_2;
+}
+
+/// Restores the version that the application behind the peer proxy spoke.
+fn orig_proto_response(response: &mut Response<ClientBody>, requested: Version) {
+    let version = match response.headers_mut().remove(L5D_ORIG_PROTO) {
+        Some(value) if value == "HTTP/1.0" => Version::HTTP_10,
+        Some(value) if value == "HTTP/1.1" => Version::HTTP_11,
+        _ => requested,
+    };
+    strip_connection_headers(response.headers_mut());
+    *response.version_mut() = version;
+}
+
+/// A reset means nothing to an HTTP/1 application: it gets an answer.
+fn not_a_reset(failed: Failed<HttpRequest>) -> Failed<HttpRequest> {
+    match failed.error.reset_code() {
+        Some(code) if failed.error.reason() == Reason::StreamReset => Failed {
+            error: Error::new(Reason::UpgradedReset).detail(format!(
+                "upgraded connection failed with HTTP/2 reset: {code:?}"
+            )),
+            ..failed
+        },
+        _ => failed,
+    }
+}
+
+/// Makes the target of a request that the proxy routed by its absolute form what a server expects.
+pub fn for_server(request: &mut HttpRequest) {
+    to_origin_form(request.uri_mut());
+}
+
+const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

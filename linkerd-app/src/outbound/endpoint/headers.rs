@@ -1,0 +1,134 @@
+//! Header rules of the hop to an endpoint.
+
+use super::HttpRequest;
+use crate::outbound::context::Context;
+use futures::{
+    TryFutureExt,
+    future::{Either, MapOk, Ready, ready},
+};
+use http::{HeaderName, Response, header::HOST, uri::Authority};
+use linkerd_profiles::Endpoint;
+use linkerd_proxy_core::{
+    Availability, EndpointState, Error, Failed, Reason,
+    http::{
+        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, client::ClientBody, is_upgrade,
+        strip_connection_headers,
+    },
+};
+use std::task::{Context as TaskContext, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Applies what the endpoint asks for, refuses identities that it cannot have, and keeps peers' proxy headers back.
+#[derive(Clone, Debug)]
+pub struct HeaderRulesLayer {
+    authority_override: Option<Authority>,
+}
+
+/// See [`HeaderRulesLayer`].
+#[derive(Clone, Debug)]
+pub struct HeaderRules<S> {
+    inner: S,
+    authority_override: Option<Authority>,
+}
+
+impl HeaderRulesLayer {
+    pub(super) fn new(ctx: &Context, endpoint: &Endpoint) -> Self {
+        let overrides = !ctx.is_local(endpoint);
+        Self {
+            authority_override: endpoint.authority_override.clone().filter(|_| overrides),
+        }
+    }
+}
+
+impl<S> Layer<S> for HeaderRulesLayer {
+    type Service = HeaderRules<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        HeaderRules {
+            inner,
+            authority_override: self.authority_override.clone(),
+        }
+    }
+}
+
+impl<S: Availability> Availability for HeaderRules<S> {
+    fn state(&self) -> EndpointState {
+        self.inner.state()
+    }
+
+    fn wanted(&self) {
+        self.inner.wanted();
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        self.inner.inspect()
+    }
+}
+
+type Scrub = fn(Response<ClientBody>) -> Response<ClientBody>;
+type Refusal<E> = Ready<Result<Response<ClientBody>, E>>;
+
+impl<S> Service<HttpRequest> for HeaderRules<S>
+where
+    S: Service<HttpRequest, Response = Response<ClientBody>, Error = Failed<HttpRequest>>,
+{
+    type Response = Response<ClientBody>;
+    type Error = S::Error;
+    type Future = Either<MapOk<S::Future, Scrub>, Refusal<S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        if let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)
+            && let Ok(required) = required.to_str()
+        {
+            let detail = format!("required id {required}; found none");
+            let error = Error::new(Reason::IdentityRequired).detail(detail);
+            return Either::Right(ready(Err(Failed::lost(error))));
+        }
+        if let Some(authority) = &self.authority_override {
+            override_authority(&mut request, authority);
+        }
+        let scrub: Scrub = match is_upgrade(&request) {
+            true => scrub_proxy_headers,
+            false => scrub_all,
+        };
+        Either::Left(self.inner.call(request).map_ok(scrub))
+    }
+}
+
+fn override_authority(request: &mut HttpRequest, authority: &Authority) {
+    let headers = request.headers_mut();
+    headers.remove(HOST);
+    headers.remove(L5D_DST_CANONICAL);
+    if let Ok(host) = authority.as_str().parse() {
+        // HTTP/1 in origin form has no other place for it.
+        request.headers_mut().insert(HOST, host);
+    }
+    if request.uri().authority().is_some() {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.authority = Some(authority.clone());
+        *request.uri_mut() = http::Uri::from_parts(parts).expect("only the authority was replaced");
+    }
+}
+
+fn scrub_all(mut response: Response<ClientBody>) -> Response<ClientBody> {
+    if response.version() != http::Version::HTTP_2 {
+        strip_connection_headers(response.headers_mut());
+    }
+    scrub_proxy_headers(response)
+}
+
+/// What a peer proxy says of its own errors is not for the application.
+fn scrub_proxy_headers(mut response: Response<ClientBody>) -> Response<ClientBody> {
+    let headers = response.headers_mut();
+    headers.remove(L5D_PROXY_ERROR);
+    headers.remove(L5D_PROXY_CONNECTION);
+    response
+}
+
+const L5D_REQUIRE_ID: HeaderName = HeaderName::from_static("l5d-require-id");
+const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");

@@ -1,0 +1,318 @@
+//! What an endpoint is asked and answers: `request_total`, `response_latency_ms`, `response_total`.
+
+use super::HttpRequest;
+use crate::{
+    metrics::{EndpointFamilies, endpoint_labels},
+    outbound::context::Context,
+};
+use http::{HeaderMap, Response, StatusCode};
+use linkerd_profiles::Endpoint;
+use linkerd_proxy_core::{
+    Availability, EndpointState, Error, Failed,
+    http::{End, Observe, Observed, client::ClientBody, grpc_status, is_failure, is_grpc},
+    metrics::{Counter, Histogram, Labels},
+};
+use pin_project_lite::pin_project;
+use std::{
+    cell::RefCell,
+    pin::Pin,
+    rc::Rc,
+    task::{Context as TaskContext, Poll, ready},
+};
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// The body of an endpoint's response.
+pub type Body = Observed<ClientBody, Exchange>;
+
+/// Counts what passes an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointMetricsLayer(Rc<Series>);
+
+/// See [`EndpointMetricsLayer`].
+#[derive(Clone, Debug)]
+pub struct EndpointMetrics<S> {
+    inner: S,
+    series: Rc<Series>,
+}
+
+/// The series of one endpoint.
+#[derive(Debug)]
+pub(crate) struct Series {
+    families: EndpointFamilies,
+    labels: Labels,
+    requests: Counter,
+    /// Few: one for each status that the endpoint answers with.
+    latencies: RefCell<Vec<(Option<StatusCode>, Histogram)>>,
+    responses: RefCell<Vec<(Class, Counter)>>,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Class {
+    status: Option<StatusCode>,
+    failure: bool,
+    /// `Some(None)`: gRPC without a code.
+    grpc: Option<Option<u8>>,
+    error: &'static str,
+}
+
+impl EndpointMetricsLayer {
+    pub(super) fn new(ctx: &Context, endpoint: &Endpoint, authority: Option<&str>) -> Self {
+        let labels = endpoint_labels(endpoint, authority, ctx.is_local(endpoint));
+        Self(Rc::new(Series::new(&ctx.families.endpoint, labels)))
+    }
+}
+
+impl<S> Layer<S> for EndpointMetricsLayer {
+    type Service = EndpointMetrics<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let series = self.0.clone();
+        EndpointMetrics { inner, series }
+    }
+}
+
+impl<S: Availability> Availability for EndpointMetrics<S> {
+    fn state(&self) -> EndpointState {
+        self.inner.state()
+    }
+
+    fn wanted(&self) {
+        self.inner.wanted();
+    }
+
+    fn gave_up(&self, error: &Error) {
+        self.series.failed(error, false);
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        self.inner.inspect()
+    }
+}
+
+impl<S> Service<HttpRequest> for EndpointMetrics<S>
+where
+    S: Service<HttpRequest, Response = Response<ClientBody>, Error = Failed<HttpRequest>>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = EndpointMetricsFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: HttpRequest) -> Self::Future {
+        self.series.requests.incr();
+        let grpc = is_grpc(request.headers());
+        EndpointMetricsFuture {
+            inner: self.inner.call(request),
+            start: Instant::now(),
+            series: self.series.clone(),
+            grpc,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`EndpointMetrics`].
+    pub struct EndpointMetricsFuture<F> {
+        #[pin]
+        inner: F,
+        start: Instant,
+        series: Rc<Series>,
+        grpc: bool,
+    }
+}
+
+impl<F> Future for EndpointMetricsFuture<F>
+where
+    F: Future<Output = Result<Response<ClientBody>, Failed<HttpRequest>>>,
+{
+    type Output = Result<Response<Body>, Failed<HttpRequest>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        Poll::Ready(match ready!(this.inner.poll(cx)) {
+            Ok(response) => {
+                let exchange = Exchange::new(this.series, *this.start, *this.grpc, &response);
+                Ok(response.map(|body| Observed::new(body, exchange)))
+            }
+            Err(failed) => {
+                // A request that goes elsewhere is not this endpoint's answer.
+                if failed.request.is_none() {
+                    this.series.failed(&failed.error, *this.grpc);
+                }
+                Err(failed)
+            }
+        })
+    }
+}
+
+/// A response on its way back.
+#[derive(Debug)]
+pub struct Exchange {
+    series: Rc<Series>,
+    start: Instant,
+    status: StatusCode,
+    grpc: bool,
+    /// The code in the headers, if there is one.
+    code: Option<u8>,
+    measured: bool,
+}
+
+impl Exchange {
+    pub(crate) fn new<B>(
+        series: &Rc<Series>,
+        start: Instant,
+        grpc: bool,
+        response: &Response<B>,
+    ) -> Self {
+        Self {
+            series: series.clone(),
+            start,
+            status: response.status(),
+            grpc,
+            code: grpc.then(|| grpc_status(response.headers())).flatten(),
+            measured: false,
+        }
+    }
+
+    fn measure(&mut self) {
+        if !self.measured {
+            self.measured = true;
+            let latency = self.series.latency(Some(self.status));
+            latency.observe_duration(self.start.elapsed());
+        }
+    }
+
+    fn class(&self, trailers: Option<&HeaderMap>) -> Class {
+        let code = self.code.or_else(|| trailers.and_then(grpc_status));
+        let grpc = self.grpc.then_some(code);
+        Class {
+            status: Some(self.status),
+            failure: match grpc {
+                // Without a code it counts as a success, as with the incumbent.
+                Some(None) => false,
+                Some(code) => is_failure(self.status, code),
+                None => is_failure(self.status, None),
+            },
+            grpc,
+            error: "",
+        }
+    }
+}
+
+impl Observe for Exchange {
+    fn data(&mut self, _: usize) {
+        self.measure();
+    }
+
+    fn end(&mut self, end: End<'_>) {
+        self.measure();
+        let class = match end {
+            End::Complete(trailers) => self.class(trailers),
+            End::Dropped => self.class(None),
+            End::Failed(error) => Class {
+                status: Some(self.status),
+                failure: true,
+                grpc: None,
+                error: stream_error(error),
+            },
+        };
+        self.series.response(class).incr();
+    }
+}
+
+impl Series {
+    pub(crate) fn new(families: &EndpointFamilies, labels: Labels) -> Self {
+        Self {
+            requests: families.requests.get(labels.clone()),
+            families: families.clone(),
+            labels,
+            latencies: RefCell::default(),
+            responses: RefCell::default(),
+        }
+    }
+
+    fn latency(&self, status: Option<StatusCode>) -> Histogram {
+        cached(&self.latencies, status, || {
+            self.families.latency.get(self.with_status(status))
+        })
+    }
+
+    fn response(&self, class: Class) -> Counter {
+        cached(&self.responses, class, || {
+            let grpc = match class.grpc {
+                None => String::new(),
+                Some(code) => code.unwrap_or(UNKNOWN).to_string(),
+            };
+            let classification = match class.failure {
+                true => "failure",
+                false => "success",
+            };
+            let labels = self
+                .with_status(class.status)
+                .with("classification", classification)
+                .with("grpc_status", grpc)
+                .with("error", class.error);
+            self.families.responses.get(labels)
+        })
+    }
+
+    /// Counts an exchange that got no response: as what the client sees, when the proxy answers for the endpoint.
+    fn failed(&self, error: &Error, grpc: bool) {
+        let reset = error.reset_code().is_some();
+        let class = Class {
+            status: (!reset).then(|| error.reason().status()),
+            failure: true,
+            grpc: grpc.then(|| Some(error.reason().grpc_code())),
+            error: match reset {
+                true => "h2",
+                false => "",
+            },
+        };
+        self.response(class).incr();
+    }
+
+    fn with_status(&self, status: Option<StatusCode>) -> Labels {
+        match status {
+            Some(status) => self.labels.clone().with("status_code", status.as_u16()),
+            None => self.labels.clone(),
+        }
+    }
+}
+
+/// Looks a handle up in a short list, or takes it.
+pub(crate) fn cached<K: Copy + PartialEq, M: Clone>(
+    list: &RefCell<Vec<(K, M)>>,
+    key: K,
+    take: impl FnOnce() -> M,
+) -> M {
+    let mut list = list.borrow_mut();
+    if let Some((_, handle)) = list.iter().find(|(known, _)| *known == key) {
+        return handle.clone();
+    }
+    let handle = take();
+    list.push((key, handle.clone()));
+    handle
+}
+
+/// The `error` label of a response whose body broke off.
+fn stream_error(error: &hyper::Error) -> &'static str {
+    let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
+    match h2.and_then(h2::Error::reason) {
+        None => "unclassified",
+        Some(h2::Reason::CANCEL) => "h2(CANCEL)",
+        Some(h2::Reason::REFUSED_STREAM) => "h2(REFUSED_STREAM)",
+        Some(h2::Reason::INTERNAL_ERROR) => "h2(INTERNAL_ERROR)",
+        Some(h2::Reason::ENHANCE_YOUR_CALM) => "h2(ENHANCE_YOUR_CALM)",
+        Some(h2::Reason::NO_ERROR) => "h2(NO_ERROR)",
+        Some(_) => "h2(OTHER)",
+    }
+}
+
+/// The code of a gRPC response that has none.
+const UNKNOWN: u8 = 2;

@@ -1,0 +1,192 @@
+//! Stage 3 to 4: serving an application's HTTP connection.
+//!
+//! - **Sits** between the connection and the router.
+//! - **Waits for** the control plane's first answer, when requests are routed by their authority.
+//! - **Fails as** what comes from below, turned into a response; `InvalidRequest`, `NoAuthority`, `InFlightLimit`.
+//! - **Bounds**: requests in flight.
+//! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
+
+use super::{Outbound, endpoint::HttpRequest, route::RouteBody, target::TargetStack, tunnel};
+use futures::future::LocalBoxFuture;
+use http::{HeaderValue, Method, Request, Response, Version, header::HOST, uri::Authority};
+use hyper::body::Incoming;
+use linkerd_profiles::Target;
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{
+        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, authority,
+        check_form, host_and_port, is_upgrade, serve_http1, serve_http2, strip_connection_headers,
+        to_origin_form,
+    },
+    transport::Io,
+};
+use std::{cell::RefCell, rc::Rc};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower_service::Service as _;
+
+/// How the requests of a connection find their target.
+#[derive(Clone)]
+pub enum Routing {
+    /// All have the target of the connection.
+    Target(Rc<TargetStack>),
+    /// Each names its own: the proxy is used as an explicit one.
+    ByAuthority,
+}
+
+/// Serves one connection; its requests share it.
+struct Served {
+    outbound: Rc<Outbound>,
+    connection: Rc<Connection>,
+    version: Version,
+    routing: Routing,
+    /// The target of the last request, as most connections ask for one only.
+    last: RefCell<Option<(Authority, Rc<TargetStack>)>>,
+}
+
+/// Serves HTTP until the connection ends.
+pub async fn serve<I>(
+    outbound: Rc<Outbound>,
+    io: Io<I>,
+    version: Version,
+    routing: Routing,
+) -> Result<(), ServeError>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let ctx = &outbound.ctx;
+    let settings = ServerSettings {
+        header_timeout: ctx.config.header_timeout,
+        http2: ctx.config.outbound.http2_server.clone(),
+    };
+    let drain = ctx.drain.clone();
+    let connection = Rc::new(Connection::default());
+    let served = Rc::new(Served {
+        outbound,
+        connection: connection.clone(),
+        version,
+        routing,
+        last: RefCell::default(),
+    });
+    let service = hyper::service::service_fn(move |request| served.clone().handle(request));
+    match version {
+        Version::HTTP_2 => serve_http2(io, service, &settings, connection, drain).await,
+        _ => serve_http1(io, service, &settings, connection, drain).await,
+    }
+}
+
+impl Served {
+    /// Answers a request, whatever happens.
+    async fn handle(
+        self: Rc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ServerBody<RouteBody>>, h2::Error> {
+        let outbound = &self.outbound;
+        let responder = Responder::new(&request, outbound.ctx.config.outbound.emit_headers);
+        let busy = self.connection.busy();
+        let response = match self.exchange(request).await {
+            Ok(response) => response.map(|body| match body {
+                Some(body) => ServerBody::new(body, responder),
+                None => ServerBody::default(),
+            }),
+            Err(error) => {
+                outbound.count_http_error(&error);
+                if error.reason().is_fatal() {
+                    self.connection.close();
+                }
+                responder.respond(&error)?
+            }
+        };
+        Ok(response.map(|body| body.hold(busy)))
+    }
+
+    async fn exchange(
+        self: &Rc<Self>,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Option<RouteBody>>, Error> {
+        let ctx = &self.outbound.ctx;
+        if self.version != Version::HTTP_2 {
+            check_form(&request)?;
+            if !is_upgrade(&request) {
+                strip_connection_headers(request.headers_mut());
+            }
+        }
+        let _in_flight = ctx
+            .begin()
+            .ok_or_else(|| Error::new(Reason::InFlightLimit))?;
+        let stack = match &self.routing {
+            Routing::Target(stack) => stack.clone(),
+            Routing::ByAuthority if request.method() == Method::CONNECT => {
+                return self.connect(request).await;
+            }
+            Routing::ByAuthority => {
+                let stack = self.by_authority(&request).await?;
+                as_server_expects(&mut request);
+                stack
+            }
+        };
+        let request = self.take_body(request);
+        let response = stack
+            .router(&self.outbound, self.version)
+            .call(request)
+            .await?;
+        Ok(response.map(Some))
+    }
+
+    fn take_body(&self, request: Request<Incoming>) -> HttpRequest {
+        request.map(|body| RequestBody::new(body, || Rc::new(self.connection.busy())))
+    }
+
+    /// The target that a request names.
+    async fn by_authority(&self, request: &Request<Incoming>) -> Result<Rc<TargetStack>, Error> {
+        let authority = authority(request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
+        if let Some((last, stack)) = &*self.last.borrow()
+            && *last == authority
+        {
+            return Ok(stack.clone());
+        }
+        let target = target_of(&authority)?;
+        let stack = self.outbound.target(target).await?;
+        *self.last.borrow_mut() = Some((authority, stack.clone()));
+        Ok(stack)
+    }
+
+    /// Opens a tunnel: what comes through it is treated as a connection to the target.
+    fn connect<'a>(
+        &'a self,
+        mut request: Request<Incoming>,
+    ) -> LocalBoxFuture<'a, Result<Response<Option<RouteBody>>, Error>> {
+        Box::pin(async move {
+            if self.version == Version::HTTP_2 {
+                let detail = "CONNECT over HTTP/2 is not served; use HTTP/1.1";
+                return Err(Error::new(Reason::InvalidRequest).detail(detail));
+            }
+            let authority = authority(&request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
+            // Whether there is such a target is told before the tunnel opens.
+            let stack = self.outbound.target(target_of(&authority)?).await?;
+            let upgrade = hyper::upgrade::on(&mut request);
+            tunnel::spawn(self.outbound.clone(), stack, upgrade);
+            Ok(Response::new(None))
+        })
+    }
+}
+
+fn target_of(authority: &Authority) -> Result<Target, Error> {
+    let (host, port) = host_and_port(authority, 80);
+    Target::new(&host, port).map_err(|error| {
+        Error::new(Reason::InvalidRequest).detail(format!("the authority {error}"))
+    })
+}
+
+/// A request to an explicit proxy names its target in full; the server expects a path and a `Host` (RFC 9112, 3.2.2).
+fn as_server_expects(request: &mut Request<Incoming>) {
+    if request.version() == Version::HTTP_2 {
+        return;
+    }
+    let authority = request.uri().scheme().and(request.uri().authority());
+    if let Some(authority) = authority
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
+        to_origin_form(request.uri_mut());
+    }
+}

@@ -1,0 +1,299 @@
+//! Stage 4: the route of a request.
+//!
+//! - **Sits** below the HTTP server; one router for each target and version, shared by connections.
+//! - **Waits for** nothing.
+//! - **Fails as** `NoRoute`, `InvalidPolicy`, `Forbidden`, and `Unavailable` when no backend takes requests.
+//! - **Bounds**: backends are those of the present policy.
+//! - **Metrics**: `outbound_{http,grpc}_route_*`.
+//!
+//! The router reads an immutable snapshot; that an update has come is one atomic load.
+
+use super::{
+    backend::{BackendBody, Concrete, ConcreteKey, RouteBackend, set_canonical},
+    context::Context,
+    distribute::Distribute,
+    endpoint::HttpRequest,
+    status::{Status, StatusCounters},
+};
+use crate::metrics::RouteFamilies;
+use futures::future::LocalBoxFuture;
+use http::{HeaderValue, Response, Version};
+use linkerd_profiles::{
+    Backend, Discovered, DiscoveryWatch, Distribution, Meta, Protocol, RouteSource, RouteSpec,
+    State, TcpFilter,
+};
+use linkerd_proxy_core::{
+    Error, Reason, Unavailable,
+    http::{End, Observe, Observed, Progress},
+    metrics::Histogram,
+};
+use rand::rngs::SmallRng;
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    task::{Context as TaskContext, Poll},
+};
+use tokio::{sync::watch, time::Instant};
+use tower_service::Service;
+
+/// The body of a route's response.
+pub type RouteBody = Observed<BackendBody, RouteObserver>;
+
+/// Routes the requests of one target. Its copies share everything.
+#[derive(Clone)]
+pub struct Router(Rc<Inner>);
+
+struct Inner {
+    ctx: Rc<Context>,
+    version: Version,
+    /// How errors name the target.
+    name: String,
+    updates: RefCell<watch::Receiver<State>>,
+    snapshot: RefCell<Rc<Snapshot>>,
+    /// Backends, to be found again when an update still uses them.
+    backends: RefCell<Vec<(ConcreteKey, Rc<Concrete>)>>,
+    rng: RefCell<SmallRng>,
+}
+
+/// What applies at present.
+enum Snapshot {
+    Route(Route),
+    Refuse(Reason, String),
+}
+
+struct Route {
+    distribution: Distribute<Rc<RouteBackend>>,
+    canonical: Option<HeaderValue>,
+    series: Rc<Series>,
+    /// How errors name the route, outermost last.
+    context: [String; 2],
+}
+
+#[derive(Debug)]
+struct Series {
+    duration: Histogram,
+    frame_size: Histogram,
+    statuses: StatusCounters,
+}
+
+impl Router {
+    /// A router for what `watch` tells; `discovered` is what it tells now.
+    pub fn new(
+        ctx: &Rc<Context>,
+        watch: &DiscoveryWatch,
+        discovered: &Discovered,
+        version: Version,
+    ) -> Self {
+        let mut updates = watch.receiver();
+        updates.mark_unchanged();
+        let inner = Inner {
+            ctx: ctx.clone(),
+            version,
+            name: watch.target().to_string(),
+            updates: RefCell::new(updates),
+            snapshot: RefCell::new(Rc::new(Snapshot::Refuse(Reason::NoRoute, String::new()))),
+            backends: RefCell::default(),
+            rng: RefCell::new(ctx.rng()),
+        };
+        inner.apply(discovered);
+        Self(Rc::new(inner))
+    }
+
+    /// The router's backends, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        let backends = self.0.backends.borrow();
+        let backends = backends.iter().map(|(key, concrete)| {
+            let mut shown = concrete.inspect();
+            shown["backend"] = key.backend.meta.to_string().into();
+            shown["parent"] = key.parent.to_string().into();
+            shown
+        });
+        serde_json::json!({
+            "version": format!("{:?}", self.0.version),
+            "backends": backends.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Service<HttpRequest> for Router {
+    type Response = Response<RouteBody>;
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<Self::Response, Error>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest) -> Self::Future {
+        self.0.update();
+        let snapshot = self.0.snapshot.borrow().clone();
+        Box::pin(self.0.clone().send(snapshot, request))
+    }
+}
+
+impl Inner {
+    async fn send(
+        self: Rc<Self>,
+        snapshot: Rc<Snapshot>,
+        mut request: HttpRequest,
+    ) -> Result<Response<RouteBody>, Error> {
+        let route = match &*snapshot {
+            Snapshot::Route(route) => route,
+            Snapshot::Refuse(reason, detail) => {
+                let error = Error::new(*reason);
+                return Err(match detail.is_empty() {
+                    true => error,
+                    false => error.detail(detail.clone()),
+                });
+            }
+        };
+        let start = Instant::now();
+        let series = &route.series;
+        if let Some(canonical) = &route.canonical {
+            set_canonical(request.headers_mut(), canonical);
+        }
+        let progress = request.body_mut().observe(|| {
+            Rc::new(Progress {
+                frame_sizes: series.frame_size.clone(),
+                ended: Cell::new(None),
+            })
+        });
+        let sent = match route.choose(&mut self.rng.borrow_mut()) {
+            Ok(backend) => Ok(backend.send(request, progress)),
+            Err(error) => Err(error),
+        };
+        let response = match sent {
+            Ok(response) => response.await,
+            Err(error) => Err(error),
+        };
+        let response = response.map_err(|error| {
+            series.statuses.count(Status::of_error(&error));
+            series.duration.observe_duration(start.elapsed());
+            let [route, logical] = route.context.clone();
+            error.context(route).context(logical)
+        })?;
+        let observer = RouteObserver {
+            status: Status::of_response(&response, series.statuses.is_grpc()),
+            series: series.clone(),
+            start,
+        };
+        Ok(response.map(|body| Observed::new(body, observer)))
+    }
+
+    /// Takes an update in, if there is one.
+    fn update(&self) {
+        let mut updates = self.updates.borrow_mut();
+        if !updates.has_changed().unwrap_or(false) {
+            return;
+        }
+        // A failure keeps what is known.
+        if let State::Ready(discovered) = &*updates.borrow_and_update() {
+            self.apply(discovered);
+        }
+    }
+
+    fn apply(&self, discovered: &Discovered) {
+        let snapshot = match discovered.http(self.version) {
+            RouteSource::Route(spec) => Snapshot::Route(self.route(discovered, spec)),
+            RouteSource::NoRoute { .. } => Snapshot::Refuse(Reason::NoRoute, String::new()),
+            RouteSource::Refused { filter, .. } => match filter {
+                TcpFilter::Forbidden => Snapshot::Refuse(Reason::Forbidden, String::new()),
+                TcpFilter::Invalid(text) => Snapshot::Refuse(Reason::InvalidPolicy, text),
+            },
+            RouteSource::Invalid { reason, .. } => {
+                tracing::warn!(target = %self.name, %reason, "invalid client policy");
+                Snapshot::Refuse(Reason::InvalidPolicy, String::new())
+            }
+        };
+        *self.snapshot.borrow_mut() = Rc::new(snapshot);
+        // Only backends of the present route are kept.
+        let mut backends = self.backends.borrow_mut();
+        backends.retain(|(_, concrete)| Rc::strong_count(concrete) > 1);
+    }
+
+    fn route(&self, discovered: &Discovered, spec: RouteSpec) -> Route {
+        let grpc = matches!(discovered.policy.protocol, Protocol::Grpc(_));
+        let families = match grpc {
+            true => &self.ctx.families.outbound.grpc,
+            false => &self.ctx.families.outbound.http,
+        };
+        let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
+        let series = Series {
+            duration: families.request_duration.get(labels.clone()),
+            frame_size: families.request_frame_size.get(labels.clone()),
+            statuses: StatusCounters::new(&families.request_statuses, labels, grpc),
+        };
+        let backend = |backend: &Backend| {
+            let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+            let statuses = StatusCounters::new(&families.backend_statuses, labels.clone(), grpc);
+            let concrete = self.concrete(&spec.parent, backend);
+            let backend = RouteBackend::new(concrete, families, statuses, labels, &backend.meta);
+            Rc::new(backend)
+        };
+        let logical = spec.logical.as_deref().unwrap_or(&self.name);
+        Route {
+            distribution: match &spec.distribution {
+                Distribution::Empty => Distribute::Empty,
+                Distribution::FirstAvailable(backends) => {
+                    Distribute::First(backends.iter().map(backend).collect())
+                }
+                Distribution::RandomAvailable(backends) => {
+                    let weighted = backends.iter().map(|(b, weight)| (backend(b), *weight));
+                    Distribute::Random(weighted.collect())
+                }
+            },
+            canonical: spec
+                .canonical_header
+                .and_then(|value| HeaderValue::try_from(value).ok()),
+            series: Rc::new(series),
+            context: [
+                format!("route {}", spec.route),
+                format!("logical service {logical}"),
+            ],
+        }
+    }
+
+    fn concrete(&self, parent: &Arc<Meta>, backend: &Backend) -> Rc<Concrete> {
+        let key = ConcreteKey {
+            parent: parent.clone(),
+            backend: backend.clone(),
+            version: self.version,
+        };
+        let mut backends = self.backends.borrow_mut();
+        if let Some((_, concrete)) = backends.iter().find(|(known, _)| *known == key) {
+            return concrete.clone();
+        }
+        let concrete = Rc::new(Concrete::new(&self.ctx, &key));
+        backends.push((key, concrete.clone()));
+        concrete
+    }
+}
+
+impl Route {
+    fn choose(&self, rng: &mut SmallRng) -> Result<&Rc<RouteBackend>, Error> {
+        let unavailable = |backend: &Rc<RouteBackend>| backend.concrete.unavailable();
+        self.distribution.choose(unavailable, rng).map_err(|cause| {
+            let cause = cause.unwrap_or(Unavailable::NoEndpoints);
+            Error::new(Reason::Unavailable(cause))
+        })
+    }
+}
+
+/// Counts a route's response.
+#[derive(Debug)]
+pub struct RouteObserver {
+    series: Rc<Series>,
+    status: Status,
+    start: Instant,
+}
+
+impl Observe for RouteObserver {
+    fn data(&mut self, _: usize) {}
+
+    fn end(&mut self, end: End<'_>) {
+        let series = &self.series;
+        series.duration.observe_duration(self.start.elapsed());
+        series.statuses.count(self.status.at_end(end));
+    }
+}

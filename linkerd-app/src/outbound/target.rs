@@ -1,0 +1,167 @@
+//! Stage 2: what was discovered of a target, and the stacks that serve it, kept while somebody uses them.
+
+use super::{Outbound, context::Context, opaque::Opaque, route::Router};
+use crate::metrics::target_labels;
+use http::Version;
+use linkerd_profiles::{Discovered, DiscoveryWatch, State, Target};
+use linkerd_proxy_core::{
+    Error, Reason, metrics::Labels, subscription::Code, transport::TransportSeries,
+};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Everything that serves one target on one worker.
+pub struct TargetStack {
+    watch: DiscoveryWatch,
+    /// The last answer of the control plane.
+    discovered: RefCell<Arc<Discovered>>,
+    http1: OnceCell<Router>,
+    http2: OnceCell<Router>,
+    opaque: OnceCell<Opaque>,
+    series: Arc<TransportSeries>,
+    idle_since: Cell<Option<Instant>>,
+}
+
+/// The targets in use on one worker.
+///
+/// - **Bounds**: what discovery keeps; a target that nobody has used for the idle timeout is dropped.
+#[derive(Default)]
+pub struct Targets {
+    stacks: RefCell<HashMap<Target, Rc<TargetStack>>>,
+}
+
+impl Targets {
+    /// The stack of a target, made if need be.
+    ///
+    /// Waits for the control plane's first answer, but not for ever.
+    pub async fn get(&self, ctx: &Rc<Context>, target: Target) -> Result<Rc<TargetStack>, Error> {
+        if let Some(stack) = self.stacks.borrow().get(&target) {
+            return Ok(stack.clone());
+        }
+        let mut watch = ctx
+            .policies
+            .discover(target.clone())
+            .map_err(|error| Error::new(Reason::DestinationLimit).detail(error.to_string()))?;
+        let ready = match tokio::time::timeout(DISCOVERY_TIMEOUT, watch.ready()).await {
+            Ok(ready) => ready,
+            Err(_) => return Err(Error::new(Reason::DiscoveryTimeout).context(target.to_string())),
+        };
+        let discovered = ready.map_err(|error| {
+            let reason = match error.status.code {
+                Code::NotFound | Code::Unimplemented => Reason::UnknownDestination,
+                _ => Reason::DiscoveryRejected,
+            };
+            Error::new(reason).detail(error.to_string())
+        })?;
+        // Others may have waited for the same answer.
+        let mut stacks = self.stacks.borrow_mut();
+        let stack = stacks
+            .entry(target)
+            .or_insert_with_key(|target| Rc::new(TargetStack::new(ctx, target, watch, discovered)));
+        Ok(stack.clone())
+    }
+
+    /// Drops what nobody has used for the idle timeout. Called regularly.
+    pub fn sweep(&self, idle: Duration, now: Instant) {
+        self.stacks.borrow_mut().retain(|_, stack| {
+            if Rc::strong_count(stack) > 1 {
+                stack.idle_since.set(None);
+                return true;
+            }
+            let since = stack.idle_since.get().unwrap_or(now);
+            stack.idle_since.set(Some(since));
+            now.saturating_duration_since(since) < idle
+        });
+    }
+
+    /// The targets, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        let stacks = self.stacks.borrow();
+        let stacks = stacks.iter().map(|(target, stack)| {
+            let routers = [&stack.http1, &stack.http2];
+            let routers = routers.into_iter().filter_map(OnceCell::get);
+            serde_json::json!({
+                "target": target.to_string(),
+                "connections": Rc::strong_count(stack) - 1,
+                "http": routers.map(Router::inspect).collect::<Vec<_>>(),
+                "opaque": stack.opaque.get().map(Opaque::inspect),
+            })
+        });
+        stacks.collect()
+    }
+}
+
+impl TargetStack {
+    fn new(
+        ctx: &Rc<Context>,
+        target: &Target,
+        watch: DiscoveryWatch,
+        discovered: Arc<Discovered>,
+    ) -> Self {
+        let labels = Labels::new()
+            .with("direction", "outbound")
+            .with("peer", "src");
+        let labels = match target {
+            Target::Addr(addr) => target_labels(labels, *addr),
+            Target::Name { host, port } => labels
+                .with("target_addr", target)
+                .with("target_ip", host)
+                .with("target_port", port),
+        };
+        let labels = labels
+            .with("tls", "no_identity")
+            .with("no_tls_reason", "loopback");
+        Self {
+            watch,
+            discovered: RefCell::new(discovered),
+            http1: OnceCell::new(),
+            http2: OnceCell::new(),
+            opaque: OnceCell::new(),
+            series: ctx.families.transport.series(labels),
+            idle_since: Cell::new(None),
+        }
+    }
+
+    /// The target.
+    pub fn target(&self) -> &Target {
+        self.watch.target()
+    }
+
+    /// What counts the application's connections to the target.
+    pub fn client_series(&self) -> Arc<TransportSeries> {
+        self.series.clone()
+    }
+
+    /// What applies at present.
+    pub fn discovered(&self) -> Arc<Discovered> {
+        if let State::Ready(discovered) = self.watch.current() {
+            *self.discovered.borrow_mut() = discovered;
+        }
+        self.discovered.borrow().clone()
+    }
+
+    /// The router of requests of this version.
+    pub fn router(&self, outbound: &Outbound, version: Version) -> Router {
+        let (router, version) = match version {
+            Version::HTTP_2 => (&self.http2, Version::HTTP_2),
+            _ => (&self.http1, Version::HTTP_11),
+        };
+        let new = || Router::new(&outbound.ctx, &self.watch, &self.discovered(), version);
+        router.get_or_init(new).clone()
+    }
+
+    /// The route of opaque connections.
+    pub fn opaque(&self, outbound: &Outbound) -> &Opaque {
+        self.opaque.get_or_init(|| Opaque::new(&outbound.ctx))
+    }
+}
+
+/// How long a connection waits for the control plane's first answer. The incumbent waits for ever; an application that
+/// is told after a while can do something about it.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);

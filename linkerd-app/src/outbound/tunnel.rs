@@ -1,0 +1,22 @@
+//! Tunnels through the explicit proxy: CONNECT.
+
+use super::{Outbound, target::TargetStack};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use linkerd_proxy_core::transport::Io;
+use std::rc::Rc;
+
+/// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
+pub fn spawn(outbound: Rc<Outbound>, stack: Rc<TargetStack>, upgrade: OnUpgrade) {
+    tokio::task::spawn_local(async move {
+        let io = match upgrade.await {
+            Ok(upgraded) => TokioIo::new(upgraded),
+            Err(error) => {
+                tracing::debug!(%error, "tunnel was not opened");
+                return;
+            }
+        };
+        let io = Io::new(io, stack.client_series());
+        outbound.connection(io, stack).await;
+    });
+}
