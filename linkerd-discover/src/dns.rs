@@ -1,1 +1,228 @@
-//! Finding the control plane by DNS.
+//! Finding the control plane itself: from a configured `host:port` to socket addresses.
+//!
+//! SRV records come first: their targets name pods by their IPs (`10-0-0-1.linkerd-dst…`), so that the proxy balances
+//! over the pods of a headless service. Without usable ones, A and AAAA records are asked for. Answers are renewed
+//! when their TTL ends, though not more often than every 5 s, and the last good one stays in force while DNS fails.
+//!
+//! The decisions are in a pure `Plan`; here it is given answers and time.
+
+mod hickory;
+mod plan;
+
+pub use hickory::SystemResolver;
+pub use plan::{AddressAnswer, DnsError, RecordType, SrvAnswer};
+
+use futures::future::BoxFuture;
+use linkerd_proxy_core::Backoff;
+use plan::{Decision, Plan};
+use rand::{SeedableRng, rngs::StdRng};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+/// Where the control plane is, as configured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ControlAddr {
+    /// An address, which needs no DNS.
+    Socket(SocketAddr),
+    /// A name to resolve.
+    Name {
+        /// As configured: a trailing dot says that the name is absolute.
+        host: String,
+        /// The port, for answers that do not have their own.
+        port: u16,
+    },
+}
+
+/// The text is no `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no `host:port`")]
+pub struct InvalidControlAddr(pub String);
+
+/// What a name resolves to. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressSet {
+    /// The addresses, sorted.
+    pub addrs: Vec<SocketAddr>,
+    /// Rises with each change.
+    pub generation: u64,
+    /// When the set became what it is.
+    pub changed_at: Instant,
+}
+
+/// What looks names up. The system's resolver does; tests script it.
+pub trait Resolve: Send + Sync + 'static {
+    /// The SRV records of a name.
+    fn srv(&self, name: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>>;
+
+    /// The A and AAAA records of a name.
+    fn addresses(&self, name: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>>;
+}
+
+/// Counts for `control_dns_resolutions_total{client,record_type,result}`, for one client.
+#[derive(Debug, Default)]
+pub struct Resolutions {
+    srv_ok: AtomicU64,
+    srv_not_found: AtomicU64,
+    addresses_ok: AtomicU64,
+    addresses_not_found: AtomicU64,
+}
+
+/// Watches the addresses of `addr`, on `runtime`. `None` until there is an answer.
+///
+/// Waits for: each look-up, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
+/// stays. Ends when the last receiver is dropped.
+pub fn watch(
+    addr: ControlAddr,
+    resolver: Arc<dyn Resolve>,
+    backoff: Backoff,
+    resolutions: Arc<Resolutions>,
+    runtime: &tokio::runtime::Handle,
+) -> watch::Receiver<Option<Arc<AddressSet>>> {
+    let (tx, rx) = watch::channel(None);
+    let constant = match addr {
+        ControlAddr::Socket(addr) => Ok(addr),
+        ControlAddr::Name { host, port } if is_localhost(&host) => {
+            Ok((Ipv4Addr::LOCALHOST, port).into())
+        }
+        ControlAddr::Name { host, port } => Err((host, port)),
+    };
+    match constant {
+        Ok(addr) => publish(&tx, vec![addr]),
+        Err((host, port)) => {
+            runtime.spawn(async move {
+                tokio::select! {
+                    () = tx.closed() => {}
+                    () = resolve(&host, Plan::new(port, backoff), &*resolver, &resolutions, &tx) => {}
+                }
+            });
+        }
+    }
+    rx
+}
+
+impl FromStr for ControlAddr {
+    type Err = InvalidControlAddr;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidControlAddr(text.to_owned());
+        if let Ok(addr) = text.parse() {
+            return Ok(Self::Socket(addr));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(invalid)?;
+        let plausible = !host.is_empty()
+            && host
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+        if !plausible {
+            return Err(invalid());
+        }
+        let host = host.to_owned();
+        Ok(Self::Name { host, port })
+    }
+}
+
+impl Resolutions {
+    /// The count of each series, by the labels `record_type` and `result`.
+    pub fn series(&self) -> [(&'static str, &'static str, u64); 4] {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
+            ("SRV", "ok", count(&self.srv_ok)),
+            ("SRV", "not_found", count(&self.srv_not_found)),
+            ("A/AAAA", "ok", count(&self.addresses_ok)),
+            ("A/AAAA", "not_found", count(&self.addresses_not_found)),
+        ]
+    }
+
+    fn count(&self, record_type: RecordType, ok: bool) {
+        let counter = match (record_type, ok) {
+            (RecordType::Srv, true) => &self.srv_ok,
+            (RecordType::Srv, false) => &self.srv_not_found,
+            (RecordType::Addresses, true) => &self.addresses_ok,
+            (RecordType::Addresses, false) => &self.addresses_not_found,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs for ever.
+async fn resolve(
+    host: &str,
+    mut plan: Plan,
+    resolver: &dyn Resolve,
+    resolutions: &Resolutions,
+    tx: &watch::Sender<Option<Arc<AddressSet>>>,
+) {
+    let mut rng = StdRng::from_rng(&mut rand::rng());
+    loop {
+        let asked = plan.asks();
+        let decision = match asked {
+            RecordType::Srv => plan.srv(ask(resolver.srv(host)).await),
+            RecordType::Addresses => plan.addresses(ask(resolver.addresses(host)).await, &mut rng),
+        };
+        resolutions.count(asked, matches!(decision, Decision::Use { .. }));
+        match decision {
+            Decision::Ask => {}
+            Decision::Use { addrs, again_in } => {
+                publish(tx, addrs);
+                sleep(again_in).await;
+            }
+            Decision::Retry { error, again_in } => {
+                tracing::warn!(host, %error, ?again_in, "failed to resolve a control-plane address");
+                sleep(again_in).await;
+            }
+        }
+    }
+}
+
+async fn ask<T>(answer: BoxFuture<'static, Result<T, DnsError>>) -> Result<T, DnsError> {
+    timeout(QUERY_WAIT, answer).await.unwrap_or_else(|_| {
+        Err(DnsError {
+            negative_ttl: None,
+            message: "no answer in time".to_owned(),
+        })
+    })
+}
+
+fn publish(tx: &watch::Sender<Option<Arc<AddressSet>>>, addrs: Vec<SocketAddr>) {
+    tx.send_if_modified(|current| {
+        let generation = match current {
+            Some(set) if set.addrs == addrs => return false,
+            Some(set) => set.generation + 1,
+            None => 1,
+        };
+        *current = Some(Arc::new(AddressSet {
+            addrs,
+            generation,
+            changed_at: Instant::now(),
+        }));
+        true
+    });
+}
+
+fn is_localhost(host: &str) -> bool {
+    host.strip_suffix('.')
+        .unwrap_or(host)
+        .eq_ignore_ascii_case("localhost")
+}
+
+/// The system's resolver tries each server for 5 s, a few times; what takes longer than this has hung.
+const QUERY_WAIT: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests;

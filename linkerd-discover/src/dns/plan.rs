@@ -1,0 +1,266 @@
+//! What to ask for next, and when. Pure.
+
+use linkerd_proxy_core::Backoff;
+use rand::rngs::StdRng;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordType {
+    /// SRV records.
+    Srv,
+    /// A and AAAA records.
+    Addresses,
+}
+
+/// SRV records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SrvAnswer {
+    /// Names and ports.
+    pub targets: Vec<(String, u16)>,
+    /// How long they are good for.
+    pub ttl: Duration,
+}
+
+/// A and AAAA records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressAnswer {
+    /// The addresses.
+    pub ips: Vec<IpAddr>,
+    /// How long they are good for.
+    pub ttl: Duration,
+}
+
+/// A look-up failed, or found nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DnsError {
+    /// How long to believe that there is nothing, if the answer says so.
+    pub negative_ttl: Option<Duration>,
+    /// What happened.
+    pub message: String,
+}
+
+/// The resolution of one name.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    port: u16,
+    backoff: Backoff,
+    failures: u32,
+    /// Why SRV records are no use this time, so that addresses are asked for.
+    srv_failed: Option<DnsError>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Decision {
+    /// Ask for what [`Plan::asks`] says now.
+    Ask,
+    /// Use these addresses, and ask again then.
+    Use {
+        addrs: Vec<SocketAddr>,
+        again_in: Duration,
+    },
+    /// Keep what there is, and ask again then.
+    Retry { error: String, again_in: Duration },
+}
+
+impl Plan {
+    pub(super) fn new(port: u16, backoff: Backoff) -> Self {
+        Self {
+            port,
+            backoff,
+            failures: 0,
+            srv_failed: None,
+        }
+    }
+
+    pub(super) fn asks(&self) -> RecordType {
+        match self.srv_failed {
+            None => RecordType::Srv,
+            Some(_) => RecordType::Addresses,
+        }
+    }
+
+    pub(super) fn srv(&mut self, answer: Result<SrvAnswer, DnsError>) -> Decision {
+        let error = match answer {
+            Ok(answer) => {
+                let addrs = answer.targets.iter().filter_map(|(target, port)| {
+                    // The target names a pod by its IP; another look-up would only say the same.
+                    Some(SocketAddr::new(dashed_ip(target)?, *port))
+                });
+                match self.usable(addrs.collect(), answer.ttl) {
+                    Some(decision) => return decision,
+                    None => DnsError {
+                        negative_ttl: None,
+                        message: "no SRV target begins with an IP".to_owned(),
+                    },
+                }
+            }
+            Err(error) => error,
+        };
+        self.srv_failed = Some(error);
+        Decision::Ask
+    }
+
+    pub(super) fn addresses(
+        &mut self,
+        answer: Result<AddressAnswer, DnsError>,
+        rng: &mut StdRng,
+    ) -> Decision {
+        let srv = self.srv_failed.take();
+        let error = match answer {
+            Ok(answer) => {
+                let addrs = answer
+                    .ips
+                    .iter()
+                    .map(|ip| SocketAddr::new(*ip, self.port))
+                    .collect();
+                match self.usable(addrs, answer.ttl) {
+                    Some(decision) => return decision,
+                    None => DnsError {
+                        negative_ttl: None,
+                        message: "no addresses".to_owned(),
+                    },
+                }
+            }
+            Err(error) => error,
+        };
+        let negative_ttl = error
+            .negative_ttl
+            .or(srv.as_ref().and_then(|srv| srv.negative_ttl));
+        let again_in = match negative_ttl {
+            Some(ttl) => ttl.max(MIN_TTL),
+            None => self.backoff.delay(self.failures, rng).max(MIN_RETRY),
+        };
+        self.failures = self.failures.saturating_add(1);
+        let srv = srv.map(|srv| srv.message).unwrap_or_default();
+        Decision::Retry {
+            error: format!("SRV: {srv}; A/AAAA: {error}"),
+            again_in,
+        }
+    }
+
+    fn usable(&mut self, mut addrs: Vec<SocketAddr>, ttl: Duration) -> Option<Decision> {
+        addrs.retain(|addr| addr.port() > 0 && !addr.ip().is_unspecified());
+        addrs.sort_unstable();
+        addrs.dedup();
+        addrs.truncate(MAX_ADDRESSES);
+        if addrs.is_empty() {
+            return None;
+        }
+        self.failures = 0;
+        let again_in = ttl.max(MIN_TTL);
+        Some(Decision::Use { addrs, again_in })
+    }
+}
+
+/// The IP that the first label of a name spells with dashes: `10-0-0-1.web…`.
+fn dashed_ip(name: &str) -> Option<IpAddr> {
+    let label = name.split('.').next()?;
+    label
+        .replace('-', ".")
+        .parse()
+        .or_else(|_| label.replace('-', ":").parse())
+        .ok()
+}
+
+/// Records with shorter lives, even 0, must not make the proxy flood DNS.
+const MIN_TTL: Duration = Duration::from_secs(5);
+/// The backoff may be configured to start at 0.
+const MIN_RETRY: Duration = Duration::from_millis(10);
+/// A control plane has a handful of pods; more than this is a mistake.
+const MAX_ADDRESSES: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    const SECS: fn(u64) -> Duration = Duration::from_secs;
+
+    fn plan() -> (Plan, StdRng) {
+        let backoff = Backoff::new(Duration::from_millis(100), SECS(60), 0.0).unwrap();
+        (Plan::new(8086, backoff), StdRng::seed_from_u64(1))
+    }
+
+    fn error(negative_ttl: Option<u64>) -> DnsError {
+        DnsError {
+            negative_ttl: negative_ttl.map(SECS),
+            message: "no records".into(),
+        }
+    }
+
+    fn srv(targets: &[(&str, u16)], ttl: u64) -> Result<SrvAnswer, DnsError> {
+        Ok(SrvAnswer {
+            targets: targets
+                .iter()
+                .map(|(name, port)| ((*name).to_owned(), *port))
+                .collect(),
+            ttl: SECS(ttl),
+        })
+    }
+
+    #[test]
+    fn srv_targets_spell_their_addresses() {
+        let (mut plan, _) = plan();
+        assert_eq!(plan.asks(), RecordType::Srv);
+        let answer = srv(
+            &[
+                ("10-0-0-2.linkerd-dst.svc.", 1),
+                ("fd00--1.linkerd-dst.svc.", 2),
+                ("10-0-0-1.linkerd-dst.svc.", 3),
+                ("web.linkerd-dst.svc.", 4),
+            ],
+            30,
+        );
+        let Decision::Use { addrs, again_in } = plan.srv(answer) else {
+            panic!("must be usable");
+        };
+        let addrs: Vec<_> = addrs.iter().map(ToString::to_string).collect();
+        assert_eq!(addrs, ["10.0.0.1:3", "10.0.0.2:1", "[fd00::1]:2"]);
+        assert_eq!(again_in, SECS(30));
+        assert_eq!(plan.asks(), RecordType::Srv, "next time from the start");
+    }
+
+    #[test]
+    fn addresses_are_asked_for_when_srv_is_of_no_use() {
+        for unusable in [Err(error(None)), srv(&[], 30), srv(&[("web.svc.", 1)], 30)] {
+            let (mut plan, mut rng) = plan();
+            assert_eq!(plan.srv(unusable), Decision::Ask);
+            assert_eq!(plan.asks(), RecordType::Addresses);
+            let answer = AddressAnswer {
+                ips: vec![[10, 0, 0, 1].into()],
+                ttl: SECS(0),
+            };
+            assert_eq!(
+                plan.addresses(Ok(answer), &mut rng),
+                Decision::Use {
+                    addrs: vec![([10, 0, 0, 1], 8086).into()],
+                    again_in: MIN_TTL
+                }
+            );
+            assert_eq!(plan.asks(), RecordType::Srv);
+        }
+    }
+
+    #[test]
+    fn failures_wait_for_the_negative_ttl_or_back_off() {
+        let (mut plan, mut rng) = plan();
+        let mut fails = |srv_ttl, ttl| {
+            plan.srv(Err(error(srv_ttl)));
+            match plan.addresses(Err(error(ttl)), &mut rng) {
+                Decision::Retry { again_in, .. } => again_in,
+                decision => panic!("{decision:?}"),
+            }
+        };
+        assert_eq!(fails(Some(60), Some(30)), SECS(30));
+        assert_eq!(fails(Some(60), None), SECS(60));
+        assert_eq!(fails(None, Some(0)), MIN_TTL);
+        // The fourth failure in a row.
+        assert_eq!(fails(None, None), Duration::from_millis(800));
+    }
+}

@@ -1,0 +1,120 @@
+use super::*;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// Answers address look-ups from a list, for ever with the last, and knows no SRV records.
+struct Script(Mutex<VecDeque<Result<AddressAnswer, DnsError>>>);
+
+impl Resolve for Script {
+    fn srv(&self, _: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>> {
+        Box::pin(async { Err(not_found()) })
+    }
+
+    fn addresses(&self, _: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>> {
+        let mut answers = self.0.lock();
+        let answer = match answers.len() {
+            1 => answers[0].clone(),
+            _ => answers.pop_front().unwrap(),
+        };
+        Box::pin(async { answer })
+    }
+}
+
+fn not_found() -> DnsError {
+    DnsError {
+        negative_ttl: None,
+        message: "no records".into(),
+    }
+}
+
+fn found(last: u8) -> Result<AddressAnswer, DnsError> {
+    Ok(AddressAnswer {
+        ips: vec![[10, 0, 0, last].into()],
+        ttl: Duration::from_secs(7),
+    })
+}
+
+fn backoff() -> Backoff {
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0).unwrap()
+}
+
+fn start(
+    addr: &str,
+    answers: impl IntoIterator<Item = Result<AddressAnswer, DnsError>>,
+) -> (watch::Receiver<Option<Arc<AddressSet>>>, Arc<Resolutions>) {
+    let counts = Arc::new(Resolutions::default());
+    let addrs = watch(
+        addr.parse().unwrap(),
+        Arc::new(Script(Mutex::new(answers.into_iter().collect()))),
+        backoff(),
+        counts.clone(),
+        &tokio::runtime::Handle::current(),
+    );
+    (addrs, counts)
+}
+
+async fn next(addrs: &mut watch::Receiver<Option<Arc<AddressSet>>>) -> String {
+    addrs.changed().await.unwrap();
+    let set = addrs.borrow_and_update().clone().unwrap();
+    format!("{}: {}", set.generation, set.addrs[0])
+}
+
+#[tokio::test(start_paused = true)]
+async fn follows_the_name_and_keeps_the_last_answer() {
+    let begin = Instant::now();
+    let (mut addrs, counts) = start(
+        "dst.linkerd.svc.:8086",
+        [
+            Err(not_found()),
+            found(1),
+            found(1),
+            Err(not_found()),
+            found(2),
+        ],
+    );
+    assert_eq!(next(&mut addrs).await, "1: 10.0.0.1:8086");
+    assert_eq!(begin.elapsed().as_secs(), 1, "one backoff");
+    // Unchanged after 7 s, failed after 14 s, changed one backoff later.
+    assert_eq!(next(&mut addrs).await, "2: 10.0.0.2:8086");
+    assert_eq!(begin.elapsed().as_secs(), 1 + 7 + 7 + 1);
+    assert_eq!(
+        counts.series(),
+        [
+            ("SRV", "ok", 0),
+            ("SRV", "not_found", 5),
+            ("A/AAAA", "ok", 3),
+            ("A/AAAA", "not_found", 2),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_no_dns_is_there_at_once() {
+    for (text, addr) in [
+        ("10.0.0.1:8086", "10.0.0.1:8086"),
+        ("localhost.:8086", "127.0.0.1:8086"),
+        ("LocalHost:8086", "127.0.0.1:8086"),
+        ("[::1]:8086", "[::1]:8086"),
+    ] {
+        let (addrs, _) = start(text, []);
+        let set = addrs.borrow().clone().unwrap();
+        assert_eq!(set.addrs, [addr.parse().unwrap()], "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_checked() {
+    for refused in [
+        "",
+        "dst",
+        "dst:",
+        "dst:0",
+        "dst:x",
+        ":8086",
+        "a b:1",
+        "dst:65536",
+        "::1:1:x",
+    ] {
+        assert!(refused.parse::<ControlAddr>().is_err(), "{refused:?}");
+    }
+}
