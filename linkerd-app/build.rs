@@ -1,0 +1,87 @@
+//! Tells the build what it is: version, vendor, revision, profile, date. Works without a repository, and runs again
+//! only when one of these may have changed.
+
+use std::{
+    env,
+    path::Path,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    let set = |name: &str, value: &str| println!("cargo:rustc-env=LINKERD_BUILD_{name}={value}");
+    let package = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let version = given("LINKERD2_PROXY_VERSION").unwrap_or(format!("{package}-dev"));
+    set("VERSION", &version);
+    set(
+        "VENDOR",
+        &given("LINKERD2_PROXY_VENDOR").unwrap_or("unknown".into()),
+    );
+    set(
+        "GIT_SHA",
+        &git(&["rev-parse", "--short", "HEAD"]).unwrap_or("unknown".into()),
+    );
+    set("PROFILE", &env::var("PROFILE").unwrap_or_default());
+    set("DATE", &date());
+    watch_revision();
+}
+
+/// An environment variable that has a value. Only its first line fits into a label.
+fn given(name: &str) -> Option<String> {
+    println!("cargo:rerun-if-env-changed={name}");
+    let value = env::var(name).ok()?;
+    let line = value.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let text = text.trim();
+    (output.status.success() && !text.is_empty()).then(|| text.to_owned())
+}
+
+/// A commit moves the branch that HEAD names; a checkout changes HEAD. A path that does not exist would make every
+/// build run this again.
+fn watch_revision() {
+    let branch = git(&["symbolic-ref", "-q", "HEAD"]);
+    for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
+        if let Some(path) = git(&["rev-parse", "--git-path", name])
+            && Path::new(&path).exists()
+        {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
+}
+
+/// Now, or the time that whoever reproduces a build names; in UTC.
+fn date() -> String {
+    let named = given("SOURCE_DATE_EPOCH").and_then(|epoch| epoch.parse().ok());
+    let seconds = named.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.map_or(0, |now| now.as_secs())
+    });
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date that is so many days after 1970-01-01. Years begin in March here, so that leap days come last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}

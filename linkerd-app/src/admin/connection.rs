@@ -1,0 +1,170 @@
+//! The admin server's connections: as many as there may be, each served in a task of its own.
+
+use super::{Admin, READ_TIMEOUT, router};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{body::Incoming, service::service_fn};
+use linkerd_proxy_core::{
+    BoxError, drain,
+    http::{Connection, Http2Settings, ServerSettings, serve_http1, serve_http2},
+    metrics::{Labels, Registry},
+    transport::{Detected, Io, TransportMetrics, detect},
+};
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    convert::Infallible,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::TcpStream,
+    task::{AbortHandle, Id, JoinSet},
+};
+
+/// The connections that are open. Dropping it ends them.
+pub(super) struct Connections {
+    limit: usize,
+    tasks: JoinSet<()>,
+    open: BTreeMap<Id, Open>,
+}
+
+struct Open {
+    used: Rc<Cell<Instant>>,
+    task: AbortHandle,
+}
+
+impl Connections {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            tasks: JoinSet::new(),
+            open: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Waits until a connection has ended. Cancel safe.
+    pub(super) async fn reap(&mut self) {
+        let ended = match self.tasks.join_next_with_id().await {
+            Some(Ok((id, ()))) => id,
+            Some(Err(error)) => error.id(),
+            None => return,
+        };
+        self.open.remove(&ended);
+    }
+
+    /// Serves one more, in place of the least recently used one if there are too many.
+    pub(super) fn serve(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        admin: &Arc<Admin>,
+        drain: &drain::Watch,
+    ) {
+        if self.open.len() >= self.limit
+            && let Some(id) = self.least_recently_used()
+            && let Some(open) = self.open.remove(&id)
+        {
+            tracing::debug!(client.addr = %peer, "Closing an idle admin connection for a new one");
+            open.task.abort();
+        }
+        let used = Rc::new(Cell::new(Instant::now()));
+        let (admin, touch) = (admin.clone(), used.clone());
+        let answer = move |request: Request<Incoming>| {
+            touch.set(Instant::now());
+            let admin = admin.clone();
+            async move { router::route(&admin, peer, request).await }
+        };
+        let conversation = Conversation {
+            read_timeout: READ_TIMEOUT,
+            drain: drain.clone(),
+        };
+        let task = self.tasks.spawn_local(async move {
+            if let Err(error) = converse(stream, answer, conversation).await {
+                tracing::debug!(client.addr = %peer, %error, "Connection closed");
+            }
+        });
+        self.open.insert(task.id(), Open { used, task });
+    }
+
+    fn least_recently_used(&self) -> Option<Id> {
+        let oldest = self.open.iter().min_by_key(|(_, open)| open.used.get());
+        oldest.map(|(id, _)| *id)
+    }
+}
+
+/// How a connection is served.
+pub(crate) struct Conversation {
+    /// How long the first bytes and the head of a request may take.
+    pub(crate) read_timeout: Duration,
+    /// Ends the connection after what is in flight.
+    pub(crate) drain: drain::Watch,
+}
+
+/// Serves HTTP/1 or HTTP/2, whichever the client begins with. Must run within a `LocalSet`.
+pub(crate) async fn converse<A, F, B>(
+    mut stream: TcpStream,
+    answer: A,
+    conversation: Conversation,
+) -> Result<(), BoxError>
+where
+    A: Fn(Request<Incoming>) -> F + 'static,
+    F: Future<Output = Response<B>> + 'static,
+    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+{
+    let Conversation {
+        read_timeout,
+        mut drain,
+    } = conversation;
+    // Answers are small, and written at once.
+    stream.set_nodelay(true)?;
+    let (detected, read) = tokio::select! {
+        biased;
+        () = drain.signaled() => return Ok(()),
+        detected = detect(&mut stream, read_timeout) => detected?,
+    };
+    // These connections are not the mesh's, and count as nobody's.
+    let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());
+    let mut io = Io::new(stream, uncounted);
+    io.put_back(read);
+    let settings = ServerSettings {
+        header_timeout: read_timeout,
+        http2: Http2Settings {
+            max_concurrent_streams: Some(MAX_STREAMS),
+            ..Http2Settings::default()
+        },
+    };
+    let connection = Rc::new(Connection::default());
+    let busy = connection.clone();
+    let service = service_fn(move |request| {
+        let (busy, answer) = (busy.busy(), answer(request));
+        async move {
+            let response = answer.await;
+            drop(busy);
+            Ok::<_, h2::Error>(response)
+        }
+    });
+    match detected {
+        Some(Detected::Http2) => serve_http2(io, service, &settings, connection, drain).await?,
+        // hyper answers what is no HTTP with 400.
+        Some(Detected::Http1 | Detected::Opaque) => {
+            serve_http1(io, service, &settings, connection, drain).await?;
+        }
+        None => return Err("the client was silent".into()),
+    }
+    Ok(())
+}
+
+/// Makes a body that cannot fail fit where one may.
+pub(crate) fn infallible(never: Infallible) -> hyper::Error {
+    match never {}
+}
+
+const MAX_STREAMS: u32 = 100;

@@ -1,0 +1,25 @@
+//! `/live` and `/ready`, for those who start and stop the proxy.
+
+use super::{
+    Admin,
+    reply::{self, Reply},
+};
+use http::StatusCode;
+
+/// That there is an answer is the answer.
+pub(super) fn live() -> Reply {
+    reply::text(StatusCode::OK, "live\n")
+}
+
+/// Whether the proxy is ready. If not, what it waits for follows, one a line.
+pub(super) fn ready(admin: &Admin) -> Reply {
+    if admin.readiness.is_ready() {
+        return reply::text(StatusCode::OK, "ready\n");
+    }
+    let pending = admin.readiness.pending();
+    let lines: String = pending.iter().map(|what| format!("{what}\n")).collect();
+    reply::bare(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("not ready\n{lines}"),
+    )
+}

@@ -1,0 +1,29 @@
+//! `/shutdown`: asks the proxy to end, as a job does whose own work is done.
+
+use super::{
+    Admin,
+    reply::{self, Reply},
+    router::Asked,
+};
+use http::{Method, StatusCode};
+use tokio::sync::mpsc::error::TrySendError;
+
+/// Asks, once; to ask again changes nothing.
+pub(super) fn shutdown(admin: &Admin, asked: &Asked) -> Reply {
+    if asked.request.method() != Method::POST {
+        return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if let Some(refusal) = asked.refuse_remote() {
+        return refusal;
+    }
+    let Some(shutdown) = &admin.shutdown else {
+        return reply::text(StatusCode::NOT_FOUND, "shutdown endpoint is not enabled\n");
+    };
+    match shutdown.try_send(()) {
+        Ok(()) | Err(TrySendError::Full(())) => reply::text(StatusCode::OK, "shutdown\n"),
+        Err(TrySendError::Closed(())) => reply::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "shutdown listener dropped\n",
+        ),
+    }
+}

@@ -1,0 +1,51 @@
+//! `/state`: what the proxy knows and does right now.
+
+use super::{
+    Admin,
+    reply::{self, Reply},
+    router::Asked,
+};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
+use http::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+/// A part of `/state`.
+pub struct StateSection {
+    /// Its key.
+    pub name: &'static str,
+    /// Collects it. It may ask other threads; what takes longer than a second is left out.
+    pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
+}
+
+/// All sections, in the order of their names.
+pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
+    if let Some(refusal) = asked.refuse_remote() {
+        return refusal;
+    }
+    if !matches!(*asked.request.method(), Method::GET | Method::HEAD) {
+        return reply::not_allowed(&[Method::GET]);
+    }
+    let sections = admin.sections.iter().map(collect);
+    let state: Map<String, Value> = join_all(sections).await.into_iter().collect();
+    let mut text = format!("{:#}", Value::Object(state));
+    text.push('\n');
+    reply::json(StatusCode::OK, text)
+}
+
+/// A section that takes too long or breaks says so in its place, and leaves the others alone.
+async fn collect(section: &StateSection) -> (String, Value) {
+    let collect = AssertUnwindSafe((section.collect)()).catch_unwind();
+    let value = match tokio::time::timeout(TIMEOUT, collect).await {
+        Ok(Ok(value)) => value,
+        Ok(Err(_)) => json!({ "error": "collecting this section panicked" }),
+        Err(_) => json!({ "error": format!("no answer within {TIMEOUT:?}") }),
+    };
+    (section.name.to_owned(), value)
+}
+
+/// A worker that does not answer within it is stuck, which is worth seeing.
+const TIMEOUT: Duration = Duration::from_secs(1);

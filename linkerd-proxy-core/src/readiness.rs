@@ -1,0 +1,111 @@
+//! Whether the proxy can do its work yet, and if not, what it waits for.
+
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What the proxy waits for before it is ready. Copies share it.
+///
+/// Nothing is pending at first, so that whoever starts the proxy holds a guard of its own until all others are taken.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<Mutex<State>>);
+
+/// Something that is waited for, until it is dropped.
+#[derive(Debug)]
+#[must_use = "what is waited for is done when this is dropped"]
+pub struct Pending {
+    readiness: Readiness,
+    id: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// In the order in which they were begun. Only the parts of the proxy wait, so their number is small.
+    pending: BTreeMap<u64, String>,
+    draining: bool,
+}
+
+impl Readiness {
+    /// Nothing is waited for.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits for something, such as `control plane: destination`, until the guard is dropped.
+    pub fn wait_for(&self, what: impl Into<String>) -> Pending {
+        let mut state = self.0.lock();
+        let id = state.next;
+        state.next += 1;
+        state.pending.insert(id, what.into());
+        Pending {
+            readiness: self.clone(),
+            id,
+        }
+    }
+
+    /// What is waited for, oldest first.
+    pub fn pending(&self) -> Vec<String> {
+        let state = self.0.lock();
+        let ending = state.draining.then(|| SHUTTING_DOWN.to_owned());
+        ending
+            .into_iter()
+            .chain(state.pending.values().cloned())
+            .collect()
+    }
+
+    /// Whether nothing is waited for.
+    pub fn is_ready(&self) -> bool {
+        let state = self.0.lock();
+        state.pending.is_empty() && !state.draining
+    }
+
+    /// Ends readiness for good: the proxy is shutting down.
+    pub fn drain(&self) {
+        self.0.lock().draining = true;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.readiness.0.lock().pending.remove(&self.id);
+    }
+}
+
+const SHUTTING_DOWN: &str = "shutting down";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_once_every_guard_is_dropped() {
+        let readiness = Readiness::new();
+        assert!(readiness.is_ready());
+        let start = readiness.wait_for("start");
+        let control = readiness.wait_for("control plane: destination");
+        let same = readiness.clone().wait_for("start");
+        assert_eq!(
+            readiness.pending(),
+            ["start", "control plane: destination", "start"]
+        );
+        drop(start);
+        assert_eq!(
+            readiness.pending(),
+            ["control plane: destination", "start"],
+            "one of two that have the same name"
+        );
+        drop((control, same));
+        assert!(readiness.is_ready() && readiness.pending().is_empty());
+    }
+
+    #[test]
+    fn what_drains_is_never_ready_again() {
+        let readiness = Readiness::new();
+        let start = readiness.wait_for("start");
+        readiness.drain();
+        assert_eq!(readiness.pending(), ["shutting down", "start"]);
+        drop(start);
+        assert!(!readiness.is_ready());
+        assert_eq!(readiness.pending(), ["shutting down"]);
+    }
+}
