@@ -1,9 +1,15 @@
 //! How the parts of the proxy are wired and run.
 
 pub mod admin;
+pub mod cli;
 pub mod config;
+pub mod control;
+pub mod exchange;
+pub mod inbound;
 pub mod logging;
 pub mod metrics;
 pub mod outbound;
 pub mod process;
+pub mod proxy;
 pub mod quickstart;
+pub mod worker;

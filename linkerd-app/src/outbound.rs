@@ -27,13 +27,12 @@ mod status;
 mod target;
 mod tunnel;
 
-pub use connect::DialGuard;
+pub use connect::{Connect, DialGuard};
 pub use context::Context;
 
 use self::http::{Routing, serve};
 use crate::metrics::{meta_labels, target_labels};
 use ::http::Version;
-use endpoint::cached as endpoint_cached;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,

@@ -1,6 +1,6 @@
 //! The figures of one balancer.
 
-use linkerd_proxy_core::metrics::{Counter, Gauge, Histogram};
+use linkerd_proxy_core::metrics::{Counter, Gauge, Histogram, LATENCY_MS, Metric};
 
 /// Handles of the `*_balancer_*` families, for the balancer's worker.
 #[derive(Clone, Debug)]
@@ -29,4 +29,24 @@ pub struct Metrics {
     pub gate_timeout: Gauge,
     /// Requests that were moved from an endpoint that could not take them to another.
     pub moved: Counter,
+}
+
+impl Metrics {
+    /// Handles that nothing shows, for a balancer that has no families.
+    pub fn detached() -> Self {
+        Self {
+            ready: Gauge::new(()),
+            pending: Gauge::new(()),
+            p2c_endpoints: Gauge::new(()),
+            queue_length: Gauge::new(()),
+            queue_requests: Counter::new(()),
+            queue_latency: Histogram::new(LATENCY_MS),
+            gate_open: Counter::new(()),
+            gate_shut: Counter::new(()),
+            gate_open_time: Gauge::new(()),
+            gate_shut_time: Gauge::new(()),
+            gate_timeout: Gauge::new(()),
+            moved: Counter::new(()),
+        }
+    }
 }

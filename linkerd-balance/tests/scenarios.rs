@@ -3,9 +3,7 @@
 use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
 use linkerd_balance::{Balance, Balanced, Metrics, Params};
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason, Unavailable,
-    http::QueueSettings,
-    metrics::{Labels, Registry, Style},
+    Availability, EndpointState, Error, Failed, Reason, Unavailable, http::QueueSettings,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -102,15 +100,6 @@ struct Harness {
 
 impl Harness {
     fn new(capacity: usize) -> Self {
-        let registry = Registry::new();
-        let gauge = || registry.gauge(Style::Legacy, "g", "g").get(Labels::new());
-        let counter = || registry.counter(Style::Legacy, "c", "c").get(Labels::new());
-        let histogram = registry.histogram(
-            Style::Legacy,
-            "h",
-            "h",
-            linkerd_proxy_core::metrics::LATENCY_MS,
-        );
         let unreachable = Rc::new(Cell::new(0));
         let seen = unreachable.clone();
         let params = Params {
@@ -120,20 +109,7 @@ impl Harness {
             },
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),
-            metrics: Metrics {
-                ready: gauge(),
-                pending: gauge(),
-                p2c_endpoints: gauge(),
-                queue_length: gauge(),
-                queue_requests: counter(),
-                queue_latency: histogram.get(Labels::new()),
-                gate_open: counter(),
-                gate_shut: counter(),
-                gate_open_time: gauge(),
-                gate_shut_time: gauge(),
-                gate_timeout: gauge(),
-                moved: counter(),
-            },
+            metrics: Metrics::detached(),
             rng: SmallRng::seed_from_u64(11),
             on_unreachable: Box::new(move || seen.set(seen.get() + 1)),
         };

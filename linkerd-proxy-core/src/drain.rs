@@ -1,45 +1,85 @@
-//! Ending gracefully: everybody is told, and everybody is waited for.
+//! Ending gracefully: everybody is told, and everybody who is busy is waited for.
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Tells that the end has begun, and waits until everybody who holds a [`Watch`] has let go.
 #[derive(Debug)]
-pub struct Signal(watch::Sender<bool>);
+pub struct Signal {
+    draining: watch::Sender<bool>,
+    hold: mpsc::Sender<()>,
+    released: mpsc::Receiver<()>,
+}
 
-/// Learns of the end. Holding it holds the end up.
+/// Learns of the end, and gives out watches. It does not hold the end up itself.
 #[derive(Clone, Debug)]
-pub struct Watch(watch::Receiver<bool>);
+pub struct Handle {
+    draining: watch::Receiver<bool>,
+    hold: mpsc::WeakSender<()>,
+}
 
-/// A signal and its first watch.
-pub fn channel() -> (Signal, Watch) {
-    let (tx, rx) = watch::channel(false);
-    (Signal(tx), Watch(rx))
+/// Learns of the end, and holds it up until it is dropped.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    draining: watch::Receiver<bool>,
+    _hold: Option<mpsc::Sender<()>>,
+}
+
+/// A signal, and what learns of it.
+pub fn channel() -> (Signal, Handle) {
+    let (tx, draining) = watch::channel(false);
+    let (hold, released) = mpsc::channel(1);
+    let handle = Handle {
+        draining,
+        hold: hold.downgrade(),
+    };
+    let signal = Signal {
+        draining: tx,
+        hold,
+        released,
+    };
+    (signal, handle)
 }
 
 impl Signal {
     /// Tells everybody, and returns when all watches are dropped.
     pub async fn drain(self) {
-        self.0.send_replace(true);
-        self.0.closed().await;
+        let Self {
+            draining,
+            hold,
+            mut released,
+        } = self;
+        draining.send_replace(true);
+        drop(hold);
+        // Nothing is ever sent: it resolves when the last holder is gone.
+        released.recv().await;
+    }
+}
+
+impl Handle {
+    /// A watch that holds the end up. One that is taken after the end holds nothing up.
+    pub fn watch(&self) -> Watch {
+        Watch {
+            draining: self.draining.clone(),
+            _hold: self.hold.upgrade(),
+        }
     }
 
-    /// How many watches are held.
-    pub fn held(&self) -> usize {
-        self.0.receiver_count()
+    /// Resolves when the end has begun. Cancel safe.
+    pub async fn signaled(&mut self) {
+        signaled(&mut self.draining).await;
     }
 }
 
 impl Watch {
     /// Resolves when the end has begun. Cancel safe.
     pub async fn signaled(&mut self) {
-        // An error means that the signal is gone, which is the end as well.
-        let _ = self.0.wait_for(|draining| *draining).await;
+        signaled(&mut self.draining).await;
     }
+}
 
-    /// Whether the end has begun.
-    pub fn is_draining(&self) -> bool {
-        *self.0.borrow()
-    }
+async fn signaled(draining: &mut watch::Receiver<bool>) {
+    // An error means that the signal is gone, which is the end as well.
+    let _ = draining.wait_for(|draining| *draining).await;
 }
 
 #[cfg(test)]
@@ -47,10 +87,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_waits_for_everybody() {
-        let (signal, mut watch) = channel();
-        let other = watch.clone();
-        assert!(!watch.is_draining());
+    async fn the_end_waits_for_everybody_who_holds_it_up() {
+        let (signal, handle) = channel();
+        let (mut watch, other) = (handle.watch(), handle.watch());
         let mut drained = tokio_test::task::spawn(signal.drain());
         assert!(drained.poll().is_pending());
         watch.signaled().await;
@@ -58,6 +97,7 @@ mod tests {
         assert!(drained.poll().is_pending());
         drop(other);
         assert!(drained.is_woken());
-        assert!(drained.poll().is_ready());
+        assert!(drained.poll().is_ready(), "a handle holds nothing up");
+        drop(handle);
     }
 }

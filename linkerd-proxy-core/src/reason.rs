@@ -110,6 +110,10 @@ pub enum Reason {
     InvalidPolicy,
     /// The route forbids the traffic.
     Forbidden,
+    /// The default policy does not let the client in.
+    Unauthorized,
+    /// The address is not one of the pod's.
+    NotAllowedAddress,
     /// The control plane does not know the destination.
     UnknownDestination,
     /// The control plane refuses to tell.

@@ -27,7 +27,7 @@ pub struct Context {
     /// What must not be dialled.
     pub guard: DialGuard,
     /// Tells of the end, and waits for connections.
-    pub drain: drain::Watch,
+    pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.

@@ -15,18 +15,6 @@ pub enum Distribute<B> {
 }
 
 impl<B> Distribute<B> {
-    /// All backends.
-    pub fn iter(&self) -> impl Iterator<Item = &B> {
-        let (first, random): (&[B], &[(B, u32)]) = match self {
-            Self::Empty => (&[], &[]),
-            Self::First(backends) => (backends, &[]),
-            Self::Random(backends) => (&[], backends),
-        };
-        first
-            .iter()
-            .chain(random.iter().map(|(backend, _)| backend))
-    }
-
     /// Chooses a backend, or says why the last one asked is not available. `None`: there is no backend at all.
     pub fn choose(
         &self,

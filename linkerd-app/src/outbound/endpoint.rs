@@ -5,30 +5,28 @@
 
 mod client;
 mod headers;
-mod metrics;
 
 use super::context::Context;
+pub use crate::exchange::HttpRequest;
+use crate::{
+    exchange::{self, EndpointMetrics, EndpointMetricsLayer},
+    metrics::endpoint_labels,
+};
 use client::Client;
 use headers::HeaderRulesLayer;
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     NewService, Stack,
     endpoint::ProtocolHint,
-    http::{Http2Settings, KeepForRetry, KeepForRetryLayer, RequestBody},
+    http::{Http2Settings, KeepForRetry, KeepForRetryLayer},
 };
-use metrics::EndpointMetricsLayer;
 use std::{rc::Rc, sync::Arc};
 
-/// A request on its way to an endpoint.
-pub type HttpRequest = http::Request<RequestBody>;
-
 /// The body of an endpoint's response.
-pub(super) use metrics::cached;
-
-pub type EndpointBody = metrics::Body;
+pub type EndpointBody = exchange::Body;
 
 /// An endpoint as a service; its copies share its connections.
-pub type EndpointService = metrics::EndpointMetrics<KeepForRetry<headers::HeaderRules<Client>>>;
+pub type EndpointService = EndpointMetrics<KeepForRetry<headers::HeaderRules<Client>>>;
 
 /// Makes a service for each endpoint of a backend.
 #[derive(Clone, Debug)]
@@ -51,14 +49,12 @@ impl NewService<Arc<Endpoint>> for NewEndpoint {
             max_bytes: ctx.config.outbound.replay_max_bytes,
             refusals: client.speaks_http2(),
         };
+        let local = ctx.is_local(&endpoint);
+        let labels = endpoint_labels(&endpoint, self.authority.as_deref(), local);
         Stack::new(client)
             .push(HeaderRulesLayer::new(ctx, &endpoint))
             .push(keep)
-            .push(EndpointMetricsLayer::new(
-                ctx,
-                &endpoint,
-                self.authority.as_deref(),
-            ))
+            .push(EndpointMetricsLayer::new(&ctx.families.endpoint, labels))
             .into_inner()
     }
 }

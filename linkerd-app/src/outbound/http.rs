@@ -58,7 +58,7 @@ where
         header_timeout: ctx.config.header_timeout,
         http2: ctx.config.outbound.http2_server.clone(),
     };
-    let drain = ctx.drain.clone();
+    let drain = ctx.drain.watch();
     let connection = Rc::new(Connection::default());
     let served = Rc::new(Served {
         outbound,

@@ -64,7 +64,7 @@ impl Opaque {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        let _drain = self.ctx.drain.clone();
+        let _drain = self.ctx.drain.watch();
         let mut series = None;
         let mut server = match (discovered.opaque(), original) {
             (RouteSource::Route(spec), _) => {

@@ -1,6 +1,6 @@
 //! How a response is counted by its status.
 
-use super::endpoint_cached as cached;
+use crate::exchange::cached;
 use http::Response;
 use linkerd_proxy_core::{
     Error, Reason,

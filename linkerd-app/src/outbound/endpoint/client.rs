@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     http::{
         RequestBody, Upgrade,
         client::{ClientBody, Http1Client, Http2Client},
-        is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
+        is_upgrade, strip_connection_headers, to_absolute_form,
     },
 };
 use std::{
@@ -23,7 +23,7 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct Client {
     kind: Kind,
-    drain: drain::Watch,
+    drain: drain::Handle,
 }
 
 #[derive(Clone)]
@@ -155,13 +155,13 @@ impl Service<HttpRequest> for Client {
 fn send_http1(
     client: &mut Http1Client<Connect, RequestBody>,
     request: HttpRequest,
-    drain: &drain::Watch,
+    drain: &drain::Handle,
 ) -> SendFuture {
     if !is_upgrade(&request) {
         return client.call(request);
     }
     let upgrade = Upgrade::of(&request);
-    let (response, drain) = (client.call(request), drain.clone());
+    let (response, drain) = (client.call(request), drain.watch());
     response
         .map_ok(|mut response| {
             if let Some(upgrade) = upgrade {
@@ -217,11 +217,6 @@ fn not_a_reset(failed: Failed<HttpRequest>) -> Failed<HttpRequest> {
         },
         _ => failed,
     }
-}
-
-/// Makes the target of a request that the proxy routed by its absolute form what a server expects.
-pub fn for_server(request: &mut HttpRequest) {
-    to_origin_form(request.uri_mut());
 }
 
 const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

@@ -1,15 +1,13 @@
-//! What an endpoint is asked and answers: `request_total`, `response_latency_ms`, `response_total`.
+//! What an endpoint, or the application, is asked and answers: `request_total`, `response_latency_ms`,
+//! `response_total`.
 
-use super::HttpRequest;
-use crate::{
-    metrics::{EndpointFamilies, endpoint_labels},
-    outbound::context::Context,
-};
+use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode};
-use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
-    http::{End, Observe, Observed, client::ClientBody, grpc_status, is_failure, is_grpc},
+    http::{
+        End, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure, is_grpc,
+    },
     metrics::{Counter, Histogram, Labels},
 };
 use pin_project_lite::pin_project;
@@ -22,6 +20,9 @@ use std::{
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
+
+/// A request that is counted.
+pub type HttpRequest = http::Request<RequestBody>;
 
 /// The body of an endpoint's response.
 pub type Body = Observed<ClientBody, Exchange>;
@@ -39,7 +40,7 @@ pub struct EndpointMetrics<S> {
 
 /// The series of one endpoint.
 #[derive(Debug)]
-pub(crate) struct Series {
+struct Series {
     families: EndpointFamilies,
     labels: Labels,
     requests: Counter,
@@ -59,9 +60,9 @@ struct Class {
 }
 
 impl EndpointMetricsLayer {
-    pub(super) fn new(ctx: &Context, endpoint: &Endpoint, authority: Option<&str>) -> Self {
-        let labels = endpoint_labels(endpoint, authority, ctx.is_local(endpoint));
-        Self(Rc::new(Series::new(&ctx.families.endpoint, labels)))
+    /// Counts in series with these labels.
+    pub fn new(families: &EndpointFamilies, labels: Labels) -> Self {
+        Self(Rc::new(Series::new(families, labels)))
     }
 }
 
@@ -164,12 +165,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new<B>(
-        series: &Rc<Series>,
-        start: Instant,
-        grpc: bool,
-        response: &Response<B>,
-    ) -> Self {
+    fn new<B>(series: &Rc<Series>, start: Instant, grpc: bool, response: &Response<B>) -> Self {
         Self {
             series: series.clone(),
             start,
@@ -227,7 +223,7 @@ impl Observe for Exchange {
 }
 
 impl Series {
-    pub(crate) fn new(families: &EndpointFamilies, labels: Labels) -> Self {
+    fn new(families: &EndpointFamilies, labels: Labels) -> Self {
         Self {
             requests: families.requests.get(labels.clone()),
             families: families.clone(),

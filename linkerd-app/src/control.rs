@@ -1,0 +1,140 @@
+//! The control plane: how it is found and called, and what is asked of it.
+//!
+//! Everything here runs on the control thread. Workers hold [`Discovery`] and [`Policies`], which are handles.
+
+mod client;
+mod connect;
+mod dns;
+
+pub use client::ControlClient;
+
+use crate::{
+    config::{self, Config},
+    metrics::Families,
+};
+use client::Controller;
+use linkerd_discover::{
+    Discovery, DiscoveryConfig,
+    dns::{DnsError, Resolve, SystemResolver},
+};
+use linkerd_profiles::{Policies, PoliciesConfig};
+use linkerd_proxy_core::{metrics::Registry, subscription::StreamLimits};
+use std::sync::Arc;
+
+/// What is discovered, and who is asked.
+pub struct ControlPlane {
+    /// Endpoints.
+    pub discovery: Discovery,
+    /// Policies and profiles.
+    pub policies: Policies,
+    controllers: [Controller; 2],
+}
+
+/// Why the control plane cannot even be looked for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
+)]
+pub struct StartError(#[from] DnsError);
+
+impl ControlPlane {
+    /// Starts to look for the controllers. Must be called within the control thread's `LocalSet`.
+    pub fn start(
+        config: &Config,
+        registry: &Registry,
+        families: &Families,
+    ) -> Result<Self, StartError> {
+        let control = &config.control;
+        let resolver = resolver(config)?;
+        let resolutions = dns::register(registry);
+        let start = |addr: &config::ControlAddr, balancer, resolutions| {
+            let dns = dns::Lookup {
+                resolver: resolver.clone(),
+                resolutions,
+            };
+            Controller::start(
+                addr,
+                &control.http2,
+                dns,
+                &families.control.endpoint,
+                balancer,
+            )
+        };
+        let destination = start(
+            &control.destination,
+            &families.control.destination,
+            resolutions.destination,
+        );
+        let policy = start(
+            &control.policy,
+            &families.control.policy,
+            resolutions.policy,
+        );
+        let runtime = tokio::runtime::Handle::current();
+        let outbound = &config.outbound;
+        let discovery = Discovery::new(
+            destination.client(),
+            DiscoveryConfig {
+                context_token: control.context.clone(),
+                limits: limits(&control.destination),
+                backoff: control.destination.connect.backoff,
+                idle_timeout: outbound.discovery_idle,
+                max_destinations: config.discovery.max_destinations,
+                max_endpoints: config.discovery.max_endpoints,
+            },
+            runtime.clone(),
+        );
+        let (networks, names) = (
+            control.profile_networks.clone(),
+            control.profile_suffixes.clone(),
+        );
+        let policies = Policies::new(
+            destination.client(),
+            policy.client(),
+            PoliciesConfig {
+                context_token: control.context.clone(),
+                workload: control.workload.clone(),
+                profile_networks: Arc::new(move |ip| networks.contains(ip)),
+                profile_names: Arc::new(move |name| names.matches(name)),
+                limits: limits(&control.policy),
+                policy_backoff: control.policy.connect.backoff,
+                profile_backoff: control.destination.connect.backoff,
+                idle_timeout: outbound.discovery_idle,
+                max_entries: config.discovery.max_destinations,
+                queue: outbound.http_queue,
+                detect_timeout: outbound.detect_timeout,
+            },
+            runtime,
+        );
+        Ok(Self {
+            discovery,
+            policies,
+            controllers: [destination, policy],
+        })
+    }
+
+    /// The controllers and their connections, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        self.controllers.iter().map(Controller::inspect).collect()
+    }
+}
+
+/// The system's resolver, unless no name needs it: a proxy whose controllers are addresses runs without a `resolv.conf`.
+fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
+    let control = &config.control;
+    let needs = |addr: &config::ControlAddr| {
+        matches!(addr.addr, config::Addr::Name { .. }) && !addr.is_loopback
+    };
+    if !needs(&control.destination) && !needs(&control.policy) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(SystemResolver::new()?)))
+}
+
+fn limits(addr: &config::ControlAddr) -> StreamLimits {
+    StreamLimits {
+        initial: addr.limits.initial,
+        idle: addr.limits.idle,
+        lifetime: addr.limits.lifetime,
+    }
+}

@@ -1,0 +1,315 @@
+//! A controller as a gRPC service, balanced like any backend.
+//!
+//! - **Sits** under the generated clients.
+//! - **Waits for** an address and a connection, at most 30 s; calls beyond 1,000 that wait are refused.
+//! - **Fails as** what the balancer fails as.
+//! - **Metrics**: `control_request_total` and its kin, `control_*_balancer_*`.
+
+use super::{connect::Connect, dns::Lookup};
+use crate::{
+    config,
+    metrics::{Balancer, EndpointFamilies},
+};
+use bytes::Bytes;
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{LocalBoxStream, unfold},
+};
+use http::{Request, Response, uri::Authority};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use linkerd_balance::{Balance, Params};
+use linkerd_discover::dns::AddressSet;
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{Http2Settings, QueueSettings, client::Http2Client, grpc_status, is_failure},
+    metrics::{Counter, Family, Labels},
+    transport::ConnectOptions,
+};
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+use tower::discover::Change;
+use tower_service::Service;
+
+type RequestBody = tonic::body::Body;
+type Endpoint = Http2Client<Connect, RequestBody>;
+
+/// Calls a controller, from any thread.
+#[derive(Clone, Debug)]
+pub struct ControlClient(mpsc::Sender<Call>);
+
+struct Call {
+    request: Request<RequestBody>,
+    reply: oneshot::Sender<Result<Response<ControlBody>, Error>>,
+}
+
+/// One controller, on the control thread.
+pub(super) struct Controller {
+    name: String,
+    client: ControlClient,
+    balance: Balance<SocketAddr, Endpoint>,
+}
+
+impl Controller {
+    /// Starts to look for the controller and takes calls.
+    pub(super) fn start(
+        config: &config::ControlAddr,
+        http2: &Http2Settings,
+        dns: Lookup,
+        families: &EndpointFamilies,
+        balancer: &Balancer,
+    ) -> Self {
+        let name = config.addr.to_string();
+        let labels = Labels::new().with("addr", &name);
+        let backoff = config.connect.backoff;
+        let options = ConnectOptions {
+            timeout: config.connect.timeout,
+            socket: config.connect.socket,
+        };
+        let http2 = http2.clone();
+        let new_endpoint =
+            move |addr| Http2Client::new(Connect { addr, options }, http2.clone(), 1, backoff);
+        let params = Params {
+            queue: QUEUE,
+            default_rtt: Duration::from_millis(30),
+            decay: Duration::from_secs(10),
+            metrics: balancer.series(&labels, QUEUE.failfast),
+            rng: SmallRng::from_rng(&mut rand::rng()),
+            on_unreachable: Box::new(|| {}),
+        };
+        let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
+        let balance = Balance::new::<Request<RequestBody>, _>(updates, params);
+        let (tx, rx) = mpsc::channel(QUEUE.capacity);
+        let served = Rc::new(Served {
+            authority: authority(&name),
+            balance: balance.clone(),
+            families: families.clone(),
+            labels: labels.with("tls", "no_identity").with(
+                "no_tls_reason",
+                match config.is_loopback {
+                    true => "loopback",
+                    false => "not_provided_by_service_discovery",
+                },
+            ),
+        });
+        tokio::task::spawn_local(served.take(rx));
+        Self {
+            name,
+            client: ControlClient(tx),
+            balance,
+        }
+    }
+
+    pub(super) fn client(&self) -> ControlClient {
+        self.client.clone()
+    }
+
+    pub(super) fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({ "controller": self.name, "balancer": self.balance.inspect() })
+    }
+}
+
+impl Service<Request<RequestBody>> for ControlClient {
+    type Response = Response<ControlBody>;
+    type Error = Error;
+    type Future = BoxFuture<'static, Result<Response<ControlBody>, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        let (reply, response) = oneshot::channel();
+        let calls = self.0.clone();
+        async move {
+            let gone = || Error::new(Reason::Unexpected).detail("the control thread has ended");
+            if calls.send(Call { request, reply }).await.is_err() {
+                return Err(gone());
+            }
+            response.await.unwrap_or_else(|_| Err(gone()))
+        }
+        .boxed()
+    }
+}
+
+/// What serves the calls of one controller.
+struct Served {
+    authority: Authority,
+    balance: Balance<SocketAddr, Endpoint>,
+    families: EndpointFamilies,
+    labels: Labels,
+}
+
+impl Served {
+    async fn take(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
+        while let Some(call) = calls.recv().await {
+            let served = self.clone();
+            tokio::task::spawn_local(async move {
+                let Call { request, mut reply } = call;
+                tokio::select! {
+                    response = served.call(request) => {
+                        // A caller that has left wants no answer.
+                        let _ = reply.send(response);
+                    }
+                    () = reply.closed() => {}
+                }
+            });
+        }
+    }
+
+    async fn call(&self, request: Request<RequestBody>) -> Result<Response<ControlBody>, Error> {
+        let start = Instant::now();
+        self.families.requests.get(self.labels.clone()).incr();
+        let request = self.address(request);
+        let called = self.balance.clone().call(request).await;
+        let response = called.map_err(|error| {
+            let labels = self.labels.clone().with("classification", "failure");
+            let labels = labels.with("grpc_status", "").with("error", "unclassified");
+            self.families.responses.get(labels).incr();
+            error.context(format!("controller {}", self.authority))
+        })?;
+        let response = response.response;
+        let labels = self
+            .labels
+            .clone()
+            .with("status_code", response.status().as_u16());
+        let latency = self.families.latency.get(labels.clone());
+        latency.observe_duration(start.elapsed());
+        let ended = Ended {
+            family: self.families.responses.clone(),
+            labels,
+            status: response.status(),
+            code: grpc_status(response.headers()),
+        };
+        Ok(response.map(|body| ControlBody {
+            inner: body.into_incoming(),
+            ended: Some(ended),
+        }))
+    }
+
+    /// gRPC clients know only the path of what they call.
+    fn address(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(http::uri::Scheme::HTTP);
+        parts.authority = Some(self.authority.clone());
+        *request.uri_mut() = http::Uri::from_parts(parts).expect("a gRPC call has a path");
+        request
+    }
+}
+
+/// A controller's response, counted when it ends.
+#[derive(Debug)]
+pub struct ControlBody {
+    inner: Incoming,
+    ended: Option<Ended>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    family: Family<Counter>,
+    labels: Labels,
+    status: http::StatusCode,
+    code: Option<u8>,
+}
+
+impl Ended {
+    fn count(self, code: Option<u8>, error: &str) {
+        let code = self.code.or(code);
+        let failure = !error.is_empty() || is_failure(self.status, code);
+        let classification = match failure {
+            true => "failure",
+            false => "success",
+        };
+        let code = code.map(|code| code.to_string()).unwrap_or_default();
+        let labels = self.labels.with("classification", classification);
+        let labels = labels.with("grpc_status", code).with("error", error);
+        self.family.get(labels).incr();
+    }
+}
+
+impl Body for ControlBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let end = match &frame {
+            None => Some((None, "")),
+            Some(Err(_)) => Some((None, "unclassified")),
+            Some(Ok(frame)) => frame
+                .trailers_ref()
+                .map(|trailers| (grpc_status(trailers), "")),
+        };
+        if let Some((code, error)) = end
+            && let Some(ended) = self.ended.take()
+        {
+            ended.count(code, error);
+        }
+        Poll::Ready(frame)
+    }
+}
+
+impl Drop for ControlBody {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            ended.count(None, "");
+        }
+    }
+}
+
+type Batch = Result<Vec<Change<SocketAddr, (Endpoint, u32)>>, Error>;
+
+/// Turns sets of addresses into changes.
+fn follow(
+    addresses: watch::Receiver<Option<Arc<AddressSet>>>,
+    new_endpoint: impl Fn(SocketAddr) -> Endpoint + 'static,
+) -> LocalBoxStream<'static, Batch> {
+    let state = (addresses, HashSet::new(), Rc::new(new_endpoint));
+    let mut first = state;
+    first.0.mark_changed();
+    unfold(first, |(mut addresses, known, new_endpoint)| async move {
+        loop {
+            if addresses.changed().await.is_err() {
+                // A constant address does not change.
+                std::future::pending::<()>().await;
+            }
+            let Some(set) = addresses.borrow_and_update().clone() else {
+                continue;
+            };
+            let now: HashSet<_> = set.addrs.iter().copied().collect();
+            let added = now
+                .difference(&known)
+                .map(|addr| Change::Insert(*addr, (new_endpoint(*addr), 1)));
+            let removed = known.difference(&now).map(|addr| Change::Remove(*addr));
+            let changes = added.chain(removed).collect();
+            return Some((Ok(changes), (addresses, now, new_endpoint)));
+        }
+    })
+    .boxed_local()
+}
+
+fn authority(name: &str) -> Authority {
+    Authority::try_from(name).unwrap_or_else(|_| Authority::from_static("controller"))
+}
+
+/// The incumbent's queue in front of controllers.
+const QUEUE: QueueSettings = QueueSettings {
+    capacity: 1000,
+    failfast: Duration::from_secs(30),
+};

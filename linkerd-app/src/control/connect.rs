@@ -1,0 +1,35 @@
+//! Connections to a controller.
+
+use futures::future::LocalBoxFuture;
+use linkerd_proxy_core::{
+    Error,
+    transport::{ConnectOptions, connect},
+};
+use std::{
+    net::SocketAddr,
+    task::{Context, Poll},
+};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Dials one address of a controller. Unlike the outbound side it may dial loopback.
+#[derive(Clone, Debug)]
+pub(super) struct Connect {
+    pub(super) addr: SocketAddr,
+    pub(super) options: ConnectOptions,
+}
+
+impl Service<()> for Connect {
+    type Response = TcpStream;
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<TcpStream, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move { connect(this.addr, &this.options).await })
+    }
+}

@@ -1,0 +1,223 @@
+//! The life of an inbound connection: from a peer to the application.
+//!
+//! | # | stage | what happens | file |
+//! |--:|---|---|---|
+//! | 1 | accept | socket options, original destination, addresses that are allowed | here |
+//! | 2 | policy | the default policy of the port | `policy.rs` |
+//! | 3 | detect | opaque ports, or else the first bytes; HTTP is served | here, `http.rs` |
+//! | 4 | application | connection pools to the address that the peer dialled | `application.rs` |
+//!
+//! TLS comes before stage 2, and discovered policies into it, with later versions; the stages stay.
+
+mod application;
+mod http;
+mod policy;
+
+use crate::{
+    config::Config,
+    metrics::{Families, target_labels},
+    outbound::accept_failed,
+};
+use ::http::Version;
+use application::{Application, Applications};
+use linkerd_proxy_core::{
+    Error, Reason, drain,
+    http::ServeError,
+    metrics::Labels,
+    transport::{Accepted, Detected, Io, Listener, detect, relay},
+};
+use policy::Policy;
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use tokio::time::Instant;
+use tower_service::Service;
+
+/// What every stage of a worker's inbound side shares.
+#[derive(Debug)]
+pub struct Context {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// What is counted.
+    pub families: Families,
+    /// Tells of the end, and waits for connections.
+    pub drain: drain::Handle,
+    /// How many workers there are; limits of the whole proxy are divided by it.
+    pub workers: usize,
+    /// Requests in flight on this worker.
+    pub in_flight: Cell<usize>,
+}
+
+/// The inbound side of one worker.
+pub struct Inbound {
+    ctx: Rc<Context>,
+    applications: Applications,
+}
+
+impl Inbound {
+    /// An inbound side without connections.
+    pub fn new(ctx: Rc<Context>) -> Rc<Self> {
+        let applications = Applications::default();
+        Rc::new(Self { ctx, applications })
+    }
+
+    /// Takes connections until the end is told.
+    pub async fn serve(self: Rc<Self>, listener: Listener) {
+        let mut drain = self.ctx.drain.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = drain.signaled() => return,
+            };
+            match accepted {
+                Ok(accepted) => {
+                    tokio::task::spawn_local(self.clone().accepted(accepted));
+                }
+                Err(error) => accept_failed(&error).await,
+            }
+        }
+    }
+
+    /// Drops what nobody uses, as long as the worker runs.
+    pub async fn sweep(self: Rc<Self>) {
+        let idle = self.ctx.config.inbound.discovery_idle;
+        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
+        loop {
+            ticks.tick().await;
+            self.applications.sweep(idle, Instant::now());
+        }
+    }
+
+    /// What this side holds, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "in_flight": self.ctx.in_flight.get(),
+            "applications": self.applications.inspect(),
+        })
+    }
+
+    async fn accepted(self: Rc<Self>, accepted: Accepted) {
+        let destination = accepted.orig_dst.unwrap_or(accepted.local);
+        if let Err(error) = self.connection(accepted).await {
+            self.failed(destination, &error);
+        }
+    }
+
+    /// All stages of one connection.
+    async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
+        // 1. Where it was going.
+        let destination = accepted.destination()?;
+        self.check_destination(destination)?;
+        // 2. Whether the client is let in.
+        let policy = Policy::of(&self.ctx.config, destination);
+        let authorized = policy.authorize(accepted.client);
+        // 3. What it speaks.
+        let application = self.applications.get(&self.ctx, destination, &policy);
+        let mut io = Io::new(accepted.stream, application.client_series());
+        let version = match policy.opaque {
+            true => None,
+            false => self.detect(&mut io, &policy).await?,
+        };
+        match version {
+            // 4. The application.
+            Some(version) => {
+                let served = http::serve(self, io, version, application, authorized).await;
+                served
+                    .map_err(|error| self.serve_error(error))
+                    .or_else(ignored)
+            }
+            None => {
+                authorized?;
+                self.opaque(io, &application).await
+            }
+        }
+    }
+
+    /// The proxy's own port is not an application, and other addresses than the pod's are not its business.
+    fn check_destination(&self, destination: SocketAddr) -> Result<(), Error> {
+        let inbound = &self.ctx.config.inbound;
+        if !inbound.ips.is_empty() && !inbound.ips.contains(&destination.ip()) {
+            tracing::warn!(
+                ip = %destination.ip(),
+                "inbound connections are not allowed on this IP address"
+            );
+            return Err(Error::new(Reason::NotAllowedAddress).peer(destination));
+        }
+        if destination.port() == inbound.listen.port() {
+            let detail = format!(
+                "inbound connection must not target port {}",
+                destination.port()
+            );
+            return Err(Error::new(Reason::Loop).detail(detail));
+        }
+        Ok(())
+    }
+
+    /// The version of HTTP that the client speaks; `None` when it speaks something else.
+    async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Version>, Error> {
+        let families = &self.ctx.families.inbound;
+        let start = Instant::now();
+        let detected = detect(io, self.ctx.config.inbound.detect_timeout).await;
+        let result = match &detected {
+            Ok((Some(Detected::Http1), _)) => "http/1",
+            Ok((Some(Detected::Http2), _)) => "http/2",
+            Ok((Some(Detected::Opaque), _)) => "not_http",
+            Ok((None, _)) => "read_timeout",
+            Err(_) => "error",
+        };
+        let labels = Labels::new().with("result", result);
+        families
+            .detect_results
+            .get(policy.server_labels(labels))
+            .incr();
+        let duration = families
+            .detect_duration
+            .get(policy.server_labels(Labels::new()));
+        duration.observe_duration(start.elapsed());
+        let (detected, read) = detected?;
+        io.put_back(read);
+        Ok(match detected {
+            Some(Detected::Http1) => Some(Version::HTTP_11),
+            Some(Detected::Http2) => Some(Version::HTTP_2),
+            Some(Detected::Opaque) | None => None,
+        })
+    }
+
+    async fn opaque(&self, mut io: Io, application: &Application) -> Result<(), Error> {
+        let _drain = self.ctx.drain.watch();
+        let mut server = application.connect().call(()).await?;
+        match relay(&mut io, &mut server).await {
+            Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
+            Err(error) => tracing::debug!(%error, "opaque connection broke off"),
+        }
+        Ok(())
+    }
+
+    fn serve_error(&self, error: ServeError) -> Option<Error> {
+        match error {
+            ServeError::Http(error) => {
+                tracing::debug!(%error, "connection closed");
+                None
+            }
+            error @ ServeError::HeaderTimeout(_) => {
+                Some(Error::new(Reason::HeaderTimeout).detail(error.to_string()))
+            }
+        }
+    }
+
+    /// A connection that the proxy closes.
+    fn failed(&self, destination: SocketAddr, error: &Error) {
+        let reason = error.reason();
+        tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
+        let labels = Labels::new().with("error", reason.error_label());
+        let family = &self.ctx.families.inbound.tcp_errors;
+        family.get(target_labels(labels, destination)).incr();
+    }
+}
+
+/// A client that breaks off is nothing that the proxy does.
+fn ignored(error: Option<Error>) -> Result<(), Error> {
+    error.map_or(Ok(()), Err)
+}
+
+/// How often idle applications are looked for.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
+const SWEEP_MAX: Duration = Duration::from_secs(5);

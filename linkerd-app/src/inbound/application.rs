@@ -1,0 +1,227 @@
+//! Stage 4: the application at the address that a peer dialled.
+//!
+//! - **Waits for** a connection: HTTP/1 dials for the request, HTTP/2 has one, for which requests wait at most for the
+//!   inbound failfast timeout.
+//! - **Bounds**: idle connections; applications that nobody uses are dropped.
+//! - **Metrics**: `request_total` and its kin, `tcp_*{peer="dst"}`.
+
+use super::{Context, policy::Policy};
+use crate::{
+    exchange::{self, EndpointMetrics, EndpointMetricsLayer, HttpRequest},
+    metrics::target_labels,
+    outbound::{Connect, DialGuard},
+};
+use futures::future::LocalBoxFuture;
+use http::{Response, Version};
+use linkerd_balance::{Balance, Metrics, Params};
+use linkerd_proxy_core::{
+    Availability, Error, Reason,
+    http::{
+        KeepForRetry, KeepForRetryLayer, RequestBody,
+        client::{Http1Client, Http2Client},
+    },
+    metrics::Labels,
+    reason::Phase,
+    transport::{ConnectOptions, TransportSeries},
+};
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    collections::HashMap,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+use tower::discover::Change;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// One application's port.
+pub struct Application {
+    ctx: Rc<Context>,
+    addr: SocketAddr,
+    client_series: Arc<TransportSeries>,
+    server_series: Arc<TransportSeries>,
+    labels: Labels,
+    http1: OnceCell<Http1>,
+    http2: OnceCell<Balance<SocketAddr, Http2>>,
+    idle_since: Cell<Option<Instant>>,
+}
+
+type Http1 = EndpointMetrics<KeepForRetry<Http1Client<Connect, RequestBody>>>;
+type Http2 = EndpointMetrics<KeepForRetry<Http2Client<Connect, RequestBody>>>;
+
+/// The applications in use on one worker.
+#[derive(Default)]
+pub struct Applications(RefCell<HashMap<SocketAddr, Rc<Application>>>);
+
+impl Applications {
+    /// The application at an address.
+    pub fn get(&self, ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Rc<Application> {
+        let mut applications = self.0.borrow_mut();
+        let new = || Rc::new(Application::new(ctx, addr, policy));
+        applications.entry(addr).or_insert_with(new).clone()
+    }
+
+    /// Drops what nobody has used for the idle timeout. Called regularly.
+    pub fn sweep(&self, idle: Duration, now: Instant) {
+        self.0.borrow_mut().retain(|_, application| {
+            if Rc::strong_count(application) > 1 {
+                application.idle_since.set(None);
+                return true;
+            }
+            let since = application.idle_since.get().unwrap_or(now);
+            application.idle_since.set(Some(since));
+            now.saturating_duration_since(since) < idle
+        });
+    }
+
+    /// The applications, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        let applications = self.0.borrow();
+        let shown = applications.iter().map(|(addr, application)| {
+            serde_json::json!({
+                "address": addr.to_string(),
+                "connections": Rc::strong_count(application) - 1,
+                "http1": application.http1.get().map(Availability::inspect),
+                "http2": application.http2.get().map(Balance::inspect),
+            })
+        });
+        shown.collect()
+    }
+}
+
+impl Application {
+    fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Self {
+        let inbound = || Labels::new().with("direction", "inbound");
+        let from_peer = |labels: Labels| {
+            labels
+                .with("tls", "no_identity")
+                .with("no_tls_reason", "no_tls_from_remote")
+        };
+        let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
+        let server = inbound()
+            .with("peer", "dst")
+            .with("tls", "no_identity")
+            .with("no_tls_reason", "loopback");
+        let transport = &ctx.families.transport;
+        Self {
+            addr,
+            client_series: transport.series(policy.server_labels(client)),
+            server_series: transport.series(server),
+            labels: policy.request_labels(from_peer(target_labels(inbound(), addr))),
+            http1: OnceCell::new(),
+            http2: OnceCell::new(),
+            idle_since: Cell::new(None),
+            ctx: ctx.clone(),
+        }
+    }
+
+    /// What counts the peers' connections.
+    pub fn client_series(&self) -> Arc<TransportSeries> {
+        self.client_series.clone()
+    }
+
+    /// A connector to the application: loopback is where applications live.
+    pub fn connect(&self) -> Connect {
+        let connect = &self.ctx.config.inbound.connect;
+        Connect {
+            addr: self.addr,
+            options: ConnectOptions {
+                timeout: connect.timeout,
+                socket: connect.socket,
+            },
+            guard: DialGuard {
+                allow_loopback: true,
+                listeners: [].into(),
+            },
+            series: self.server_series.clone(),
+        }
+    }
+
+    /// Sends a request in the version that it has.
+    pub async fn send(&self, request: HttpRequest) -> Result<Response<exchange::Body>, Error> {
+        let sent = match request.version() {
+            Version::HTTP_2 => {
+                let balance = self.http2.get_or_init(|| self.new_http2());
+                let balanced = balance.clone().call(request).await;
+                balanced.map(|balanced| balanced.response)
+            }
+            _ => self.send_http1(request).await,
+        };
+        sent.map_err(|error| match error.peer_addr() {
+            Some(peer) => error.context(format!("endpoint {peer}")),
+            None => error,
+        })
+    }
+
+    fn send_http1(
+        &self,
+        mut request: HttpRequest,
+    ) -> LocalBoxFuture<'static, Result<Response<exchange::Body>, Error>> {
+        let mut client = self.http1.get_or_init(|| self.new_http1()).clone();
+        Box::pin(async move {
+            loop {
+                let failed = match client.call(request).await {
+                    Ok(response) => return Ok(response),
+                    Err(failed) => failed,
+                };
+                // There is only this application: what it refuses fails at once.
+                let connecting = failed.error.reason().row().phase == Phase::Connect;
+                match failed.request {
+                    Some(returned) if !connecting => request = returned,
+                    Some(_) => {
+                        client.gave_up(&failed.error);
+                        return Err(failed.error);
+                    }
+                    None => return Err(failed.error),
+                }
+            }
+        })
+    }
+
+    fn new_http1(&self) -> Http1 {
+        let inbound = &self.ctx.config.inbound;
+        let client = Http1Client::new(self.connect(), inbound.pool, inbound.connect.backoff);
+        self.metrics().layer(self.keep(false).layer(client))
+    }
+
+    fn new_http2(&self) -> Balance<SocketAddr, Http2> {
+        let config = &self.ctx.config;
+        let client = Http2Client::new(
+            self.connect(),
+            config.inbound.http2_client.clone(),
+            config.outbound.http2_max_connections,
+            config.inbound.connect.backoff,
+        );
+        let service = self.metrics().layer(self.keep(true).layer(client));
+        let params = Params {
+            queue: config.inbound.http_queue,
+            default_rtt: Duration::from_millis(30),
+            decay: Duration::from_secs(10),
+            metrics: Metrics::detached(),
+            rng: SmallRng::from_rng(&mut rand::rng()),
+            on_unreachable: Box::new(|| {}),
+        };
+        let only = vec![Change::Insert(self.addr, (service, 1))];
+        Balance::new(futures::stream::iter([Ok(only)]), params)
+    }
+
+    fn metrics(&self) -> EndpointMetricsLayer {
+        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone())
+    }
+
+    fn keep(&self, refusals: bool) -> KeepForRetryLayer {
+        KeepForRetryLayer {
+            max_bytes: self.ctx.config.outbound.replay_max_bytes,
+            refusals,
+        }
+    }
+}
+
+/// What is wrong with a request for the application at this port.
+pub fn unavailable() -> Error {
+    Reason::InFlightLimit.into()
+}

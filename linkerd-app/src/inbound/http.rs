@@ -1,0 +1,209 @@
+//! Stage 3: serving a peer's HTTP connection.
+//!
+//! - **Fails as** what the application fails as, `InvalidRequest`, `Unauthorized`, `InFlightLimit`, as a response without
+//!   informational headers: those are for meshed peers.
+//! - **Bounds**: requests in flight.
+//! - **Metrics**: `inbound_http_errors_total`.
+
+use super::{
+    Context, Inbound,
+    application::{Application, unavailable},
+};
+use crate::{
+    exchange::{self, HttpRequest},
+    metrics::target_labels,
+};
+use http::{HeaderName, HeaderValue, Request, Response, Version, header::TRANSFER_ENCODING};
+use hyper::body::Incoming;
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{
+        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, Upgrade,
+        check_form, is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
+    },
+    metrics::Labels,
+    transport::Io,
+};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc};
+
+/// Serves one connection; its requests share it.
+struct Served {
+    ctx: Rc<Context>,
+    connection: Rc<Connection>,
+    version: Version,
+    application: Rc<Application>,
+    client: Option<SocketAddr>,
+    denied: RefCell<Option<Error>>,
+}
+
+/// Serves HTTP until the connection ends.
+pub async fn serve(
+    inbound: &Rc<Inbound>,
+    io: Io,
+    version: Version,
+    application: Rc<Application>,
+    authorized: Result<(), Error>,
+) -> Result<(), ServeError> {
+    let ctx = inbound.ctx.clone();
+    let settings = ServerSettings {
+        header_timeout: ctx.config.header_timeout,
+        http2: ctx.config.inbound.http2_server.clone(),
+    };
+    let drain = ctx.drain.watch();
+    let connection = Rc::new(Connection::default());
+    let served = Rc::new(Served {
+        ctx,
+        connection: connection.clone(),
+        version,
+        application,
+        client: io.inner().peer_addr().ok(),
+        denied: RefCell::new(authorized.err()),
+    });
+    let service = hyper::service::service_fn(move |request| served.clone().handle(request));
+    match version {
+        Version::HTTP_2 => serve_http2(io, service, &settings, connection, drain).await,
+        _ => serve_http1(io, service, &settings, connection, drain).await,
+    }
+}
+
+impl Served {
+    async fn handle(
+        self: Rc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ServerBody<exchange::Body>>, h2::Error> {
+        let responder = Responder::new(&request, false);
+        let busy = self.connection.busy();
+        let response = match self.exchange(request).await {
+            Ok(response) => response.map(|body| ServerBody::new(body, responder)),
+            Err(error) => {
+                self.count(&error);
+                if error.reason().is_fatal() {
+                    self.connection.close();
+                }
+                responder.respond(&error)?
+            }
+        };
+        Ok(response.map(|body| body.hold(busy)))
+    }
+
+    async fn exchange(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<exchange::Body>, Error> {
+        if let Some(denied) = &*self.denied.borrow() {
+            let mut error = Error::new(denied.reason()).detail(denied.to_string());
+            if let Some(client) = self.client {
+                error = error.context(format!("client {client}"));
+            }
+            return Err(error);
+        }
+        let upgrade = self.prepare(&mut request)?;
+        let _in_flight = self.begin().ok_or_else(unavailable)?;
+        let orig_proto = (self.version == Version::HTTP_2)
+            .then(|| restore_version(&mut request))
+            .flatten();
+        let request: HttpRequest =
+            request.map(|body| RequestBody::new(body, || Rc::new(self.connection.busy())));
+        let upgrades = upgrade.is_some();
+        let mut response = self.application.send(request).await?;
+        if response.version() != Version::HTTP_2 && !upgrades {
+            strip_connection_headers(response.headers_mut());
+        }
+        if orig_proto.is_some() {
+            carry_version(&mut response);
+        }
+        if let Some(upgrade) = upgrade {
+            upgrade.join(&mut response, self.ctx.drain.watch());
+        }
+        Ok(response)
+    }
+
+    /// Checks and cleans an HTTP/1 request. Returns the client's side if it wants to upgrade.
+    fn prepare(&self, request: &mut Request<Incoming>) -> Result<Option<Upgrade>, Error> {
+        if self.version == Version::HTTP_2 {
+            if request.uri().authority().is_none() {
+                *request.version_mut() = Version::HTTP_11;
+            }
+            return Ok(None);
+        }
+        check_form(request)?;
+        if is_upgrade(request) {
+            return Ok(Upgrade::of(request));
+        }
+        strip_connection_headers(request.headers_mut());
+        Ok(None)
+    }
+
+    fn begin(&self) -> Option<InFlight> {
+        let ctx = &self.ctx;
+        let limit = ctx
+            .config
+            .inbound
+            .max_in_flight
+            .div_ceil(ctx.workers.max(1));
+        (ctx.in_flight.get() < limit).then(|| {
+            ctx.in_flight.set(ctx.in_flight.get() + 1);
+            InFlight(ctx.clone())
+        })
+    }
+
+    fn count(&self, error: &Error) {
+        let reason = error.reason();
+        tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
+        if reason == Reason::Unauthorized {
+            return;
+        }
+        let labels = Labels::new().with("error", reason.error_label());
+        let labels = target_labels(labels, self.application.connect().addr);
+        self.ctx.families.inbound.http_errors.get(labels).incr();
+    }
+}
+
+/// A request in flight.
+struct InFlight(Rc<Context>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let in_flight = &self.0.in_flight;
+        in_flight.set(in_flight.get() - 1);
+    }
+}
+
+/// Restores an HTTP/1 request that a peer proxy carried over HTTP/2.
+fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
+    let value = request.headers_mut().remove(L5D_ORIG_PROTO)?;
+    let value = value.to_str().unwrap_or_default();
+    let version = match value {
+        _ if value.starts_with("HTTP/1.1") => Version::HTTP_11,
+        _ if value.starts_with("HTTP/1.0") => Version::HTTP_10,
+        _ => {
+            tracing::warn!(%value, "unknown original protocol");
+            return Some(());
+        }
+    };
+    if let Some(authority) = request.uri().authority().cloned()
+        && !request.headers().contains_key(http::header::HOST)
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(http::header::HOST, host);
+    }
+    if !value.ends_with("; absolute-form") {
+        to_origin_form(request.uri_mut());
+    }
+    *request.version_mut() = version;
+    Some(())
+}
+
+/// Tells the peer proxy which version the application answered in.
+fn carry_version<B>(response: &mut Response<B>) {
+    let value = match response.version() {
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    };
+    let headers = response.headers_mut();
+    headers.insert(L5D_ORIG_PROTO, HeaderValue::from_static(value));
+    headers.remove(TRANSFER_ENCODING);
+    *response.version_mut() = Version::HTTP_2;
+}
+
+const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

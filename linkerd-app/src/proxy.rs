@@ -1,0 +1,354 @@
+//! Starting the proxy, and ending it.
+
+use crate::{
+    admin::{self, Admin, StateSection},
+    config::{self, Config, Cores, Loaded, decide_workers},
+    control::{self, ControlPlane},
+    logging::LogFilter,
+    metrics::Families,
+    outbound::DialGuard,
+    process::{self, Runtimes},
+    worker::Worker,
+};
+use futures::FutureExt;
+use linkerd_discover::Discovery;
+use linkerd_profiles::Policies;
+use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness, transport};
+use serde_json::{Value, json};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, mpsc as std_mpsc},
+    thread,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::LocalSet,
+};
+
+/// A proxy that runs on threads of its own.
+pub struct Running {
+    /// Where it listens for outbound traffic.
+    pub outbound: Vec<SocketAddr>,
+    /// Where it listens for inbound traffic.
+    pub inbound: SocketAddr,
+    /// Where the admin server listens.
+    pub admin: SocketAddr,
+    /// What it waits for.
+    pub readiness: Readiness,
+    /// Told when the admin server is asked to shut the proxy down.
+    pub shutdown: mpsc::Receiver<()>,
+    drain: drain::Signal,
+}
+
+/// Why the proxy does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(
+        "Failed to bind {what} listener on {addr}: {error}; is another process using it? `{variable}` sets it"
+    )]
+    Bind {
+        /// Which listener.
+        what: &'static str,
+        /// The address.
+        addr: SocketAddr,
+        /// The system's answer.
+        error: io::Error,
+        /// The variable that sets the address.
+        variable: &'static str,
+    },
+    /// The control plane cannot be looked for.
+    #[error(transparent)]
+    Control(#[from] control::StartError),
+    /// A thread or its runtime does not start.
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// The sockets of all workers.
+struct Sockets {
+    /// For each address, one socket for each worker.
+    outbound: Vec<Vec<TcpListener>>,
+    inbound: Vec<TcpListener>,
+    admin: TcpListener,
+}
+
+/// What the control thread tells when it has started.
+type Started = Result<(Discovery, Policies), control::StartError>;
+
+/// Starts the proxy. It listens when this returns.
+pub fn start(
+    loaded: Loaded,
+    env: config::Env,
+    log: Option<LogFilter>,
+) -> Result<Running, StartError> {
+    let cores = Cores::detect();
+    let decision = decide_workers(&loaded.config.workers, &cores);
+    match decision.workers {
+        1 => tracing::info!("Using single-threaded proxy runtime ({cores}; {decision})"),
+        _ => tracing::info!("Using multi-threaded proxy runtime ({cores}; {decision})"),
+    }
+    let config = Arc::new(loaded.config);
+    let sockets = Sockets::bind(&config, decision.workers)?;
+    let registry = Registry::new();
+    let families = Families::register(&registry);
+    process::register(&registry);
+    let runtimes = process::runtimes(&registry);
+    let readiness = Readiness::new();
+    let (signal, drain) = drain::channel();
+    let (shutdown_tx, shutdown) = mpsc::channel(1);
+    let addresses = sockets.addresses()?;
+    let guard = DialGuard {
+        allow_loopback: config.outbound.allow_loopback,
+        listeners: addresses.all().into(),
+    };
+    announce(&addresses, &config);
+
+    let (inspectors, inspected): (Vec<_>, Vec<_>) =
+        (0..decision.workers).map(|_| mpsc::channel(4)).unzip();
+    let admin = AdminParts {
+        listener: sockets.admin,
+        readiness: readiness.clone(),
+        env,
+        log,
+        shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
+        inspectors,
+    };
+    let (discovery, policies) = spawn_control(
+        config.clone(),
+        registry,
+        families.clone(),
+        runtimes.clone(),
+        admin,
+        drain.clone(),
+    )?;
+
+    let mut outbound: Vec<_> = sockets.outbound.into_iter().map(Vec::into_iter).collect();
+    let sockets = sockets.inbound.into_iter().zip(inspected).enumerate();
+    for (index, (inbound, inspect)) in sockets {
+        let worker = Worker {
+            index,
+            workers: decision.workers,
+            config: config.clone(),
+            families: families.clone(),
+            discovery: discovery.clone(),
+            policies: policies.clone(),
+            guard: guard.clone(),
+            outbound: outbound.iter_mut().filter_map(Iterator::next).collect(),
+            inbound,
+            drain: drain.clone(),
+            pending: readiness.wait_for(format!("worker {index} to take connections")),
+            inspect,
+        };
+        worker.spawn(&runtimes)?;
+    }
+    Ok(Running {
+        outbound: addresses.outbound,
+        inbound: addresses.inbound,
+        admin: addresses.admin,
+        readiness,
+        shutdown,
+        drain: signal,
+    })
+}
+
+impl Running {
+    /// Stops being ready, stops taking connections, and returns when all of them have ended.
+    pub async fn drain(self) {
+        self.readiness.drain();
+        self.drain.drain().await;
+    }
+}
+
+impl Sockets {
+    fn bind(config: &Config, workers: usize) -> Result<Self, StartError> {
+        use config::variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS};
+        let bind = |what, addr, backlog, count, variable| {
+            transport::bind(addr, backlog, count).map_err(|error| StartError::Bind {
+                what,
+                addr,
+                error,
+                variable,
+            })
+        };
+        let (outbound, inbound, admin) = (&config.outbound, &config.inbound, &config.admin);
+        // Outbound first: an application that starts with the proxy is not refused.
+        let outbound = outbound
+            .listen
+            .iter()
+            .map(|addr| {
+                let variable = OUTBOUND_LISTEN_ADDRS.name();
+                bind("outbound", *addr, outbound.backlog, workers, variable)
+            })
+            .collect::<Result<_, _>>()?;
+        let variable = INBOUND_LISTEN_ADDR.name();
+        let backlog = inbound.backlog;
+        let inbound = bind("inbound", inbound.listen, backlog, workers, variable)?;
+        let mut admin = bind("admin", admin.listen, backlog, 1, ADMIN_LISTEN_ADDR.name())?;
+        Ok(Self {
+            outbound,
+            inbound,
+            admin: admin.swap_remove(0),
+        })
+    }
+
+    fn addresses(&self) -> io::Result<Addresses> {
+        let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
+        Ok(Addresses {
+            outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
+            inbound: first(&self.inbound)?,
+            admin: self.admin.local_addr()?,
+        })
+    }
+}
+
+/// Where the proxy listens.
+struct Addresses {
+    outbound: Vec<SocketAddr>,
+    inbound: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Addresses {
+    fn all(&self) -> Vec<SocketAddr> {
+        let mut all = self.outbound.clone();
+        all.extend([self.inbound, self.admin]);
+        all
+    }
+}
+
+/// The lines that tools read, in the incumbent's order.
+fn announce(addresses: &Addresses, config: &Config) {
+    tracing::info!("Admin interface on {}", addresses.admin);
+    tracing::info!("Inbound interface on {}", addresses.inbound);
+    for outbound in &addresses.outbound {
+        tracing::info!("Outbound interface on {outbound}");
+    }
+    tracing::info!("Tap DISABLED");
+    let destination = &config.control.destination;
+    match &destination.tls_name {
+        None => tracing::info!("Destinations resolved via {}", destination.addr),
+        Some(name) => tracing::info!("Destinations resolved via {} ({name})", destination.addr),
+    }
+}
+
+/// What the admin server is made of.
+struct AdminParts {
+    listener: TcpListener,
+    readiness: Readiness,
+    env: config::Env,
+    log: Option<LogFilter>,
+    shutdown: Option<mpsc::Sender<()>>,
+    inspectors: Vec<mpsc::Sender<oneshot::Sender<Value>>>,
+}
+
+/// Starts the control thread: discovery, DNS and the admin server, away from the workers.
+fn spawn_control(
+    config: Arc<Config>,
+    registry: Registry,
+    families: Families,
+    runtimes: Runtimes,
+    parts: AdminParts,
+    drain: drain::Handle,
+) -> Result<(Discovery, Policies), StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()?;
+    runtimes.add(runtime.handle().clone());
+    let (started, wait) = std_mpsc::channel::<Started>();
+    thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || {
+            let run = run_control(config, registry, families, parts, drain, started);
+            LocalSet::new().block_on(&runtime, run);
+        })?;
+    match wait.recv() {
+        Ok(started) => Ok(started?),
+        Err(_) => Err(io::Error::other("the control thread ended at once").into()),
+    }
+}
+
+/// What the control thread does, as long as the process runs.
+async fn run_control(
+    config: Arc<Config>,
+    registry: Registry,
+    families: Families,
+    parts: AdminParts,
+    drain: drain::Handle,
+    started: std_mpsc::Sender<Started>,
+) {
+    let control = match ControlPlane::start(&config, &registry, &families) {
+        Ok(control) => control,
+        Err(error) => {
+            // Whoever starts the proxy waits for it.
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    let handles = (control.discovery.clone(), control.policies.clone());
+    let _ = started.send(Ok(handles));
+    let admin = Admin {
+        retain: config.admin.metrics_retain_idle,
+        sections: sections(&registry, &control, parts.inspectors),
+        registry,
+        readiness: parts.readiness,
+        log: parts.log,
+        env: parts.env,
+        shutdown: parts.shutdown,
+    };
+    admin::serve(parts.listener, Arc::new(admin), drain.watch()).await;
+    // Discovery goes on while the workers drain.
+    std::future::pending::<()>().await;
+    drop(control);
+}
+
+/// The sections of `/state`.
+fn sections(
+    registry: &Registry,
+    control: &ControlPlane,
+    workers: Vec<mpsc::Sender<oneshot::Sender<Value>>>,
+) -> Vec<StateSection> {
+    let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
+    let registry = registry.clone();
+    vec![
+        section("discovery", move || discovery.inspect()),
+        section("policies", move || policies.inspect()),
+        section("metrics", move || {
+            let sizes = registry.sizes().into_iter();
+            sizes
+                .map(|(name, series, limit)| {
+                    json!({ "family": name, "series": series, "limit": limit })
+                })
+                .collect()
+        }),
+        StateSection {
+            name: "workers",
+            collect: Box::new(move || inspect_workers(workers.clone()).boxed()),
+        },
+    ]
+}
+
+fn section(
+    name: &'static str,
+    collect: impl Fn() -> Value + Send + Sync + 'static,
+) -> StateSection {
+    StateSection {
+        name,
+        collect: Box::new(move || futures::future::ready(collect()).boxed()),
+    }
+}
+
+async fn inspect_workers(workers: Vec<mpsc::Sender<oneshot::Sender<Value>>>) -> Value {
+    let ask = |worker: mpsc::Sender<oneshot::Sender<Value>>| async move {
+        let (reply, state) = oneshot::channel();
+        // A worker that is stuck shows as the section's timeout.
+        match worker.send(reply).await {
+            Ok(()) => state.await.unwrap_or(Value::Null),
+            Err(_) => Value::Null,
+        }
+    };
+    let states = futures::future::join_all(workers.into_iter().map(ask));
+    Value::Array(states.await)
+}

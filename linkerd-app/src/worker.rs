@@ -1,0 +1,120 @@
+//! One worker: a thread, its runtime, its listening sockets, and everything that serves them.
+
+use crate::{
+    config::Config,
+    inbound::{self, Inbound},
+    metrics::Families,
+    outbound::{self, DialGuard, Outbound},
+};
+use linkerd_discover::Discovery;
+use linkerd_profiles::Policies;
+use linkerd_proxy_core::{drain, readiness, transport::Listener};
+use serde_json::{Value, json};
+use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::LocalSet,
+};
+
+/// What a worker is started with.
+pub struct Worker {
+    /// Its number, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub workers: usize,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// What is counted.
+    pub families: Families,
+    /// What exists.
+    pub discovery: Discovery,
+    /// What applies.
+    pub policies: Policies,
+    /// What must not be dialled.
+    pub guard: DialGuard,
+    /// Its outbound sockets.
+    pub outbound: Vec<TcpListener>,
+    /// Its inbound socket.
+    pub inbound: TcpListener,
+    /// Tells of the end.
+    pub drain: drain::Handle,
+    /// Dropped when it takes connections.
+    pub pending: readiness::Pending,
+    /// Asked for its state.
+    pub inspect: mpsc::Receiver<oneshot::Sender<Value>>,
+}
+
+impl Worker {
+    /// Runs the worker on a thread of its own until its connections have drained.
+    pub fn spawn(self, runtimes: &crate::process::Runtimes) -> io::Result<thread::JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            // Nothing blocks here; one thread is for what the runtime itself may need.
+            .max_blocking_threads(1)
+            .build()?;
+        runtimes.add(runtime.handle().clone());
+        thread::Builder::new()
+            .name("proxy".to_owned())
+            .spawn(move || LocalSet::new().block_on(&runtime, self.run()))
+    }
+
+    async fn run(self) {
+        let index = self.index;
+        if let Err(error) = self.serve().await {
+            tracing::error!(%error, worker = index, "worker failed");
+        }
+    }
+
+    async fn serve(self) -> io::Result<()> {
+        let outbound = Outbound::new(Rc::new(outbound::Context {
+            config: self.config.clone(),
+            families: self.families.clone(),
+            discovery: self.discovery,
+            policies: self.policies,
+            guard: self.guard,
+            drain: self.drain.clone(),
+            workers: self.workers,
+            in_flight: Cell::new(0),
+        }));
+        let inbound = Inbound::new(Rc::new(inbound::Context {
+            config: self.config.clone(),
+            families: self.families,
+            drain: self.drain,
+            workers: self.workers,
+            in_flight: Cell::new(0),
+        }));
+        let mut accepting = tokio::task::JoinSet::new();
+        for socket in self.outbound {
+            let listener = Listener::new(socket, self.config.outbound.accept)?;
+            accepting.spawn_local(outbound.clone().serve(listener));
+        }
+        let listener = Listener::new(self.inbound, self.config.inbound.accept)?;
+        accepting.spawn_local(inbound.clone().serve(listener));
+        tokio::task::spawn_local(outbound.clone().sweep());
+        tokio::task::spawn_local(inbound.clone().sweep());
+        tokio::task::spawn_local(inspect(self.inspect, self.index, outbound, inbound));
+        drop(self.pending);
+        // The listeners are closed when the drain begins; connections hold it until they have ended, and the process
+        // ends with it.
+        while accepting.join_next().await.is_some() {}
+        std::future::pending().await
+    }
+}
+
+/// Answers for the worker's state.
+async fn inspect(
+    mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
+    index: usize,
+    outbound: Rc<Outbound>,
+    inbound: Rc<Inbound>,
+) {
+    while let Some(reply) = asked.recv().await {
+        let state = json!({
+            "worker": index,
+            "outbound": outbound.inspect(),
+            "inbound": inbound.inspect(),
+        });
+        // Whoever asked may have left.
+        let _ = reply.send(state);
+    }
+}
