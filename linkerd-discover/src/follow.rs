@@ -256,7 +256,7 @@ impl Follow {
         let refused = self.freshness.rejected;
         self.freshness.observe::<()>(&Event::Opened, now);
         self.freshness.applied(now);
-        self.held.replace(seen);
+        self.held = seen;
         self.note();
         if stale || refused {
             self.publish();
