@@ -57,18 +57,21 @@ impl Controller {
     }
 }
 
-fn start(max_destinations: usize) -> (Discovery, Controller) {
-    let (tx, rx) = mpsc::unbounded_channel();
-    let config = DiscoveryConfig {
+fn config(max_destinations: usize) -> DiscoveryConfig {
+    DiscoveryConfig {
         context_token: String::new(),
         limits: StreamLimits::default(),
         backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 0.0).unwrap(),
         idle_timeout: Duration::from_secs(5),
         max_destinations,
         max_endpoints: 100,
-    };
+    }
+}
+
+fn start(max_destinations: usize) -> (Discovery, Controller) {
+    let (tx, rx) = mpsc::unbounded_channel();
     (
-        Discovery::over(Scripted(tx), config, Handle::current()),
+        Discovery::over(Scripted(tx), config(max_destinations), Handle::current()),
         Controller(rx),
     )
 }
@@ -302,5 +305,60 @@ async fn destinations_are_bounded_and_checked() {
             discovery.endpoints(refused).unwrap_err(),
             Error::InvalidDestination(refused.into())
         );
+    }
+}
+
+mod over_grpc {
+    //! The generated client and server, joined without a socket.
+
+    use super::*;
+    use linkerd_api_proto::destination::{
+        DestinationProfile, GetDestination,
+        destination_server::{Destination, DestinationServer},
+    };
+    use tonic::{Request, Response, codegen::tokio_stream::Once};
+
+    struct Controller;
+
+    type Answered<T> = Result<Response<Once<Result<T, tonic::Status>>>, tonic::Status>;
+
+    #[tonic::async_trait]
+    impl Destination for Controller {
+        type GetStream = Once<Result<Update, tonic::Status>>;
+        type GetProfileStream = Once<Result<DestinationProfile, tonic::Status>>;
+
+        async fn get(&self, request: Request<GetDestination>) -> Answered<Update> {
+            let request = request.into_inner();
+            assert_eq!(request.context_token, "token");
+            match request.path.as_str() {
+                "web.default.svc:80" => {
+                    let update = add(&[1]).map_err(|_| tonic::Status::internal(""))?;
+                    Ok(Response::new(tokio_stream::once(Ok(update))))
+                }
+                path => Err(tonic::Status::invalid_argument(path)),
+            }
+        }
+
+        async fn get_profile(&self, _: Request<GetDestination>) -> Answered<DestinationProfile> {
+            Err(tonic::Status::unimplemented(""))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_call_is_made() {
+        let config = DiscoveryConfig {
+            context_token: "token".into(),
+            ..config(10)
+        };
+        let discovery = Discovery::new(
+            DestinationServer::new(Controller),
+            config,
+            Handle::current(),
+        );
+        let mut watch = discovery.endpoints("web.default.svc.:80").unwrap();
+        assert_eq!(watch.resolved().await.unwrap().endpoints.len(), 1);
+        let mut watch = discovery.endpoints("api:80").unwrap();
+        let status = watch.resolved().await.unwrap_err();
+        assert_eq!(*status, Status::new(Code::InvalidArgument, "api:80"));
     }
 }
