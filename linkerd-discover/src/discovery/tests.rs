@@ -255,6 +255,8 @@ async fn stale_endpoints_are_found_out() {
     third.closed().await;
     assert!(!second.is_closed());
     assert_eq!(counters(&discovery)["stale_checked"], 1);
+    let stats = discovery.stats();
+    assert_eq!((stats.stale_detected, stats.stale_checked), (1, 1));
     assert!(watch.take_changed().is_none());
 }
 
@@ -274,6 +276,21 @@ async fn a_second_look_without_an_answer_changes_nothing() {
     assert_eq!(counters(&discovery)["stale_check_failed"], 2);
     assert!(!stream.is_closed());
     assert_eq!(lasts(&watch.current()), ["10.0.0.1:8080"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_look_can_undo_a_refusal() {
+    let (discovery, mut controller) = start(10);
+    let mut watch = discovery.endpoints("web:80").unwrap();
+    let stream = controller.accept().await;
+    stream.send(add(&[1])).unwrap();
+    watch.resolved().await.unwrap();
+    let refusal = Status::new(Code::FailedPrecondition, "as scripted");
+    stream.send(Err(refusal)).unwrap();
+    assert!(matches!(watch.changed().await, Resolution::Rejected(_)));
+    watch.report_unreachable();
+    controller.accept().await.send(add(&[1])).unwrap();
+    assert_eq!(next(&mut watch).await, ["10.0.0.1:8080"]);
 }
 
 #[tokio::test(start_paused = true)]

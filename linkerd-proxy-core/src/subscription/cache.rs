@@ -10,7 +10,6 @@ use lease::Entry;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::{
-    collections::hash_map::RandomState,
     fmt,
     hash::Hash,
     pin::pin,
@@ -82,8 +81,10 @@ pub struct Cached<'a, K, S, X> {
     pub shared: &'a X,
 }
 
+type Entries<K, S, X> = IndexMap<K, Arc<Entry<S, X>>>;
+
 struct Inner<K, S, X> {
-    entries: Mutex<IndexMap<K, Arc<Entry<S, X>>, RandomState>>,
+    entries: Mutex<Entries<K, S, X>>,
     limits: CacheLimits,
     runtime: tokio::runtime::Handle,
     created: AtomicU64,
@@ -102,7 +103,7 @@ where
     pub fn new(limits: CacheLimits, runtime: tokio::runtime::Handle) -> Self {
         Self {
             inner: Arc::new(Inner {
-                entries: Mutex::new(IndexMap::default()),
+                entries: Mutex::new(IndexMap::new()),
                 limits,
                 runtime,
                 created: AtomicU64::new(0),
@@ -244,10 +245,7 @@ where
 
 impl<K: Eq + Hash, S, X> Inner<K, S, X> {
     /// Displaces the entry that is idle for longest if the cache is full.
-    fn make_room(
-        &self,
-        entries: &mut IndexMap<K, Arc<Entry<S, X>>, RandomState>,
-    ) -> Result<(), Full> {
+    fn make_room(&self, entries: &mut Entries<K, S, X>) -> Result<(), Full> {
         if entries.len() < self.limits.max_entries {
             return Ok(());
         }
