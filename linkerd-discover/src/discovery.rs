@@ -3,7 +3,8 @@
 use crate::{
     call::{GetEndpoints, OverGrpc},
     endpoints::{EndpointSet, Resolution},
-    follow::{Feedback, Follow},
+    feedback::{Counts, DiscoveryStats, Feedback},
+    follow::Follow,
 };
 use linkerd_api_proto::convert;
 use linkerd_proxy_core::{
@@ -43,6 +44,7 @@ pub struct Discovery {
     calls: Arc<dyn GetEndpoints>,
     config: Arc<DiscoveryConfig>,
     cache: Cache<Arc<str>, Resolution, Feedback>,
+    totals: Arc<Counts>,
 }
 
 /// A destination under watch; while it lives, the destination is not evicted.
@@ -92,6 +94,7 @@ impl Discovery {
             calls: Arc::new(calls),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
+            totals: Arc::new(Counts::default()),
         }
     }
 
@@ -110,11 +113,17 @@ impl Discovery {
                     self.config.max_endpoints,
                     self.stream_settings(),
                     publisher,
+                    self.totals.clone(),
                 )
                 .run()
             },
         )?;
         Ok(EndpointWatch { destination, lease })
+    }
+
+    /// What happened so far, over all destinations; for metrics.
+    pub fn stats(&self) -> DiscoveryStats {
+        self.totals.stats()
     }
 
     /// Everything that is held, for `/state`.
@@ -126,7 +135,8 @@ impl Discovery {
                 "idle_timeout_ms": millis(self.config.idle_timeout),
             },
             "size": self.cache.len(),
-            "stats": self.cache.stats(),
+            "cache": self.cache.stats(),
+            "counters": self.stats(),
             "destinations": self.cache.inspect(show),
         })
     }
@@ -217,7 +227,7 @@ fn show(cached: Cached<'_, Arc<str>, Resolution, Feedback>) -> Value {
         "idle_ms": cached.idle.map(millis),
         "pinned": cached.pinned,
         "freshness": cached.shared.freshness(),
-        "counters": cached.shared.counters(),
+        "counters": cached.shared.counts.stats(),
     });
     match &cached.state {
         Resolution::Pending => shown["state"] = json!("pending"),

@@ -4,55 +4,23 @@ use crate::{
     call::GetEndpoints,
     convert::{Converted, Nonsense},
     endpoints::{EndpointSet, Resolution},
+    feedback::{Counts, Feedback},
     held::Held,
 };
 use linkerd_api_proto::destination::Update;
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
 };
-use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::StdRng};
-use serde::Serialize;
 use std::{
     future::pending,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
-
-/// What the task and the handles of a destination share.
-#[derive(Debug, Default)]
-pub(crate) struct Feedback {
-    unreachable: Notify,
-    reported: AtomicBool,
-    freshness: Mutex<Freshness>,
-    skipped_endpoints: AtomicU64,
-    left_out_parts: AtomicU64,
-    stale_checked: AtomicU64,
-    stale_detected: AtomicU64,
-    stale_check_failed: AtomicU64,
-}
-
-/// What happened to a destination so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Counters {
-    /// Endpoints that were left out because they make no sense or exceed the bound.
-    pub(crate) skipped_endpoints: u64,
-    /// Parts of an endpoint's metadata that were left out.
-    pub(crate) left_out_parts: u64,
-    /// Second looks that confirmed what was held.
-    pub(crate) stale_checked: u64,
-    /// Second looks that found it stale.
-    pub(crate) stale_detected: u64,
-    /// Second looks that brought no answer.
-    pub(crate) stale_check_failed: u64,
-}
+use tokio::time::{Instant, sleep_until};
 
 /// Follows one destination until it is evicted.
 pub(crate) struct Follow {
@@ -60,6 +28,8 @@ pub(crate) struct Follow {
     destination: Arc<str>,
     settings: StreamSettings,
     publisher: Publisher<Resolution, Feedback>,
+    /// Those of all destinations.
+    totals: Arc<Counts>,
     held: Held,
     /// A message has been applied.
     known: bool,
@@ -81,28 +51,6 @@ enum Next {
     Look(Option<Event<Update>>),
 }
 
-impl Feedback {
-    pub(crate) fn report_unreachable(&self) {
-        if !self.reported.swap(true, Ordering::Relaxed) {
-            self.unreachable.notify_one();
-        }
-    }
-
-    pub(crate) fn freshness(&self) -> Freshness {
-        self.freshness.lock().clone()
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        Counters {
-            skipped_endpoints: self.skipped_endpoints.load(Ordering::Relaxed),
-            left_out_parts: self.left_out_parts.load(Ordering::Relaxed),
-            stale_checked: self.stale_checked.load(Ordering::Relaxed),
-            stale_detected: self.stale_detected.load(Ordering::Relaxed),
-            stale_check_failed: self.stale_check_failed.load(Ordering::Relaxed),
-        }
-    }
-}
-
 impl Follow {
     pub(crate) fn new(
         calls: Arc<dyn GetEndpoints>,
@@ -110,12 +58,14 @@ impl Follow {
         max_endpoints: usize,
         settings: StreamSettings,
         publisher: Publisher<Resolution, Feedback>,
+        totals: Arc<Counts>,
     ) -> Self {
         Self {
             calls,
             destination,
             settings,
             publisher,
+            totals,
             held: Held::new(max_endpoints),
             known: false,
             max_endpoints,
@@ -148,10 +98,7 @@ impl Follow {
                     }
                 }
                 Next::LookIsDue => {
-                    self.publisher
-                        .shared()
-                        .reported
-                        .store(false, Ordering::Relaxed);
+                    self.publisher.shared().look_begun();
                     let now = Instant::now();
                     if self.known && looks.take(now).is_some() {
                         look = Some(Look {
@@ -229,7 +176,7 @@ impl Follow {
             // Failed, refused, or too late. The primary stream goes on as it did.
             Some(Event::Closed(_) | Event::Rejected(_)) | None => {
                 *look = None;
-                self.count(&self.publisher.shared().stale_check_failed, 1);
+                self.count(1, |counts| &counts.stale_check_failed);
                 return None;
             }
         };
@@ -246,9 +193,9 @@ impl Follow {
         let stale = !seen.same_as(&self.held);
         if stale {
             tracing::warn!(destination = %self.destination, "the endpoints held were stale and are replaced");
-            self.count(&self.publisher.shared().stale_detected, 1);
+            self.count(1, |counts| &counts.stale_detected);
         } else {
-            self.count(&self.publisher.shared().stale_checked, 1);
+            self.count(1, |counts| &counts.stale_checked);
             if self.freshness.connected {
                 return None;
             }
@@ -256,7 +203,7 @@ impl Follow {
         let refused = self.freshness.rejected;
         self.freshness.observe::<()>(&Event::Opened, now);
         self.freshness.applied(now);
-        self.held.replace(seen);
+        self.held = seen;
         self.note();
         if stale || refused {
             self.publish();
@@ -278,7 +225,7 @@ impl Follow {
     /// Shows how fresh the state is, and holds on to it while it could not be had again.
     fn note(&self) {
         self.publisher.pin(self.freshness.is_orphaned());
-        *self.publisher.shared().freshness.lock() = self.freshness.clone();
+        self.publisher.shared().set_freshness(&self.freshness);
     }
 
     fn complain(&mut self, nonsense: &[Nonsense], beyond_limit: usize, now: Instant) {
@@ -290,9 +237,8 @@ impl Follow {
         if skipped + parts == 0 {
             return;
         }
-        let feedback = self.publisher.shared();
-        self.count(&feedback.skipped_endpoints, skipped as u64);
-        self.count(&feedback.left_out_parts, parts as u64);
+        self.count(skipped as u64, |counts| &counts.skipped_endpoints);
+        self.count(parts as u64, |counts| &counts.left_out_parts);
         if let Some(unreported) = self.warnings.take(now) {
             let max = self.max_endpoints;
             let first = match nonsense.first() {
@@ -306,8 +252,10 @@ impl Follow {
         }
     }
 
-    fn count(&self, counter: &AtomicU64, n: u64) {
-        counter.fetch_add(n, Ordering::Relaxed);
+    fn count(&self, n: u64, of: impl Fn(&Counts) -> &AtomicU64) {
+        for counts in [&self.publisher.shared().counts, &*self.totals] {
+            of(counts).fetch_add(n, Ordering::Relaxed);
+        }
     }
 }
 
@@ -324,9 +272,7 @@ async fn next_of(look: &mut Option<Look>) -> Option<Event<Update>> {
 
 /// Waits until a look was asked for, and for the time when one is allowed.
 async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &Ration) {
-    while !publisher.shared().reported.load(Ordering::Relaxed) {
-        publisher.shared().unreachable.notified().await;
-    }
+    publisher.shared().look_wanted().await;
     if let Some(at) = looks.ready_at() {
         sleep_until(at).await;
     }

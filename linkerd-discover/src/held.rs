@@ -70,19 +70,6 @@ impl Held {
         self.endpoints == other.endpoints && self.exists == other.exists
     }
 
-    /// Takes over what another stream said. Endpoints that are equal keep their `Arc`.
-    pub(crate) fn replace(&mut self, other: Self) {
-        let before = std::mem::take(&mut self.endpoints);
-        self.endpoints = other.endpoints;
-        for (addr, endpoint) in &mut self.endpoints {
-            if let Some(same) = before.get(addr).filter(|same| *same == endpoint) {
-                *endpoint = same.clone();
-            }
-        }
-        self.exists = other.exists;
-        self.fresh_stream = other.fresh_stream;
-    }
-
     /// The set that consumers get to see. Endpoints equal to those of `before` keep their `Arc`.
     pub(crate) fn snapshot(
         &self,
@@ -91,15 +78,15 @@ impl Held {
         now: Instant,
     ) -> EndpointSet {
         let mut endpoints = self.endpoints.clone();
-        if endpoints.values().all(|endpoint| endpoint.weight == 0) {
-            // If nobody should get anything, everybody gets the same.
-            for endpoint in endpoints.values_mut() {
-                let mut even = Endpoint::clone(endpoint);
-                even.weight = 1;
-                let same = before
-                    .and_then(|before| before.endpoints.get(&even.addr))
-                    .filter(|same| ***same == even);
-                *endpoint = same.cloned().unwrap_or_else(|| Arc::new(even));
+        // If nobody should get anything, everybody gets the same.
+        let all_zero = endpoints.values().all(|endpoint| endpoint.weight == 0);
+        for endpoint in endpoints.values_mut() {
+            if all_zero {
+                Arc::make_mut(endpoint).weight = 1;
+            }
+            let same = before.and_then(|before| before.endpoints.get(&endpoint.addr));
+            if let Some(same) = same.filter(|same| *same == endpoint) {
+                *endpoint = same.clone();
             }
         }
         EndpointSet {

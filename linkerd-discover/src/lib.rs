@@ -20,10 +20,12 @@ mod call;
 mod convert;
 mod discovery;
 mod endpoints;
+mod feedback;
 mod follow;
 mod held;
 
 pub use call::GetEndpoints;
 pub use discovery::{Discovery, DiscoveryConfig, EndpointWatch, Error};
 pub use endpoints::{EndpointSet, Resolution};
+pub use feedback::DiscoveryStats;
 pub use linkerd_proxy_core::endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality};

@@ -180,4 +180,4 @@ impl NotHonoured {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -190,7 +190,7 @@ impl Policies {
                 "idle_timeout_ms": millis(self.config.idle_timeout),
             },
             "size": self.cache.len(),
-            "stats": self.cache.stats(),
+            "cache": self.cache.stats(),
             "targets": self.cache.inspect(show),
         })
     }

@@ -1,1 +1,264 @@
+use super::*;
+use crate::convert::Converted;
+use linkerd_api_proto::{
+    destination::{
+        AddrSet, AuthorityOverride, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
+    },
+    net,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 
+fn addr(last: u8) -> SocketAddr {
+    ([10, 0, 0, last], 8080).into()
+}
+
+fn endpoint(last: u8, weight: u32) -> Endpoint {
+    Endpoint {
+        weight,
+        ..Endpoint::new(addr(last))
+    }
+}
+
+fn add(endpoints: &[(u8, u32)]) -> Change {
+    let endpoints = endpoints.iter();
+    Change::Add(endpoints.map(|(n, weight)| endpoint(*n, *weight)).collect())
+}
+
+fn remove(lasts: &[u8]) -> Change {
+    Change::Remove(lasts.iter().map(|n| addr(*n)).collect())
+}
+
+fn lasts(held: &Held) -> Vec<u8> {
+    let mut lasts: Vec<_> = held.endpoints.keys().map(last).collect();
+    lasts.sort_unstable();
+    lasts
+}
+
+fn last(addr: &SocketAddr) -> u8 {
+    match addr {
+        SocketAddr::V4(addr) => addr.ip().octets()[3],
+        SocketAddr::V6(addr) => addr.ip().octets()[15],
+    }
+}
+
+#[test]
+fn the_first_add_of_a_stream_replaces_everything() {
+    let mut held = Held::new(10);
+    held.apply(add(&[(1, 1), (2, 1)]));
+    held.apply(add(&[(3, 1)]));
+    assert_eq!(lasts(&held), [1, 2, 3]);
+    let kept = held.endpoints[&addr(2)].clone();
+    let changed = held.endpoints[&addr(3)].clone();
+
+    held.reopened();
+    let applied = held.apply(add(&[(2, 1), (3, 9)]));
+    assert!(applied.changed);
+    assert_eq!(lasts(&held), [2, 3]);
+    assert!(Arc::ptr_eq(&kept, &held.endpoints[&addr(2)]));
+    assert!(!Arc::ptr_eq(&changed, &held.endpoints[&addr(3)]));
+
+    held.reopened();
+    assert!(
+        !held.apply(add(&[(3, 9), (2, 1)])).changed,
+        "only the order differs"
+    );
+}
+
+#[test]
+fn a_removal_before_anything_else_is_ignored() {
+    let mut held = Held::new(10);
+    held.apply(add(&[(1, 1), (2, 1)]));
+    held.reopened();
+    assert_eq!(held.apply(remove(&[1])), Applied::default());
+    assert_eq!(lasts(&held), [1, 2]);
+    held.apply(add(&[(2, 1)]));
+    assert_eq!(lasts(&held), [2]);
+    assert!(held.apply(remove(&[2])).changed);
+    assert!(!held.apply(remove(&[2])).changed);
+}
+
+#[test]
+fn no_endpoints_resets() {
+    let mut held = Held::new(10);
+    held.apply(add(&[(1, 1)]));
+    let snapshot = |held: &Held| held.snapshot(None, 1, Instant::now());
+    assert_eq!(snapshot(&held).exists, Some(true));
+    assert!(held.apply(Change::Clear { exists: false }).changed);
+    assert!(snapshot(&held).is_empty());
+    assert_eq!(snapshot(&held).exists, Some(false));
+    assert!(!held.apply(Change::Clear { exists: false }).changed);
+    assert!(held.apply(Change::Clear { exists: true }).changed);
+}
+
+#[test]
+fn the_bound_holds() {
+    let mut held = Held::new(2);
+    assert_eq!(held.apply(add(&[(1, 1), (2, 1), (3, 1)])).beyond_limit, 1);
+    assert_eq!(lasts(&held), [1, 2]);
+    let applied = held.apply(add(&[(4, 1), (1, 5)]));
+    assert_eq!(applied.beyond_limit, 1);
+    assert!(applied.changed, "an endpoint that is held may change");
+    held.reopened();
+    assert_eq!(held.apply(add(&[(5, 1), (6, 1)])).beyond_limit, 0);
+    assert_eq!(lasts(&held), [5, 6]);
+}
+
+#[test]
+fn all_weights_zero_are_equal_weights() {
+    let mut held = Held::new(10);
+    held.apply(add(&[(1, 0), (2, 0)]));
+    let first = held.snapshot(None, 1, Instant::now());
+    assert!(
+        first
+            .endpoints
+            .values()
+            .all(|endpoint| endpoint.weight == 1)
+    );
+    held.apply(add(&[(3, 0)]));
+    let second = held.snapshot(Some(&first), 2, Instant::now());
+    assert!(Arc::ptr_eq(
+        &first.endpoints[&addr(1)],
+        &second.endpoints[&addr(1)]
+    ));
+    held.apply(add(&[(3, 7)]));
+    let third = held.snapshot(Some(&second), 3, Instant::now());
+    assert_eq!(third.endpoints[&addr(1)].weight, 0);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Reopen,
+    Add(Vec<(u8, u32)>),
+    Remove(Vec<u8>),
+    Clear(bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        Just(Op::Reopen),
+        proptest::collection::vec((0u8..8, 0u32..3), 1..6).prop_map(Op::Add),
+        proptest::collection::vec(0u8..8, 1..4).prop_map(Op::Remove),
+        any::<bool>().prop_map(Op::Clear),
+    ]
+}
+
+proptest! {
+    /// Whatever is applied one by one is what the simplest possible model holds.
+    #[test]
+    fn updates_add_up(ops in proptest::collection::vec(op(), 0..40)) {
+        let mut held = Held::new(100);
+        let mut model: BTreeMap<u8, u32> = BTreeMap::new();
+        let mut fresh = true;
+        let mut before: Option<EndpointSet> = None;
+        for op in ops {
+            let applied = match op {
+                Op::Reopen => {
+                    held.reopened();
+                    fresh = true;
+                    continue;
+                }
+                Op::Add(endpoints) => {
+                    if fresh {
+                        model.clear();
+                    }
+                    fresh = false;
+                    model.extend(endpoints.iter().copied());
+                    held.apply(add(&endpoints))
+                }
+                Op::Remove(lasts) => {
+                    if !fresh {
+                        model.retain(|last, _| !lasts.contains(last));
+                    }
+                    held.apply(remove(&lasts))
+                }
+                Op::Clear(exists) => {
+                    fresh = false;
+                    model.clear();
+                    held.apply(Change::Clear { exists })
+                }
+            };
+            let is: BTreeMap<_, _> = held
+                .endpoints
+                .iter()
+                .map(|(addr, endpoint)| (last(addr), endpoint.weight))
+                .collect();
+            prop_assert_eq!(&is, &model);
+            let now = held.snapshot(before.as_ref(), 0, Instant::now());
+            if let Some(before) = &before {
+                let same = before.endpoints == now.endpoints && before.exists == now.exists;
+                prop_assert!(applied.changed || same, "a change must be reported");
+                for (addr, endpoint) in &now.endpoints {
+                    if let Some(was) = before.endpoints.get(addr).filter(|was| *was == endpoint) {
+                        prop_assert!(Arc::ptr_eq(was, endpoint), "an equal endpoint keeps its Arc");
+                    }
+                }
+            }
+            before = Some(now);
+        }
+    }
+
+    /// No message makes the conversion panic, and what it yields can be used.
+    #[test]
+    fn any_message_is_converted(updates in proptest::collection::vec(update(), 0..8)) {
+        let mut held = Held::new(4);
+        for update in updates {
+            if let Some(change) = Converted::from(update).change {
+                held.apply(change);
+            }
+            let set = held.snapshot(None, 0, Instant::now());
+            prop_assert!(set.endpoints.len() <= 4);
+            prop_assert!(set.endpoints.keys().all(|addr| addr.port() > 0));
+            prop_assert!(set.is_empty() || set.endpoints.values().any(|endpoint| endpoint.weight > 0));
+        }
+    }
+
+    /// Nor does what is not even a message made by hand.
+    #[test]
+    fn any_bytes_are_converted(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        use tonic::codegen::Bytes;
+        let bytes = Bytes::from(bytes);
+        if let Ok(update) = <Update as prost::Message>::decode(bytes) {
+            let _ = Converted::from(update);
+        }
+    }
+}
+
+fn tcp_address() -> impl Strategy<Value = Option<net::TcpAddress>> {
+    let ip = prop_oneof![
+        Just(None),
+        Just(Some(net::IpAddress { ip: None })),
+        any::<[u8; 4]>().prop_map(|ip| Some(std::net::IpAddr::from(ip).into())),
+        any::<[u8; 16]>().prop_map(|ip| Some(std::net::IpAddr::from(ip).into())),
+    ];
+    let port = prop_oneof![Just(0), 1u32..65536, any::<u32>()];
+    proptest::option::of((ip, port).prop_map(|(ip, port)| net::TcpAddress { ip, port }))
+}
+
+fn update() -> impl Strategy<Value = Update> {
+    let weighted = (
+        tcp_address(),
+        prop_oneof![0u32..3, any::<u32>()],
+        any::<Option<String>>(),
+    )
+        .prop_map(|(addr, weight, authority)| WeightedAddr {
+            addr,
+            weight,
+            authority_override: authority
+                .map(|authority_override| AuthorityOverride { authority_override }),
+            ..Default::default()
+        });
+    let add = proptest::collection::vec(weighted, 0..6).prop_map(|addrs| {
+        update::Update::Add(WeightedAddrSet {
+            addrs,
+            ..Default::default()
+        })
+    });
+    let remove = proptest::collection::vec(tcp_address(), 0..3).prop_map(|addrs| {
+        update::Update::Remove(AddrSet {
+            addrs: addrs.into_iter().flatten().collect(),
+        })
+    });
+    let none = any::<bool>().prop_map(|exists| update::Update::NoEndpoints(NoEndpoints { exists }));
+    proptest::option::of(prop_oneof![add, remove, none]).prop_map(|update| Update { update })
+}

@@ -1,1 +1,373 @@
+use super::*;
+use crate::{
+    backend::{Dispatcher, Distribution, PeakEwma, TcpFilter},
+    policy::HttpRoute,
+    profile::{Profile, ProfileTarget},
+};
+use linkerd_api_proto::{
+    destination::{DestinationProfile, WeightedAddr, WeightedDst},
+    http_route as wire_match, opaque_route as wire_opaque,
+    outbound::{self, backend, http_route, opaque_route, proxy_protocol},
+};
+use proptest::prelude::*;
 
+pub(crate) fn wire_meta(name: &str) -> Option<wire_meta::Metadata> {
+    Some(wire_meta::Metadata {
+        kind: Some(wire_meta::metadata::Kind::Default(name.into())),
+    })
+}
+
+fn secs(seconds: i64) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos: 0 })
+}
+
+fn balancer(path: &str) -> outbound::Backend {
+    let peak_ewma = backend::balance_p2c::PeakEwma {
+        default_rtt: secs(1),
+        decay: secs(10),
+    };
+    outbound::Backend {
+        metadata: wire_meta("backend"),
+        queue: Some(outbound::Queue {
+            capacity: 100,
+            failfast_timeout: secs(3),
+        }),
+        kind: Some(backend::Kind::Balancer(backend::BalanceP2c {
+            discovery: Some(backend::EndpointDiscovery {
+                kind: Some(backend::endpoint_discovery::Kind::Dst(
+                    backend::endpoint_discovery::DestinationGet { path: path.into() },
+                )),
+            }),
+            load: Some(backend::balance_p2c::Load::PeakEwma(peak_ewma)),
+        })),
+    }
+}
+
+fn random(weights: &[u32]) -> http_route::Distribution {
+    use http_route::distribution::{Kind, RandomAvailable};
+    let backends = weights.iter().enumerate().map(|(n, weight)| {
+        let backend = http_route::RouteBackend {
+            backend: Some(balancer(&format!("web-{n}:80"))),
+            ..Default::default()
+        };
+        http_route::WeightedRouteBackend {
+            backend: Some(backend),
+            weight: *weight,
+        }
+    });
+    http_route::Distribution {
+        kind: Some(Kind::RandomAvailable(RandomAvailable {
+            backends: backends.collect(),
+        })),
+    }
+}
+
+fn first(backend: outbound::Backend) -> http_route::Distribution {
+    use http_route::distribution::{FirstAvailable, Kind};
+    http_route::Distribution {
+        kind: Some(Kind::FirstAvailable(FirstAvailable {
+            backends: vec![http_route::RouteBackend {
+                backend: Some(backend),
+                ..Default::default()
+            }],
+        })),
+    }
+}
+
+fn rule(backends: http_route::Distribution) -> http_route::Rule {
+    http_route::Rule {
+        backends: Some(backends),
+        ..Default::default()
+    }
+}
+
+fn route(name: &str, rules: Vec<http_route::Rule>) -> outbound::HttpRoute {
+    outbound::HttpRoute {
+        metadata: wire_meta(name),
+        rules,
+        ..Default::default()
+    }
+}
+
+pub(crate) fn http1(routes: Vec<outbound::HttpRoute>) -> OutboundPolicy {
+    OutboundPolicy {
+        metadata: wire_meta("parent"),
+        protocol: Some(outbound::ProxyProtocol {
+            kind: Some(proxy_protocol::Kind::Http1(proxy_protocol::Http1 {
+                routes,
+                failure_accrual: None,
+            })),
+        }),
+    }
+}
+
+/// A policy that balances HTTP/1 over `path`.
+pub(crate) fn balanced(path: &str) -> OutboundPolicy {
+    http1(vec![route("route", vec![rule(first(balancer(path)))])])
+}
+
+fn converted(policy: OutboundPolicy) -> ClientPolicy {
+    let policy = ClientPolicy::from(policy);
+    assert_eq!(policy.invalid, None);
+    policy
+}
+
+fn refused(policy: OutboundPolicy) -> String {
+    ClientPolicy::from(policy).invalid.expect("must be refused")
+}
+
+fn default_route(policy: &ClientPolicy) -> &HttpRoute {
+    policy.http_route(::http::Version::HTTP_11).unwrap()
+}
+
+#[test]
+fn a_balancer_is_read() {
+    let policy = converted(balanced("Web.Default.svc.cluster.local.:80"));
+    assert_eq!(policy.parent.to_string(), "default.parent");
+    let Distribution::FirstAvailable(backends) = &default_route(&policy).distribution else {
+        panic!("one backend");
+    };
+    assert_eq!(backends[0].queue.capacity, 100);
+    let load = PeakEwma {
+        default_rtt: Duration::from_secs(1),
+        decay: Duration::from_secs(10),
+    };
+    let path = "web.default.svc.cluster.local:80".to_owned();
+    assert_eq!(backends[0].dispatcher, Dispatcher::Balance { path, load });
+}
+
+#[test]
+fn distributions_can_always_be_drawn_from() {
+    let read = |weights: &[u32]| http1(vec![route("r", vec![rule(random(weights))])]);
+    match &default_route(&converted(read(&[1, 0, 3]))).distribution {
+        Distribution::RandomAvailable(backends) => {
+            let weights: Vec<_> = backends.iter().map(|(_, weight)| *weight).collect();
+            assert_eq!(weights, [1, 3]);
+        }
+        distribution => panic!("{distribution:?}"),
+    }
+    assert!(matches!(
+        default_route(&converted(read(&[0, 7]))).distribution,
+        Distribution::FirstAvailable(_)
+    ));
+    assert_eq!(
+        refused(read(&[0, 0])),
+        "a distribution over 2 backends gives all of them the weight 0"
+    );
+    assert_eq!(refused(read(&[])), "a distribution over backends has none");
+    assert_eq!(
+        refused(read(&[u32::MAX, 1])),
+        "the weights of a distribution exceed 32 bits"
+    );
+}
+
+#[test]
+fn bad_policies_say_why() {
+    let policy = balanced("no-port");
+    assert_eq!(
+        refused(policy),
+        "a balancer's destination must be `name:port`, and \"no-port\" is not"
+    );
+    assert_eq!(
+        refused(OutboundPolicy::default()),
+        "the policy's metadata is missing"
+    );
+    let mut backend = balancer("web:80");
+    backend.queue = None;
+    assert_eq!(
+        refused(http1(vec![route("r", vec![rule(first(backend))])])),
+        "a backend's queue is missing"
+    );
+    let mut backend = balancer("web:80");
+    backend.kind = Some(backend::Kind::Forward(WeightedAddr::default()));
+    assert_eq!(
+        refused(http1(vec![route("r", vec![rule(first(backend))])])),
+        "cannot forward: an endpoint has no address"
+    );
+    let mut policy = balanced("web:80");
+    policy.metadata = Some(wire_meta::Metadata {
+        kind: Some(wire_meta::metadata::Kind::Resource(wire_meta::Resource {
+            group: "core".into(),
+            ..Default::default()
+        })),
+    });
+    assert_eq!(refused(policy), "a resource reference has no kind");
+    let invalid = ClientPolicy::invalid("x");
+    assert_eq!(invalid.parent.to_string(), "default.invalid");
+    assert_eq!(invalid.http_route(::http::Version::HTTP_2), None);
+}
+
+#[test]
+fn a_backend_without_a_dispatcher_fails_alone() {
+    let mut backend = balancer("web:80");
+    backend.kind = None;
+    let policy = converted(http1(vec![route("r", vec![rule(first(backend))])]));
+    let backend = default_route(&policy)
+        .distribution
+        .backends()
+        .next()
+        .unwrap();
+    assert_eq!(
+        backend.dispatcher,
+        Dispatcher::Fail("backend default.backend has no dispatcher".into())
+    );
+}
+
+#[test]
+fn the_default_route_is_the_least_specific() {
+    let matching = |path: wire_match::path_match::Kind| http_route::Rule {
+        matches: vec![wire_match::HttpRouteMatch {
+            path: Some(wire_match::PathMatch { kind: Some(path) }),
+            ..Default::default()
+        }],
+        ..rule(first(balancer("web:80")))
+    };
+    use wire_match::path_match::Kind;
+    let for_host = outbound::HttpRoute {
+        hosts: vec![wire_match::HostMatch {
+            r#match: Some(wire_match::host_match::Match::Exact("web".into())),
+        }],
+        ..route("for-host", vec![matching(Kind::Prefix("/".into()))])
+    };
+    let foo = route("foo", vec![matching(Kind::Exact("/foo".into()))]);
+    let all = route("all", vec![matching(Kind::Prefix("/".into()))]);
+    let policy = converted(http1(vec![for_host.clone(), all, foo.clone()]));
+    assert_eq!(default_route(&policy).meta.name(), "all");
+    assert_eq!(policy.not_honoured, ["hosts", "matches"]);
+    let policy = converted(http1(vec![for_host, foo]));
+    assert_eq!(default_route(&policy).meta.name(), "foo", "else the last");
+}
+
+#[test]
+fn what_comes_later_is_named_once() {
+    let mut rule = rule(first(balancer("web:80")));
+    rule.retry = Some(http_route::Retry::default());
+    rule.timeouts = Some(wire_match::Timeouts {
+        request: secs(1),
+        ..Default::default()
+    });
+    rule.filters = vec![http_route::Filter {
+        kind: Some(http_route::filter::Kind::Redirect(Default::default())),
+    }];
+    let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
+    assert_eq!(policy.not_honoured, ["redirects", "retries", "timeouts"]);
+}
+
+#[test]
+fn opaque_traffic_has_one_route_with_one_rule() {
+    use opaque_route::{Distribution as Wire, Filter, Rule, distribution, filter};
+    let rule = Rule {
+        backends: Some(Wire {
+            kind: Some(distribution::Kind::Empty(distribution::Empty {})),
+        }),
+        filters: vec![Filter {
+            kind: Some(filter::Kind::Forbidden(wire_opaque::Forbidden {})),
+        }],
+    };
+    let read = |routes: usize, rules: usize| {
+        let route = outbound::OpaqueRoute {
+            metadata: wire_meta("tcp"),
+            rules: vec![rule.clone(); rules],
+        };
+        let opaque = proxy_protocol::Opaque {
+            routes: vec![route; routes],
+        };
+        OutboundPolicy {
+            metadata: wire_meta("parent"),
+            protocol: Some(outbound::ProxyProtocol {
+                kind: Some(proxy_protocol::Kind::Opaque(opaque)),
+            }),
+        }
+    };
+    let policy = converted(read(1, 1));
+    let route = policy.opaque_route().unwrap();
+    assert_eq!(route.filter, Some(TcpFilter::Forbidden));
+    assert_eq!(route.distribution, Distribution::Empty);
+    assert_eq!(converted(read(0, 1)).opaque_route(), None);
+    assert_eq!(
+        refused(read(2, 1)),
+        "opaque traffic has 2 routes; at most one is possible"
+    );
+    assert_eq!(
+        refused(read(1, 0)),
+        "a TCP or TLS route has 0 rules; it must have one"
+    );
+}
+
+#[test]
+fn profiles_are_read() {
+    let target = |authority: &str, weight| WeightedDst {
+        authority: authority.into(),
+        weight,
+        backend_ref: None,
+    };
+    let message = DestinationProfile {
+        fully_qualified_name: "Web.default.svc.cluster.local".into(),
+        dst_overrides: vec![target("a:80", 1), target("b", 1), target("c:80", 0)],
+        endpoint: Some(WeightedAddr::default()),
+        ..Default::default()
+    };
+    let ConvertedProfile { profile, left_out } = (message, 80).into();
+    assert_eq!(
+        profile.logical().unwrap(),
+        "web.default.svc.cluster.local:80"
+    );
+    assert_eq!(
+        left_out,
+        [
+            "the endpoint: an endpoint has no address",
+            "the target \"b\""
+        ]
+    );
+    assert_eq!(
+        profile,
+        Profile {
+            targets: vec![ProfileTarget {
+                name: "a".into(),
+                port: 80,
+                weight: 1
+            }],
+            name: Some("web.default.svc.cluster.local".into()),
+            port: 80,
+            opaque: false,
+            endpoint: None,
+            has_routes: false,
+        }
+    );
+}
+
+proptest! {
+    /// No bytes make the conversions panic: messages are decoded from noise around valid ones.
+    #[test]
+    fn any_message_is_converted(noise: Vec<u8>, at: prop::sample::Index, weights: Vec<u32>) {
+        use prost::Message;
+        let routes = vec![route("r", vec![rule(random(&weights))])];
+        let mut bytes = http1(routes).encode_to_vec();
+        let at = at.index(bytes.len());
+        let end = bytes.len().min(at + noise.len());
+        bytes.splice(at..end, noise.clone());
+        if let Ok(policy) = OutboundPolicy::decode(&bytes[..]) {
+            let _ = ClientPolicy::from(policy);
+        }
+        if let Ok(profile) = DestinationProfile::decode(&noise[..]) {
+            let _ = ConvertedProfile::from((profile, 80));
+        }
+    }
+
+    /// Whatever the weights are, the distribution can be drawn from or the policy is refused.
+    #[test]
+    fn any_weights(weights in proptest::collection::vec(prop_oneof![0u32..3, any::<u32>()], 0..6)) {
+        let policy = ClientPolicy::from(http1(vec![route("r", vec![rule(random(&weights))])]));
+        match policy.http_route(::http::Version::HTTP_11).map(|route| &route.distribution) {
+            None => prop_assert!(policy.invalid.is_some()),
+            Some(Distribution::RandomAvailable(backends)) => {
+                prop_assert!(backends.len() > 1);
+                prop_assert!(backends.iter().all(|(_, weight)| *weight > 0));
+                let sum: u64 = backends.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                prop_assert!(u32::try_from(sum).is_ok());
+            }
+            Some(Distribution::FirstAvailable(backends)) => prop_assert_eq!(backends.len(), 1),
+            Some(Distribution::Empty) => prop_assert!(false),
+        }
+    }
+}

@@ -1,1 +1,291 @@
+use super::*;
+use crate::{convert::tests::balanced, discovered::ProtocolKind};
+use futures::{FutureExt, StreamExt};
+use linkerd_api_proto::{destination::DestinationProfile, outbound::OutboundPolicy};
+use linkerd_proxy_core::subscription::Call;
+use std::collections::HashMap;
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
+type Stream<T> = UnboundedReceiverStream<Result<T, Status>>;
+type Answer<T> = oneshot::Sender<Result<Stream<T>, Status>>;
+
+/// A control plane whose every stream is opened, or refused, by the test.
+struct Scripted {
+    policies: mpsc::UnboundedSender<Answer<OutboundPolicy>>,
+    profiles: mpsc::UnboundedSender<Answer<DestinationProfile>>,
+}
+
+struct Calls<T>(mpsc::UnboundedReceiver<Answer<T>>);
+
+impl Lookups for Scripted {
+    fn policy(&self, _: &Target) -> Call<OutboundPolicy> {
+        call(&self.policies)
+    }
+
+    fn profile(&self, _: &Target) -> Call<DestinationProfile> {
+        call(&self.profiles)
+    }
+}
+
+fn call<T: Send + 'static>(calls: &mpsc::UnboundedSender<Answer<T>>) -> Call<T> {
+    let (answer, answered) = oneshot::channel();
+    calls.send(answer).ok();
+    async move { Ok(answered.await.expect("the test answers")?.boxed()) }.boxed()
+}
+
+impl<T> Calls<T> {
+    async fn accept(&mut self, first: T) -> mpsc::UnboundedSender<Result<T, Status>> {
+        let (items, rx) = mpsc::unbounded_channel();
+        let answer = self.0.recv().await.unwrap();
+        items.send(Ok(first)).ok();
+        answer.send(Ok(UnboundedReceiverStream::new(rx))).ok();
+        items
+    }
+
+    async fn refuse(&mut self, code: Code) {
+        let answer = self.0.recv().await.unwrap();
+        answer.send(Err(Status::new(code, "as scripted"))).ok();
+    }
+
+    fn nobody_asks(&mut self) -> bool {
+        self.0.try_recv().is_err()
+    }
+}
+
+fn config() -> PoliciesConfig {
+    let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 0.0).unwrap();
+    PoliciesConfig {
+        context_token: "token".into(),
+        workload: "default:web-0".into(),
+        profile_networks: Arc::new(|ip| ip.is_ipv4()),
+        profile_names: Arc::new(|name| name.ends_with(".svc")),
+        limits: StreamLimits::default(),
+        policy_backoff: backoff,
+        profile_backoff: backoff,
+        idle_timeout: Duration::from_secs(5),
+        max_entries: 10,
+        queue: QueueSettings {
+            capacity: 10,
+            failfast: Duration::from_secs(3),
+        },
+        detect_timeout: Duration::from_secs(10),
+    }
+}
+
+fn start() -> (Policies, Calls<OutboundPolicy>, Calls<DestinationProfile>) {
+    let (policies, policy_calls) = mpsc::unbounded_channel();
+    let (profiles, profile_calls) = mpsc::unbounded_channel();
+    let scripted = Scripted { policies, profiles };
+    (
+        Policies::over(scripted, config(), Handle::current()),
+        Calls(policy_calls),
+        Calls(profile_calls),
+    )
+}
+
+fn target(text: &str) -> Target {
+    text.parse().unwrap()
+}
+
+fn opaque_profile() -> DestinationProfile {
+    DestinationProfile {
+        opaque_protocol: true,
+        ..Default::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_answers_are_joined() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    let mut again = policies.discover(target("10.0.0.1:80")).unwrap();
+    let stream = policy.accept(balanced("web:80")).await;
+    let _profiles = profile.accept(opaque_profile()).await;
+    let discovered = watch.ready().await.unwrap();
+    assert_eq!(discovered.protocol(), ProtocolKind::Opaque);
+    assert!(Arc::ptr_eq(&discovered, &again.ready().await.unwrap()));
+    assert!(policy.nobody_asks(), "single flight");
+
+    stream.send(Ok(balanced("api:80"))).unwrap();
+    let State::Ready(updated) = watch.changed().await else {
+        panic!("must be ready");
+    };
+    assert_ne!(updated.policy, discovered.policy);
+    stream.send(Ok(balanced("api:80"))).unwrap();
+    sleep(Duration::from_millis(1)).await;
+    assert!(!watch.receiver().has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_some_targets_have_profiles() {
+    let (policies, mut policy, mut profile) = start();
+    for text in ["[fd00::1]:80", "example.com:80"] {
+        let mut watch = policies.discover(target(text)).unwrap();
+        let _stream = policy.accept(balanced("web:80")).await;
+        assert_eq!(watch.ready().await.unwrap().profile, None);
+        assert!(profile.nobody_asks(), "{text}");
+    }
+    let _watch = policies.discover(target("web.default.svc:80")).unwrap();
+    profile.refuse(Code::NotFound).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_profile_is_applied_when_it_comes() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    let _stream = policy.accept(balanced("web:80")).await;
+    let begin = Instant::now();
+    let refusing = async {
+        loop {
+            profile.refuse(Code::NotFound).await;
+        }
+    };
+    let discovered = tokio::select! {
+        discovered = watch.ready() => discovered.unwrap(),
+        () = refusing => unreachable!(),
+    };
+    assert_eq!(begin.elapsed(), Duration::from_secs(3));
+    assert_eq!(discovered.profile, None);
+    let _profiles = profile.accept(opaque_profile()).await;
+    let State::Ready(discovered) = watch.changed().await else {
+        panic!("must be ready");
+    };
+    assert_eq!(discovered.protocol(), ProtocolKind::Opaque);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_profile_is_none() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    profile.refuse(Code::InvalidArgument).await;
+    let _stream = policy.accept(balanced("web:80")).await;
+    let begin = Instant::now();
+    assert_eq!(watch.ready().await.unwrap().profile, None);
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_policy_traffic_is_forwarded_or_refused() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    profile.refuse(Code::InvalidArgument).await;
+    policy.refuse(Code::Unavailable).await;
+    policy.refuse(Code::NotFound).await;
+    let discovered = watch.ready().await.unwrap();
+    assert_eq!(discovered.policy.parent.to_string(), "default.fallback");
+
+    let mut watch = policies.discover(target("10.0.0.2:80")).unwrap();
+    profile.refuse(Code::InvalidArgument).await;
+    policy.refuse(Code::FailedPrecondition).await;
+    let error = watch.ready().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the policy of 10.0.0.2:80 cannot be discovered: FailedPrecondition: as scripted"
+    );
+    let shown = policies.inspect();
+    let by_target: HashMap<_, _> = shown["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["target"].as_str().unwrap(), &entry["state"]))
+        .collect();
+    assert_eq!(by_target["10.0.0.1:80"], "ready");
+    assert_eq!(by_target["10.0.0.2:80"], "failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_targets_outlive_the_control_plane() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    let stream = policy.accept(balanced("web:80")).await;
+    let _profiles = profile.accept(opaque_profile()).await;
+    watch.ready().await.unwrap();
+    drop((stream, watch));
+    let away = Instant::now() + Duration::from_secs(1800);
+    while Instant::now() < away {
+        policy.refuse(Code::Unavailable).await;
+    }
+    let watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    assert!(matches!(watch.current(), State::Ready(_)), "known at once");
+    drop(watch);
+    let _stream = policy.accept(balanced("web:80")).await;
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(policies.inspect()["size"], 0);
+}
+
+mod over_grpc {
+    //! The generated clients and servers, joined without a socket.
+
+    use super::*;
+    use linkerd_api_proto::{
+        destination::{
+            GetDestination, Update,
+            destination_server::{Destination, DestinationServer},
+        },
+        outbound::{
+            TrafficSpec,
+            outbound_policies_server::{OutboundPolicies, OutboundPoliciesServer},
+        },
+    };
+    use tonic::{Request, Response, codegen::tokio_stream::Once};
+
+    struct Controller;
+
+    type Answered<T> = Result<Response<Once<Result<T, tonic::Status>>>, tonic::Status>;
+
+    #[tonic::async_trait]
+    impl Destination for Controller {
+        type GetStream = Once<Result<Update, tonic::Status>>;
+        type GetProfileStream = Once<Result<DestinationProfile, tonic::Status>>;
+
+        async fn get(&self, _: Request<GetDestination>) -> Answered<Update> {
+            Err(tonic::Status::unimplemented(""))
+        }
+
+        async fn get_profile(
+            &self,
+            request: Request<GetDestination>,
+        ) -> Answered<DestinationProfile> {
+            let request = request.into_inner();
+            assert_eq!(request.context_token, "token");
+            assert_eq!(request.path, "web.default.svc:80");
+            Ok(Response::new(tokio_stream::once(Ok(opaque_profile()))))
+        }
+    }
+
+    #[tonic::async_trait]
+    impl OutboundPolicies for Controller {
+        type WatchStream = Once<Result<OutboundPolicy, tonic::Status>>;
+
+        async fn get(
+            &self,
+            _: Request<TrafficSpec>,
+        ) -> Result<Response<OutboundPolicy>, tonic::Status> {
+            Err(tonic::Status::unimplemented(""))
+        }
+
+        async fn watch(&self, request: Request<TrafficSpec>) -> Answered<OutboundPolicy> {
+            assert_eq!(request.into_inner().source_workload, "default:web-0");
+            Ok(Response::new(tokio_stream::once(Ok(balanced("web:80")))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_calls_are_made() {
+        let policies = Policies::new(
+            DestinationServer::new(Controller),
+            OutboundPoliciesServer::new(Controller),
+            config(),
+            Handle::current(),
+        );
+        let mut watch = policies.discover(target("web.default.svc:80")).unwrap();
+        let discovered = watch.ready().await.unwrap();
+        assert_eq!(discovered.policy.parent.to_string(), "default.parent");
+        assert!(discovered.profile.as_ref().unwrap().opaque);
+    }
+}

@@ -1,11 +1,15 @@
 //! A cache of watched state: one task per key, any number of leases.
 
+mod lease;
+
+pub use lease::{Lease, Publisher};
+
 use super::occupancy::{Occupancy, Verdict};
 use indexmap::IndexMap;
+use lease::Entry;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::{
-    collections::hash_map::RandomState,
     fmt,
     hash::Hash,
     pin::pin,
@@ -48,18 +52,6 @@ pub struct Full {
     pub max_entries: usize,
 }
 
-/// A hold on an entry: while it lives, the entry is not evicted.
-pub struct Lease<S, X> {
-    values: watch::Receiver<S>,
-    entry: Arc<Entry<S, X>>,
-}
-
-/// The task's side of an entry.
-pub struct Publisher<S, X> {
-    values: watch::Sender<S>,
-    entry: Arc<Entry<S, X>>,
-}
-
 /// What a cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheStats {
@@ -89,21 +81,16 @@ pub struct Cached<'a, K, S, X> {
     pub shared: &'a X,
 }
 
+type Entries<K, S, X> = IndexMap<K, Arc<Entry<S, X>>>;
+
 struct Inner<K, S, X> {
-    entries: Mutex<IndexMap<K, Arc<Entry<S, X>>, RandomState>>,
+    entries: Mutex<Entries<K, S, X>>,
     limits: CacheLimits,
     runtime: tokio::runtime::Handle,
     created: AtomicU64,
     evicted: AtomicU64,
     displaced: AtomicU64,
     refused: AtomicU64,
-}
-
-struct Entry<S, X> {
-    values: watch::Receiver<S>,
-    occupancy: Mutex<Occupancy>,
-    changed: Notify,
-    shared: X,
 }
 
 impl<K, S, X> Cache<K, S, X>
@@ -116,7 +103,7 @@ where
     pub fn new(limits: CacheLimits, runtime: tokio::runtime::Handle) -> Self {
         Self {
             inner: Arc::new(Inner {
-                entries: Mutex::new(IndexMap::default()),
+                entries: Mutex::new(IndexMap::new()),
                 limits,
                 runtime,
                 created: AtomicU64::new(0),
@@ -242,77 +229,6 @@ impl<K, S, X> fmt::Debug for Cache<K, S, X> {
     }
 }
 
-impl<S, X> Lease<S, X> {
-    fn first(entry: Arc<Entry<S, X>>) -> Self {
-        let mut values = entry.values.clone();
-        values.mark_changed();
-        Self { values, entry }
-    }
-
-    /// The state, to watch.
-    pub fn values(&self) -> &watch::Receiver<S> {
-        &self.values
-    }
-
-    /// The state, to wait for a change of.
-    pub fn values_mut(&mut self) -> &mut watch::Receiver<S> {
-        &mut self.values
-    }
-
-    /// What the task and the leases share.
-    pub fn shared(&self) -> &X {
-        &self.entry.shared
-    }
-}
-
-impl<S, X> Clone for Lease<S, X> {
-    fn clone(&self) -> Self {
-        self.entry.occupancy.lock().lease();
-        Self {
-            values: self.values.clone(),
-            entry: self.entry.clone(),
-        }
-    }
-}
-
-impl<S, X> Drop for Lease<S, X> {
-    fn drop(&mut self) {
-        if self.entry.occupancy.lock().release(Instant::now()) {
-            self.entry.changed.notify_one();
-        }
-    }
-}
-
-impl<S: fmt::Debug, X> fmt::Debug for Lease<S, X> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("state", &*self.values.borrow())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S, X> Publisher<S, X> {
-    /// Replaces the state and wakes whoever watches it.
-    pub fn publish(&self, state: S) {
-        self.values.send_replace(state);
-    }
-
-    /// Suspends eviction: the state could not be had again at present.
-    pub fn pin(&self, pinned: bool) {
-        let mut occupancy = self.entry.occupancy.lock();
-        if occupancy.pinned != pinned {
-            occupancy.pinned = pinned;
-            drop(occupancy);
-            self.entry.changed.notify_one();
-        }
-    }
-
-    /// What the task and the leases share.
-    pub fn shared(&self) -> &X {
-        &self.entry.shared
-    }
-}
-
 impl<K, S, X> fmt::Debug for Cached<'_, K, S, X>
 where
     K: fmt::Debug,
@@ -327,20 +243,9 @@ where
     }
 }
 
-impl<S: fmt::Debug, X> fmt::Debug for Publisher<S, X> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher")
-            .field("state", &*self.values.borrow())
-            .finish_non_exhaustive()
-    }
-}
-
 impl<K: Eq + Hash, S, X> Inner<K, S, X> {
     /// Displaces the entry that is idle for longest if the cache is full.
-    fn make_room(
-        &self,
-        entries: &mut IndexMap<K, Arc<Entry<S, X>>, RandomState>,
-    ) -> Result<(), Full> {
+    fn make_room(&self, entries: &mut Entries<K, S, X>) -> Result<(), Full> {
         if entries.len() < self.limits.max_entries {
             return Ok(());
         }

@@ -1,0 +1,108 @@
+//! The two ends of a cache's entry: the leases that hold it and the task that fills it.
+
+use crate::subscription::occupancy::Occupancy;
+use parking_lot::Mutex;
+use std::{fmt, sync::Arc};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+/// A hold on an entry: while it lives, the entry is not evicted.
+pub struct Lease<S, X> {
+    values: watch::Receiver<S>,
+    pub(super) entry: Arc<Entry<S, X>>,
+}
+
+/// The task's side of an entry.
+pub struct Publisher<S, X> {
+    pub(super) values: watch::Sender<S>,
+    pub(super) entry: Arc<Entry<S, X>>,
+}
+
+/// What the cache, the task and the leases share.
+pub(super) struct Entry<S, X> {
+    pub(super) values: watch::Receiver<S>,
+    pub(super) occupancy: Mutex<Occupancy>,
+    pub(super) changed: Notify,
+    pub(super) shared: X,
+}
+
+impl<S, X> Lease<S, X> {
+    pub(super) fn first(entry: Arc<Entry<S, X>>) -> Self {
+        let mut values = entry.values.clone();
+        values.mark_changed();
+        Self { values, entry }
+    }
+
+    /// The state, to watch.
+    pub fn values(&self) -> &watch::Receiver<S> {
+        &self.values
+    }
+
+    /// The state, to wait for a change of.
+    pub fn values_mut(&mut self) -> &mut watch::Receiver<S> {
+        &mut self.values
+    }
+
+    /// What the task and the leases share.
+    pub fn shared(&self) -> &X {
+        &self.entry.shared
+    }
+}
+
+impl<S, X> Clone for Lease<S, X> {
+    fn clone(&self) -> Self {
+        self.entry.occupancy.lock().lease();
+        Self {
+            values: self.values.clone(),
+            entry: self.entry.clone(),
+        }
+    }
+}
+
+impl<S, X> Drop for Lease<S, X> {
+    fn drop(&mut self) {
+        if self.entry.occupancy.lock().release(Instant::now()) {
+            self.entry.changed.notify_one();
+        }
+    }
+}
+
+impl<S: fmt::Debug, X> fmt::Debug for Lease<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("state", &*self.values.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, X> Publisher<S, X> {
+    /// Replaces the state and wakes whoever watches it.
+    pub fn publish(&self, state: S) {
+        self.values.send_replace(state);
+    }
+
+    /// Suspends eviction: the state could not be had again at present.
+    pub fn pin(&self, pinned: bool) {
+        let mut occupancy = self.entry.occupancy.lock();
+        if occupancy.pinned != pinned {
+            occupancy.pinned = pinned;
+            drop(occupancy);
+            self.entry.changed.notify_one();
+        }
+    }
+
+    /// What the task and the leases share.
+    pub fn shared(&self) -> &X {
+        &self.entry.shared
+    }
+}
+
+impl<S: fmt::Debug, X> fmt::Debug for Publisher<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher")
+            .field("state", &*self.values.borrow())
+            .finish_non_exhaustive()
+    }
+}
