@@ -9,7 +9,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A service-mesh data-plane proxy. Without a command it runs as a sidecar, configured by the environment alone.
 #[derive(Parser)]
-#[command(version = linkerd_app::process::version(), about)]
+#[command(version = linkerd_app::process::BUILD.version, about)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
