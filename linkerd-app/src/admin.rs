@@ -24,7 +24,7 @@ mod tests;
 
 pub use state::StateSection;
 
-pub(crate) use connection::converse;
+pub(crate) use connection::{converse, infallible};
 
 use crate::{config, logging};
 use connection::Connections;
