@@ -64,7 +64,7 @@ impl View {
             println!("{}", cut(&event));
         }
         let last = tally.last();
-        let rows = self.rows(tally, Series::last);
+        let rows = self.rows(tally, Series::last, now);
         let (at, rate) = (self.start.elapsed(), last.requests as f64);
         println!("{}", summary(at, rate, last.success(), &rows));
     }
@@ -72,14 +72,14 @@ impl View {
     /// Shows what became of all requests.
     pub(super) fn end(&self, tally: &Tally, once: bool) {
         if self.terminal {
-            print!("\x1b[?25h\n");
+            println!("\x1b[?25h");
         }
         let total = tally.total();
-        println!("\nAll of {:.0} s:\n", self.start.elapsed().as_secs_f64());
-        print!(
-            "{}",
-            table(&self.rows(tally, |series| series.total.clone()))
-        );
+        let seconds = self.start.elapsed().as_secs_f64();
+        let rate = |series: &Series| series.total.requests as f64 / seconds;
+        let rows = self.rows(tally, |series| series.total.clone(), rate);
+        println!("\nAll of {seconds:.0} s:\n");
+        print!("{}", table(&rows));
         println!("\n{} requests, {} failed", total.requests, total.failed);
         if let Some(failure) = tally.last_failure() {
             println!("the last one that failed: {failure}");
@@ -105,7 +105,7 @@ impl View {
     fn screen(&self, tally: &Tally) -> String {
         let mut text = self.head();
         text.push('\n');
-        text.push_str(&table(&self.rows(tally, Series::recent)));
+        text.push_str(&table(&self.rows(tally, Series::recent, now)));
         let all = tally.total();
         write!(text, "\n{} requests, {} failed", all.requests, all.failed)
             .expect("writing to a string does not fail");
@@ -139,7 +139,12 @@ impl View {
     }
 
     /// A row for each backend, and for each other endpoint that the proxy sees.
-    fn rows(&self, tally: &Tally, slice: impl Fn(&Series) -> Slice) -> Vec<Row> {
+    fn rows(
+        &self,
+        tally: &Tally,
+        slice: impl Fn(&Series) -> Slice,
+        rate: impl Fn(&Series) -> f64,
+    ) -> Vec<Row> {
         let mut others: BTreeSet<_> = self.events.endpoints().keys().cloned().collect();
         let mut rows = Vec::new();
         for backend in self.backends.iter() {
@@ -147,7 +152,8 @@ impl View {
             others.remove(&addr);
             let series = tally.backend(&backend.name);
             let name = format!("{} {addr}", backend.name);
-            let mut row = self.row(name, &addr, series, &slice);
+            let mut row = self.row(name, &addr, series.map(&slice));
+            row.rate = series.map_or(0.0, &rate);
             if !backend.is_running() {
                 row.state = match row.state.as_str() {
                     "-" => "stopped".to_owned(),
@@ -156,31 +162,24 @@ impl View {
             }
             rows.push(row);
         }
-        rows.extend(
-            others
-                .iter()
-                .map(|addr| self.row(addr.clone(), addr, None, &slice)),
-        );
+        rows.extend(others.iter().map(|addr| self.row(addr.clone(), addr, None)));
         let nobody = tally.nobody();
         if nobody.total.requests > 0 {
-            rows.push(self.row("no-backend".to_owned(), "", Some(nobody), &slice));
+            rows.push(Row {
+                rate: rate(nobody),
+                ..self.row("no-backend".to_owned(), "", Some(slice(nobody)))
+            });
         }
         rows
     }
 
-    fn row(
-        &self,
-        endpoint: String,
-        addr: &str,
-        series: Option<&Series>,
-        slice: impl Fn(&Series) -> Slice,
-    ) -> Row {
-        let shown = series.map(slice).unwrap_or_default();
+    fn row(&self, endpoint: String, addr: &str, shown: Option<Slice>) -> Row {
+        let shown = shown.unwrap_or_default();
         let seen = self.events.endpoints().get(addr);
         Row {
             service: "web".to_owned(),
             endpoint,
-            rate: series.map_or(0.0, |series| series.last().requests as f64),
+            rate: 0.0,
             success: shown.success(),
             p50: shown.latencies.percentile(0.5),
             p99: shown.latencies.percentile(0.99),
@@ -189,6 +188,11 @@ impl View {
             state: seen.map_or("-", |seen| &seen.state).to_owned(),
         }
     }
+}
+
+/// Requests in the last second.
+fn now(series: &Series) -> f64 {
+    series.last().requests as f64
 }
 
 /// Whom the requests are for.
