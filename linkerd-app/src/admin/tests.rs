@@ -34,9 +34,9 @@ fn admin() -> Admin {
 async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
-    let (_signal, watch) = drain::channel();
+    let (_signal, drain) = drain::channel();
     let test = async {
-        tokio::task::spawn_local(serve(listener, Arc::new(admin), watch));
+        tokio::task::spawn_local(serve(listener, Arc::new(admin), drain.watch()));
         tokio::time::timeout(SOON, test(addr))
             .await
             .expect("in time")
@@ -60,7 +60,9 @@ async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
                 let admin = admin.clone();
                 async move { router::route(&admin, peer, request).await }
             };
-            converse(stream, answer, READ_TIMEOUT, drain).await.unwrap();
+            converse(stream, answer, READ_TIMEOUT, drain.watch())
+                .await
+                .unwrap();
         });
         request(addr, head, "").await
     };

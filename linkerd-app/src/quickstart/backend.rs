@@ -121,7 +121,7 @@ where
         };
         match accepted {
             Ok((stream, _)) => {
-                let (answer, drain) = (answer.clone(), drain.clone());
+                let (answer, drain) = (answer.clone(), drain.watch());
                 connections.spawn_local(async move {
                     if let Err(error) = converse(stream, answer, READ_TIMEOUT, drain).await {
                         tracing::debug!(%error, "Connection to a sample backend closed");

@@ -95,7 +95,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
             collect: Box::new(collect),
         }],
     };
-    admin::serve(listener, Arc::new(admin), drain).await;
+    admin::serve(listener, Arc::new(admin), drain.watch()).await;
 }
 
 async fn forward(
