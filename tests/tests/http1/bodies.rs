@@ -6,8 +6,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming};
 use linkerd_tests::{
-    BoxError, Mesh, SOON, Server, body, chunks, empty, eventually, from_channel, get, reply,
-    request, soon,
+    Mesh, SOON, Server, body, chunks, empty, eventually, from_channel, get, reply, request, soon,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -148,15 +147,21 @@ async fn a_client_that_expects_100_continue_is_told_to_go_on() {
 
 #[tokio::test]
 async fn a_download_that_breaks_off_is_not_taken_for_whole() {
-    let server = Server::start(|_| async {
-        let data = Ok(Frame::data(Bytes::from("begin")));
-        let broken: Result<_, BoxError> = Err("broken".into());
-        Ok(Response::new(chunks(stream::iter([data, broken]))))
+    let (pieces, texts) = mpsc::channel(1);
+    let texts = Arc::new(Mutex::new(Some(texts)));
+    let mut server = Server::start(move |_| {
+        let texts = texts.lock().take().unwrap();
+        async { Ok(Response::new(from_channel(texts))) }
     })
     .await;
     let mesh = Mesh::with(&server).await;
-    let response = soon(mesh.http1().await.get("http://web/")).await;
-    assert!(response.is_err(), "{response:?}");
+    let mut client = mesh.http1().await;
+    let mut response = soon(client.start(get("http://web/"))).await.unwrap();
+    pieces.send("begin").await.unwrap();
+    assert!(soon(response.frame()).await.unwrap().is_ok());
+    server.stop().await;
+    let end = soon(response.frame()).await;
+    assert!(matches!(end, Some(Err(_))), "{end:?}");
 }
 
 #[tokio::test]

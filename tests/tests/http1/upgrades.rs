@@ -115,7 +115,7 @@ async fn a_tunnel_carries_any_bytes() {
     mesh.service("db", [server.addr()]);
     let mut wire = Wire::tunnel(mesh.proxy.outbound, "db:80").await;
     wire.send(b"\x00\x01 not HTTP \xff\n").await;
-    assert_eq!(wire.bytes(13).await, b"\x00\x01 not HTTP \xff\n");
+    assert_eq!(wire.bytes(14).await, b"\x00\x01 not HTTP \xff\n");
     wire.finish().await;
     assert_eq!(
         wire.rest().await,
