@@ -118,8 +118,9 @@ impl Mesh {
 
     /// Gets a URI over a connection of its own.
     #[track_caller]
-    pub fn get(&self, uri: &str) -> impl Future<Output = Reply> {
-        let get = soon(async move { self.http1().await.get(uri).await });
+    pub fn get(&self, uri: &str) -> impl Future<Output = Reply> + use<> {
+        let (proxy, uri) = (self.proxy.outbound, uri.to_owned());
+        let get = soon(async move { Http1::connect(proxy).await.get(&uri).await });
         async move { get.await.unwrap() }
     }
 
