@@ -397,8 +397,9 @@ async fn handle(
     match answer {
         Ok(response) => Ok(response),
         Err(Fail::Close) => {
+            // This task ends with the connection.
             kill.send_replace(true);
-            Err("closed".into())
+            std::future::pending().await
         }
         Err(Fail::Reset(reason)) => Err(h2::Error::from(reason).into()),
     }
