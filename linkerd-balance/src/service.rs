@@ -114,6 +114,14 @@ where
         }))
     }
 
+    /// Sends a request, as [`Service::call`] does, without boxing the future.
+    pub async fn send<Req>(&self, request: Req) -> Result<Balanced<S::Response>, Error>
+    where
+        S: Service<Req, Error = Failed<Req>>,
+    {
+        dispatch(self.0.clone(), request).await
+    }
+
     /// Why a request would be refused now, if it would.
     pub fn unavailable(&self) -> Option<Unavailable> {
         let shared = &self.0.shared;
