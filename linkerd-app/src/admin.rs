@@ -24,8 +24,7 @@ mod tests;
 
 pub use state::StateSection;
 
-#[allow(unused_imports)]
-pub(crate) use connection::{Conversation, converse};
+pub(crate) use connection::{converse, infallible};
 
 use crate::{config, logging};
 use connection::Connections;

@@ -1,7 +1,33 @@
 //! The quickstart: a mesh on one machine, in one process, with traffic to watch.
+//!
+//! It starts three backends on loopback, the controller with a mesh file, and the proxy as an explicit proxy; sends a
+//! steady stream of requests through it; and shows where they go and what the balancer thinks. Everything but the
+//! proxy, which has threads of its own, runs on one thread.
+//!
+//! Nothing of it is part of the proxy that runs in a pod.
+
+mod backend;
+mod environment;
+mod events;
+mod fetch;
+mod histogram;
+mod live;
+mod mesh;
+mod state;
+mod switch;
+mod table;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod traffic;
+mod view;
 
 use crate::config;
-use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
+use linkerd_proxy_core::BoxError;
+use std::{
+    error::Error, io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, sync::mpsc,
+};
+use tokio::sync::oneshot;
 
 /// Where a proxy that was started listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +55,8 @@ pub struct Options {
     pub rate: u32,
     /// How long to run with `once`, in seconds.
     pub seconds: u32,
-    /// The mesh file. `None`: `linkerd-quickstart.yaml` in the current directory.
+    /// The mesh file, which is written if there is none. `None`: `linkerd-quickstart.yaml` in the current directory, or
+    /// with `once` a file that is removed at the end.
     pub file: Option<PathBuf>,
 }
 
@@ -44,8 +71,41 @@ impl Default for Options {
     }
 }
 
-/// Runs the quickstart until Ctrl-C, or for a while.
+/// Runs the quickstart until Ctrl-C, or for a while. It fails if it cannot start and, with `once`, if a request failed
+/// or a backend got none.
 pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
-    let _ = (options, proxy);
-    ExitCode::SUCCESS
+    match try_run(options, proxy) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("quickstart: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(options: Options, proxy: impl StartProxy) -> Result<bool, BoxError> {
+    let mesh = mesh::prepare(&options)?;
+    let terminal = !options.once && std::io::stdout().is_terminal();
+    let (serving, controller) = mpsc::sync_channel(1);
+    let (started, addresses) = oneshot::channel();
+    let start = live::Start { serving, addresses };
+    let live = std::thread::Builder::new()
+        .name("quickstart".to_owned())
+        .spawn(move || live::run(&options, mesh, terminal, start))?;
+    // Without a controller there is a reason, which the thread returns.
+    let mut refused = None;
+    if let Ok(controller) = controller.recv() {
+        match proxy.start(environment::of_proxy(controller, terminal)) {
+            Ok(addresses) => drop(started.send(addresses)),
+            Err(error) => {
+                drop(started);
+                refused = Some(error);
+            }
+        }
+    }
+    let ended = live
+        .join()
+        .map_err(|_| "the quickstart's thread panicked")?;
+    refused.map_or(ended, Err)
 }

@@ -1,5 +1,7 @@
 //! What a user of the balancer sees, in virtual time: shares as bands, waits to the millisecond.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
 use linkerd_balance::{Balance, Balanced, Metrics, Params};
 use linkerd_proxy_core::{

@@ -82,12 +82,9 @@ impl Connections {
             let admin = admin.clone();
             async move { router::route(&admin, peer, request).await }
         };
-        let conversation = Conversation {
-            read_timeout: READ_TIMEOUT,
-            drain: drain.clone(),
-        };
+        let drain = drain.clone();
         let task = self.tasks.spawn_local(async move {
-            if let Err(error) = converse(stream, answer, conversation).await {
+            if let Err(error) = converse(stream, answer, READ_TIMEOUT, drain).await {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });
@@ -100,29 +97,19 @@ impl Connections {
     }
 }
 
-/// How a connection is served.
-pub(crate) struct Conversation {
-    /// How long the first bytes and the head of a request may take.
-    pub(crate) read_timeout: Duration,
-    /// Ends the connection after what is in flight.
-    pub(crate) drain: drain::Watch,
-}
-
-/// Serves HTTP/1 or HTTP/2, whichever the client begins with. Must run within a `LocalSet`.
+/// Serves HTTP/1 or HTTP/2, whichever the client begins with. Its first bytes and the head of a request may take the
+/// timeout; what is in flight is finished when the drain begins. Must run within a `LocalSet`.
 pub(crate) async fn converse<A, F, B>(
     mut stream: TcpStream,
     answer: A,
-    conversation: Conversation,
+    read_timeout: Duration,
+    mut drain: drain::Watch,
 ) -> Result<(), BoxError>
 where
     A: Fn(Request<Incoming>) -> F + 'static,
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
-    let Conversation {
-        read_timeout,
-        mut drain,
-    } = conversation;
     // Answers are small, and written at once.
     stream.set_nodelay(true)?;
     let (detected, read) = tokio::select! {

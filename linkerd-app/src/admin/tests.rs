@@ -1,1 +1,369 @@
+//! Every row of the table of endpoints, over real sockets.
 
+mod client;
+mod connections;
+
+use super::*;
+use crate::config::{Env, Log};
+use client::{Answer, get, request};
+use linkerd_proxy_core::metrics::{Labels, Style};
+use serde_json::{Value, json};
+use std::{
+    io::Read,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::OnceLock,
+};
+use tokio::task::LocalSet;
+
+/// Enough for a machine that is busy with other things.
+const SOON: Duration = Duration::from_secs(20);
+
+fn admin() -> Admin {
+    Admin {
+        registry: Registry::new(),
+        retain: Duration::from_secs(600),
+        readiness: Readiness::new(),
+        log: None,
+        env: Env::default(),
+        shutdown: None,
+        sections: Vec::new(),
+    }
+}
+
+/// Runs a test against a server.
+async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (_signal, drain) = drain::channel();
+    let test = async {
+        tokio::task::spawn_local(serve(listener, Arc::new(admin), drain.watch()));
+        tokio::time::timeout(SOON, test(addr))
+            .await
+            .expect("in time")
+    };
+    LocalSet::new().run_until(test).await
+}
+
+/// The answer to one request of a peer that claims to be elsewhere.
+async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
+    let peer = SocketAddr::new(peer.parse::<IpAddr>().unwrap(), 12345);
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (_signal, drain) = drain::channel();
+    let admin = Arc::new(admin);
+    let test = async {
+        tokio::task::spawn_local(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = move |request| {
+                let admin = admin.clone();
+                async move { router::route(&admin, peer, request).await }
+            };
+            converse(stream, answer, READ_TIMEOUT, drain.watch())
+                .await
+                .unwrap();
+        });
+        request(addr, head, "").await
+    };
+    LocalSet::new().run_until(test).await
+}
+
+#[tokio::test]
+async fn live_and_unknown_paths() {
+    with(admin(), |addr| async move {
+        for method in ["GET", "POST", "HEAD"] {
+            let live = request(addr, &format!("{method} /live?x=1"), "").await;
+            assert_eq!((live.status, live.kind()), (200, Some("text/plain")));
+            assert!(live.header("date").is_some());
+            assert_eq!(live.header("content-length"), Some("5"));
+        }
+        assert_eq!(get(addr, "/live").await.text(), "live\n");
+        for path in ["/live/", "/nothing", "/tasks", "/logs.json"] {
+            let unknown = get(addr, path).await;
+            assert_eq!((unknown.status, unknown.kind()), (404, None));
+            assert_eq!(
+                (unknown.header("content-length"), unknown.text()),
+                (Some("0"), "")
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ready_tells_what_is_pending() {
+    let admin = admin();
+    let readiness = admin.readiness.clone();
+    let pending = readiness.wait_for("control plane: destination");
+    let other = readiness.wait_for("identity");
+    with(admin, |addr| async move {
+        let ready = get(addr, "/ready").await;
+        assert_eq!((ready.status, ready.kind()), (503, None));
+        assert_eq!(
+            ready.text(),
+            "not ready\ncontrol plane: destination\nidentity\n"
+        );
+        drop((pending, other));
+        let ready = get(addr, "/ready").await;
+        assert_eq!((ready.status, ready.kind()), (200, Some("text/plain")));
+        assert_eq!(ready.text(), "ready\n");
+        readiness.drain();
+        assert_eq!(
+            get(addr, "/ready").await.text(),
+            "not ready\nshutting down\n"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metrics_are_text_and_compressed_on_request() {
+    let admin = admin();
+    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let counter = counter.get(Labels::new());
+    counter.add(3);
+    with(admin, |addr| async move {
+        let plain = get(addr, "/metrics").await;
+        assert_eq!((plain.status, plain.kind()), (200, Some("text/plain")));
+        assert_eq!(plain.header("content-encoding"), None);
+        assert!(plain.text().contains("x_total 3\n") && plain.text().ends_with("# EOF\n"));
+        for accept in ["gzip", "deflate, gzip;q=0.5"] {
+            let head =
+                format!("GET /metrics\r\naccept-encoding: identity\r\naccept-encoding: {accept}");
+            let packed = request(addr, &head, "").await;
+            assert_eq!(packed.header("content-encoding"), Some("gzip"));
+            assert_eq!(packed.kind(), Some("text/plain"));
+            let mut text = String::new();
+            let mut gzip = flate2::read::GzDecoder::new(&packed.body[..]);
+            gzip.read_to_string(&mut text).unwrap();
+            assert_eq!(text, plain.text());
+        }
+    })
+    .await;
+}
+
+/// The logger is the process's, so that one test does all that concerns it.
+#[tokio::test]
+async fn the_log_level_is_told_and_replaced() {
+    static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
+    let log = Log::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
+    let filter = FILTER.get_or_init(|| logging::install(&log).unwrap());
+    let logs = || Admin {
+        log: filter.clone(),
+        ..admin()
+    };
+    with(logs(), |addr| async move {
+        let path = "/proxy-log-level";
+        let level = get(addr, path).await;
+        assert_eq!((level.status, level.kind()), (200, None));
+        assert_eq!(level.text(), "_access_log=off,error");
+
+        let set = request(addr, "PUT /proxy-log-level", "linkerd=error\n").await;
+        assert_eq!((set.status, set.text()), (204, ""));
+        assert_eq!(
+            get(addr, path).await.text(),
+            "_access_log=off,linkerd=error"
+        );
+
+        let bad = request(addr, "PUT /proxy-log-level", "linkerd=loud").await;
+        assert_eq!(bad.status, 400);
+        assert!(!bad.text().is_empty());
+        let bad = request(addr, "PUT /proxy-log-level", b"\xff\xfe").await;
+        assert_eq!(bad.status, 400);
+        let bad = request(
+            addr,
+            "PUT /proxy-log-level",
+            vec![b'x'; log_level::MAX_BODY + 1],
+        )
+        .await;
+        assert_eq!(bad.status, 413);
+        assert_eq!(
+            get(addr, path).await.text(),
+            "_access_log=off,linkerd=error"
+        );
+
+        let other = request(addr, "POST /proxy-log-level", "error").await;
+        assert_eq!(other.status, 405);
+        assert_eq!(other.headers("allow"), ["GET", "PUT"]);
+    })
+    .await;
+    let remote = from("10.0.0.1", logs(), "GET /proxy-log-level").await;
+    assert_eq!(remote.status, 403);
+    with(admin(), |addr| async move {
+        let off = get(addr, "/proxy-log-level").await;
+        assert_eq!((off.status, off.text()), (404, ""));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_environment_is_json() {
+    let env = || Admin {
+        env: Env::from_iter([("B", "2"), ("A", "1"), ("C", "")]),
+        ..admin()
+    };
+    with(env(), |addr| async move {
+        for (path, expected) in [
+            ("/env.json", json!({"A": "1", "B": "2", "C": ""})),
+            ("/env.json?A&NONE", json!({"A": "1", "NONE": null})),
+        ] {
+            let env = get(addr, path).await;
+            assert_eq!((env.status, env.kind()), (200, Some("application/json")));
+            assert_eq!(env.json(), expected);
+        }
+        let pair = get(addr, "/env.json?A=1").await;
+        assert_eq!((pair.status, pair.kind()), (400, Some("application/json")));
+        let error = "env.json query parameters may not contain key-value pairs";
+        assert_eq!(
+            pair.text(),
+            json!({"error": error, "status": 400}).to_string()
+        );
+
+        let other = request(addr, "POST /env.json", "").await;
+        assert_eq!((other.status, other.text()), (405, ""));
+        for (accept, status) in [
+            ("application/json", 200),
+            ("text/html, application/*;q=0.1", 200),
+            ("*/*", 200),
+            ("text/html", 406),
+        ] {
+            let env = request(addr, &format!("GET /env.json\r\naccept: {accept}"), "").await;
+            assert_eq!(env.status, status, "{accept}");
+            assert!(status == 200 || env.text() == "application/json");
+        }
+        let strange = request(addr, b"GET /env.json\r\naccept: \xff", "").await;
+        assert_eq!(
+            (strange.status, &strange.json()["status"]),
+            (400, &json!(400))
+        );
+    })
+    .await;
+    let remote = from("10.0.0.1", env(), "GET /env.json").await;
+    assert_eq!(remote.status, 200, "the incumbent shows it to everybody");
+}
+
+#[tokio::test]
+async fn shutdown_is_asked_for() {
+    let (tx, mut rx) = mpsc::channel(1);
+    let enabled = || Admin {
+        shutdown: Some(tx.clone()),
+        ..admin()
+    };
+    with(enabled(), |addr| async move {
+        let other = get(addr, "/shutdown").await;
+        assert_eq!((other.status, other.text()), (405, ""));
+        for _ in 0..2 {
+            let asked = request(addr, "POST /shutdown", "").await;
+            assert_eq!((asked.status, asked.kind()), (200, Some("text/plain")));
+            assert_eq!(asked.text(), "shutdown\n");
+        }
+        assert!(rx.recv().await.is_some());
+        drop(rx);
+        let gone = request(addr, "POST /shutdown", "").await;
+        assert_eq!(
+            (gone.status, gone.text()),
+            (500, "shutdown listener dropped\n")
+        );
+    })
+    .await;
+    let get = from("10.0.0.1", enabled(), "GET /shutdown").await;
+    assert_eq!(get.status, 405, "the method is looked at first");
+    let post = from("10.0.0.1", enabled(), "POST /shutdown").await;
+    assert_eq!(post.status, 403);
+    with(admin(), |addr| async move {
+        let disabled = request(addr, "POST /shutdown", "").await;
+        assert_eq!(
+            (disabled.status, disabled.kind()),
+            (404, Some("text/plain"))
+        );
+        assert_eq!(disabled.text(), "shutdown endpoint is not enabled\n");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_local_is_refused_from_elsewhere() {
+    for path in ["/proxy-log-level", "/state"] {
+        for peer in ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1"] {
+            let remote = from(peer, admin(), &format!("GET {path}")).await;
+            assert_eq!((remote.status, remote.kind()), (403, Some("text/plain")));
+            assert_eq!(remote.text(), "Requests are only permitted from localhost.");
+        }
+        for peer in ["127.0.0.9", "::1", "::ffff:127.0.0.1"] {
+            let local = from(peer, admin(), &format!("GET {path}")).await;
+            assert_ne!(local.status, 403, "{peer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_state_has_a_key_for_each_section() {
+    fn section(
+        name: &'static str,
+        collect: impl Fn() -> Value + Send + Sync + 'static,
+    ) -> StateSection {
+        let collect = Arc::new(collect);
+        StateSection {
+            name,
+            collect: Box::new(move || {
+                let collect = collect.clone();
+                Box::pin(async move { collect() })
+            }),
+        }
+    }
+    let stuck = StateSection {
+        name: "stuck",
+        collect: Box::new(|| Box::pin(std::future::pending())),
+    };
+    let admin = Admin {
+        sections: vec![
+            section("outbound", || json!({"backends": []})),
+            stuck,
+            section("broken", || panic!("a test")),
+        ],
+        ..admin()
+    };
+    with(admin, |addr| async move {
+        let state = get(addr, "/state").await;
+        assert_eq!(
+            (state.status, state.kind()),
+            (200, Some("application/json"))
+        );
+        let expected = json!({
+            "broken": {"error": "collecting this section panicked"},
+            "outbound": {"backends": []},
+            "stuck": {"error": "no answer within 1s"},
+        });
+        assert_eq!(state.text(), format!("{expected:#}\n"));
+        assert_eq!(request(addr, "PUT /state", "").await.status, 405);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_index_lists_the_endpoints() {
+    with(admin(), |addr| async move {
+        let index = get(addr, "/").await;
+        assert_eq!((index.status, index.kind()), (200, Some("text/plain")));
+        let listed: Vec<_> = index
+            .text()
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(
+            listed,
+            [
+                "/",
+                "/live",
+                "/ready",
+                "/metrics",
+                "/state",
+                "/proxy-log-level",
+                "/env.json",
+                "/shutdown"
+            ]
+        );
+    })
+    .await;
+}

@@ -129,9 +129,7 @@ impl Opaque {
                 Distribute::Random(weighted.collect())
             }
         };
-        let mut backends = self.backends.borrow_mut();
-        backends.retain(|(_, concrete)| Rc::strong_count(concrete) > 1);
-        drop(backends);
+        self.forget_unused();
         let chosen = distribution
             .choose(|concrete| concrete.unavailable(), &mut self.ctx.rng())
             .map_err(|cause| {
@@ -139,6 +137,12 @@ impl Opaque {
                 Error::new(Reason::Unavailable(cause))
             })?;
         chosen.connect().await
+    }
+
+    /// Only backends of the present route are kept.
+    fn forget_unused(&self) {
+        let mut backends = self.backends.borrow_mut();
+        backends.retain(|(_, concrete)| Rc::strong_count(concrete) > 1);
     }
 
     fn concrete(&self, parent: &Arc<Meta>, backend: &Backend) -> Rc<Concrete> {

@@ -144,11 +144,9 @@ mod tests {
     use std::convert::Infallible;
 
     type Frames = Vec<Result<Frame<Bytes>, Infallible>>;
+    type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
 
-    fn body(
-        frames: &[Vec<u8>],
-        trailers: bool,
-    ) -> StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>> {
+    fn body(frames: &[Vec<u8>], trailers: bool) -> Source {
         let mut all: Frames = frames
             .iter()
             .map(|data| Ok(Frame::data(Bytes::from(data.clone()))))

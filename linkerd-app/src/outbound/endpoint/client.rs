@@ -124,9 +124,7 @@ impl Service<HttpRequest> for Client {
                 // The connection of its own may have to wait for its endpoint to be up again.
                 let (mut client, drain) = (http1.clone(), drain.clone());
                 async move {
-                    if let Err(failed) = poll_fn(|cx| client.poll_ready(cx)).await {
-                        return Err(failed);
-                    }
+                    poll_fn(|cx| client.poll_ready(cx)).await?;
                     send_http1(&mut client, request, &drain).await
                 }
                 .boxed_local()

@@ -1,0 +1,2 @@
+//! Compares proxies side by side.
+fn main() {}

@@ -1,0 +1,83 @@
+//! A client that writes what it is told and reads what comes.
+
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// An answer that was read to the end of the connection.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers(name).first().copied()
+    }
+
+    pub(super) fn headers(&self, name: &str) -> Vec<&str> {
+        let named = self.headers.iter().filter(|(key, _)| key == name);
+        named.map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub(super) fn kind(&self) -> Option<&str> {
+        self.header("content-type")
+    }
+
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+pub(super) async fn get(addr: SocketAddr, path: &str) -> Answer {
+    request(addr, &format!("GET {path}"), "").await
+}
+
+/// Makes a request on a connection of its own. The head is a method, a path and, on lines of their own, headers.
+pub(super) async fn request(
+    addr: SocketAddr,
+    head: impl AsRef<[u8]>,
+    body: impl AsRef<[u8]>,
+) -> Answer {
+    let (head, body) = (head.as_ref(), body.as_ref());
+    let line = head.iter().position(|b| *b == b'\r').unwrap_or(head.len());
+    let mut bytes = [&head[..line], b" HTTP/1.1", &head[line..]].concat();
+    let length = format!(
+        "\r\nhost: admin\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    bytes.extend([length.as_bytes(), body].concat());
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    // Who refuses a long body may close before all of it is written.
+    let _ = stream.write_all(&bytes).await;
+    read(&mut stream).await
+}
+
+/// Reads an answer whose connection ends with it.
+pub(super) async fn read(stream: &mut TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    let ended = stream.read_to_end(&mut bytes).await;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no head ({ended:?}): {text:?}"));
+    let head = std::str::from_utf8(&bytes[..end]).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+    let headers = lines.map(|line| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_ascii_lowercase(), value.to_owned())
+    });
+    Answer {
+        status: status.parse().unwrap(),
+        headers: headers.collect(),
+        body: bytes[end + 4..].to_vec(),
+    }
+}

@@ -1,0 +1,167 @@
+//! Runs what the quickstart consists of, and shows what happens.
+
+use super::{
+    Addresses, Options,
+    backend::{Backend, Pace},
+    events::Events,
+    fetch,
+    mesh::Mesh,
+    switch::{self, Switched},
+    tally::Tally,
+    traffic::Traffic,
+    view::{SERVICE, View},
+};
+use linkerd_control::{Controller, watch_file};
+use linkerd_proxy_core::BoxError;
+use std::{
+    cell::RefCell,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+    task::LocalSet,
+};
+
+/// How this thread and the one that starts the proxy wait for each other.
+pub(super) struct Start {
+    /// Told where the controller serves.
+    pub(super) serving: mpsc::SyncSender<SocketAddr>,
+    /// Tells where the proxy serves.
+    pub(super) addresses: oneshot::Receiver<Addresses>,
+}
+
+/// Runs to the end. Returns whether all that was to be seen was seen.
+pub(super) fn run(
+    options: &Options,
+    mesh: Mesh,
+    terminal: bool,
+    start: Start,
+) -> Result<bool, BoxError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(LocalSet::new().run_until(live(options, mesh, terminal, start)))
+}
+
+async fn live(
+    options: &Options,
+    mesh: Mesh,
+    terminal: bool,
+    start: Start,
+) -> Result<bool, BoxError> {
+    let (mut interrupt, mut terminate) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
+    let Mesh {
+        path,
+        backends,
+        switch,
+        removal: _removal,
+    } = mesh;
+    let switch_at = switch.local_addr()?;
+    let backends: Rc<[Backend]> = named(backends)?.into();
+    let switched = Switched::default();
+    let switch = switch::serve(switch, backends.clone(), switched.clone());
+    let switch = tokio::task::spawn_local(switch);
+
+    let controller = Controller::new();
+    let server = controller.spawn().await?;
+    let file = watch_file(controller, &path).await;
+    file.last().outcome?;
+    let mut loads = file.loads();
+
+    start.serving.send(server.addr())?;
+    let Ok(addresses) = start.addresses.await else {
+        // The other thread knows why.
+        return Ok(false);
+    };
+    until_ready(addresses.admin).await?;
+
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let traffic = Rc::new(Traffic::new(addresses.outbound, SERVICE, tally.clone())?);
+    let flow = tokio::task::spawn_local(traffic.clone().flow(options.rate));
+    let mut view = View {
+        start: Instant::now(),
+        terminal,
+        backends,
+        addresses,
+        switch: switch_at,
+        file: path,
+        events: Events::default(),
+    };
+    view.begin();
+    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + SECOND, SECOND);
+    let mut seconds = 0;
+    loop {
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            Ok(()) = loads.changed() => {
+                let load = loads.borrow_and_update().clone();
+                view.events.loaded(view.start.elapsed(), &load);
+            }
+            _ = tick.tick() => {
+                seconds += 1;
+                tally.borrow_mut().second();
+                for event in switched.take() {
+                    view.events.note(view.start.elapsed(), event);
+                }
+                view.look().await;
+                view.draw(&tally.borrow());
+                if seconds <= BURST_SECONDS && view.unasked(&tally.borrow()).next().is_some() {
+                    traffic.burst();
+                }
+                if options.once && seconds >= options.seconds {
+                    break;
+                }
+            }
+        }
+    }
+    traffic.end();
+    flow.await?;
+    switch.abort();
+    let tally = tally.borrow();
+    view.end(&tally, options.once);
+    Ok(!options.once || view.is_good(&tally))
+}
+
+fn named(listeners: Vec<std::net::TcpListener>) -> io::Result<Vec<Backend>> {
+    let last = listeners.len();
+    let all = listeners.into_iter().zip(1..);
+    all.map(|(listener, n)| {
+        let pace = if n == last { Pace::SLOW } else { Pace::QUICK };
+        Backend::start(format!("web-{n}"), pace, listener)
+    })
+    .collect()
+}
+
+/// Waits until the proxy says that it is ready.
+async fn until_ready(admin: SocketAddr) -> Result<(), BoxError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        let said = match fetch::once(admin, "/ready", SECOND).await {
+            Ok(answer) if answer.status.is_success() => return Ok(()),
+            Ok(answer) => String::from_utf8_lossy(&answer.body).replace('\n', "; "),
+            Err(error) => error.to_string(),
+        };
+        if Instant::now() > deadline {
+            return Err(format!("the proxy was not ready within {READY_WITHIN:?}: {said}").into());
+        }
+        tokio::time::sleep(READY_POLL).await;
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long bursts may try to reach a backend that has not been asked yet.
+const BURST_SECONDS: u32 = 5;
+
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_millis(50);

@@ -1,0 +1,206 @@
+//! The mesh file, and the ports that it names.
+
+use super::Options;
+use linkerd_proxy_core::BoxError;
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+};
+
+/// A mesh file, and a listener for each port that belongs to it.
+#[derive(Debug)]
+pub(super) struct Mesh {
+    pub(super) path: PathBuf,
+    pub(super) backends: Vec<TcpListener>,
+    pub(super) switch: TcpListener,
+    /// Removes the file at the end, if it is to be.
+    pub(super) removal: Option<Remove>,
+}
+
+/// Finds the mesh file, or writes one for ports that are free.
+pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
+    let path = match &options.file {
+        Some(path) => path.clone(),
+        None if options.once => {
+            let name = format!("linkerd-quickstart-{}.yaml", std::process::id());
+            std::env::temp_dir().join(name)
+        }
+        None => PathBuf::from(DEFAULT_FILE),
+    };
+    let remove = options.once && options.file.is_none();
+    match fs::read_to_string(&path) {
+        Ok(text) => existing(path, &text),
+        Err(error) if error.kind() == ErrorKind::NotFound => create(path, remove),
+        Err(error) => Err(format!("{}: cannot be read: {error}", path.display()).into()),
+    }
+}
+
+fn existing(path: PathBuf, text: &str) -> Result<Mesh, BoxError> {
+    let mut listeners = Vec::new();
+    for port in ports(text) {
+        listeners.push(listen(port).map_err(|error| {
+            let file = path.display();
+            format!(
+                "port {port}, which {file} names, can't be listened on: {error}. Stop what listens there, or remove \
+                 {file}: then free ports are chosen"
+            )
+        })?);
+    }
+    mesh(path, listeners, None)
+}
+
+fn create(path: PathBuf, remove: bool) -> Result<Mesh, BoxError> {
+    let mut text = EXAMPLE.to_owned();
+    let mut listeners = Vec::new();
+    for usual in PORTS {
+        let listener = listen(usual).or_else(|_| listen(0))?;
+        let port = listener.local_addr()?.port();
+        text = text.replace(&format!("{MARK}{usual}"), &format!("{MARK}{port}"));
+        listeners.push(listener);
+    }
+    let named: Vec<_> = listeners
+        .iter()
+        .map(|listener| Ok(listener.local_addr()?.port().to_string()))
+        .collect::<io::Result<_>>()?;
+    let usual = PORTS.map(|port| port.to_string()).join(" ");
+    text = text.replace(
+        &format!("{PORTS_LINE}{usual}"),
+        &format!("{PORTS_LINE}{}", named.join(" ")),
+    );
+    write(&path, &text).map_err(|error| {
+        format!(
+            "{}: cannot be written: {error}; name another one with --file",
+            path.display()
+        )
+    })?;
+    let remove = remove.then(|| Remove(path.clone()));
+    mesh(path, listeners, remove)
+}
+
+fn mesh(
+    path: PathBuf,
+    mut listeners: Vec<TcpListener>,
+    remove: Option<Remove>,
+) -> Result<Mesh, BoxError> {
+    let switch = listeners.pop().ok_or("the mesh file names no ports")?;
+    Ok(Mesh {
+        path,
+        backends: listeners,
+        switch,
+        removal: remove,
+    })
+}
+
+/// The ports that a file names, or else the usual ones.
+fn ports(text: &str) -> Vec<u16> {
+    let line = text.lines().find_map(|line| line.strip_prefix(PORTS_LINE));
+    let ports = line.unwrap_or_default().split_whitespace();
+    let ports: Vec<u16> = ports.filter_map(|port| port.parse().ok()).collect();
+    match ports.len() {
+        n if n == PORTS.len() => ports,
+        _ => PORTS.to_vec(),
+    }
+}
+
+fn listen(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // What somebody wrote in the meantime is not overwritten.
+    File::create_new(path)?.write_all(text.as_bytes())
+}
+
+/// Removes a file when it is dropped.
+#[derive(Debug)]
+pub(super) struct Remove(PathBuf);
+
+impl Drop for Remove {
+    fn drop(&mut self) {
+        // It is in the system's directory for such files, which somebody else may have cleaned.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const EXAMPLE: &str = include_str!("../../examples/mesh.yaml");
+const DEFAULT_FILE: &str = "linkerd-quickstart.yaml";
+
+/// The ports of the example: the backends', and the switch's.
+const PORTS: [u16; 4] = [7001, 7002, 7003, 7000];
+
+/// What comes before the ports of a file that was written for others.
+const PORTS_LINE: &str = "# ports: ";
+
+/// What comes before a port of an endpoint.
+const MARK: &str = "127.0.0.1:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(listener: &TcpListener) -> u16 {
+        listener.local_addr().unwrap().port()
+    }
+
+    #[test]
+    fn the_example_is_valid_and_names_the_usual_ports() {
+        let mesh = linkerd_control::Mesh::parse("mesh.yaml", EXAMPLE).unwrap();
+        let web = "web.default.svc.cluster.local:80";
+        assert!(mesh.authorities().any(|authority| authority == web));
+        assert_eq!(mesh.endpoints(), 4);
+        assert_eq!(ports(EXAMPLE), PORTS);
+        assert_eq!(ports("services: []"), PORTS);
+        assert_eq!(ports("# ports: 1 2 3 4\n"), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_file_is_written_for_free_ports_and_then_used_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            file: Some(dir.path().join("mesh.yaml")),
+            ..Options::default()
+        };
+        // Takes the usual ports, unless somebody else has done so.
+        let _taken: Vec<_> = PORTS.iter().filter_map(|port| listen(*port).ok()).collect();
+        let mesh = prepare(&options).unwrap();
+        let chosen: Vec<_> = mesh
+            .backends
+            .iter()
+            .chain([&mesh.switch])
+            .map(port)
+            .collect();
+        assert!(chosen.iter().all(|port| !PORTS.contains(port)));
+        let text = fs::read_to_string(&mesh.path).unwrap();
+        assert_eq!(ports(&text), chosen);
+        for port in &chosen[..3] {
+            assert!(text.contains(&format!("- 127.0.0.1:{port}")), "{text}");
+        }
+        let error = prepare(&options).unwrap_err().to_string();
+        assert!(
+            error.contains("in use") && error.contains("remove"),
+            "{error}"
+        );
+        drop(mesh);
+        let again = prepare(&options).unwrap();
+        assert_eq!(
+            again.backends.iter().map(port).collect::<Vec<_>>(),
+            chosen[..3]
+        );
+        assert_eq!(fs::read_to_string(&again.path).unwrap(), text);
+    }
+
+    #[test]
+    fn the_file_of_a_single_run_is_removed() {
+        let options = Options {
+            once: true,
+            ..Options::default()
+        };
+        let mesh = prepare(&options).unwrap();
+        let path = mesh.path.clone();
+        assert!(path.exists());
+        drop(mesh);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,150 @@
+//! The stream of requests.
+
+use super::{
+    backend::BACKEND,
+    fetch::{Answer, Client},
+    tally::{Outcome, Tally},
+};
+use http::Uri;
+use linkerd_proxy_core::BoxError;
+use std::{
+    cell::RefCell,
+    net::SocketAddr,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+use tokio::{sync::Notify, task::JoinSet, time::MissedTickBehavior};
+
+/// Requests to one service, through the proxy.
+pub(super) struct Traffic {
+    proxy: SocketAddr,
+    uri: Uri,
+    host: String,
+    idle: RefCell<Vec<Client>>,
+    tally: Rc<RefCell<Tally>>,
+    /// Tells that no more requests shall be made.
+    end: Notify,
+    /// Asks for many requests at once.
+    burst: Notify,
+}
+
+impl Traffic {
+    pub(super) fn new(
+        proxy: SocketAddr,
+        host: &str,
+        tally: Rc<RefCell<Tally>>,
+    ) -> Result<Self, BoxError> {
+        Ok(Self {
+            proxy,
+            uri: format!("http://{host}/").parse()?,
+            host: host.to_owned(),
+            idle: RefCell::default(),
+            tally,
+            end: Notify::new(),
+            burst: Notify::new(),
+        })
+    }
+
+    /// Makes so many requests a second until the end is asked for, and returns when all have ended.
+    pub(super) async fn flow(self: Rc<Self>, rate: u32) {
+        let mut requests = JoinSet::new();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let (mut due, mut bursts) = (0.0, 0.0);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.end.notified() => break,
+                () = self.burst.notified() => {
+                    // If the last one was too small for its purpose, the next one is not.
+                    bursts += 1.0;
+                    due += BURST * bursts;
+                }
+                Some(_) = requests.join_next() => continue,
+                _ = tick.tick() => due += f64::from(rate) * TICK.as_secs_f64(),
+            }
+            while due >= 1.0 {
+                due -= 1.0;
+                // A proxy that is stuck gets no more than these; what was due meanwhile is not made up for.
+                if requests.len() < MAX_IN_FLIGHT {
+                    requests.spawn_local(self.clone().request());
+                }
+            }
+        }
+        while requests.join_next().await.is_some() {}
+    }
+
+    /// Ends the flow.
+    pub(super) fn end(&self) {
+        self.end.notify_one();
+    }
+
+    /// Makes many requests at once, so that even a slow endpoint is asked: a balancer that counts what is in flight
+    /// leaves it alone otherwise.
+    pub(super) fn burst(&self) {
+        self.burst.notify_one();
+    }
+
+    async fn request(self: Rc<Self>) {
+        let start = Instant::now();
+        let answer = match tokio::time::timeout(TIMEOUT, self.exchange()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no answer within {TIMEOUT:?}").into()),
+        };
+        let latency = start.elapsed();
+        let outcome = match answer {
+            Ok(answer) => Outcome {
+                backend: header(&answer, BACKEND),
+                latency,
+                failure: failure(&answer),
+            },
+            Err(error) => Outcome {
+                backend: None,
+                latency,
+                failure: Some(error.to_string()),
+            },
+        };
+        self.tally.borrow_mut().record(outcome);
+    }
+
+    async fn exchange(&self) -> Result<Answer, BoxError> {
+        let mut client = match self.idle_client() {
+            Some(client) => client,
+            None => Client::connect(self.proxy).await?,
+        };
+        let answer = client.get(&self.uri, &self.host).await?;
+        self.idle.borrow_mut().push(client);
+        Ok(answer)
+    }
+
+    fn idle_client(&self) -> Option<Client> {
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|client| !client.is_closed());
+        idle.pop()
+    }
+}
+
+fn failure(answer: &Answer) -> Option<String> {
+    if answer.status.is_success() {
+        return None;
+    }
+    let why = header(answer, "l5d-proxy-error").map(|why| format!(": {why}"));
+    Some(format!("{}{}", answer.status, why.unwrap_or_default()))
+}
+
+fn header(answer: &Answer, name: &str) -> Option<String> {
+    let value = answer.headers.get(name)?.to_str().ok()?;
+    Some(value.to_owned())
+}
+
+/// Short enough for a steady stream, long enough not to be busy with it.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Longer than any limit of the proxy that shows as an answer.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Bounds the connections to the proxy, too.
+const MAX_IN_FLIGHT: usize = 512;
+
+/// As many as two quick endpoints have in flight when a third, that takes ten times as long, is as good a choice.
+const BURST: f64 = 48.0;
