@@ -177,7 +177,6 @@ fn opaque_route() -> outbound::OpaqueRoute {
             }),
             ..Default::default()
         }],
-        ..Default::default()
     }
 }
 

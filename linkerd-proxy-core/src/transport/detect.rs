@@ -88,7 +88,10 @@ mod tests {
         for (bytes, expected) in [
             (&b"GET / HTTP/1.1\r\n"[..], Some(Detected::Http1)),
             (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", Some(Detected::Http1)),
-            (b"GET / HTTP/1.1\r\nbad header\r\n\r\n", Some(Detected::Http1)),
+            (
+                b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+                Some(Detected::Http1),
+            ),
             (b"GET / HTTP/1.1\r\nhost: a\x18b\r\n", Some(Detected::Http1)),
             (b"\r\n\nGET / HTTP/1.1\r\n", Some(Detected::Http1)),
             (b"\r\n", None),
