@@ -55,7 +55,7 @@ fn crates_use_only_what_they_may() {
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap()
+    value.as_str().expect("a name is a string")
 }
 
 fn metadata() -> Value {
@@ -63,7 +63,7 @@ fn metadata() -> Value {
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .unwrap();
+        .expect("cargo runs the tests");
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
 }
