@@ -28,6 +28,8 @@ use tower_service::Service;
 
 /// What a balancer is made with.
 pub struct Params {
+    /// What is balanced, for logs.
+    pub name: String,
     /// The most requests that wait, and for how long.
     pub queue: QueueSettings,
     /// What an endpoint is thought to take before it was asked.
@@ -318,7 +320,7 @@ where
     }
 
     /// Why no endpoint is ready.
-    fn cause(&self) -> Unavailable {
+    pub(crate) fn cause(&self) -> Unavailable {
         if !self.resolved.get() {
             return Unavailable::NotResolved;
         }
