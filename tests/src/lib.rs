@@ -1,1 +1,42 @@
-//! placeholder
+//! The harness of the black-box tests: it starts the built proxy as users do, and surrounds it.
+//!
+//! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
+//! - [`Proxy`]: the process, its log, its admin server.
+//! - [`Server`], [`Tcp`]: what the proxy talks to, scripted; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: who talks to it.
+//! - [`eventually`], [`soon`]: waiting for a condition with a deadline. Tests never sleep.
+//!
+//! It sees the proxy from the outside only. `LINKERD_TESTS_PROXY=/path` runs the same tests against another binary.
+
+#![allow(clippy::unwrap_used)]
+
+mod admin;
+mod client;
+mod deadline;
+mod grpc;
+mod load;
+mod mesh;
+mod metrics;
+mod ports;
+mod proxy;
+mod server;
+mod tcp;
+
+pub mod netns;
+
+pub use crate::admin::Admin;
+pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
+pub use crate::deadline::{SOON, eventually, ever, soon};
+pub use crate::grpc::{Grpc, Message, grpc_handler};
+pub use crate::load::{Load, Report};
+pub use crate::mesh::{Mesh, MeshBuilder};
+pub use crate::metrics::Metrics;
+pub use crate::ports::{blackhole, refused};
+pub use crate::proxy::{Builder, Exit, Proxy, binary};
+pub use crate::server::{
+    Body, Fail, Seen, Server, ServerBuilder, body, chunks, echo_upgraded, empty, from_channel,
+    reply,
+};
+pub use crate::tcp::{Tcp, echo};
+
+/// What goes wrong in a test.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

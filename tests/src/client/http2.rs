@@ -1,0 +1,70 @@
+use super::{Reply, get};
+use crate::{Body, BoxError, soon};
+use http::{Request, Response};
+use hyper::{body::Incoming, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::net::SocketAddr;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+
+/// An HTTP/2 connection, with prior knowledge. Its copies share it.
+#[derive(Clone)]
+pub struct Http2 {
+    send: http2::SendRequest<Body>,
+}
+
+impl Http2 {
+    /// Connects.
+    pub async fn connect(addr: SocketAddr) -> Self {
+        let socket = soon(TcpStream::connect(addr)).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self::over(socket).await
+    }
+
+    /// Talks through what is connected.
+    pub async fn over(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (send, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .handshake(TokioIo::new(io))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        Self { send }
+    }
+
+    /// Gets a URI.
+    pub async fn get(&self, uri: &str) -> Result<Reply, BoxError> {
+        self.send(get(uri)).await
+    }
+
+    /// Sends a request and reads the whole response.
+    pub async fn send(&self, request: Request<Body>) -> Result<Reply, BoxError> {
+        Reply::read(self.start(request).await?).await
+    }
+
+    /// Sends a request and returns when the head of the response is there.
+    pub async fn start(&self, request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
+        let mut send = self.send.clone();
+        send.ready().await?;
+        Ok(send.send_request(request).await?)
+    }
+
+    /// Whether the connection is still there.
+    pub fn is_open(&self) -> bool {
+        !self.send.is_closed()
+    }
+}
+
+/// The code with which a stream was reset.
+pub fn reset_code(error: &BoxError) -> Option<h2::Reason> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
+    while let Some(error) = cause {
+        if let Some(h2) = error.downcast_ref::<h2::Error>() {
+            return h2.reason();
+        }
+        cause = error.source();
+    }
+    None
+}

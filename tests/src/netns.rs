@@ -1,0 +1,1 @@
+//! Network namespaces, in which traffic can be redirected.

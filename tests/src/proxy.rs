@@ -1,0 +1,232 @@
+//! The proxy as a process.
+
+mod binary;
+mod log;
+
+pub use binary::binary;
+
+use crate::{Admin, Metrics, SOON, eventually, soon};
+use log::Log;
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use tokio::process::{Child, Command};
+
+/// How a proxy is started.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    env: BTreeMap<String, String>,
+    args: Vec<String>,
+    /// What the command line begins with, before the proxy's own path.
+    prefix: Vec<String>,
+}
+
+/// A proxy that runs until it is dropped.
+pub struct Proxy {
+    /// Where it takes outbound traffic.
+    pub outbound: SocketAddr,
+    /// Where it takes inbound traffic.
+    pub inbound: SocketAddr,
+    /// Its admin server.
+    pub admin: Admin,
+    child: Child,
+    log: Log,
+}
+
+/// How a proxy ended.
+#[derive(Debug)]
+pub struct Exit {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// All that it wrote.
+    pub output: String,
+}
+
+impl Builder {
+    /// A proxy with the variables that it cannot do without, on free ports of loopback, used explicitly.
+    pub fn new(control: SocketAddr) -> Self {
+        let builder = Self {
+            env: BTreeMap::new(),
+            args: Vec::new(),
+            prefix: Vec::new(),
+        };
+        builder
+            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", "127.0.0.1:0")
+            .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "127.0.0.1:0")
+            .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:0")
+            .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", control)
+            .env("LINKERD2_PROXY_POLICY_SVC_ADDR", control)
+            .env("LINKERD2_PROXY_POLICY_WORKLOAD", "ns:pod")
+            .env("LINKERD_PROXY_OUTBOUND_EXPLICIT", "1")
+            .env("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK", "1")
+            .env("LINKERD2_PROXY_LOG", log_directives())
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl ToString) -> Self {
+        self.env.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Leaves a variable unset.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.env.remove(name);
+        self
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// Runs it under another command.
+    #[must_use]
+    pub fn under<'a>(mut self, prefix: impl IntoIterator<Item = &'a str>) -> Self {
+        self.prefix.extend(prefix.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Starts it, and returns when it listens and is ready.
+    pub async fn start(self) -> Proxy {
+        let proxy = self.start_unready().await;
+        let admin = proxy.admin;
+        eventually(SOON, "the proxy is ready", || async move {
+            (admin.get("/ready").await.status == 200).then_some(())
+        })
+        .await;
+        proxy
+    }
+
+    /// Starts it, and returns when it listens.
+    pub async fn start_unready(self) -> Proxy {
+        let (child, log) = self.spawn();
+        let addr = async |line: &str| {
+            let line = log.wait_for(line, SOON).await;
+            let addr = line.rsplit(' ').next().and_then(|addr| addr.parse().ok());
+            addr.unwrap_or_else(|| panic!("no address in {line:?}"))
+        };
+        let admin = addr("Admin interface on ").await;
+        let inbound = addr("Inbound interface on ").await;
+        let outbound = addr("Outbound interface on ").await;
+        Proxy {
+            outbound,
+            inbound,
+            admin: Admin { addr: admin },
+            child,
+            log,
+        }
+    }
+
+    /// Starts it, and waits for its end, which shall come by itself.
+    pub async fn run(self) -> Exit {
+        let (mut child, log) = self.spawn();
+        let status = soon(child.wait()).await.unwrap();
+        let output = log.whole().await;
+        Exit { status, output }
+    }
+
+    fn spawn(self) -> (Child, Log) {
+        let mut line = self.prefix;
+        line.push(binary().to_str().unwrap().to_owned());
+        line.extend(self.args);
+        let mut child = Command::new(&line[0])
+            .args(&line[1..])
+            .env_clear()
+            .envs(&self.env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run {line:?}: {error}"));
+        let log = Log::read(child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        (child, log)
+    }
+}
+
+impl Proxy {
+    /// A proxy of this control plane.
+    pub fn builder(control: SocketAddr) -> Builder {
+        Builder::new(control)
+    }
+
+    /// Scrapes its metrics.
+    pub async fn metrics(&self) -> Metrics {
+        self.admin.metrics().await
+    }
+
+    /// Waits until a metric has at least this value.
+    pub async fn metric_reaches(&self, name: &str, labels: &[(&str, &str)], at_least: f64) {
+        let what = format!("{name}{labels:?} of {at_least} or more");
+        eventually(SOON, &what, || async {
+            let sum = self.metrics().await.sum(name, labels);
+            (sum >= at_least).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for a line of the log that contains a text, and returns it.
+    pub async fn wait_for_log(&self, text: &str) -> String {
+        self.log.wait_for(text, SOON).await
+    }
+
+    /// What it wrote so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The memory that it has in RAM, in bytes.
+    pub fn rss(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        kilobytes.map_or(0, |kilobytes: u64| kilobytes * 1024)
+    }
+
+    /// Tells it to end (SIGTERM).
+    pub fn terminate(&self) {
+        let pid = self.pid().to_string();
+        let sent = std::process::Command::new("kill")
+            .args(["-TERM", &pid])
+            .status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {
+        match tokio::time::timeout(within, self.child.wait()).await {
+            Ok(status) => status.unwrap(),
+            Err(_) => panic!("the proxy still runs after {within:?}:\n{}", self.log()),
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the proxy's log:\n{}---", self.log.text());
+        }
+    }
+}
+
+/// More can be asked for when a test fails.
+fn log_directives() -> String {
+    std::env::var("LINKERD_TESTS_LOG").unwrap_or_else(|_| "warn,linkerd=info".to_owned())
+}

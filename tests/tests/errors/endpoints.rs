@@ -1,0 +1,197 @@
+//! Endpoints that cannot be reached, or do not answer as they should.
+
+use crate::Expect;
+use http::Method;
+use linkerd_control::Policy;
+use linkerd_tests::{Fail, Mesh, Server, Tcp, blackhole, body, refused, request, soon};
+
+#[tokio::test]
+async fn a_connection_that_is_refused() {
+    let (addr, _guard) = refused();
+    let mesh = Mesh::start().await;
+    mesh.policy("web").set(Policy::forward(addr));
+    let expect = Expect {
+        status: 502,
+        reason: "connect_refused",
+        text: "Connection refused (os error 111)",
+        closes: true,
+    };
+    let reply = mesh.get("http://web/").await;
+    expect.check(&mesh, &reply).await;
+    let error = reply.header("l5d-proxy-error").unwrap();
+    assert!(error.contains(&addr.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_accepted() {
+    let (addr, _guard) = blackhole();
+    let mesh = Mesh::builder()
+        .env("LINKERD2_PROXY_OUTBOUND_CONNECT_TIMEOUT", "200ms")
+        .start()
+        .await;
+    mesh.policy("web").set(Policy::forward(addr));
+    let expect = Expect {
+        status: 504,
+        reason: "connect_timeout",
+        text: "connect timed out after 200ms",
+        closes: true,
+    };
+    expect.check(&mesh, &mesh.get("http://web/").await).await;
+}
+
+#[tokio::test]
+async fn the_proxy_itself_as_an_endpoint() {
+    let mesh = Mesh::start().await;
+    for addr in [
+        mesh.proxy.outbound,
+        mesh.proxy.inbound,
+        mesh.proxy.admin.addr,
+    ] {
+        mesh.policy("web").set(Policy::forward(addr));
+        let reply = mesh.get("http://web/").await;
+        if reply
+            .header("proxy-status")
+            .is_some_and(|status| status.contains("\"loop\""))
+        {
+            let expect = Expect {
+                status: 502,
+                reason: "loop",
+                text: "the destination is this proxy itself",
+                closes: true,
+            };
+            expect.check(&mesh, &reply).await;
+        } else {
+            panic!("{addr}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn loopback_where_it_is_not_allowed() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::builder()
+        .env("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK", "0")
+        .start()
+        .await;
+    mesh.policy("web").set(Policy::forward(server.addr()));
+    let expect = Expect {
+        status: 502,
+        reason: "prohibited",
+        text: "Outbound proxy cannot initiate connections on the loopback interface",
+        closes: true,
+    };
+    expect.check(&mesh, &mesh.get("http://web/").await).await;
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_closes_before_it_answers() {
+    let server = Server::start(|_| async { Err(Fail::Close) }).await;
+    let mesh = Mesh::with(&server).await;
+    let expect = Expect {
+        status: 502,
+        reason: "connection_lost",
+        text: "",
+        closes: true,
+    };
+    let post = request(Method::POST, "http://web/", body("data"));
+    let reply = soon(mesh.http1().await.send(post)).await.unwrap();
+    expect.check(&mesh, &reply).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_closes_within_its_head() {
+    let server = Tcp::answers(b"HTTP/1.1 200 OK\r\ncontent-le").await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", [server.addr()]);
+    let post = request(Method::POST, "http://web/", body("data"));
+    let reply = soon(mesh.http1().await.send(post)).await.unwrap();
+    assert_eq!(reply.status, 502, "{reply:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_http() {
+    for bytes in [
+        &b"220 mail.example ESMTP\r\n\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        b"HTTP/9.9 200 OK\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+    ] {
+        let server: Tcp = Tcp::answers(bytes).await;
+        let mesh = Mesh::start().await;
+        mesh.service("web", [server.addr()]);
+        let expect = Expect {
+            status: 502,
+            reason: "invalid_response",
+            text: "",
+            closes: true,
+        };
+        expect.check(&mesh, &mesh.get("http://web/").await).await;
+        assert_eq!(server.connections(), 1, "it is not asked again");
+    }
+}
+
+#[tokio::test]
+async fn a_required_identity_that_nobody_can_prove() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    let mut request = linkerd_tests::get("http://web/");
+    request
+        .headers_mut()
+        .insert("l5d-require-id", "web.default".parse().unwrap());
+    let reply = soon(mesh.http1().await.send(request)).await.unwrap();
+    let expect = Expect {
+        status: 502,
+        reason: "identity_required",
+        text: "required id web.default; found none",
+        closes: true,
+    };
+    expect.check(&mesh, &reply).await;
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
+async fn an_http_2_reset_seen_by_an_http_1_client_of_a_tunnel() {
+    // The endpoint speaks HTTP/1 to HTTP/1 clients: a reset is a closed connection there.
+    let server = Server::start(|_| async { Err(Fail::Reset(h2::Reason::CANCEL)) }).await;
+    let mesh = Mesh::with(&server).await;
+    let post = request(Method::POST, "http://web/", body("data"));
+    let reply = soon(mesh.http1().await.send(post)).await.unwrap();
+    assert_eq!(reply.status, 502, "{reply:?}");
+}
+
+#[tokio::test]
+async fn informational_headers_can_be_switched_off() {
+    let (addr, _guard) = refused();
+    let mesh = Mesh::builder()
+        .env(
+            "LINKERD2_PROXY_OUTBOUND_DISABLE_INFORMATIONAL_HEADERS",
+            "true",
+        )
+        .start()
+        .await;
+    mesh.policy("web").set(Policy::forward(addr));
+    let reply = mesh.get("http://web/").await;
+    assert_eq!(reply.status, 502);
+    for name in ["l5d-proxy-error", "l5d-proxy-connection", "proxy-status"] {
+        assert!(reply.header(name).is_none(), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn errors_of_a_peer_proxy_are_not_passed_on() {
+    let server = Server::start(|_| async {
+        let response = http::Response::builder()
+            .status(502)
+            .header("l5d-proxy-error", "of the peer")
+            .header("l5d-proxy-connection", "close");
+        Ok(response.body(linkerd_tests::empty()).unwrap())
+    })
+    .await;
+    let mesh = Mesh::with(&server).await;
+    let reply = mesh.get("http://web/").await;
+    assert_eq!(reply.status, 502);
+    for name in ["l5d-proxy-error", "l5d-proxy-connection"] {
+        assert!(reply.header(name).is_none(), "{reply:?}");
+    }
+}

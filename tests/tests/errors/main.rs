@@ -1,0 +1,44 @@
+//! How the proxy's own answers look, one reason at a time.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod clients;
+mod endpoints;
+mod policies;
+
+use linkerd_tests::{Mesh, Reply};
+
+/// What an answer of the proxy's own must say.
+struct Expect {
+    status: u16,
+    /// The `reason` label, which is in `proxy-status`, too.
+    reason: &'static str,
+    /// How `l5d-proxy-error` ends.
+    text: &'static str,
+    /// Whether the connection is closed with it.
+    closes: bool,
+}
+
+impl Expect {
+    async fn check(&self, mesh: &Mesh, reply: &Reply) {
+        let header = |name| reply.header(name).unwrap_or_default();
+        assert_eq!(reply.status, self.status, "{reply:?}");
+        assert!(header("l5d-proxy-error").ends_with(self.text), "{reply:?}");
+        let status = header("proxy-status");
+        assert!(status.starts_with("linkerd-proxy; error="), "{reply:?}");
+        assert!(
+            status.contains(&format!("details=\"{}\"", self.reason)),
+            "{reply:?}"
+        );
+        let close = self.closes.then_some("close");
+        assert_eq!(reply.header("l5d-proxy-connection"), close, "{reply:?}");
+        if reply.version == http::Version::HTTP_11 {
+            assert_eq!(reply.header("connection"), close, "{reply:?}");
+        }
+        assert_eq!(reply.header("content-length"), Some("0"), "{reply:?}");
+        let labels = [("reason", self.reason)];
+        mesh.proxy
+            .metric_reaches("outbound_http_failures_total", &labels, 1.0)
+            .await;
+    }
+}

@@ -1,0 +1,7 @@
+//! What users of HTTP/1 see.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod bodies;
+mod forms;
+mod upgrades;

@@ -1,0 +1,7 @@
+//! What users of HTTP/2 and gRPC see.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod connections;
+mod grpc;
+mod streams;
