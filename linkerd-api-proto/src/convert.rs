@@ -178,7 +178,7 @@ pub fn name_port(text: &str) -> Option<(String, u16)> {
     let (name, port) = text.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port != 0)?;
     let name = name.strip_suffix('.').unwrap_or(name);
-    let plausible = !name.is_empty()
+    let plausible = name.split('.').all(|label| !label.is_empty())
         && name.len() <= 253
         && name.bytes().all(|byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'[' | b']')

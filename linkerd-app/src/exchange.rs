@@ -16,6 +16,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context as TaskContext, Poll, ready},
+    time::Duration,
 };
 use tokio::time::Instant;
 use tower_layer::Layer;
@@ -45,7 +46,7 @@ struct Series {
     labels: Labels,
     requests: Counter,
     /// Few: one for each status that the endpoint answers with.
-    latencies: RefCell<Vec<(Option<StatusCode>, Histogram)>>,
+    latencies: RefCell<Vec<(StatusCode, Histogram)>>,
     responses: RefCell<Vec<(Class, Counter)>>,
 }
 
@@ -179,8 +180,7 @@ impl Exchange {
     fn measure(&mut self) {
         if !self.measured {
             self.measured = true;
-            let latency = self.series.latency(Some(self.status));
-            latency.observe_duration(self.start.elapsed());
+            self.series.latency(self.status, self.start.elapsed());
         }
     }
 
@@ -218,7 +218,7 @@ impl Observe for Exchange {
                 error: stream_error(error),
             },
         };
-        self.series.response(class).incr();
+        self.series.response(class);
     }
 }
 
@@ -233,14 +233,15 @@ impl Series {
         }
     }
 
-    fn latency(&self, status: Option<StatusCode>) -> Histogram {
-        cached(&self.latencies, status, || {
-            self.families.latency.get(self.with_status(status))
-        })
+    fn latency(&self, status: StatusCode, latency: Duration) {
+        let take = || self.families.latency.get(self.with_status(Some(status)));
+        with_cached(&self.latencies, status, take, |histogram| {
+            histogram.observe_duration(latency);
+        });
     }
 
-    fn response(&self, class: Class) -> Counter {
-        cached(&self.responses, class, || {
+    fn response(&self, class: Class) {
+        let take = || {
             let grpc = match class.grpc {
                 None => String::new(),
                 Some(code) => code.unwrap_or(UNKNOWN).to_string(),
@@ -255,7 +256,8 @@ impl Series {
                 .with("grpc_status", grpc)
                 .with("error", class.error);
             self.families.responses.get(labels)
-        })
+        };
+        with_cached(&self.responses, class, take, Counter::incr);
     }
 
     /// Counts an exchange that got no response: as what the client sees, when the proxy answers for the endpoint.
@@ -270,7 +272,7 @@ impl Series {
                 false => "",
             },
         };
-        self.response(class).incr();
+        self.response(class);
     }
 
     fn with_status(&self, status: Option<StatusCode>) -> Labels {
@@ -281,19 +283,22 @@ impl Series {
     }
 }
 
-/// Looks a handle up in a short list, or takes it.
-pub(crate) fn cached<K: Copy + PartialEq, M: Clone>(
+/// Uses a handle from a short list, to which it is added if need be.
+pub(crate) fn with_cached<K: Copy + PartialEq, M>(
     list: &RefCell<Vec<(K, M)>>,
     key: K,
     take: impl FnOnce() -> M,
-) -> M {
+    apply: impl FnOnce(&M),
+) {
     let mut list = list.borrow_mut();
-    if let Some((_, handle)) = list.iter().find(|(known, _)| *known == key) {
-        return handle.clone();
+    match list.iter().find(|(known, _)| *known == key) {
+        Some((_, handle)) => apply(handle),
+        None => {
+            let handle = take();
+            apply(&handle);
+            list.push((key, handle));
+        }
     }
-    let handle = take();
-    list.push((key, handle.clone()));
-    handle
 }
 
 /// The `error` label of a response whose body broke off.

@@ -2,6 +2,8 @@
 //!
 //! Declared once, here, so that their order in `/metrics` and the rows of `docs/metrics.md` are decided in one place.
 
+#[cfg(test)]
+mod docs;
 mod labels;
 mod outbound;
 

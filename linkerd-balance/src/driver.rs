@@ -84,7 +84,7 @@ where
                     self.shared.gauge();
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    tracing::warn!(%error, "discovery ended");
+                    tracing::warn!(backend = %self.shared.params.name, %error, "discovery ended");
                     *self.shared.terminal.borrow_mut() = Some((error.reason(), error.to_string()));
                     self.updates = None;
                     self.shared.queue.expire();
@@ -193,7 +193,7 @@ where
         shared.ready.insert(member);
         shared.gauge();
         if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {
-            tracing::info!(?elapsed, "backend is available again");
+            tracing::info!(backend = %shared.params.name, ?elapsed, "backend is available again");
             shared.params.metrics.gate_open.incr();
             shared.params.metrics.gate_open_time.set(unix_time());
         }
@@ -217,7 +217,12 @@ where
         if sleep.as_mut().poll(cx).is_ready()
             && shared.update(|failfast| failfast.expire(Instant::now()))
         {
-            tracing::warn!(timeout = ?shared.params.queue.failfast, "entering failfast");
+            tracing::warn!(
+                backend = %shared.params.name,
+                timeout = ?shared.params.queue.failfast,
+                cause = ?shared.cause(),
+                "entering failfast"
+            );
             shared.params.metrics.gate_shut.incr();
             shared.params.metrics.gate_shut_time.set(unix_time());
             shared.queue.expire();

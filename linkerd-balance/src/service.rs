@@ -28,6 +28,8 @@ use tower_service::Service;
 
 /// What a balancer is made with.
 pub struct Params {
+    /// What is balanced, for logs.
+    pub name: String,
     /// The most requests that wait, and for how long.
     pub queue: QueueSettings,
     /// What an endpoint is thought to take before it was asked.
@@ -110,6 +112,14 @@ where
             shared,
             driver: tokio::task::spawn_local(driver),
         }))
+    }
+
+    /// Sends a request, as [`Service::call`] does, without boxing the future.
+    pub async fn send<Req>(&self, request: Req) -> Result<Balanced<S::Response>, Error>
+    where
+        S: Service<Req, Error = Failed<Req>>,
+    {
+        dispatch(self.0.clone(), request).await
     }
 
     /// Why a request would be refused now, if it would.
@@ -318,7 +328,7 @@ where
     }
 
     /// Why no endpoint is ready.
-    fn cause(&self) -> Unavailable {
+    pub(crate) fn cause(&self) -> Unavailable {
         if !self.resolved.get() {
             return Unavailable::NotResolved;
         }

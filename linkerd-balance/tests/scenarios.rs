@@ -105,6 +105,7 @@ impl Harness {
         let unreachable = Rc::new(Cell::new(0));
         let seen = unreachable.clone();
         let params = Params {
+            name: "test".to_owned(),
             queue: QueueSettings {
                 capacity,
                 failfast: Duration::from_secs(3),

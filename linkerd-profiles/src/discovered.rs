@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
     meta::Meta,
-    policy::{ClientPolicy, Protocol},
+    policy::{ClientPolicy, FAILURE_INJECTION, Protocol},
     profile::Profile,
     target::Target,
 };
@@ -125,6 +125,14 @@ impl Discovered {
             return self.refuse("the policy is not for HTTP".to_owned());
         }
         match self.policy.http_route(version) {
+            // Until faults are injected as they are meant to be, a route that denies by them must not let through.
+            Some(route) if route.not_honoured.contains(&FAILURE_INJECTION) => {
+                RouteSource::Refused {
+                    parent: self.policy.parent.clone(),
+                    route: route.meta.clone(),
+                    filter: TcpFilter::Forbidden,
+                }
+            }
             Some(route) => self.by_policy(&route.meta, &route.distribution),
             None => self.no_route(),
         }

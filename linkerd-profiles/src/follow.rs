@@ -234,6 +234,7 @@ impl Follow {
             Outcome::Failed(status) => State::Failed(Arc::new(DiscoveryError {
                 target: self.target.clone(),
                 status: status.clone(),
+                at: tokio::time::Instant::now(),
             })),
         };
         self.publisher.publish(state);

@@ -21,7 +21,7 @@ use linkerd_proxy_core::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tonic::client::GrpcService;
 
 /// Which IPs have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS`).
@@ -85,6 +85,8 @@ pub struct DiscoveryError {
     pub target: Target,
     /// How the look-up ended.
     pub status: Status,
+    /// When it ended.
+    pub at: Instant,
 }
 
 /// Why a target cannot be watched.
@@ -151,17 +153,32 @@ impl Policies {
     }
 
     /// Watches what applies to `target`.
+    ///
+    /// What was refused is asked for again after a second, however often it is wanted meanwhile.
     pub fn discover(&self, target: impl Into<Target>) -> Result<DiscoveryWatch, Error> {
         let target = target.into();
+        let mut lease = self.lease(&target)?;
+        let refused = match &*lease.values().borrow() {
+            State::Failed(error) => error.at.elapsed() >= REFUSAL_STANDS,
+            State::Pending | State::Ready(_) => false,
+        };
+        if refused {
+            self.cache.retire(&target, &lease);
+            lease = self.lease(&target)?;
+        }
+        Ok(DiscoveryWatch { target, lease })
+    }
+
+    fn lease(&self, target: &Target) -> Result<Lease<State, History>, Error> {
         let lease = self.cache.lease(
-            &target,
+            target,
             || (State::Pending, History::default()),
             |publisher| {
                 let defaults = Defaults {
                     queue: self.config.queue,
                     detect_timeout: self.config.detect_timeout,
                 };
-                let has_profile = match &target {
+                let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
                     Target::Name { host, .. } => (self.config.profile_names)(host),
                 };
@@ -179,7 +196,7 @@ impl Policies {
                 )
             },
         )?;
-        Ok(DiscoveryWatch { target, lease })
+        Ok(lease)
     }
 
     /// Everything that is held, for `/state`.
@@ -255,6 +272,7 @@ impl DiscoveryWatch {
             Ok(State::Pending) | Err(_) => Err(Arc::new(DiscoveryError {
                 target: self.target.clone(),
                 status: Status::new(Code::Unavailable, "discovery has ended"),
+                at: Instant::now(),
             })),
         }
     }
@@ -305,6 +323,10 @@ fn show(cached: Cached<'_, Target, State, History>) -> Value {
     }
     shown
 }
+
+/// How long a refusal is not asked about again: long enough that a client that insists does not reach the control plane
+/// with each request, short enough that a service that was just made is found.
+const REFUSAL_STANDS: Duration = Duration::from_secs(1);
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

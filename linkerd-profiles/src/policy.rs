@@ -156,3 +156,6 @@ impl ClientPolicy {
 
 /// What the control plane sends. The outbound listener has a timeout of its own.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A part of a rule that is not acted on yet: filters that answer instead of a backend.
+pub(crate) const FAILURE_INJECTION: &str = "failure injection";

@@ -1,7 +1,11 @@
 //! What is looked up: an address that a connection was meant for, or a name that a request asked for.
 
 use linkerd_api_proto::convert;
-use std::{fmt, net::SocketAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 /// The subject of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +55,11 @@ impl FromStr for Target {
             return (addr.port() > 0).then_some(addr.into()).ok_or_else(invalid);
         }
         match convert::name_port(text) {
-            Some((host, port)) if !host.starts_with('[') => Ok(Self::Name { host, port }),
+            // Without its trailing dot the host may turn out to be an address.
+            Some((host, port)) if !host.starts_with('[') => Ok(match host.parse::<IpAddr>() {
+                Ok(ip) => Self::Addr((ip, port).into()),
+                Err(_) => Self::Name { host, port },
+            }),
             _ => Err(invalid()),
         }
     }
@@ -89,6 +97,7 @@ mod tests {
             Ok(Target::Addr("[::1]:80".parse().unwrap()))
         );
         assert_eq!(Target::new("::1", 80), "[::1]:80".parse());
+        assert_eq!("10.0.0.1.:80".parse(), Target::new("10.0.0.1", 80));
         assert_eq!(Target::new("10.0.0.1", 80), "10.0.0.1:80".parse());
         for refused in ["", "web", "web:0", "10.0.0.1:0", "[web]:1", "a b:1"] {
             assert!(shown(refused).is_err(), "{refused:?}");

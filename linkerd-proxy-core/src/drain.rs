@@ -71,6 +71,12 @@ impl Handle {
 }
 
 impl Watch {
+    /// Whether the end has begun.
+    pub fn is_draining(&self) -> bool {
+        // Nothing but the end is ever sent, and this receiver never looks at what was.
+        self.draining.has_changed().unwrap_or(true)
+    }
+
     /// Resolves when the end has begun. Cancel safe.
     pub async fn signaled(&mut self) {
         signaled(&mut self.draining).await;

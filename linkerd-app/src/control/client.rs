@@ -83,6 +83,7 @@ impl Controller {
         let new_endpoint =
             move |addr| Http2Client::new(Connect { addr, options }, http2.clone(), 1, backoff);
         let params = Params {
+            name: name.clone(),
             queue: QUEUE,
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),

@@ -198,6 +198,7 @@ impl Application {
         );
         let service = self.metrics().layer(self.keep(true).layer(client));
         let params = Params {
+            name: self.addr.to_string(),
             queue: config.inbound.http_queue,
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),

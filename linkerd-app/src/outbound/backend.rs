@@ -10,7 +10,6 @@ use super::{
     status::{Status, StatusCounters},
 };
 use crate::metrics::{RouteFamilies, StackFamilies, backend_labels};
-use futures::future::LocalBoxFuture;
 use http::{HeaderMap, Response, Version};
 use linkerd_balance::{Balance, LoadHandle};
 use linkerd_profiles::{Backend, Dispatcher, Meta, PeakEwma};
@@ -134,7 +133,7 @@ impl Concrete {
     ) -> Result<Response<Observed<EndpointBody, Measure>>, Error> {
         match &self.kind {
             Kind::Balance(balance) => {
-                let balanced = balance.clone().call(request).await;
+                let balanced = balance.send(request).await;
                 let balanced = balanced.map_err(|error| self.in_context(error))?;
                 let measure = Measure(Some(balanced.load));
                 Ok(balanced.response.map(|body| Observed::new(body, measure)))
@@ -245,29 +244,26 @@ impl RouteBackend {
         }
     }
 
-    /// Sends a request. `progress` tells when its body has ended; without one it has ended already.
-    pub fn send(
-        self: &Rc<Self>,
+    /// Sends a request. `progress` tells when its body has ended; without one it had ended at the `start`.
+    pub async fn send(
+        &self,
         request: HttpRequest,
+        start: Instant,
         progress: Option<Rc<Progress>>,
-    ) -> LocalBoxFuture<'static, Result<Response<BackendBody>, Error>> {
-        let this = self.clone();
-        this.series.requests.incr();
-        Box::pin(async move {
-            let start = Instant::now();
-            let (concrete, series) = (&this.concrete, &this.series);
-            let response = concrete.send(request).await.map_err(|error| {
-                series.statuses.count(Status::of_error(&error));
-                error.context(this.context.clone())
-            })?;
-            let observer = BackendObserver {
-                series: series.clone(),
-                status: Status::of_response(&response, series.statuses.is_grpc()),
-                start,
-                progress,
-            };
-            Ok(response.map(|body| Observed::new(body, observer)))
-        })
+    ) -> Result<Response<BackendBody>, Error> {
+        let (concrete, series) = (&self.concrete, &self.series);
+        series.requests.incr();
+        let response = concrete.send(request).await.map_err(|error| {
+            series.statuses.count(Status::of_error(&error));
+            error.context(self.context.clone())
+        })?;
+        let observer = BackendObserver {
+            series: series.clone(),
+            status: Status::of_response(&response, series.statuses.is_grpc()),
+            start,
+            progress,
+        };
+        Ok(response.map(|body| Observed::new(body, observer)))
     }
 }
 

@@ -52,6 +52,7 @@ where
     let queue = ctx.queue(target.queue);
     let reporter = watch.clone();
     let params = Params {
+        name: target.path.to_owned(),
         queue,
         default_rtt: target.load.default_rtt,
         decay: target.load.decay,
@@ -94,6 +95,7 @@ where
 {
     let queue = ctx.queue(target.queue);
     let params = Params {
+        name: endpoint.to_string(),
         queue,
         default_rtt: target.load.default_rtt,
         decay: target.load.decay,

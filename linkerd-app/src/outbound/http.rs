@@ -172,8 +172,11 @@ impl Served {
 
 fn target_of(authority: &Authority) -> Result<Target, Error> {
     let (host, port) = host_and_port(authority, 80);
-    Target::new(&host, port).map_err(|error| {
-        Error::new(Reason::InvalidRequest).detail(format!("the authority {error}"))
+    Target::new(&host, port).map_err(|_| {
+        // What is before the @ may be a secret.
+        let named = authority.as_str().rsplit('@').next().unwrap_or_default();
+        let detail = format!("the authority {named:?} names no host and port");
+        Error::new(Reason::InvalidRequest).detail(detail)
     })
 }
 

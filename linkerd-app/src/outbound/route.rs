@@ -159,12 +159,9 @@ impl Inner {
                 ended: Cell::new(None),
             })
         });
-        let sent = match route.choose(&mut self.rng.borrow_mut()) {
-            Ok(backend) => Ok(backend.send(request, progress)),
-            Err(error) => Err(error),
-        };
-        let response = match sent {
-            Ok(response) => response.await,
+        let chosen = route.choose(&mut self.rng.borrow_mut());
+        let response = match chosen {
+            Ok(backend) => backend.send(request, start, progress).await,
             Err(error) => Err(error),
         };
         let response = response.map_err(|error| {

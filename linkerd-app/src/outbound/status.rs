@@ -1,6 +1,6 @@
 //! How a response is counted by its status.
 
-use crate::exchange::cached;
+use crate::exchange::with_cached;
 use http::Response;
 use linkerd_proxy_core::{
     Error, Reason,
@@ -44,7 +44,7 @@ impl StatusCounters {
 
     /// Counts a response.
     pub fn count(&self, status: Status) {
-        let counter = cached(&self.counters, status, || {
+        let take = || {
             let labels = self.labels.clone();
             let labels = match self.grpc {
                 true => labels.with("grpc_status", status.grpc.map_or("UNKNOWN", grpc_name)),
@@ -54,8 +54,8 @@ impl StatusCounters {
                 ),
             };
             self.family.get(labels.with("error", status.error))
-        });
-        counter.incr();
+        };
+        with_cached(&self.counters, status, take, Counter::incr);
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     backend::{Shape, backend, distribution, shape},
     host, meta,
 };
-use crate::policy::{HostMatch, HttpRoute};
+use crate::policy::{FAILURE_INJECTION, HostMatch, HttpRoute};
 use linkerd_api_proto::{
     grpc_route as wire_grpc_match, http_route as wire_match,
     outbound::{GrpcRoute, HttpRoute as WireHttpRoute, grpc_route, http_route},
@@ -144,7 +144,7 @@ impl NotHonoured {
         for filter in filters {
             let what = match filter.kind {
                 None => continue,
-                Some(Kind::FailureInjector(_)) => "failure injection",
+                Some(Kind::FailureInjector(_)) => FAILURE_INJECTION,
                 Some(Kind::RequestHeaderModifier(_)) => "request header changes",
                 Some(Kind::ResponseHeaderModifier(_)) => "response header changes",
                 Some(Kind::Redirect(_)) => "redirects",
@@ -158,7 +158,7 @@ impl NotHonoured {
         for filter in filters {
             let what = match filter.kind {
                 None => continue,
-                Some(Kind::FailureInjector(_)) => "failure injection",
+                Some(Kind::FailureInjector(_)) => FAILURE_INJECTION,
                 Some(Kind::RequestHeaderModifier(_)) => "request header changes",
             };
             self.note(true, what);

@@ -174,6 +174,19 @@ fn the_profile_decides_on_opaque_before_the_policy() {
 }
 
 #[test]
+fn a_route_that_denies_by_injected_failures_lets_nothing_through() {
+    let denying = HttpRoute {
+        not_honoured: vec![FAILURE_INJECTION],
+        ..route("one:80")
+    };
+    let source = discovered(Protocol::Http1(vec![denying]), None).http(Version::HTTP_11);
+    let RouteSource::Refused { filter, .. } = source else {
+        panic!("must be refused: {source:?}");
+    };
+    assert_eq!(filter, TcpFilter::Forbidden);
+}
+
+#[test]
 fn refusals_name_their_reason() {
     let forbidden = Protocol::Opaque(opaque(Some(TcpFilter::Forbidden)));
     assert_eq!(

@@ -199,6 +199,23 @@ async fn without_a_policy_traffic_is_forwarded_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_refused_is_asked_for_again_while_it_is_wanted() {
+    let (policies, mut policy, mut profile) = start();
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    profile.refuse(Code::InvalidArgument).await;
+    policy.refuse(Code::FailedPrecondition).await;
+    watch.ready().await.unwrap_err();
+    let _insists = policies.discover(target("10.0.0.1:80")).unwrap();
+    assert!(policy.nobody_asks(), "the refusal stands for a while");
+
+    sleep(REFUSAL_STANDS).await;
+    let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();
+    profile.refuse(Code::InvalidArgument).await;
+    let _stream = policy.accept(balanced("web:80")).await;
+    watch.ready().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn known_targets_outlive_the_control_plane() {
     let (policies, mut policy, mut profile) = start();
     let mut watch = policies.discover(target("10.0.0.1:80")).unwrap();

@@ -1,12 +1,14 @@
 //! Success or failure of an exchange, as metrics count it.
 
-use http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
 
 /// Whether a request is gRPC, by its content type.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
+    let is_content_type = |(name, _): &(&HeaderName, &HeaderValue)| **name == CONTENT_TYPE;
     headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+        .iter()
+        .find(is_content_type)
+        .is_some_and(|(_, value)| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// The gRPC code in headers or trailers.

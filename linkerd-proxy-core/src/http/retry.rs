@@ -2,9 +2,12 @@
 
 use super::{RequestBody, client::Fresh};
 use crate::{Availability, EndpointState, Failed, reason::Retry};
-use futures::future::LocalBoxFuture;
 use http::{Method, Request};
-use std::task::{Context, Poll};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -73,29 +76,48 @@ impl<S: Availability> Availability for KeepForRetry<S> {
 impl<S> Service<Request<RequestBody>> for KeepForRetry<S>
 where
     S: Service<Request<RequestBody>, Error = Failed<Request<RequestBody>>>,
-    S::Future: 'static,
-    S::Response: 'static,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = LocalBoxFuture<'static, Result<S::Response, S::Error>>;
+    type Future = KeepForRetryFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
-        let kept = self.params.keep(&mut request);
-        let response = self.inner.call(request);
-        Box::pin(async move {
-            match (response.await, kept) {
-                (Err(mut failed), Some(kept)) if failed.request.is_none() => {
-                    failed.request = kept.give_back(failed.error.reason().retry());
-                    Err(failed)
-                }
-                (result, _) => result,
-            }
-        })
+        KeepForRetryFuture {
+            kept: self.params.keep(&mut request),
+            inner: self.inner.call(request),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`KeepForRetry`].
+    pub struct KeepForRetryFuture<F> {
+        #[pin]
+        inner: F,
+        kept: Option<Kept>,
+    }
+}
+
+impl<F, Rsp> Future for KeepForRetryFuture<F>
+where
+    F: Future<Output = Result<Rsp, Failed<Request<RequestBody>>>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut result = ready!(this.inner.poll(cx));
+        if let Err(failed) = &mut result
+            && failed.request.is_none()
+            && let Some(kept) = this.kept.take()
+        {
+            failed.request = kept.give_back(failed.error.reason().retry());
+        }
+        Poll::Ready(result)
     }
 }
 

@@ -218,6 +218,7 @@ async fn run(
     let mut serve = pin!(serve);
     let mut watch = drain.clone();
     let mut drained = pin!(watch.signaled());
+    let mut waits = false;
     let mut closing = false;
     let mut headers = HeaderTimer::new(header_timeout);
     poll_fn(|cx| {
@@ -225,7 +226,13 @@ async fn run(
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
                 return Poll::Ready(ended.map_err(ServeError::from));
             }
-            if closing || !(connection.close.get() || drained.as_mut().poll(cx).is_ready()) {
+            // It is polled once, to be woken by; after that a look at the flag is enough.
+            let draining = match waits {
+                true => drain.is_draining(),
+                false => drained.as_mut().poll(cx).is_ready(),
+            };
+            waits = true;
+            if closing || !(connection.close.get() || draining) {
                 break;
             }
             closing = true;

@@ -14,6 +14,13 @@ pub struct Upgrade {
     connect: bool,
 }
 
+/// Whether a request that is on its way asks for its connection to become something else.
+///
+/// The server knows from the headers; later on it is enough that the client's side waits for it.
+pub fn wants_upgrade<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<OnUpgrade>().is_some()
+}
+
 impl Upgrade {
     /// Takes the client's side out of a request that may be passed on and come back.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {

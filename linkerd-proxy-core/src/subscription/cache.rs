@@ -160,6 +160,19 @@ where
         Ok(lease)
     }
 
+    /// Takes the entry that `lease` holds out, so that the next lease makes a new one. Leases of it go on with it.
+    pub fn retire(&self, key: &K, lease: &Lease<S, X>) {
+        let mut entries = self.inner.entries.lock();
+        if entries
+            .get(key)
+            .is_some_and(|entry| Arc::ptr_eq(entry, &lease.entry))
+        {
+            entries.swap_remove(key);
+            lease.entry.occupancy.lock().gone = true;
+            lease.entry.changed.notify_one();
+        }
+    }
+
     /// Shows every entry to `show`.
     pub fn inspect<R>(&self, mut show: impl FnMut(Cached<'_, K, S, X>) -> R) -> Vec<R> {
         // Copied first, so that the lock is not held while entries are shown.

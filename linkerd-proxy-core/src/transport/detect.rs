@@ -55,13 +55,13 @@ pub fn classify(buf: &[u8]) -> Option<Detected> {
     if buf[..known] == PREFACE[..known] {
         return (known == PREFACE.len()).then_some(Detected::Http2);
     }
-    // No header slots: all that matters is the request line.
-    match httparse::Request::new(&mut []).parse(buf) {
-        Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
-            Some(Detected::Http1)
-        }
-        // The line itself is valid once it has ended.
-        Ok(httparse::Status::Partial) => buf.contains(&b'\n').then_some(Detected::Http1),
+    // Only the request line tells. What is wrong with the rest is for the server to answer, however it was cut in pieces.
+    let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let blank = buf.iter().take_while(|byte| is_blank(byte)).count();
+    let end = buf[blank..].iter().position(|byte| *byte == b'\n');
+    let line = end.map_or(buf, |end| &buf[..=blank + end]);
+    match httparse::Request::new(&mut []).parse(line) {
+        Ok(_) => end.map(|_| Detected::Http1),
         Err(_) => Some(Detected::Opaque),
     }
 }
@@ -88,6 +88,14 @@ mod tests {
         for (bytes, expected) in [
             (&b"GET / HTTP/1.1\r\n"[..], Some(Detected::Http1)),
             (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", Some(Detected::Http1)),
+            (
+                b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+                Some(Detected::Http1),
+            ),
+            (b"GET / HTTP/1.1\r\nhost: a\x18b\r\n", Some(Detected::Http1)),
+            (b"\r\n\nGET / HTTP/1.1\r\n", Some(Detected::Http1)),
+            (b"\r\n", None),
+            (b"\r\nQUIT\r\n", Some(Detected::Opaque)),
             (b"GET / HT", None),
             (b"P", None),
             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Some(Detected::Http2)),

@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     http::{
         RequestBody, Upgrade,
         client::{ClientBody, Http1Client, Http2Client},
-        is_upgrade, strip_connection_headers, to_absolute_form,
+        strip_connection_headers, to_absolute_form, wants_upgrade,
     },
 };
 use std::{
@@ -120,7 +120,7 @@ impl Service<HttpRequest> for Client {
                 client.call(request)
             }
             Kind::Http1(client) => send_http1(client, request, drain),
-            Kind::Upgraded { http1, .. } if is_upgrade(&request) => {
+            Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
                 // The connection of its own may have to wait for its endpoint to be up again.
                 let (mut client, drain) = (http1.clone(), drain.clone());
                 async move {
@@ -155,16 +155,13 @@ fn send_http1(
     request: HttpRequest,
     drain: &drain::Handle,
 ) -> SendFuture {
-    if !is_upgrade(&request) {
+    let Some(upgrade) = Upgrade::of(&request) else {
         return client.call(request);
-    }
-    let upgrade = Upgrade::of(&request);
+    };
     let (response, drain) = (client.call(request), drain.watch());
     response
         .map_ok(|mut response| {
-            if let Some(upgrade) = upgrade {
-                upgrade.join(&mut response, drain);
-            }
+            upgrade.join(&mut response, drain);
             response
         })
         .boxed_local()

@@ -11,8 +11,8 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed, Reason,
     http::{
-        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, client::ClientBody, is_upgrade,
-        strip_connection_headers,
+        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, client::ClientBody, has_any,
+        strip_connection_headers, wants_upgrade,
     },
 };
 use std::task::{Context as TaskContext, Poll};
@@ -82,7 +82,8 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        if let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)
+        if has_any(request.headers(), &[L5D_REQUIRE_ID])
+            && let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)
             && let Ok(required) = required.to_str()
         {
             let detail = format!("required id {required}; found none");
@@ -92,7 +93,7 @@ where
         if let Some(authority) = &self.authority_override {
             override_authority(&mut request, authority);
         }
-        let scrub: Scrub = match is_upgrade(&request) {
+        let scrub: Scrub = match wants_upgrade(&request) {
             true => scrub_proxy_headers,
             false => scrub_all,
         };
@@ -125,8 +126,10 @@ fn scrub_all(mut response: Response<ClientBody>) -> Response<ClientBody> {
 /// What a peer proxy says of its own errors is not for the application.
 fn scrub_proxy_headers(mut response: Response<ClientBody>) -> Response<ClientBody> {
     let headers = response.headers_mut();
-    headers.remove(L5D_PROXY_ERROR);
-    headers.remove(L5D_PROXY_CONNECTION);
+    if has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
+        headers.remove(L5D_PROXY_ERROR);
+        headers.remove(L5D_PROXY_CONNECTION);
+    }
     response
 }
 

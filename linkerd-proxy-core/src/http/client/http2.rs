@@ -19,8 +19,12 @@ use std::{
     pin::Pin,
     rc::{Rc, Weak},
     task::{Context, Poll},
+    time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
 use tower_service::Service;
 
 /// Sends requests to one endpoint over HTTP/2. Its copies share the connections.
@@ -207,20 +211,7 @@ where
             .handshake(TokioIo::new(io))
             .await
             .map_err(classify)?;
-        // The peer's settings tell how many streams it takes, and that it speaks HTTP/2 at all.
-        let settings = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
-            Poll::Ready(Ok(())) => Poll::Ready(Err(Error::new(crate::Reason::ConnectionLost)
-                .detail("the endpoint closed the connection before it sent HTTP/2 settings"))),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(classify(error))),
-            Poll::Pending => match connection.current_max_send_streams() {
-                limits::HTTP2_UNKNOWN_STREAM_LIMIT => Poll::Pending,
-                limit => Poll::Ready(Ok(limit)),
-            },
-        });
-        let limit = match tokio::time::timeout(limits::HTTP2_SETTINGS_WAIT, settings).await {
-            Ok(limit) => limit?,
-            Err(_) => limits::HTTP2_UNKNOWN_STREAM_LIMIT,
-        };
+        let limit = peer_limit(&mut connection).await?;
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
         tokio::task::spawn_local(async move {
@@ -243,6 +234,36 @@ where
             streams: Cell::new(0),
             limit,
         })
+    }
+}
+
+/// Waits for the peer's settings: they tell how many streams it takes, and that it speaks HTTP/2 at all.
+///
+/// hyper reads the connection in a task of its own, which wakes nobody when settings come. So they are looked for.
+async fn peer_limit<I, B>(
+    connection: &mut http2::Connection<TokioIo<I>, B, LocalExec>,
+) -> Result<usize, Error>
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
+    let deadline = Instant::now() + limits::HTTP2_SETTINGS_WAIT;
+    let mut pause = FIRST_LOOK;
+    loop {
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut *connection).poll(cx))).await {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => {
+                let detail = "the endpoint closed the connection before it sent HTTP/2 settings";
+                return Err(Error::new(crate::Reason::ConnectionLost).detail(detail));
+            }
+            Poll::Ready(Err(error)) => return Err(classify(error)),
+        }
+        match connection.current_max_send_streams() {
+            limits::HTTP2_UNKNOWN_STREAM_LIMIT if Instant::now() < deadline => {}
+            limit => return Ok(limit),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LAST_LOOK);
     }
 }
 
@@ -322,4 +343,60 @@ fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
             .unwrap_or(limits::HTTP2_CLIENT_SEND_BUFFER),
     );
     builder
+}
+
+/// How long to wait before settings are looked for again: about what they take on a near network, and then longer.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Empty;
+    use hyper::{server::conn, service::service_fn};
+    use std::convert::Infallible;
+    use tokio::{
+        io::DuplexStream,
+        task::{LocalSet, spawn_local},
+    };
+
+    /// Connects to a server that takes this many streams.
+    #[derive(Clone)]
+    struct Dial(u32);
+
+    impl Service<()> for Dial {
+        type Response = DuplexStream;
+        type Error = Error;
+        type Future = std::future::Ready<Result<DuplexStream, Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, (): ()) -> Self::Future {
+            let (client, server) = tokio::io::duplex(64 * 1024);
+            let mut builder = conn::http2::Builder::new(LocalExec);
+            builder.max_concurrent_streams(self.0);
+            let service =
+                service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });
+            spawn_local(builder.serve_connection(TokioIo::new(server), service));
+            std::future::ready(Ok(client))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_ready_as_soon_as_its_limit_is_known() {
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0).unwrap();
+        let test = async {
+            let mut client: Http2Client<_, Empty<Bytes>> =
+                Http2Client::new(Dial(7), Http2Settings::default(), 1, backoff);
+            let start = Instant::now();
+            poll_fn(|cx| Service::<Request<Empty<Bytes>>>::poll_ready(&mut client, cx))
+                .await
+                .unwrap();
+            assert!(start.elapsed() < LAST_LOOK, "{:?}", start.elapsed());
+            assert_eq!(client.inspect()["connections"][0]["limit"], 7);
+        };
+        LocalSet::new().run_until(test).await;
+    }
 }

@@ -1,0 +1,67 @@
+//! What is fuzzed.
+
+mod detect;
+mod discovery;
+mod environment;
+mod head;
+mod mesh;
+mod names;
+mod policy;
+mod replay;
+
+/// One thing that reads input.
+pub struct Target {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Reads an input, and panics if something is wrong.
+    pub run: fn(&[u8]),
+    /// Inputs that mean something.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Parts of inputs that mean something.
+    pub words: &'static [&'static [u8]],
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    detect::TARGET,
+    discovery::TARGET,
+    environment::TARGET,
+    head::TARGET,
+    mesh::TARGET,
+    names::TARGET,
+    policy::TARGET,
+    replay::TARGET,
+];
+
+/// Texts as seeds.
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// Splits an input into parts: each is a byte that tells its length, and as many bytes as there are.
+fn parts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (len, rest) = input.split_first()?;
+        let (part, rest) = rest.split_at(usize::from(*len).min(rest.len()));
+        input = rest;
+        Some(part)
+    })
+}
+
+/// The inverse of [`parts`].
+fn join(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for part in parts {
+        all.push(u8::try_from(part.len()).expect("seeds are short"));
+        all.extend_from_slice(part);
+    }
+    all
+}
+
+/// A runtime for one input, so that no task outlives it.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+}

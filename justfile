@@ -1,0 +1,30 @@
+# What is done often. `just` alone lists it.
+
+default:
+    @just --list
+
+# Formatting, lints, generated documents.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo test -p linkerd-app -p linkerd-proxy-core -- docs the_document_is_current
+
+# All tests.
+test:
+    cargo test --workspace
+
+# The tests that redirect traffic in a network namespace; they need root.
+netns:
+    cargo test -p linkerd-tests netns
+
+# Made-up input for everything that reads what others wrote.
+fuzz seconds="10" seed="1":
+    cargo run -p linkerd-fuzz -- --seconds {{seconds}} --seed {{seed}}
+
+# The proxy at work on this machine.
+quickstart:
+    cargo run --release -- quickstart
+
+# Renders the generated documents anew.
+docs:
+    UPDATE_DOCS=1 cargo test -p linkerd-app -p linkerd-proxy-core -- docs the_document_is_current

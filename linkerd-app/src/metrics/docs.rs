@@ -1,0 +1,285 @@
+//! `docs/metrics.md`, rendered from the families that are registered, so that it cannot drift.
+
+use super::Families;
+use linkerd_proxy_core::metrics::Registry;
+use std::fmt::Write;
+
+/// The whole document, in Markdown.
+fn render() -> String {
+    let registry = Registry::new();
+    Families::register(&registry);
+    let mut rows = registry.describe();
+    rows.extend(COLLECTED);
+    rows.sort_by_key(|(name, ..)| *name);
+    let mut out = INTRODUCTION.to_owned();
+    let mut left = rows.len();
+    for (prefix, title) in GROUPS {
+        let group = rows
+            .iter()
+            .filter(|(name, ..)| group_of(name) == Some(*prefix));
+        line(&mut out, format_args!("\n## {title}\n\n{HEAD}"));
+        for (name, kind, help) in group {
+            let labels = labels_of(name);
+            let row = format_args!("| `{name}` | {kind} | {help} | {labels} |");
+            line(&mut out, row);
+            left -= 1;
+        }
+    }
+    assert_eq!(left, 0, "every family has a group");
+    out
+}
+
+/// The group with the longest prefix that fits.
+fn group_of(name: &str) -> Option<&'static str> {
+    let prefixes = GROUPS.iter().map(|(prefix, _)| *prefix);
+    prefixes
+        .filter(|prefix| name.starts_with(prefix))
+        .max_by_key(|prefix| prefix.len())
+}
+
+/// The labels of a family, by its name. `x_*` is a group of labels, which the introduction explains.
+fn labels_of(name: &str) -> &'static str {
+    match name {
+        "request_total" => "direction, *endpoint*",
+        "response_latency_ms" => "direction, *endpoint*, status_code",
+        "response_total" => {
+            "direction, *endpoint*, status_code, classification, grpc_status, error"
+        }
+        "control_request_total" => "addr, tls, no_tls_reason",
+        "control_response_latency_ms" => "addr, tls, no_tls_reason, status_code",
+        "control_response_total" => {
+            "addr, tls, no_tls_reason, status_code, classification, grpc_status, error"
+        }
+        "control_dns_resolutions_total" => "client, record_type, result",
+        "tcp_close_total" => "direction, peer, *endpoint*, errno",
+        _ if name.starts_with("tcp_") => "direction, peer, *endpoint*",
+        _ if name.starts_with("stack_") => "direction, protocol, name",
+        "outbound_http_errors_total" => "error",
+        "outbound_http_failures_total" => "reason",
+        "outbound_tcp_errors_total" | "inbound_http_errors_total" | "inbound_tcp_errors_total" => {
+            "error, target_*"
+        }
+        "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
+        "outbound_tcp_detect_http_results_total" => "result, parent_*",
+        "outbound_tcp_detect_http_duration_seconds" => "parent_*",
+        "inbound_tcp_detect_http_results_total" => "result, srv_*",
+        "inbound_tcp_detect_http_duration_seconds" => "srv_*",
+        "outbound_http_route_request_statuses_total" => {
+            "parent_*, route_*, hostname, http_status, error"
+        }
+        "outbound_grpc_route_request_statuses_total" => {
+            "parent_*, route_*, hostname, grpc_status, error"
+        }
+        "outbound_http_route_backend_response_statuses_total" => {
+            "parent_*, route_*, backend_*, http_status, error"
+        }
+        "outbound_grpc_route_backend_response_statuses_total" => {
+            "parent_*, route_*, backend_*, grpc_status, error"
+        }
+        "outbound_tcp_route_open_total" => "parent_*, route_*, hostname",
+        "outbound_tcp_route_close_total" => "parent_*, route_*, hostname, error",
+        _ if name.contains("_route_backend_") => "parent_*, route_*, backend_*",
+        _ if name.contains("_route_request_") => "parent_*, route_*, hostname",
+        _ if name.contains("_balancer_") => balancer_labels(name),
+        "proxy_build_info" => "date, git_sha, profile, vendor, version",
+        "proxy_metrics_series_refused_total" => "family",
+        _ => "",
+    }
+}
+
+fn balancer_labels(name: &str) -> &'static str {
+    let (own, rest) = match name {
+        _ if name.starts_with("control_") => ("addr", ["endpoint_state, addr", "op, addr"]),
+        _ if name.starts_with("outbound_tcp_") => (
+            "parent_*, backend_*, logical, concrete",
+            [
+                "endpoint_state, parent_*, backend_*, logical, concrete",
+                "op, parent_*, backend_*, logical, concrete",
+            ],
+        ),
+        _ => (
+            "parent_*, backend_*",
+            [
+                "endpoint_state, parent_*, backend_*",
+                "op, parent_*, backend_*",
+            ],
+        ),
+    };
+    match name {
+        _ if name.ends_with("_balancer_endpoints") => rest[0],
+        _ if name.ends_with("_updates_total") => rest[1],
+        _ => own,
+    }
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("writing to a string does not fail");
+}
+
+const HEAD: &str = "| family | type | what it counts | labels |\n|---|---|---|---|";
+
+/// The headings, and which families come under them.
+const GROUPS: &[(&str, &str)] = &[
+    ("re", "Endpoints and the application"),
+    ("tcp_", "Connections"),
+    ("outbound_", "Outbound"),
+    ("outbound_http_route_", "Outbound HTTP routes"),
+    ("outbound_grpc_route_", "Outbound gRPC routes"),
+    ("outbound_http_balancer_", "Outbound HTTP balancers"),
+    ("outbound_tcp_balancer_", "Outbound TCP balancers"),
+    ("inbound_", "Inbound"),
+    ("control_", "The control plane"),
+    ("stack_", "Stacks"),
+    ("proxy_", "The proxy"),
+    ("process_", "The process"),
+    ("tokio_rt_", "Runtimes"),
+];
+
+/// What is no family of the registry but text that is made anew for each scrape.
+const COLLECTED: &[(&str, &str, &str)] = &[
+    (
+        "control_dns_resolutions_total",
+        "counter",
+        "DNS resolutions of controllers",
+    ),
+    (
+        "process_clock_time_seconds",
+        "gauge",
+        "Time of the system, since the Unix epoch",
+    ),
+    (
+        "process_cpu_seconds_total",
+        "counter",
+        "CPU time of user and system that the process has used",
+    ),
+    (
+        "process_max_fds",
+        "gauge",
+        "File descriptors that may be open, unlimited if not given",
+    ),
+    (
+        "process_network_receive_bytes_total",
+        "counter",
+        "Bytes that the network namespace of the process has received",
+    ),
+    (
+        "process_network_transmit_bytes_total",
+        "counter",
+        "Bytes that the network namespace of the process has sent",
+    ),
+    (
+        "process_open_fds",
+        "gauge",
+        "File descriptors that are open",
+    ),
+    (
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory of the process",
+    ),
+    (
+        "process_start_time_seconds",
+        "gauge",
+        "Time that the process started, since the Unix epoch",
+    ),
+    ("process_threads", "gauge", "Threads of the process"),
+    (
+        "process_uptime_seconds_total",
+        "counter",
+        "Time since the process started",
+    ),
+    (
+        "process_virtual_memory_bytes",
+        "gauge",
+        "Virtual memory of the process",
+    ),
+    (
+        "proxy_build_info",
+        "gauge",
+        "What this proxy was built from",
+    ),
+    (
+        "proxy_metrics_series_refused_total",
+        "counter",
+        "Series that were not shown because their family was full; absent while there are none",
+    ),
+    ("tokio_rt_alive_tasks", "gauge", "Tasks that have not ended"),
+    (
+        "tokio_rt_busy_seconds_total",
+        "counter",
+        "Time that threads spent with tasks",
+    ),
+    (
+        "tokio_rt_injection_queue_depth",
+        "gauge",
+        "Tasks that were woken from other threads and wait to run",
+    ),
+    (
+        "tokio_rt_park_total",
+        "counter",
+        "How often threads had nothing to do and waited",
+    ),
+    ("tokio_rt_workers", "gauge", "Threads that run tasks"),
+];
+
+const INTRODUCTION: &str = "\
+<!-- Rendered from the families that the proxy registers: UPDATE_DOCS=1 cargo test -p linkerd-app docs -->
+
+# Metrics
+
+`GET /metrics` on the admin port, as Prometheus text, compressed if the client accepts gzip. Names, labels and buckets
+are those of linkerd2-proxy where it has the family; `outbound_http_failures_total` and `*_moved_requests_total` are
+ours. A family without series is left out. A series leaves when nothing has used it for
+`LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
+
+Groups of labels:
+
+| group | labels |
+|---|---|
+| *endpoint* | outbound: `authority`, `target_*`, `tls`, `no_tls_reason`, and `dst_*` for each label that discovery gives; inbound: `target_*`, `tls`, `no_tls_reason`, `srv_*`, and for requests `route_*`, `authz_*` |
+| `target_*` | `target_addr`, `target_ip`, `target_port` |
+| `parent_*`, `backend_*` | `_group`, `_kind`, `_namespace`, `_name`, `_port`, `_section_name` of the resource |
+| `route_*` | `_group`, `_kind`, `_namespace`, `_name` of the route |
+| `srv_*` | `srv_group`, `srv_kind`, `srv_name`, `srv_port` of the policy of an inbound port |
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::HashSet, time::Duration, time::Instant};
+
+    #[test]
+    fn docs_are_those_of_the_families() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+        let rendered = render();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &rendered).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(path).unwrap_or_default() == rendered,
+            "docs/metrics.md differs from the families; render it anew with: UPDATE_DOCS=1 cargo test -p linkerd-app docs"
+        );
+    }
+
+    #[test]
+    fn docs_know_what_is_collected_at_each_scrape() {
+        let registry = Registry::new();
+        crate::process::register(&registry);
+        let _runtimes = crate::process::runtimes(&registry);
+        let text = registry.render(Duration::ZERO, Instant::now());
+        let known: HashSet<_> = COLLECTED
+            .iter()
+            .map(|(name, kind, help)| {
+                let title = name.strip_suffix("_total").unwrap_or(name);
+                format!("# HELP {title} {help}.\n# TYPE {title} {kind}\n")
+            })
+            .collect();
+        let heads = text.split("# HELP ").skip(1).map(|head| {
+            let lines: Vec<_> = head.lines().take(2).collect();
+            format!("# HELP {}\n", lines.join("\n"))
+        });
+        for head in heads {
+            assert!(known.contains(&head), "{head}");
+        }
+    }
+}
