@@ -128,7 +128,10 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
     if !needs(&control.destination) && !needs(&control.policy) {
         return Ok(None);
     }
-    Ok(Some(Arc::new(SystemResolver::new()?)))
+    Ok(Some(Arc::new(dns::BoundedTtl {
+        inner: Arc::new(SystemResolver::new()?),
+        bounds: config.dns,
+    })))
 }
 
 fn limits(addr: &config::ControlAddr) -> StreamLimits {

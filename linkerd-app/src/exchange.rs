@@ -13,6 +13,7 @@ use linkerd_proxy_core::{
 use pin_project_lite::pin_project;
 use std::{
     cell::RefCell,
+    net::SocketAddr,
     pin::Pin,
     rc::Rc,
     task::{Context as TaskContext, Poll, ready},
@@ -42,6 +43,7 @@ pub struct EndpointMetrics<S> {
 /// The series of one endpoint.
 #[derive(Debug)]
 struct Series {
+    addr: SocketAddr,
     families: EndpointFamilies,
     labels: Labels,
     requests: Counter,
@@ -61,9 +63,9 @@ struct Class {
 }
 
 impl EndpointMetricsLayer {
-    /// Counts in series with these labels.
-    pub fn new(families: &EndpointFamilies, labels: Labels) -> Self {
-        Self(Rc::new(Series::new(families, labels)))
+    /// Counts what passes the endpoint at `addr` in series with these labels.
+    pub fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
+        Self(Rc::new(Series::new(families, labels, addr)))
     }
 }
 
@@ -142,7 +144,8 @@ where
                 let exchange = Exchange::new(this.series, *this.start, *this.grpc, &response);
                 Ok(response.map(|body| Observed::new(body, exchange)))
             }
-            Err(failed) => {
+            Err(mut failed) => {
+                failed.error = failed.error.or_peer(this.series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
                 if failed.request.is_none() {
                     this.series.failed(&failed.error, *this.grpc);
@@ -223,8 +226,9 @@ impl Observe for Exchange {
 }
 
 impl Series {
-    fn new(families: &EndpointFamilies, labels: Labels) -> Self {
+    fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
         Self {
+            addr,
             requests: families.requests.get(labels.clone()),
             families: families.clone(),
             labels,

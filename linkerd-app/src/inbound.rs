@@ -110,7 +110,7 @@ impl Inbound {
         let policy = Policy::of(&self.ctx.config, destination);
         let authorized = policy.authorize(accepted.client);
         // 3. What it speaks.
-        let application = self.applications.get(&self.ctx, destination, &policy);
+        let application = self.applications.get(&self.ctx, destination, &policy)?;
         let mut io = Io::new(accepted.stream, application.client_series());
         let version = match policy.opaque {
             true => None,

@@ -240,8 +240,11 @@ struct AdminParts {
     env: config::Env,
     log: Option<LogFilter>,
     shutdown: Option<mpsc::Sender<()>>,
-    inspectors: Vec<mpsc::Sender<oneshot::Sender<Value>>>,
+    inspectors: Vec<Inspector>,
 }
+
+/// Asks a thread for its state.
+type Inspector = mpsc::Sender<oneshot::Sender<Value>>;
 
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
 fn spawn_control(
@@ -289,26 +292,37 @@ async fn run_control(
     };
     let handles = (control.discovery.clone(), control.policies.clone());
     let _ = started.send(Ok(handles));
+    let (inspect, inspected) = mpsc::channel(4);
     let admin = Admin {
         retain: config.admin.metrics_retain_idle,
-        sections: sections(&registry, &control, parts.inspectors),
+        sections: sections(&registry, &control, inspect, parts.inspectors),
         registry,
         readiness: parts.readiness,
         log: parts.log,
         env: parts.env,
         shutdown: parts.shutdown,
     };
-    admin::serve(parts.listener, Arc::new(admin), drain.watch()).await;
     // Discovery goes on while the workers drain.
+    tokio::task::spawn_local(inspect_control(control, inspected));
+    admin::serve(parts.listener, Arc::new(admin), drain.watch()).await;
+    std::future::pending().await
+}
+
+/// Answers for the state of the controllers' clients, and keeps them.
+async fn inspect_control(control: ControlPlane, mut asked: mpsc::Receiver<oneshot::Sender<Value>>) {
+    while let Some(reply) = asked.recv().await {
+        // Whoever asked may have left.
+        let _ = reply.send(control.inspect());
+    }
     std::future::pending::<()>().await;
-    drop(control);
 }
 
 /// The sections of `/state`.
 fn sections(
     registry: &Registry,
     control: &ControlPlane,
-    workers: Vec<mpsc::Sender<oneshot::Sender<Value>>>,
+    controllers: Inspector,
+    workers: Vec<Inspector>,
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let registry = registry.clone();
@@ -323,6 +337,10 @@ fn sections(
                 })
                 .collect()
         }),
+        StateSection {
+            name: "controllers",
+            collect: Box::new(move || ask(controllers.clone()).boxed()),
+        },
         StateSection {
             name: "workers",
             collect: Box::new(move || inspect_workers(workers.clone()).boxed()),
@@ -340,15 +358,16 @@ fn section(
     }
 }
 
-async fn inspect_workers(workers: Vec<mpsc::Sender<oneshot::Sender<Value>>>) -> Value {
-    let ask = |worker: mpsc::Sender<oneshot::Sender<Value>>| async move {
-        let (reply, state) = oneshot::channel();
-        // A worker that is stuck shows as the section's timeout.
-        match worker.send(reply).await {
-            Ok(()) => state.await.unwrap_or(Value::Null),
-            Err(_) => Value::Null,
-        }
-    };
+async fn inspect_workers(workers: Vec<Inspector>) -> Value {
     let states = futures::future::join_all(workers.into_iter().map(ask));
     Value::Array(states.await)
+}
+
+/// Asks a thread for its state. One that is stuck shows as the section's timeout.
+async fn ask(thread: Inspector) -> Value {
+    let (reply, state) = oneshot::channel();
+    match thread.send(reply).await {
+        Ok(()) => state.await.unwrap_or(Value::Null),
+        Err(_) => Value::Null,
+    }
 }

@@ -207,6 +207,7 @@ where
             Ok(response) => return Ok(Balanced { response, load }),
             Err(failure) => {
                 load.failed();
+                shared.recheck(&member);
                 now = Instant::now();
                 let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
                 match failure.request {
@@ -256,6 +257,20 @@ where
                 Poll::Ready(Ok(())) => return Some(member.clone()),
                 Poll::Ready(Err(_)) | Poll::Pending => self.demote(&member),
             }
+        }
+    }
+
+    /// Looks at an endpoint that has just failed: it may not be ready any more.
+    fn recheck<Req>(&self, member: &Rc<Member<K, S>>)
+    where
+        S: Service<Req>,
+    {
+        let mut cx = Context::from_waker(Waker::noop());
+        if !matches!(
+            member.service.borrow_mut().poll_ready(&mut cx),
+            Poll::Ready(Ok(()))
+        ) {
+            self.demote(member);
         }
     }
 

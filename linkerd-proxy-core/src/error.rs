@@ -52,6 +52,12 @@ impl Error {
         self
     }
 
+    /// Names the peer that was involved, unless that is known.
+    pub fn or_peer(mut self, peer: SocketAddr) -> Self {
+        self.0.peer.get_or_insert(peer);
+        self
+    }
+
     /// Keeps the code of a stream reset that the client shall see.
     pub fn reset(mut self, code: h2::Reason) -> Self {
         self.0.reset = Some(code);

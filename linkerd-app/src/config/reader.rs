@@ -102,10 +102,10 @@ impl<'e> Reader<'e> {
                 continue;
             };
             match read(self.env, variable, variable.kind.check) {
+                // What was skipped has been warned about.
+                Some(Err(_)) if self.skipped.contains(variable.name) => {}
                 Some(Err(error)) if !is_tracing_text(variable) => self.refuse(variable.name, error),
-                Some(Ok(()))
-                    if warns_when_set(variable) && self.env.text(variable.name) != Ok(Some("")) =>
-                {
+                Some(Ok(())) if warns_when_set(variable) && !self.says_nothing(variable) => {
                     self.warnings.push(format!(
                         "{} is set, but {feature} comes in a later version",
                         variable.name
@@ -115,6 +115,15 @@ impl<'e> Reader<'e> {
             }
         }
         self.warnings.extend(unknown::warnings(self.env));
+    }
+
+    /// Whether a variable is set to nothing, or to what it would be anyway.
+    fn says_nothing(&self, variable: &Variable) -> bool {
+        match (self.env.text(variable.name), variable.default) {
+            (Ok(Some("")), _) => true,
+            (Ok(Some(text)), Default::Text(default)) => text == default,
+            _ => false,
+        }
     }
 
     /// Every variable with the value that counts and where it came from.

@@ -213,7 +213,7 @@ variables! {
         /// The form of log lines. An invalid value is warned about and skipped.
         linkerd2 LOG_FORMAT: LogFormat = default("plain"), used, since("0.1");
         /// The form of access log lines. An invalid value is warned about and skipped.
-        linkerd2 ACCESS_LOG: AccessLog = unset, used, since("0.1");
+        linkerd2 ACCESS_LOG: AccessLog = unset, later("access log"), since("0.1");
     }
 
     "Admin and shutdown" {
@@ -366,11 +366,11 @@ variables! {
 
     "Outbound" {
         /// Whether requests are routed by their `l5d-dst-override` header.
-        linkerd2 INGRESS_MODE: Bool = default("false"), used, since("0.1");
+        linkerd2 INGRESS_MODE: Bool = default("false"), later("ingress mode"), since("0.1");
         /// Whether responses come without informational headers such as `l5d-proxy-error`.
         linkerd2 OUTBOUND_DISABLE_INFORMATIONAL_HEADERS: Bool = derived("INGRESS_MODE"), used, since("0.1");
         /// Whether route metrics have the real host name in their `hostname` label.
-        linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), used, since("0.1");
+        linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), later("hostname labels"), since("0.1");
         /// How long what was discovered is kept without use.
         linkerd2 OUTBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("5s"), used, since("0.1");
         /// Whether the outbound listener also serves as an explicit proxy: it routes by the authority of a request and
@@ -384,7 +384,7 @@ variables! {
         /// The addresses of this workload: inbound traffic for other ones is refused. Without it, none is refused.
         linkerd2 INBOUND_IPS: IpSet = unset, used, since("0.1");
         /// Ports whose policies are watched from the start and for ever.
-        linkerd2 INBOUND_PORTS: PortSet = default(""), used, since("0.1");
+        linkerd2 INBOUND_PORTS: PortSet = default(""), later("inbound policy"), since("0.1");
         /// Ports that are opaque until the control plane says otherwise.
         linkerd2 INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION: PortSet = default(""), used, since("0.1");
         /// The policy of ports that the control plane has not told of yet. `cluster-*` and `audit` need the networks
@@ -393,9 +393,9 @@ variables! {
         /// How long what was discovered is kept without use.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
-        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), used, since("0.1");
+        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), later("gateway"), since("0.1");
         /// Whether metrics have an `authority` label, the values of which clients choose.
-        linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), used, since("0.1");
+        linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), later("authority labels"), since("0.1");
         /// Set by some control planes, and read by no proxy.
         linkerd2 INBOUND_PORTS_REQUIRE_IDENTITY: Text = unset, ignored, since("0.1");
         /// Set by some control planes, and read by no proxy.
@@ -415,7 +415,7 @@ variables! {
         /// Addresses whose profiles are looked up.
         linkerd2 DESTINATION_PROFILE_NETWORKS: NetworkList = default(""), used, since("0.1");
         /// How long an inbound request waits for its profile before it goes without.
-        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), used, since("0.1");
+        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), later("inbound profiles"), since("0.1");
         /// The policy controller. On loopback (a loopback address, or `localhost.` with its dot) it is spoken to
         /// without TLS; elsewhere its name is needed.
         linkerd2 POLICY_SVC_ADDR: Authority = required, used, since("0.1");

@@ -2,14 +2,14 @@
 
 use crate::config;
 use futures::{
-    FutureExt,
+    FutureExt, TryFutureExt,
     future::{BoxFuture, ready},
 };
 use linkerd_discover::dns::{
     self, AddressAnswer, AddressSet, ControlAddr, DnsError, Resolutions, Resolve, SrvAnswer,
 };
 use linkerd_proxy_core::{Backoff, metrics::Registry};
-use std::{fmt::Write, sync::Arc};
+use std::{fmt::Write, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// How one controller's name is resolved.
@@ -71,6 +71,39 @@ pub(super) fn register(registry: &Registry) -> Clients {
     clients
 }
 
+/// A resolver whose answers stand for a bounded time (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
+pub(super) struct BoundedTtl {
+    pub(super) inner: Arc<dyn Resolve>,
+    pub(super) bounds: config::Dns,
+}
+
+impl BoundedTtl {
+    fn bound(bounds: config::Dns, ttl: Duration) -> Duration {
+        let ttl = bounds.min_ttl.map_or(ttl, |min| ttl.max(min));
+        bounds.max_ttl.map_or(ttl, |max| ttl.min(max))
+    }
+}
+
+impl Resolve for BoundedTtl {
+    fn srv(&self, name: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>> {
+        let bounds = self.bounds;
+        let bound = move |answer: SrvAnswer| SrvAnswer {
+            ttl: Self::bound(bounds, answer.ttl),
+            ..answer
+        };
+        self.inner.srv(name).map_ok(bound).boxed()
+    }
+
+    fn addresses(&self, name: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>> {
+        let bounds = self.bounds;
+        let bound = move |answer: AddressAnswer| AddressAnswer {
+            ttl: Self::bound(bounds, answer.ttl),
+            ..answer
+        };
+        self.inner.addresses(name).map_ok(bound).boxed()
+    }
+}
+
 /// Stands where no name has to be resolved.
 struct NoResolver;
 
@@ -92,5 +125,27 @@ impl Resolve for NoResolver {
 
     fn addresses(&self, _: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>> {
         Self::fail()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_stand_within_the_bounds() {
+        let seconds = Duration::from_secs;
+        let bounds = config::Dns {
+            min_ttl: Some(seconds(10)),
+            max_ttl: Some(seconds(60)),
+        };
+        for (ttl, expected) in [(1, 10), (30, 30), (600, 60)] {
+            assert_eq!(BoundedTtl::bound(bounds, seconds(ttl)), seconds(expected));
+        }
+        let unbounded = config::Dns {
+            min_ttl: None,
+            max_ttl: None,
+        };
+        assert_eq!(BoundedTtl::bound(unbounded, seconds(600)), seconds(600));
     }
 }

@@ -17,7 +17,7 @@ use linkerd_balance::{Balance, Metrics, Params};
 use linkerd_proxy_core::{
     Availability, Error, Reason,
     http::{
-        KeepForRetry, KeepForRetryLayer, RequestBody,
+        KeepForRetry, KeepForRetryLayer, QueueSettings, RequestBody,
         client::{Http1Client, Http2Client},
     },
     metrics::Labels,
@@ -59,10 +59,26 @@ pub struct Applications(RefCell<HashMap<SocketAddr, Rc<Application>>>);
 
 impl Applications {
     /// The application at an address.
-    pub fn get(&self, ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Rc<Application> {
+    pub fn get(
+        &self,
+        ctx: &Rc<Context>,
+        addr: SocketAddr,
+        policy: &Policy<'_>,
+    ) -> Result<Rc<Application>, Error> {
         let mut applications = self.0.borrow_mut();
-        let new = || Rc::new(Application::new(ctx, addr, policy));
-        applications.entry(addr).or_insert_with(new).clone()
+        if let Some(application) = applications.get(&addr) {
+            return Ok(application.clone());
+        }
+        if applications.len() >= MAX_APPLICATIONS {
+            applications.retain(|_, application| Rc::strong_count(application) > 1);
+        }
+        if applications.len() >= MAX_APPLICATIONS {
+            let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
+            return Err(Error::new(Reason::DestinationLimit).detail(detail));
+        }
+        let application = Rc::new(Application::new(ctx, addr, policy));
+        applications.insert(addr, application.clone());
+        Ok(application)
     }
 
     /// Drops what nobody has used for the idle timeout. Called regularly.
@@ -89,7 +105,10 @@ impl Applications {
                 "http2": application.http2.get().map(Balance::inspect),
             })
         });
-        shown.collect()
+        serde_json::json!({
+            "limit": MAX_APPLICATIONS,
+            "in_use": shown.collect::<serde_json::Value>(),
+        })
     }
 }
 
@@ -199,7 +218,14 @@ impl Application {
         let service = self.metrics().layer(self.keep(true).layer(client));
         let params = Params {
             name: self.addr.to_string(),
-            queue: config.inbound.http_queue,
+            queue: QueueSettings {
+                capacity: config
+                    .inbound
+                    .http_queue
+                    .capacity
+                    .div_ceil(self.ctx.workers.max(1)),
+                ..config.inbound.http_queue
+            },
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),
             metrics: Metrics::detached(),
@@ -211,7 +237,7 @@ impl Application {
     }
 
     fn metrics(&self) -> EndpointMetricsLayer {
-        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone())
+        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone(), self.addr)
     }
 
     fn keep(&self, refusals: bool) -> KeepForRetryLayer {
@@ -226,3 +252,6 @@ impl Application {
 pub fn unavailable() -> Error {
     Reason::InFlightLimit.into()
 }
+
+/// The most inbound addresses kept at a time. A pod has a few addresses and ports; a scan of all ports must not fill memory.
+const MAX_APPLICATIONS: usize = 1024;

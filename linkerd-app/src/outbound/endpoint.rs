@@ -54,7 +54,11 @@ impl NewService<Arc<Endpoint>> for NewEndpoint {
         Stack::new(client)
             .push(HeaderRulesLayer::new(ctx, &endpoint))
             .push(keep)
-            .push(EndpointMetricsLayer::new(&ctx.families.endpoint, labels))
+            .push(EndpointMetricsLayer::new(
+                &ctx.families.endpoint,
+                labels,
+                endpoint.addr,
+            ))
             .into_inner()
     }
 }

@@ -85,9 +85,13 @@ const INJECTED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_an_injector_sets_is_accepted_without_a_warning() {
+fn what_an_injector_sets_is_accepted() {
     let loaded = loaded(INJECTED);
-    assert_eq!(loaded.warnings, [""; 0]);
+    // Only what comes later is remarked.
+    assert_eq!(
+        loaded.warnings,
+        ["LINKERD2_PROXY_INBOUND_PORTS is set, but inbound policy comes in a later version"]
+    );
     let Config {
         inbound,
         outbound,
