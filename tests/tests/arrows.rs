@@ -33,6 +33,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-control",
         ],
     ),
+    (
+        "linkerd-fuzz",
+        &[
+            "linkerd-api-proto",
+            "linkerd-proxy-core",
+            "linkerd-discover",
+            "linkerd-profiles",
+            "linkerd-control",
+            "linkerd-app",
+        ],
+    ),
     // It is measured from the outside, too.
     ("bench", &[]),
     // The proxy is tested from the outside, as a process.

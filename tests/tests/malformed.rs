@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use futures::future::join_all;
-use linkerd_tests::{Load, Mesh, SOON, Server, Wire, eventually, soon};
+use linkerd_tests::{Load, Mesh, MeshBuilder, SOON, Server, Wire, eventually, soon};
 use std::time::Duration;
 
 /// A mesh that serves others while somebody misbehaves.
@@ -15,8 +15,13 @@ struct World {
 
 impl World {
     async fn start() -> Self {
+        Self::with(Mesh::builder()).await
+    }
+
+    async fn with(mesh: MeshBuilder) -> Self {
         let server = Server::echo().await;
-        let mesh = Mesh::with(&server).await;
+        let mesh = mesh.start().await;
+        mesh.service("web", [server.addr()]);
         let load = Load::http1(&mesh, 2, Duration::from_millis(5), "http://web/good");
         load.more(10).await;
         Self { mesh, server, load }
@@ -232,7 +237,11 @@ async fn rapid_reset(mesh: &Mesh) {
 
 #[tokio::test]
 async fn thousands_of_connections_that_say_little_cost_little() {
-    let world = World::start().await;
+    // All of them come at once, and stay for as long as the test looks at them.
+    let mesh = Mesh::builder()
+        .env("LINKERD2_PROXY_OUTBOUND_TCP_LISTEN_BACKLOG", "4096")
+        .env("LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT", "60s");
+    let world = World::with(mesh).await;
     let before = world.mesh.proxy.rss();
     let mut wires = Vec::new();
     for n in 0..2000 {

@@ -114,3 +114,23 @@ async fn a_proxy_listens_on_two_addresses() {
         assert_eq!(reply.unwrap().text(), "hello");
     }
 }
+
+#[tokio::test]
+async fn a_controller_can_be_named_localhost() {
+    use linkerd_control::{Controller, Policy};
+    use linkerd_tests::{Http1, Server, soon};
+    let server = Server::says("hello").await;
+    let controller = Controller::new();
+    controller
+        .policy("web:80")
+        .set(Policy::forward(server.addr()));
+    let control = controller.spawn().await.unwrap();
+    let name = format!("localhost.:{}", control.addr().port());
+    let proxy = Proxy::builder(control.addr())
+        .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", &name)
+        .env("LINKERD2_PROXY_POLICY_SVC_ADDR", &name)
+        .start()
+        .await;
+    let reply = soon(Http1::connect(proxy.outbound).await.get("http://web/")).await;
+    assert_eq!(reply.unwrap().text(), "hello");
+}
