@@ -233,7 +233,11 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- the proxy's log:\n{}---", self.log.text());
+            let ended = self.child.try_wait();
+            eprintln!(
+                "--- the proxy ({ended:?}), its log:\n{}---",
+                self.log.text()
+            );
         }
     }
 }
