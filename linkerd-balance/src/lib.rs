@@ -16,12 +16,15 @@
 mod driver;
 mod ewma;
 mod failfast;
+mod inspect;
 mod load;
 mod member;
 mod metrics;
 pub mod p2c;
 mod queue;
 mod service;
+mod shared;
+mod wait;
 
 pub use ewma::PeakEwma;
 pub use failfast::Failfast;
