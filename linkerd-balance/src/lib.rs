@@ -30,4 +30,4 @@ pub use ewma::PeakEwma;
 pub use failfast::Failfast;
 pub use load::LoadHandle;
 pub use metrics::Metrics;
-pub use service::{Balance, Balanced, Params};
+pub use service::{Balance, Balanced, Params, Sending};

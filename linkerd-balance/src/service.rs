@@ -9,13 +9,15 @@ use crate::{
 };
 use futures::{Stream, future::LocalBoxFuture};
 use linkerd_proxy_core::{Availability, Error, Failed, Unavailable, http::QueueSettings};
+use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
     hash::Hash,
+    pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{task::JoinHandle, time::Instant};
@@ -97,25 +99,22 @@ where
     ///
     /// When an endpoint is ready, the request is given to it before this returns: futures stay small, and a request is
     /// not carried from one to the next (that took a sixth of the instructions of a request).
-    pub fn send<Req>(
-        &self,
-        request: Req,
-    ) -> impl Future<Output = Result<Balanced<S::Response>, Error>> + use<K, S, Req>
+    pub fn send<Req>(&self, request: Req) -> Sending<K, S, Req>
     where
         S: Service<Req, Error = Failed<Req>>,
+        Req: 'static,
     {
         let shared = &self.0.shared;
         let arrived = Instant::now();
         let metrics = &shared.params.metrics;
         metrics.queue_requests.incr();
-        let first = match shared.pick(None, arrived) {
+        match shared.pick(None, arrived) {
             Some(member) => {
                 metrics.queue_latency.observe(0);
-                Ok(Attempt::new(member, arrived, request))
+                Sending::trying(self.0.clone(), arrived, member, request)
             }
-            None => Err(request),
-        };
-        finish(self.0.clone(), arrived, first)
+            None => Sending::waiting(waits(self.0.clone(), arrived, request)),
+        }
     }
 
     /// Why a request would be refused now, if it would.
@@ -167,59 +166,153 @@ where
 }
 
 /// A request that an endpoint is working on.
-struct Attempt<K, S, F> {
+struct Attempt<K, S> {
+    handle: Rc<Handle<K, S>>,
+    arrived: Instant,
     member: Rc<Member<K, S>>,
     load: LoadHandle,
-    response: F,
 }
 
-impl<K, S, F> Attempt<K, S, F> {
-    fn new<Req>(member: Rc<Member<K, S>>, now: Instant, request: Req) -> Self
+impl<K, S> Attempt<K, S> {
+    fn new<Req>(
+        handle: Rc<Handle<K, S>>,
+        arrived: Instant,
+        member: Rc<Member<K, S>>,
+        now: Instant,
+        request: Req,
+    ) -> (Self, S::Future)
     where
-        S: Service<Req, Future = F>,
+        S: Service<Req>,
     {
         let load = member.load.clone().start(now);
         let response = member.service.borrow_mut().call(request);
-        Self {
+        let attempt = Self {
+            handle,
+            arrived,
             member,
             load,
-            response,
+        };
+        (attempt, response)
+    }
+}
+
+pin_project! {
+    /// The future of [`Balance::send`].
+    ///
+    /// It is small: an async block would hold the endpoint's future twice, and so would each block around it.
+    pub struct Sending<K, S, Req>
+    where
+        S: Service<Req>,
+    {
+        #[pin]
+        response: Option<S::Future>,
+        attempt: Option<Attempt<K, S>>,
+        // What becomes of a request that waits, or that its first endpoint did not take.
+        rest: Option<Rest<S::Response>>,
+    }
+}
+
+type Rest<Rsp> = LocalBoxFuture<'static, Result<Balanced<Rsp>, Error>>;
+
+impl<K, S, Req> Sending<K, S, Req>
+where
+    S: Service<Req>,
+{
+    fn trying(
+        handle: Rc<Handle<K, S>>,
+        arrived: Instant,
+        member: Rc<Member<K, S>>,
+        request: Req,
+    ) -> Self {
+        let (attempt, response) = Attempt::new(handle, arrived, member, arrived, request);
+        Self {
+            response: Some(response),
+            attempt: Some(attempt),
+            rest: None,
+        }
+    }
+
+    fn waiting(rest: impl Future<Output = Result<Balanced<S::Response>, Error>> + 'static) -> Self {
+        Self {
+            response: None,
+            attempt: None,
+            rest: Some(Box::pin(rest)),
         }
     }
 }
 
-/// Sees a request to its end: it goes to one endpoint after another, until one takes it or the time is up.
-async fn finish<K, S, Req>(
+impl<K, S, Req> Future for Sending<K, S, Req>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
+    type Output = Result<Balanced<S::Response>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(response) = this.response.as_mut().as_pin_mut() {
+            let result = ready!(response.poll(cx));
+            this.response.set(None);
+            let attempt = this.attempt.take().expect("an attempt has one response");
+            match result {
+                Ok(response) => {
+                    let load = attempt.load;
+                    return Poll::Ready(Ok(Balanced { response, load }));
+                }
+                Err(failure) => *this.rest = Some(Box::pin(elsewhere(attempt, failure))),
+            }
+        }
+        let rest = this.rest.as_mut().expect("there is a response or a rest");
+        rest.as_mut().poll(cx)
+    }
+}
+
+/// A request that finds no endpoint ready.
+async fn waits<K, S, Req>(
     handle: Rc<Handle<K, S>>,
     arrived: Instant,
-    first: Result<Attempt<K, S, S::Future>, Req>,
+    request: Req,
 ) -> Result<Balanced<S::Response>, Error>
 where
     K: Hash + Eq + Clone + Display + 'static,
     S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
 {
     let shared = &handle.shared;
-    let metrics = &shared.params.metrics;
-    let mut attempt = match first {
-        Ok(attempt) => attempt,
-        Err(request) => {
-            let member = shared.wait(arrived, None).await?;
-            let now = Instant::now();
-            let waited = now.saturating_duration_since(arrived);
-            metrics.queue_latency.observe_duration(waited);
-            Attempt::new(member, now, request)
+    let member = shared.wait(arrived, None).await?;
+    let now = Instant::now();
+    let waited = now.saturating_duration_since(arrived);
+    shared.params.metrics.queue_latency.observe_duration(waited);
+    let (attempt, response) = Attempt::new(handle, arrived, member, now, request);
+    match response.await {
+        Ok(response) => {
+            let load = attempt.load;
+            Ok(Balanced { response, load })
         }
-    };
+        Err(failure) => elsewhere(attempt, failure).await,
+    }
+}
+
+/// A request that its endpoint did not take: it goes to one after another, until one takes it or the time is up.
+async fn elsewhere<K, S, Req>(
+    mut attempt: Attempt<K, S>,
+    mut failure: Failed<Req>,
+) -> Result<Balanced<S::Response>, Error>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
     loop {
-        let failure = match attempt.response.await {
-            Ok(response) => {
-                let load = attempt.load;
-                return Ok(Balanced { response, load });
-            }
-            Err(failure) => failure,
-        };
-        let member = attempt.member;
-        attempt.load.failed();
+        let Attempt {
+            handle,
+            arrived,
+            member,
+            load,
+        } = attempt;
+        load.failed();
+        let shared = &handle.shared;
         shared.recheck(&member);
         let now = Instant::now();
         let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
@@ -229,7 +322,7 @@ where
             None => return Err(failure.error),
         };
         tracing::debug!(endpoint = %member.key, error = %failure.error, "moving request");
-        metrics.moved.incr();
+        shared.params.metrics.moved.incr();
         let next = match shared.pick(Some(&member), now) {
             Some(next) => next,
             // What the request met itself tells more than that it waited.
@@ -238,7 +331,15 @@ where
                 Err(_) => return Err(give_up(&member, failure.error)),
             },
         };
-        attempt = Attempt::new(next, Instant::now(), request);
+        let response;
+        (attempt, response) = Attempt::new(handle, arrived, next, Instant::now(), request);
+        match response.await {
+            Ok(response) => {
+                let load = attempt.load;
+                return Ok(Balanced { response, load });
+            }
+            Err(next) => failure = next,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     metrics::{RouteFamilies, StackFamilies, backend_labels},
 };
 use futures::{
-    FutureExt,
+    FutureExt, TryFutureExt,
     future::{Either, ready},
 };
 use http::{HeaderMap, Response, Version};
@@ -141,27 +141,27 @@ impl Concrete {
         request: HttpRequest,
     ) -> impl Future<Output = Result<Response<MeasuredBody>, Error>> + use<> {
         let this = self.clone();
+        let measured = |response: Response<EndpointBody>, load| {
+            response.map(|body| Observed::new(body, Measure(load)))
+        };
+        // Combinators, not async blocks: these would hold the future within twice.
         let sent = match &self.kind {
-            Kind::Balance(balance) => Either::Left(balance.send(request)),
+            Kind::Balance(balance) => Either::Left(
+                balance
+                    .send(request)
+                    .map_ok(move |sent| measured(sent.response, Some(sent.load))),
+            ),
             Kind::Forward(_, service) => {
-                let response = send_to_only(service.clone(), request).boxed_local();
-                Either::Right(response)
+                let response = send_to_only(service.clone(), request);
+                let response = response.map_ok(move |response| measured(response, None));
+                Either::Right(response.boxed_local())
             }
             Kind::Fail(message) => {
                 let error = Error::new(Reason::InvalidBackend).detail(message.clone());
                 Either::Right(ready(Err(error)).boxed_local())
             }
         };
-        async move {
-            let sent = match sent {
-                Either::Left(balanced) => balanced
-                    .await
-                    .map(|balanced| (balanced.response, Some(balanced.load))),
-                Either::Right(response) => response.await.map(|response| (response, None)),
-            };
-            let (response, load) = sent.map_err(|error| this.in_context(error))?;
-            Ok(response.map(|body| Observed::new(body, Measure(load))))
-        }
+        sent.map_err(move |error| this.in_context(error))
     }
 
     fn in_context(&self, error: Error) -> Error {
@@ -246,10 +246,10 @@ impl RouteBackend {
         progress: Option<Rc<Progress>>,
     ) -> impl Future<Output = Result<Response<BackendBody>, Error>> + use<> {
         self.series.requests.incr();
-        let (this, sent) = (self.clone(), self.concrete.send(request));
-        async move {
+        let this = self.clone();
+        self.concrete.send(request).map(move |sent| {
             let series = &this.series;
-            let response = sent.await.map_err(|error| {
+            let response = sent.map_err(|error| {
                 series.statuses.count(Status::of_error(&error));
                 error.context(this.context.clone())
             })?;
@@ -260,7 +260,7 @@ impl RouteBackend {
                 progress,
             };
             Ok(response.map(|body| Observed::new(body, observer)))
-        }
+        })
     }
 }
 

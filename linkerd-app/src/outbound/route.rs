@@ -16,7 +16,10 @@ use super::{
     status::{Status, StatusCounters},
 };
 use crate::metrics::RouteFamilies;
-use futures::future::{LocalBoxFuture, ready};
+use futures::{
+    FutureExt,
+    future::{LocalBoxFuture, ready},
+};
 use http::{HeaderValue, Response, Version};
 use linkerd_profiles::{
     Backend, Discovered, DiscoveryWatch, Distribution, Meta, Protocol, RouteSource, RouteSpec,
@@ -249,16 +252,14 @@ impl Route {
                 ended: Cell::new(None),
             })
         });
-        let chosen = self.choose(&mut rng.borrow_mut());
-        let sent = chosen.map(|backend| backend.send(request, start, progress));
         let this = self.clone();
-        Box::pin(async move {
-            let response = match sent {
-                Ok(response) => response.await,
-                Err(error) => Err(error),
-            };
-            this.finish(start, response)
-        })
+        match self.choose(&mut rng.borrow_mut()) {
+            Ok(backend) => backend
+                .send(request, start, progress)
+                .map(move |response| this.finish(start, response))
+                .boxed_local(),
+            Err(error) => ready(self.finish(start, Err(error))).boxed_local(),
+        }
     }
 
     fn finish(
