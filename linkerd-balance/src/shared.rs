@@ -73,6 +73,10 @@ where
     where
         S: Service<Req>,
     {
+        if member.ready_at.get().is_none() {
+            // The driver watches it already, and must stay the one that the endpoint wakes.
+            return;
+        }
         let mut cx = Context::from_waker(Waker::noop());
         if !matches!(
             member.service.borrow_mut().poll_ready(&mut cx),
