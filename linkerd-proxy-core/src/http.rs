@@ -27,4 +27,4 @@ pub use server::{
     Busy, Connection, ServeError, ServerBody, ServerSettings, serve_http1, serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
-pub use upgrade::{Upgrade, wants_upgrade};
+pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};

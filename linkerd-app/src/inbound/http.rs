@@ -19,7 +19,8 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::{
         Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, Upgrade,
-        check_form, is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
+        check_form, decline_upgrade, is_upgrade, serve_http1, serve_http2,
+        strip_connection_headers, to_origin_form,
     },
     metrics::Labels,
     transport::Io,
@@ -131,6 +132,7 @@ impl Served {
             return Ok(Upgrade::of(request));
         }
         strip_connection_headers(request.headers_mut());
+        decline_upgrade(request);
         Ok(None)
     }
 
