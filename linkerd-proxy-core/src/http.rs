@@ -17,7 +17,7 @@ pub use body::{Progress, RequestBody};
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
 pub use message::{
-    authority, check_form, has_any, host_and_port, is_upgrade, strip_connection_headers,
+    authority, check_form, for_http2, has_any, host_and_port, is_upgrade, strip_connection_headers,
     to_absolute_form, to_origin_form,
 };
 pub use observe::{End, Observe, Observed};

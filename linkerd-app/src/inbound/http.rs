@@ -122,9 +122,6 @@ impl Served {
     /// Checks and cleans an HTTP/1 request. Returns the client's side if it wants to upgrade.
     fn prepare(&self, request: &mut Request<Incoming>) -> Result<Option<Upgrade>, Error> {
         if self.version == Version::HTTP_2 {
-            if request.uri().authority().is_none() {
-                *request.version_mut() = Version::HTTP_11;
-            }
             return Ok(None);
         }
         check_form(request)?;
@@ -180,7 +177,7 @@ fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
         _ if value.starts_with("HTTP/1.0") => Version::HTTP_10,
         _ => {
             tracing::warn!(%value, "unknown original protocol");
-            return Some(());
+            return None;
         }
     };
     if let Some(authority) = request.uri().authority().cloned()

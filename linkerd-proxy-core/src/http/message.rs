@@ -121,6 +121,13 @@ pub fn to_absolute_form<B>(request: &mut Request<B>, default: &Authority) {
     *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
+/// Prepares a request for the HTTP/2 codec, which takes one without an authority only if it looks like HTTP/1.
+pub fn for_http2<B>(request: &mut Request<B>) {
+    if request.uri().authority().is_none() {
+        *request.version_mut() = Version::HTTP_11;
+    }
+}
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 

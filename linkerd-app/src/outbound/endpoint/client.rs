@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     http::{
         RequestBody, Upgrade,
         client::{ClientBody, Http1Client, Http2Client},
-        strip_connection_headers, to_absolute_form, wants_upgrade,
+        for_http2, strip_connection_headers, to_absolute_form, wants_upgrade,
     },
 };
 use std::{
@@ -175,13 +175,6 @@ fn send_http1(
             response
         })
         .boxed_local()
-}
-
-/// HTTP/2 takes requests without an authority only if they look like HTTP/1 to the codec.
-fn for_http2(request: &mut HttpRequest) {
-    if request.uri().authority().is_none() {
-        *request.version_mut() = Version::HTTP_11;
-    }
 }
 
 /// Makes an HTTP/1 request one that HTTP/2 carries and a peer proxy restores.
