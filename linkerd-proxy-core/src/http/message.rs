@@ -2,7 +2,7 @@
 
 use crate::{Error, Reason};
 use http::{
-    HeaderMap, HeaderName, Method, Request, Uri, Version,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{CONNECTION, HOST, UPGRADE},
     uri::Authority,
 };
@@ -96,6 +96,17 @@ pub fn host_and_port(authority: &Authority, default_port: u16) -> (String, u16) 
     };
     let host = host.strip_suffix('.').unwrap_or(host);
     (host.to_ascii_lowercase(), port)
+}
+
+/// Adds the `Host` that an absolute target implies: servers refuse HTTP/1.1 without one (RFC 9112, section 3.2).
+pub fn add_host<B>(request: &mut Request<B>) {
+    let authority = request.uri().scheme().and(request.uri().authority());
+    if let Some(authority) = authority
+        && !has_any(request.headers(), &[HOST])
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
+    }
 }
 
 /// Makes the target of an HTTP/1 request a path, as a server expects it.
