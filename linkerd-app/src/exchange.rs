@@ -2,7 +2,7 @@
 //! `response_total`.
 
 use crate::metrics::EndpointFamilies;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
     http::{
@@ -112,11 +112,13 @@ where
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         self.series.requests.incr();
         let grpc = is_grpc(request.headers());
+        let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         EndpointMetricsFuture {
             inner: self.inner.call(request),
             start: Instant::now(),
             series: self.series.clone(),
             grpc,
+            answered_as_grpc,
         }
     }
 }
@@ -129,6 +131,8 @@ pin_project! {
         start: Instant,
         series: Rc<Series>,
         grpc: bool,
+        // Whether the proxy's own answer would be gRPC's.
+        answered_as_grpc: bool,
     }
 }
 
@@ -149,7 +153,7 @@ where
                 failed.error = failed.error.or_peer(this.series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
                 if failed.request.is_none() {
-                    this.series.failed(&failed.error, *this.grpc);
+                    this.series.failed(&failed.error, *this.answered_as_grpc);
                 }
                 Err(failed)
             }
@@ -267,17 +271,18 @@ impl Series {
 
     /// Counts an exchange that got no response: as what the client sees, when the proxy answers for the endpoint.
     fn failed(&self, error: &Error, grpc: bool) {
-        let reset = error.reset_code().is_some();
-        let class = Class {
-            status: (!reset).then(|| error.reason().status()),
-            failure: true,
-            grpc: grpc.then(|| Some(error.reason().grpc_code())),
-            error: match reset {
-                true => "h2",
-                false => "",
-            },
+        let reason = error.reason();
+        let (status, grpc, error) = match error.reset_code() {
+            Some(code) => (None, None, h2_error(code)),
+            None if grpc => (Some(StatusCode::OK), Some(Some(reason.grpc_code())), ""),
+            None => (Some(reason.status()), None, ""),
         };
-        self.response(class);
+        self.response(Class {
+            status,
+            failure: true,
+            grpc,
+            error,
+        });
     }
 
     fn with_status(&self, status: Option<StatusCode>) -> Labels {
@@ -332,14 +337,19 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
 /// The `error` label of a response whose body broke off.
 fn stream_error(error: &hyper::Error) -> &'static str {
     let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-    match h2.and_then(h2::Error::reason) {
-        None => "unclassified",
-        Some(h2::Reason::CANCEL) => "h2(CANCEL)",
-        Some(h2::Reason::REFUSED_STREAM) => "h2(REFUSED_STREAM)",
-        Some(h2::Reason::INTERNAL_ERROR) => "h2(INTERNAL_ERROR)",
-        Some(h2::Reason::ENHANCE_YOUR_CALM) => "h2(ENHANCE_YOUR_CALM)",
-        Some(h2::Reason::NO_ERROR) => "h2(NO_ERROR)",
-        Some(_) => "h2(OTHER)",
+    h2.and_then(h2::Error::reason)
+        .map_or("unclassified", h2_error)
+}
+
+/// The `error` label of a stream's reset.
+fn h2_error(code: h2::Reason) -> &'static str {
+    match code {
+        h2::Reason::CANCEL => "h2(CANCEL)",
+        h2::Reason::REFUSED_STREAM => "h2(REFUSED_STREAM)",
+        h2::Reason::INTERNAL_ERROR => "h2(INTERNAL_ERROR)",
+        h2::Reason::ENHANCE_YOUR_CALM => "h2(ENHANCE_YOUR_CALM)",
+        h2::Reason::NO_ERROR => "h2(NO_ERROR)",
+        _ => "h2(OTHER)",
     }
 }
 

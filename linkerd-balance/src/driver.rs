@@ -206,6 +206,10 @@ where
 
     fn poll_failfast(&mut self, cx: &mut Context<'_>) {
         let shared = &self.shared;
+        if shared.ready.len() == 0 && shared.queue.len() > 0 {
+            // An endpoint that was ready stopped the clock, and is gone before everybody was served.
+            shared.update(|failfast| failfast.wait(Instant::now()));
+        }
         let Some(deadline) = shared.failfast.get().deadline() else {
             self.failfast = None;
             return;

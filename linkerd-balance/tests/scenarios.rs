@@ -30,6 +30,8 @@ struct FakeState {
     refusal: Cell<Duration>,
     refuses: Cell<bool>,
     loses: Cell<bool>,
+    /// Each time that it is up it takes one request.
+    takes_one: Cell<bool>,
     down: Cell<bool>,
     calls: Cell<u32>,
     waker: RefCell<Option<Waker>>,
@@ -77,6 +79,9 @@ impl Service<u32> for Fake {
     }
 
     fn call(&mut self, request: u32) -> Self::Future {
+        if self.0.takes_one.get() {
+            self.0.down.set(true);
+        }
         let fake = self.clone();
         Box::pin(async move {
             let fake = &fake.0;
@@ -206,6 +211,27 @@ fn requests_that_fail_one_after_the_other_are_served_when_the_endpoint_returns()
             "{:?}",
             start.elapsed()
         );
+    });
+}
+
+#[test]
+fn a_request_that_finds_the_free_place_taken_does_not_wait_for_ever() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(60_000));
+        a.0.takes_one.set(true);
+        a.set_down(true);
+        h.insert(&[("a", &a, 1)]).await;
+        let first = tokio::task::spawn_local(h.call(1));
+        let second = tokio::task::spawn_local(h.call(2));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        a.set_down(false);
+        let start = Instant::now();
+        let second = tokio::time::timeout(Duration::from_secs(10), second).await;
+        let error = second.unwrap().unwrap().unwrap_err();
+        assert!(matches!(error.reason(), Reason::Failfast(_)), "{error}");
+        assert_eq!(start.elapsed().as_secs(), 3);
+        assert_eq!(a.0.calls.get(), 1);
+        first.abort();
     });
 }
 

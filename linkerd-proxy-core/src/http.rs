@@ -17,8 +17,8 @@ pub use body::{Progress, RequestBody};
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
 pub use message::{
-    authority, check_form, has_any, host_and_port, is_upgrade, strip_connection_headers,
-    to_absolute_form, to_origin_form,
+    add_host, authority, check_form, for_http2, has_any, host_and_port, is_upgrade,
+    strip_connection_headers, to_absolute_form, to_origin_form,
 };
 pub use observe::{End, Observe, Observed};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
@@ -27,4 +27,4 @@ pub use server::{
     Busy, Connection, ServeError, ServerBody, ServerSettings, serve_http1, serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
-pub use upgrade::{Upgrade, wants_upgrade};
+pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};

@@ -21,6 +21,7 @@ pub struct Redial {
     down: RefCell<Option<Down>>,
     hurry: Notify,
     waker: RefCell<Option<Waker>>,
+    up: Notify,
     rng: RefCell<SmallRng>,
 }
 
@@ -42,6 +43,7 @@ impl Redial {
             down: RefCell::default(),
             hurry: Notify::new(),
             waker: RefCell::default(),
+            up: Notify::new(),
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
         }
     }
@@ -133,8 +135,20 @@ impl Redial {
         *self.waker.borrow_mut() = Some(cx.waker().clone());
     }
 
+    /// Waits until the endpoint is up again, or somebody may try. Any number of tasks may wait. Cancel safe.
+    pub async fn up(&self) {
+        loop {
+            let up = self.up.notified();
+            if !self.is_down() {
+                return;
+            }
+            up.await;
+        }
+    }
+
     /// Wakes who waits for the endpoint.
     pub fn wake(&self) {
+        self.up.notify_waiters();
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -170,6 +184,20 @@ mod tests {
         }
         redial.succeeded();
         assert!(!redial.is_down());
+    }
+
+    #[test]
+    fn everybody_who_waits_learns_that_the_endpoint_is_up() {
+        let redial = redial();
+        fail(&redial);
+        let mut waiting = [(); 3].map(|()| tokio_test::task::spawn(redial.up()));
+        for waits in &mut waiting {
+            assert!(waits.poll().is_pending());
+        }
+        redial.succeeded();
+        for waits in &mut waiting {
+            assert!(waits.is_woken() && waits.poll().is_ready());
+        }
     }
 
     #[tokio::test(start_paused = true)]

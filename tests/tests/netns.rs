@@ -173,6 +173,53 @@ fn http_from_a_peer_reaches_the_application() {
 }
 
 #[test]
+fn http_2_from_a_peer_stays_http_2_without_an_authority() {
+    isolated(
+        "http_2_from_a_peer_stays_http_2_without_an_authority",
+        async {
+            let _pod = Pod::start(|proxy| proxy).await;
+            let application = server(POD).await;
+            let socket = tokio::net::TcpStream::connect(application.addr()).await;
+            let (send, connection) = h2::client::handshake(socket.unwrap()).await.unwrap();
+            tokio::spawn(connection);
+            // A version other than HTTP/2 lets the codec leave the authority out.
+            let request = http::Request::get("/").version(http::Version::HTTP_11);
+            let request = request.header("host", "app").body(()).unwrap();
+            let (response, _) = send
+                .ready()
+                .await
+                .unwrap()
+                .send_request(request, true)
+                .unwrap();
+            assert_eq!(soon(response).await.unwrap().status(), 200);
+            assert_eq!(application.last().version, http::Version::HTTP_2);
+        },
+    );
+}
+
+#[test]
+fn an_application_sees_no_identity_that_a_client_claims() {
+    isolated(
+        "an_application_sees_no_identity_that_a_client_claims",
+        async {
+            let _pod = Pod::start(|proxy| proxy).await;
+            let application = server(POD).await;
+            let mut wire = Wire::connect(application.addr()).await;
+            wire.send(
+                "GET / HTTP/1.1\r\nhost: app\r\nl5d-client-id: admin.default\r\n\
+                 l5d-dst-canonical: app:80\r\nl5d-other: 1\r\n\r\n",
+            )
+            .await;
+            assert!(wire.head().await.starts_with("HTTP/1.1 200"));
+            let seen = application.last().headers;
+            assert_eq!(seen["l5d-other"], "1");
+            assert!(!seen.contains_key("l5d-client-id"), "{seen:?}");
+            assert!(!seen.contains_key("l5d-dst-canonical"), "{seen:?}");
+        },
+    );
+}
+
+#[test]
 fn other_bytes_from_a_peer_reach_the_application() {
     isolated("other_bytes_from_a_peer_reach_the_application", async {
         let application: SocketAddr = (POD, 7025).into();

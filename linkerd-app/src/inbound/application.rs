@@ -18,6 +18,7 @@ use linkerd_proxy_core::{
     http::{
         KeepForRetry, KeepForRetryLayer, QueueSettings, RequestBody,
         client::{Http1Client, Http2Client},
+        for_http2,
     },
     metrics::Labels,
     transport::{ConnectOptions, TransportSeries},
@@ -160,9 +161,10 @@ impl Application {
     }
 
     /// Sends a request in the version that it has.
-    pub async fn send(&self, request: HttpRequest) -> Result<Response<exchange::Body>, Error> {
+    pub async fn send(&self, mut request: HttpRequest) -> Result<Response<exchange::Body>, Error> {
         let sent = match request.version() {
             Version::HTTP_2 => {
+                for_http2(&mut request);
                 let balance = self.http2.get_or_init(|| self.new_http2());
                 let balanced = balance.clone().call(request).await;
                 balanced.map(|balanced| balanced.response)

@@ -13,13 +13,16 @@ use crate::{
     exchange::{self, HttpRequest},
     metrics::target_labels,
 };
-use http::{HeaderName, HeaderValue, Request, Response, Version, header::TRANSFER_ENCODING};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header::TRANSFER_ENCODING,
+};
 use hyper::body::Incoming;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
         Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, Upgrade,
-        check_form, is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
+        check_form, decline_upgrade, has_any, is_upgrade, serve_http1, serve_http2,
+        strip_connection_headers, to_origin_form,
     },
     metrics::Labels,
     transport::Io,
@@ -120,10 +123,8 @@ impl Served {
 
     /// Checks and cleans an HTTP/1 request. Returns the client's side if it wants to upgrade.
     fn prepare(&self, request: &mut Request<Incoming>) -> Result<Option<Upgrade>, Error> {
+        remove_claims(request.headers_mut());
         if self.version == Version::HTTP_2 {
-            if request.uri().authority().is_none() {
-                *request.version_mut() = Version::HTTP_11;
-            }
             return Ok(None);
         }
         check_form(request)?;
@@ -131,6 +132,7 @@ impl Served {
             return Ok(Upgrade::of(request));
         }
         strip_connection_headers(request.headers_mut());
+        decline_upgrade(request);
         Ok(None)
     }
 
@@ -169,6 +171,14 @@ impl Drop for InFlight {
     }
 }
 
+/// Removes what only proxies may say: who the client is, and what it asked for.
+fn remove_claims(headers: &mut HeaderMap) {
+    if has_any(headers, &[L5D_CLIENT_ID, L5D_DST_CANONICAL]) {
+        headers.remove(L5D_CLIENT_ID);
+        headers.remove(L5D_DST_CANONICAL);
+    }
+}
+
 /// Restores an HTTP/1 request that a peer proxy carried over HTTP/2.
 fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
     let value = request.headers_mut().remove(L5D_ORIG_PROTO)?;
@@ -178,7 +188,7 @@ fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
         _ if value.starts_with("HTTP/1.0") => Version::HTTP_10,
         _ => {
             tracing::warn!(%value, "unknown original protocol");
-            return Some(());
+            return None;
         }
     };
     if let Some(authority) = request.uri().authority().cloned()
@@ -206,4 +216,6 @@ fn carry_version<B>(response: &mut Response<B>) {
     *response.version_mut() = Version::HTTP_2;
 }
 
+const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
+const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
 const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

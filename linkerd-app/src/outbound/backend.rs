@@ -186,7 +186,7 @@ fn forward(
         authority: None,
     };
     let service = new_endpoint.new_service(endpoint.clone());
-    if key.version != Version::HTTP_2 {
+    if !new_endpoint.speaks_http2(endpoint) {
         return Kind::Forward(endpoint.addr, service);
     }
     let target = Target {

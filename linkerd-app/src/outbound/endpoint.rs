@@ -63,6 +63,13 @@ impl NewService<Arc<Endpoint>> for NewEndpoint {
     }
 }
 
+impl NewEndpoint {
+    /// Whether requests to the endpoint are sent over HTTP/2, whatever the application speaks.
+    pub fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
+        self.version == http::Version::HTTP_2 || upgrades_http1(&self.ctx, endpoint)
+    }
+}
+
 /// Whether HTTP/1 is carried to the endpoint over HTTP/2, between proxies.
 fn upgrades_http1(ctx: &Context, endpoint: &Endpoint) -> bool {
     endpoint.protocol_hint == ProtocolHint::H2 && !ctx.is_local(endpoint)

@@ -17,9 +17,9 @@ use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, authority,
-        check_form, host_and_port, is_upgrade, serve_http1, serve_http2, strip_connection_headers,
-        to_origin_form,
+        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, add_host,
+        authority, check_form, decline_upgrade, host_and_port, is_upgrade, serve_http1,
+        serve_http2, strip_connection_headers, to_origin_form,
     },
     transport::Io,
 };
@@ -125,7 +125,9 @@ impl Served {
             check_form(&request)?;
             if !is_upgrade(&request) {
                 strip_connection_headers(request.headers_mut());
+                decline_upgrade(&mut request);
             }
+            add_host(&mut request);
         }
         let ctx = &self.outbound.ctx;
         let in_flight = ctx

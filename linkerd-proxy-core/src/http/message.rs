@@ -2,7 +2,7 @@
 
 use crate::{Error, Reason};
 use http::{
-    HeaderMap, HeaderName, Method, Request, Uri, Version,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{CONNECTION, HOST, UPGRADE},
     uri::Authority,
 };
@@ -17,7 +17,10 @@ pub fn strip_connection_headers(headers: &mut HeaderMap) {
     ) {
         return;
     }
-    if let Some(named) = headers.remove(CONNECTION) {
+    // Several lines mean the same as one. Almost no message has them, and then nothing is allocated.
+    let others = headers.get_all(CONNECTION).iter().skip(1).cloned();
+    let others: Vec<_> = others.collect();
+    for named in headers.remove(CONNECTION).into_iter().chain(others) {
         let named = named.to_str().unwrap_or_default();
         for name in named.split(',').map(str::trim) {
             // These are options, not names of headers; almost every message has one of them alone.
@@ -95,6 +98,17 @@ pub fn host_and_port(authority: &Authority, default_port: u16) -> (String, u16) 
     (host.to_ascii_lowercase(), port)
 }
 
+/// Adds the `Host` that an absolute target implies: servers refuse HTTP/1.1 without one (RFC 9112, section 3.2).
+pub fn add_host<B>(request: &mut Request<B>) {
+    let authority = request.uri().scheme().and(request.uri().authority());
+    if let Some(authority) = authority
+        && !has_any(request.headers(), &[HOST])
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
+    }
+}
+
 /// Makes the target of an HTTP/1 request a path, as a server expects it.
 pub fn to_origin_form(uri: &mut Uri) {
     if uri.scheme().is_some() {
@@ -116,6 +130,13 @@ pub fn to_absolute_form<B>(request: &mut Request<B>, default: &Authority) {
         parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
     }
     *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
+}
+
+/// Prepares a request for the HTTP/2 codec, which takes one without an authority only if it looks like HTTP/1.
+pub fn for_http2<B>(request: &mut Request<B>) {
+    if request.uri().authority().is_none() {
+        *request.version_mut() = Version::HTTP_11;
+    }
 }
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -145,9 +166,11 @@ mod tests {
             ("proxy-connection", "keep-alive"),
             ("upgrade", "h2c"),
             ("transfer-encoding", "chunked"),
+            ("connection", "X-Other"),
+            ("x-other", "1"),
             ("x-kept", "1"),
         ] {
-            headers.insert(HeaderName::from_static(name), value.parse().unwrap());
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
         strip_connection_headers(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();

@@ -21,6 +21,11 @@ pub fn wants_upgrade<B>(request: &Request<B>) -> bool {
     request.extensions().get::<OnUpgrade>().is_some()
 }
 
+/// Forgets the client's side of an upgrade that is not passed on: hyper has it for every offer, such as one of h2c.
+pub fn decline_upgrade<B>(request: &mut Request<B>) {
+    request.extensions_mut().remove::<OnUpgrade>();
+}
+
 impl Upgrade {
     /// Takes the client's side out of a request that may be passed on and come back.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {

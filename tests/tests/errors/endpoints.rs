@@ -285,3 +285,33 @@ async fn an_endpoint_that_refuses_every_stream() {
         server.requests()
     );
 }
+
+#[tokio::test]
+async fn a_reset_is_counted_with_its_code() {
+    let server = Server::start(|_| async { Err(Fail::Reset(h2::Reason::ENHANCE_YOUR_CALM)) }).await;
+    let mesh = Mesh::with(&server).await;
+    assert!(soon(mesh.http2().await.get("http://web/")).await.is_err());
+    let labels = [("error", "h2(ENHANCE_YOUR_CALM)")];
+    mesh.proxy
+        .metric_reaches("response_total", &labels, 1.0)
+        .await;
+}
+
+#[tokio::test]
+async fn a_lost_grpc_call_is_counted_as_it_is_answered() {
+    let server = Server::start(|_| async { Err(Fail::Close) }).await;
+    let mesh = Mesh::with(&server).await;
+    let mut call = request(Method::POST, "http://web/service/call", body("data"));
+    let headers = call.headers_mut();
+    headers.insert("content-type", "application/grpc".parse().unwrap());
+    let reply = soon(mesh.http2().await.send(call)).await.unwrap();
+    assert_eq!(reply.header("grpc-status"), Some("14"), "{reply:?}");
+    let labels = [
+        ("status_code", "200"),
+        ("classification", "failure"),
+        ("grpc_status", "14"),
+    ];
+    mesh.proxy
+        .metric_reaches("response_total", &labels, 1.0)
+        .await;
+}

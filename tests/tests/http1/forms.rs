@@ -43,6 +43,20 @@ async fn the_absolute_target_overrules_the_host_header() {
 }
 
 #[tokio::test]
+async fn an_absolute_target_without_a_host_header_gets_one() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    // Within a tunnel the form of the target stays as it is.
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;
+    wire.send("GET http://web.example/a HTTP/1.1\r\n\r\n").await;
+    let (head, _) = wire.response().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let seen = server.last();
+    assert_eq!(seen.uri, "http://web.example/a");
+    assert_eq!(seen.headers["host"], "web.example");
+}
+
+#[tokio::test]
 async fn one_connection_reaches_different_services() {
     let (web, shop) = (Server::says("web").await, Server::says("shop").await);
     let mesh = Mesh::with(&web).await;

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bodies;
+mod carried;
 mod forms;
 mod upgrades;

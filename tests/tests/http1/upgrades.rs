@@ -82,6 +82,22 @@ async fn an_offer_of_h2c_is_served_as_http_1() {
 }
 
 #[tokio::test]
+async fn an_offer_of_h2c_is_answered_without_headers_of_the_connection() {
+    let server = Server::start(|_| async {
+        let response = Response::builder().header("keep-alive", "timeout=1");
+        Ok(response.body(empty()).unwrap())
+    })
+    .await;
+    let mesh = Mesh::with(&server).await;
+    let mut wire = mesh.wire().await;
+    wire.send("GET / HTTP/1.1\r\nhost: web\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+        .await;
+    let head = wire.head().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(!head.contains("keep-alive"), "{head}");
+}
+
+#[tokio::test]
 async fn a_tunnel_carries_http_1() {
     let server = Server::says("hello").await;
     let mesh = Mesh::with(&server).await;

@@ -10,12 +10,12 @@ use linkerd_proxy_core::{
     http::{
         RequestBody, Upgrade,
         client::{ClientBody, Http1Client, Http2Client},
-        strip_connection_headers, to_absolute_form, wants_upgrade,
+        for_http2, strip_connection_headers, to_absolute_form, wants_upgrade,
     },
 };
 use std::{
-    future::poll_fn,
     task::{Context as TaskContext, Poll},
+    time::Duration,
 };
 use tower_service::Service;
 
@@ -24,6 +24,8 @@ use tower_service::Service;
 pub struct Client {
     kind: Kind,
     drain: drain::Handle,
+    /// How long a request waits for a connection of its own.
+    patience: Duration,
 }
 
 #[derive(Clone)]
@@ -68,8 +70,11 @@ impl Client {
             },
             _ => Kind::Http1(http1()),
         };
-        let drain = ctx.drain.clone();
-        Self { kind, drain }
+        Self {
+            kind,
+            drain: ctx.drain.clone(),
+            patience: outbound.http_queue.failfast,
+        }
     }
 
     pub(super) fn speaks_http2(&self) -> bool {
@@ -113,7 +118,11 @@ impl Service<HttpRequest> for Client {
     }
 
     fn call(&mut self, mut request: HttpRequest) -> SendFuture {
-        let Self { kind, drain } = self;
+        let Self {
+            kind,
+            drain,
+            patience,
+        } = self;
         match kind {
             Kind::Http2(client) => {
                 for_http2(&mut request);
@@ -121,10 +130,11 @@ impl Service<HttpRequest> for Client {
             }
             Kind::Http1(client) => send_http1(client, request, drain),
             Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
-                // The connection of its own may have to wait for its endpoint to be up again.
-                let (mut client, drain) = (http1.clone(), drain.clone());
+                // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
+                // attempt tells why.
+                let (mut client, drain, patience) = (http1.clone(), drain.clone(), *patience);
                 async move {
-                    poll_fn(|cx| client.poll_ready(cx)).await?;
+                    let _ = tokio::time::timeout(patience, client.up()).await;
                     send_http1(&mut client, request, &drain).await
                 }
                 .boxed_local()
@@ -165,13 +175,6 @@ fn send_http1(
             response
         })
         .boxed_local()
-}
-
-/// HTTP/2 takes requests without an authority only if they look like HTTP/1 to the codec.
-fn for_http2(request: &mut HttpRequest) {
-    if request.uri().authority().is_none() {
-        *request.version_mut() = Version::HTTP_11;
-    }
 }
 
 /// Makes an HTTP/1 request one that HTTP/2 carries and a peer proxy restores.

@@ -65,6 +65,12 @@ impl<C, B> Http1Client<C, B> {
             probing: Cell::new(false),
         }))
     }
+
+    /// Waits until the endpoint is thought to accept connections, for a request that was not balanced by this client's
+    /// readiness. Any number of requests may wait so; of those that poll readiness only the last is woken.
+    pub async fn up(&self) {
+        self.0.redial.up().await;
+    }
 }
 
 impl<C, B> Availability for Http1Client<C, B> {
