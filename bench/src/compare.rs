@@ -3,7 +3,7 @@
 use crate::{
     cli::Compare,
     control::Control,
-    error::{Error, Result},
+    error::{Context, Error, Result},
     measure::{Bench, Measured, Metric},
     net,
     process::{Program, Running, require},
@@ -13,7 +13,7 @@ use crate::{
     stats::Summary,
     workload::{self, BACKEND_HTTP1, BACKEND_HTTP2, Workload},
 };
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io::IsTerminal, path::Path};
 
 /// What shows whether everything works.
 const QUICK: &[&str] = &["h1", "h2", "grpc-unary", "bulk", "latency", "idle", "churn"];
@@ -138,12 +138,12 @@ fn measure(
     let mut samples: BTreeMap<(usize, Metric), Vec<f64>> = BTreeMap::new();
     for round in 1..=options.rounds() {
         for (number, subject) in subjects.iter().enumerate() {
-            eprint!(
-                "\r{} {round}/{} {:<12}",
+            progress(&format!(
+                "{} {round}/{} {}",
                 workload.name,
                 options.rounds(),
                 subject.name()
-            );
+            ));
             match bench.measure(subject.as_ref(), workload) {
                 Ok(measured) => {
                     for (metric, value) in measured.unwrap_or_else(Measured::new) {
@@ -151,13 +151,14 @@ fn measure(
                     }
                 }
                 Err(error) => {
-                    eprintln!("\r{} at {}: {error}", subject.name(), workload.name);
+                    progress("");
+                    eprintln!("{} at {}: {error}", subject.name(), workload.name);
                     failures.push((subject.name().to_owned(), error));
                 }
             }
         }
     }
-    eprint!("\r{:40}\r", "");
+    progress("");
     let row = |(number, subject): (usize, &Box<dyn Subject>)| Row {
         subject: subject.name().to_owned(),
         metrics: samples
@@ -172,8 +173,14 @@ fn measure(
     }
 }
 
+/// Tells people at a terminal what is being done, on a line that goes away.
+fn progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{text:40}\r");
+    }
+}
+
 fn write(file: &Path, text: &str) -> Result<()> {
-    use crate::error::Context;
     fs::write(file, text).context(file.display().to_string())
 }
 

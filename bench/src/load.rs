@@ -62,12 +62,12 @@ pub fn h2load(to: SocketAddr, grpc: bool, seconds: u64, scratch: &Path) -> Resul
         .check("h2load")
 }
 
-/// A few requests over HTTP/2: whether they all succeed.
-pub fn probe_h2(to: SocketAddr, grpc: bool, scratch: &Path) -> Result<Completed> {
+/// One request after the other over one HTTP/2 connection.
+pub fn requests_h2(to: SocketAddr, grpc: bool, count: u32, scratch: &Path) -> Result<Completed> {
     let mut command = Command::new(require("h2load", "nghttp2-client")?);
-    command.args(["-t1", "-c1", "-m1", "-n4", "-T5"]);
+    command.args(["-t1", "-c1", "-m1", "-T5", &format!("-n{count}")]);
     with_grpc(&mut command, to, grpc, scratch)?;
-    let text = output(&mut command, bound(5))?;
+    let text = output(&mut command, bound(60))?;
     parse_h2load(&text)
         .ok_or_else(|| Error::unexpected("h2load", &text))?
         .check("h2load")

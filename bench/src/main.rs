@@ -6,6 +6,7 @@
 mod cli;
 mod compare;
 mod control;
+mod counts;
 mod cpu;
 mod error;
 mod http;
@@ -44,7 +45,7 @@ fn run(cli: &Cli) -> Result<u8> {
     };
     match &cli.command {
         Command::Compare(options) => compare::run(options, &scratch).map(|()| 0),
-        Command::Counts(_) => Ok(0),
+        Command::Counts(options) => counts::run(options, &scratch),
     }
 }
 
@@ -52,6 +53,7 @@ fn run(cli: &Cli) -> Result<u8> {
 fn outside(cli: &Cli) -> Result<u8> {
     match &cli.command {
         Command::Compare(options) => compare::check(options)?,
+        // What is missing is skipped.
         Command::Counts(_) => {}
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -5,7 +5,7 @@ use crate::{
     cpu,
     error::{Error, Result},
     http::Client,
-    load::{Completed, h2load, probe_h2, wrk},
+    load::{Completed, h2load, requests_h2, wrk},
     net::PROXY_USER,
     openloop,
     process::Running,
@@ -144,7 +144,7 @@ impl Bench<'_> {
         let deadline = proxy.started + START_TIMEOUT;
         loop {
             let probed = match workload.protocol() {
-                Protocol::Http2 => probe_h2(target, grpc, self.scratch).map(drop),
+                Protocol::Http2 => requests_h2(target, grpc, 4, self.scratch).map(drop),
                 Protocol::Http1 | Protocol::Opaque => {
                     Client::connect(target, "/").and_then(|mut client| client.exchange().map(drop))
                 }

@@ -9,7 +9,7 @@ pub use text::text;
 use crate::{
     error::{Error, Result},
     measure::Metric,
-    proxies::{DIRECT, FLOOR},
+    proxies::{DIRECT, FLOOR, RELAY},
     stats::Summary,
 };
 use serde::Serialize;
@@ -82,9 +82,13 @@ impl Report {
 }
 
 impl Table {
-    /// How many times the floor's a subject's median is.
+    /// How many times the floor's a subject's median is: the forwarder's, or the relay's where no HTTP is spoken.
     fn ratio(&self, row: &Row, metric: Metric) -> Option<f64> {
-        self.relative(FLOOR, row, metric, |own, floor| own / floor)
+        let floor = match metric {
+            Metric::CpuPerGigabyte => RELAY,
+            _ => FLOOR,
+        };
+        self.relative(floor, row, metric, |own, floor| own / floor)
     }
 
     /// What a subject adds to what is there without a proxy.
