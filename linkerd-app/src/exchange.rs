@@ -9,6 +9,7 @@ use linkerd_proxy_core::{
         End, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure, is_grpc,
     },
     metrics::{Counter, Histogram, Labels},
+    reason::Phase,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -283,6 +284,29 @@ impl Series {
         match status {
             Some(status) => self.labels.clone().with("status_code", status.as_u16()),
             None => self.labels.clone(),
+        }
+    }
+}
+
+/// Sends a request to the only endpoint there is, and once more if that is all that can save it. What the endpoint
+/// refuses fails at once.
+pub async fn send_to_only<S>(mut service: S, mut request: HttpRequest) -> Result<S::Response, Error>
+where
+    S: Service<HttpRequest, Error = Failed<HttpRequest>> + Availability,
+{
+    loop {
+        let failed = match service.call(request).await {
+            Ok(response) => return Ok(response),
+            Err(failed) => failed,
+        };
+        let connecting = failed.error.reason().row().phase == Phase::Connect;
+        match failed.request {
+            Some(returned) if !connecting => request = returned,
+            Some(_) => {
+                service.gave_up(&failed.error);
+                return Err(failed.error);
+            }
+            None => return Err(failed.error),
         }
     }
 }

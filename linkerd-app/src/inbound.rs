@@ -14,9 +14,9 @@ mod http;
 mod policy;
 
 use crate::{
+    accept::accept,
     config::Config,
     metrics::{Families, target_labels},
-    outbound::accept_failed,
 };
 use ::http::Version;
 use application::{Application, Applications};
@@ -61,19 +61,8 @@ impl Inbound {
 
     /// Takes connections until the end is told.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let mut drain = self.ctx.drain.clone();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = drain.signaled() => return,
-            };
-            match accepted {
-                Ok(accepted) => {
-                    tokio::task::spawn_local(self.clone().accepted(accepted));
-                }
-                Err(error) => accept_failed(&error).await,
-            }
-        }
+        let drain = self.ctx.drain.clone();
+        accept(listener, drain, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.

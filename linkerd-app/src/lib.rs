@@ -1,5 +1,6 @@
 //! How the parts of the proxy are wired and run.
 
+pub mod accept;
 pub mod admin;
 pub mod cli;
 pub mod config;

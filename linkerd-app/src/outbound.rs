@@ -31,7 +31,10 @@ pub use connect::{Connect, DialGuard};
 pub use context::Context;
 
 use self::http::{Routing, serve};
-use crate::metrics::{meta_labels, target_labels};
+use crate::{
+    accept::accept,
+    metrics::{meta_labels, target_labels},
+};
 use ::http::Version;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
@@ -62,19 +65,8 @@ impl Outbound {
 
     /// Takes connections until the end is told.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let mut drain = self.ctx.drain.clone();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = drain.signaled() => return,
-            };
-            match accepted {
-                Ok(accepted) => {
-                    tokio::task::spawn_local(self.clone().accepted(accepted));
-                }
-                Err(error) => accept_failed(&error).await,
-            }
-        }
+        let drain = self.ctx.drain.clone();
+        accept(listener, drain, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -272,14 +264,6 @@ impl Outbound {
         family.get(labels).incr();
     }
 }
-
-/// Accepting fails when file descriptors run out: a pause lets connections end instead of burning the core.
-pub(crate) async fn accept_failed(error: &std::io::Error) {
-    tracing::warn!(%error, "Server failed to accept connection");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
-}
-
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often idle targets are looked for: often enough that the idle timeout means what it says, and no oftener.
 const SWEEP_MIN: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use crate::{
     member::{Member, Slot},
-    service::Shared,
+    shared::Shared,
 };
 use futures::{
     Stream, StreamExt,

@@ -16,15 +16,18 @@
 mod driver;
 mod ewma;
 mod failfast;
+mod inspect;
 mod load;
 mod member;
 mod metrics;
 pub mod p2c;
 mod queue;
 mod service;
+mod shared;
+mod wait;
 
 pub use ewma::PeakEwma;
 pub use failfast::Failfast;
 pub use load::LoadHandle;
 pub use metrics::Metrics;
-pub use service::{Balance, Balanced, Params};
+pub use service::{Balance, Balanced, Params, Sending};

@@ -3,23 +3,21 @@
 use crate::{
     Failfast, LoadHandle, Metrics,
     driver::Driver,
-    load::Load,
-    member::{Member, Ready, Slot},
-    p2c,
-    queue::{Queue, Waiter},
+    member::{Member, Ready},
+    queue::Queue,
+    shared::Shared,
 };
 use futures::{Stream, future::LocalBoxFuture};
-use indexmap::IndexMap;
-use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason, Unavailable, http::QueueSettings,
-};
+use linkerd_proxy_core::{Availability, Error, Failed, Unavailable, http::QueueSettings};
+use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
     hash::Hash,
+    pin::Pin,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{task::JoinHandle, time::Instant};
@@ -65,23 +63,6 @@ struct Handle<K, S> {
     driver: JoinHandle<()>,
 }
 
-pub(crate) struct Shared<K, S> {
-    pub(crate) params: Params,
-    pub(crate) slots: RefCell<IndexMap<K, Slot<K, S>>>,
-    pub(crate) ready: Ready<K, S>,
-    pub(crate) queue: Queue,
-    pub(crate) failfast: Cell<Failfast>,
-    /// Whether any batch has come.
-    pub(crate) resolved: Cell<bool>,
-    /// Why no update will come any more.
-    pub(crate) terminal: RefCell<Option<(Reason, String)>>,
-    rng: RefCell<SmallRng>,
-    /// Wakes the driver.
-    pub(crate) driver: Cell<Option<Waker>>,
-    /// Endpoints that were found not ready and that the driver shall poll.
-    pub(crate) demoted: RefCell<Vec<Rc<Member<K, S>>>>,
-}
-
 impl<K, S> Balance<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
@@ -115,11 +96,25 @@ where
     }
 
     /// Sends a request, as [`Service::call`] does, without boxing the future.
-    pub async fn send<Req>(&self, request: Req) -> Result<Balanced<S::Response>, Error>
+    ///
+    /// When an endpoint is ready, the request is given to it before this returns: futures stay small, and a request is
+    /// not carried from one to the next (that took a sixth of the instructions of a request).
+    pub fn send<Req>(&self, request: Req) -> Sending<K, S, Req>
     where
         S: Service<Req, Error = Failed<Req>>,
+        Req: 'static,
     {
-        dispatch(self.0.clone(), request).await
+        let shared = &self.0.shared;
+        let arrived = Instant::now();
+        let metrics = &shared.params.metrics;
+        metrics.queue_requests.incr();
+        match shared.pick(None, arrived) {
+            Some(member) => {
+                metrics.queue_latency.observe(0);
+                Sending::trying(self.0.clone(), arrived, member, request)
+            }
+            None => Sending::waiting(waits(self.0.clone(), arrived, request)),
+        }
     }
 
     /// Why a request would be refused now, if it would.
@@ -166,300 +161,190 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        Box::pin(dispatch(self.0.clone(), request))
+        Box::pin(self.send(request))
     }
 }
 
-/// Sends a request to one endpoint after another, until one takes it or the time is up.
-async fn dispatch<K, S, Req>(
+/// A request that an endpoint is working on.
+struct Attempt<K, S> {
     handle: Rc<Handle<K, S>>,
-    mut request: Req,
+    arrived: Instant,
+    member: Rc<Member<K, S>>,
+    load: LoadHandle,
+}
+
+impl<K, S> Attempt<K, S> {
+    fn new<Req>(
+        handle: Rc<Handle<K, S>>,
+        arrived: Instant,
+        member: Rc<Member<K, S>>,
+        now: Instant,
+        request: Req,
+    ) -> (Self, S::Future)
+    where
+        S: Service<Req>,
+    {
+        let load = member.load.clone().start(now);
+        let response = member.service.borrow_mut().call(request);
+        let attempt = Self {
+            handle,
+            arrived,
+            member,
+            load,
+        };
+        (attempt, response)
+    }
+}
+
+pin_project! {
+    /// The future of [`Balance::send`].
+    ///
+    /// It is small: an async block would hold the endpoint's future twice, and so would each block around it.
+    pub struct Sending<K, S, Req>
+    where
+        S: Service<Req>,
+    {
+        #[pin]
+        response: Option<S::Future>,
+        attempt: Option<Attempt<K, S>>,
+        // What becomes of a request that waits, or that its first endpoint did not take.
+        rest: Option<Rest<S::Response>>,
+    }
+}
+
+type Rest<Rsp> = LocalBoxFuture<'static, Result<Balanced<Rsp>, Error>>;
+
+impl<K, S, Req> Sending<K, S, Req>
+where
+    S: Service<Req>,
+{
+    fn trying(
+        handle: Rc<Handle<K, S>>,
+        arrived: Instant,
+        member: Rc<Member<K, S>>,
+        request: Req,
+    ) -> Self {
+        let (attempt, response) = Attempt::new(handle, arrived, member, arrived, request);
+        Self {
+            response: Some(response),
+            attempt: Some(attempt),
+            rest: None,
+        }
+    }
+
+    fn waiting(rest: impl Future<Output = Result<Balanced<S::Response>, Error>> + 'static) -> Self {
+        Self {
+            response: None,
+            attempt: None,
+            rest: Some(Box::pin(rest)),
+        }
+    }
+}
+
+impl<K, S, Req> Future for Sending<K, S, Req>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
+    type Output = Result<Balanced<S::Response>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(response) = this.response.as_mut().as_pin_mut() {
+            let result = ready!(response.poll(cx));
+            this.response.set(None);
+            let attempt = this.attempt.take().expect("an attempt has one response");
+            match result {
+                Ok(response) => {
+                    let load = attempt.load;
+                    return Poll::Ready(Ok(Balanced { response, load }));
+                }
+                Err(failure) => *this.rest = Some(Box::pin(elsewhere(attempt, failure))),
+            }
+        }
+        let rest = this.rest.as_mut().expect("there is a response or a rest");
+        rest.as_mut().poll(cx)
+    }
+}
+
+/// A request that finds no endpoint ready.
+async fn waits<K, S, Req>(
+    handle: Rc<Handle<K, S>>,
+    arrived: Instant,
+    request: Req,
 ) -> Result<Balanced<S::Response>, Error>
 where
     K: Hash + Eq + Clone + Display + 'static,
     S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
 {
     let shared = &handle.shared;
-    let arrived = Instant::now();
-    let mut now = arrived;
-    let mut failed: Option<(Rc<Member<K, S>>, Error)> = None;
-    shared.params.metrics.queue_requests.incr();
+    let member = shared.wait(arrived, None).await?;
+    let now = Instant::now();
+    let waited = now.saturating_duration_since(arrived);
+    shared.params.metrics.queue_latency.observe_duration(waited);
+    let (attempt, response) = Attempt::new(handle, arrived, member, now, request);
+    match response.await {
+        Ok(response) => {
+            let load = attempt.load;
+            Ok(Balanced { response, load })
+        }
+        Err(failure) => elsewhere(attempt, failure).await,
+    }
+}
+
+/// A request that its endpoint did not take: it goes to one after another, until one takes it or the time is up.
+async fn elsewhere<K, S, Req>(
+    mut attempt: Attempt<K, S>,
+    mut failure: Failed<Req>,
+) -> Result<Balanced<S::Response>, Error>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    Req: 'static,
+{
     loop {
-        let avoid = failed.as_ref().map(|(member, _)| member);
-        let member = match shared.pick(avoid, now) {
-            Some(member) => member,
-            None => match shared.wait(now, avoid).await {
-                Ok(member) => {
-                    now = Instant::now();
-                    member
-                }
-                // What the request met itself tells more than that it waited.
-                Err(error) => return Err(failed.map_or(error, give_up)),
+        let Attempt {
+            handle,
+            arrived,
+            member,
+            load,
+        } = attempt;
+        load.failed();
+        let shared = &handle.shared;
+        shared.recheck(&member);
+        let now = Instant::now();
+        let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
+        let request = match failure.request {
+            Some(_) if late => return Err(give_up(&member, failure.error)),
+            Some(request) => request,
+            None => return Err(failure.error),
+        };
+        tracing::debug!(endpoint = %member.key, error = %failure.error, "moving request");
+        shared.params.metrics.moved.incr();
+        let next = match shared.pick(Some(&member), now) {
+            Some(next) => next,
+            // What the request met itself tells more than that it waited.
+            None => match shared.wait(now, Some(&member)).await {
+                Ok(next) => next,
+                Err(_) => return Err(give_up(&member, failure.error)),
             },
         };
-        if failed.is_none() {
-            let waited = now.saturating_duration_since(arrived);
-            shared.params.metrics.queue_latency.observe_duration(waited);
-        }
-        let load = member.load.clone().start(now);
-        let response = member.service.borrow_mut().call(request);
+        let response;
+        (attempt, response) = Attempt::new(handle, arrived, next, Instant::now(), request);
         match response.await {
-            Ok(response) => return Ok(Balanced { response, load }),
-            Err(failure) => {
-                load.failed();
-                shared.recheck(&member);
-                now = Instant::now();
-                let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
-                match failure.request {
-                    Some(_) if late => return Err(give_up((member, failure.error))),
-                    Some(returned) => {
-                        tracing::debug!(endpoint = %member.key, error = %failure.error, "moving request");
-                        shared.params.metrics.moved.incr();
-                        request = returned;
-                        failed = Some((member, failure.error));
-                    }
-                    None => return Err(failure.error),
-                }
+            Ok(response) => {
+                let load = attempt.load;
+                return Ok(Balanced { response, load });
             }
+            Err(next) => failure = next,
         }
     }
 }
 
 /// No other endpoint took what this one returned.
-fn give_up<K, S: Availability>((member, error): (Rc<Member<K, S>>, Error)) -> Error {
+fn give_up<K, S: Availability>(member: &Member<K, S>, error: Error) -> Error {
     member.service.borrow().gave_up(&error);
     error
-}
-
-impl<K, S> Shared<K, S>
-where
-    K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
-{
-    /// Picks a ready endpoint.
-    pub(crate) fn pick<Req>(
-        &self,
-        avoid: Option<&Rc<Member<K, S>>>,
-        now: Instant,
-    ) -> Option<Rc<Member<K, S>>>
-    where
-        S: Service<Req>,
-    {
-        loop {
-            let member = self.ready.pick(avoid, |ready| {
-                p2c::pick(ready.len(), &mut *self.rng.borrow_mut(), |index| {
-                    ready[index].load.value(now)
-                })
-            })?;
-            // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
-            let mut cx = Context::from_waker(Waker::noop());
-            match member.service.borrow_mut().poll_ready(&mut cx) {
-                Poll::Ready(Ok(())) => return Some(member.clone()),
-                Poll::Ready(Err(_)) | Poll::Pending => self.demote(&member),
-            }
-        }
-    }
-
-    /// Looks at an endpoint that has just failed: it may not be ready any more.
-    fn recheck<Req>(&self, member: &Rc<Member<K, S>>)
-    where
-        S: Service<Req>,
-    {
-        let mut cx = Context::from_waker(Waker::noop());
-        if !matches!(
-            member.service.borrow_mut().poll_ready(&mut cx),
-            Poll::Ready(Ok(()))
-        ) {
-            self.demote(member);
-        }
-    }
-
-    /// Waits for a ready endpoint, at most until the backend fails fast.
-    async fn wait<Req>(
-        self: &Rc<Self>,
-        now: Instant,
-        avoid: Option<&Rc<Member<K, S>>>,
-    ) -> Result<Rc<Member<K, S>>, Error>
-    where
-        S: Service<Req>,
-    {
-        self.wanted();
-        if let Some((reason, detail)) = &*self.terminal.borrow() {
-            return Err(Error::new(*reason).detail(detail.clone()));
-        }
-        if self.failfast.get().is_shut() {
-            return Err(Reason::Unavailable(self.cause()).into());
-        }
-        // The incumbent's queue holds one more, which its worker has in hand.
-        if self.queue.len() > self.params.queue.capacity {
-            return Err(Reason::QueueFull.into());
-        }
-        let place = Place::new(self.clone());
-        self.update(|failfast| failfast.wait(now));
-        self.wake_driver();
-        std::future::poll_fn(|cx| {
-            if place.waiter.is_expired() {
-                return Poll::Ready(Err(match &*self.terminal.borrow() {
-                    Some((reason, detail)) => Error::new(*reason).detail(detail.clone()),
-                    None => Reason::Failfast(self.cause()).into(),
-                }));
-            }
-            match self.pick(avoid, Instant::now()) {
-                Some(member) => Poll::Ready(Ok(member)),
-                None => {
-                    place.waiter.register(cx);
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-
-    /// Hands an endpoint that is not ready to the driver.
-    fn demote(&self, member: &Rc<Member<K, S>>) {
-        if self.ready.remove(member) {
-            self.demoted.borrow_mut().push(member.clone());
-            self.gauge();
-            self.wake_driver();
-        }
-    }
-
-    /// Tells endpoints that back off that they are waited for, and discovery when it is all of them.
-    fn wanted(&self) {
-        let slots = self.slots.borrow();
-        let mut members = slots.values().flat_map(Slot::members).peekable();
-        if members.peek().is_none() {
-            return;
-        }
-        let mut unreachable = true;
-        for member in members {
-            let service = member.service.borrow();
-            service.wanted();
-            unreachable &= matches!(service.state(), EndpointState::BackingOff { .. });
-        }
-        if unreachable {
-            (self.params.on_unreachable)();
-        }
-    }
-
-    /// Why no endpoint is ready.
-    pub(crate) fn cause(&self) -> Unavailable {
-        if !self.resolved.get() {
-            return Unavailable::NotResolved;
-        }
-        let slots = self.slots.borrow();
-        let mut members = slots.values().flat_map(Slot::members).peekable();
-        if members.peek().is_none() {
-            return Unavailable::NoEndpoints;
-        }
-        let mut cause = Unavailable::Unreachable;
-        for member in members {
-            match member.service.borrow().state() {
-                EndpointState::StreamLimit => return Unavailable::StreamLimit,
-                EndpointState::Connecting | EndpointState::Ready => cause = Unavailable::Connecting,
-                EndpointState::BackingOff { .. } => {}
-            }
-        }
-        cause
-    }
-
-    pub(crate) fn new_load(&self, weight: u32) -> Rc<Load> {
-        let params = &self.params;
-        let rtt = crate::PeakEwma::new(params.default_rtt, params.decay, Instant::now());
-        Rc::new(Load::new(rtt, weight))
-    }
-
-    /// Applies a change to the failfast state.
-    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Failfast) -> T) -> T {
-        let mut failfast = self.failfast.get();
-        let result = change(&mut failfast);
-        self.failfast.set(failfast);
-        result
-    }
-
-    pub(crate) fn wake_driver(&self) {
-        if let Some(waker) = self.driver.take() {
-            waker.wake();
-        }
-    }
-
-    /// Brings the gauges up to date.
-    pub(crate) fn gauge(&self) {
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let metrics = &self.params.metrics;
-        let (all, ready) = (self.slots.borrow().len(), self.ready.len());
-        metrics.p2c_endpoints.set(count(all));
-        metrics.ready.set(count(ready));
-        metrics.pending.set(count(all.saturating_sub(ready)));
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        let now = Instant::now();
-        let slots = self.slots.borrow();
-        let endpoints = slots.values().flat_map(Slot::members).map(|member| {
-            let service = member.service.borrow();
-            let state = service.state();
-            let error = match &state {
-                EndpointState::BackingOff { error, .. } => Some(error.to_string()),
-                _ => None,
-            };
-            serde_json::json!({
-                "endpoint": member.key.to_string(),
-                "weight": member.weight,
-                "state": state.name(),
-                "last_error": error,
-                "retry_in_ms": state.retry_in(now).map(|wait| wait.as_millis() as u64),
-                "estimate_ms": member.load.estimate(now) * 1000.0,
-                "in_flight": member.load.pending(),
-                "connections": service.inspect(),
-            })
-        });
-        serde_json::json!({
-            "resolved": self.resolved.get(),
-            "failing_fast": self.failfast.get().is_shut(),
-            "queue": { "length": self.queue.len(), "limit": self.params.queue.capacity,
-                       "failfast_ms": self.params.queue.failfast.as_millis() as u64 },
-            "ready": self.ready.len(),
-            "endpoints": endpoints.collect::<Vec<_>>(),
-        })
-    }
-}
-
-/// A place in the queue that is given up when the request stops waiting, for whatever reason.
-struct Place<K, S>
-where
-    K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
-{
-    shared: Rc<Shared<K, S>>,
-    waiter: Rc<Waiter>,
-}
-
-impl<K, S> Place<K, S>
-where
-    K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
-{
-    fn new(shared: Rc<Shared<K, S>>) -> Self {
-        shared.params.metrics.queue_length.incr();
-        let waiter = shared.queue.push();
-        Self { shared, waiter }
-    }
-}
-
-impl<K, S> Drop for Place<K, S>
-where
-    K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
-{
-    fn drop(&mut self) {
-        let shared = &self.shared;
-        shared.params.metrics.queue_length.decr();
-        if shared.queue.remove(&self.waiter) && shared.ready.len() > 0 {
-            shared.queue.call_next();
-        }
-        if shared.queue.len() == 0 {
-            shared.update(Failfast::idle);
-        }
-    }
 }

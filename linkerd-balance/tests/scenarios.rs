@@ -26,6 +26,8 @@ struct Fake(Rc<FakeState>);
 #[derive(Default)]
 struct FakeState {
     latency: Cell<Duration>,
+    /// How long a refusal takes.
+    refusal: Cell<Duration>,
     refuses: Cell<bool>,
     loses: Cell<bool>,
     down: Cell<bool>,
@@ -80,6 +82,7 @@ impl Service<u32> for Fake {
             let fake = &fake.0;
             fake.calls.set(fake.calls.get() + 1);
             if fake.refuses.get() {
+                tokio::time::sleep(fake.refusal.get()).await;
                 fake.down.set(true);
                 return Err(Failed::returned(Reason::ConnectRefused, request));
             }
@@ -180,6 +183,30 @@ fn shares(fakes: &[&Fake]) -> Vec<f64> {
     let calls: Vec<_> = fakes.iter().map(|f| f64::from(f.0.calls.take())).collect();
     let total: f64 = calls.iter().sum();
     calls.iter().map(|n| n / total).collect()
+}
+
+#[test]
+fn requests_that_fail_one_after_the_other_are_served_when_the_endpoint_returns() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(5));
+        a.0.refuses.set(true);
+        a.0.refusal.set(Duration::from_millis(10));
+        h.insert(&[("a", &a, 1)]).await;
+        let first = tokio::task::spawn_local(h.call(1));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let second = tokio::task::spawn_local(h.call(2));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        a.0.refuses.set(false);
+        a.set_down(false);
+        let start = Instant::now();
+        assert!(first.await.unwrap().is_ok());
+        assert!(second.await.unwrap().is_ok());
+        assert!(
+            start.elapsed() < Duration::from_millis(100),
+            "{:?}",
+            start.elapsed()
+        );
+    });
 }
 
 #[test]

@@ -1,1 +1,184 @@
-//! Network namespaces, in which traffic can be redirected.
+//! Network namespaces of one's own, in which traffic is redirected to the proxy as in a pod.
+//!
+//! A test runs itself again inside of a namespace: servers, clients, control plane and proxy are all in there. There is
+//! one interface, loopback, with the addresses of [`POD`], [`PEER`] and [`ELSEWHERE`]; everything else is routed to it,
+//! and what is not redirected from there is lost.
+
+use crate::{Builder, Proxy, binary};
+use linkerd_control::Controller;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::Command,
+};
+
+/// The address of the pod of which the proxy is part.
+pub const POD: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+/// The address of another pod.
+pub const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 1, 1));
+/// An address of which the control plane knows nothing.
+pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 2, 1));
+/// The address of a service, at which nobody listens.
+pub const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10)), 80);
+
+/// Runs a test in a namespace of its own. `name` is the test's full name.
+///
+/// Where that cannot be done, it says why and does nothing, except that it fails if `CI` is set.
+pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
+    if std::env::var_os(INSIDE).is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        return runtime.unwrap().block_on(scenario);
+    }
+    let namespace = match Namespace::new(name) {
+        Ok(namespace) => namespace,
+        Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
+        Err(reason) => return eprintln!("SKIPPED {name}: {reason}"),
+    };
+    // Built here, where the network is.
+    let proxy = binary();
+    let output = Command::new("ip")
+        .args(["netns", "exec", &namespace.0])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, &namespace.0)
+        .env("LINKERD_TESTS_PROXY", proxy)
+        .output()
+        .unwrap();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (said(&output.stdout), said(&output.stderr));
+    assert!(
+        output.status.success(),
+        "inside of the namespace:\n{stdout}\n{stderr}"
+    );
+    assert!(
+        stdout.contains("1 passed"),
+        "no test is named {name}:\n{stdout}"
+    );
+}
+
+/// A proxy of a pod, to which the pod's traffic is redirected, and its control plane.
+pub struct Pod {
+    /// What the control plane says.
+    pub controller: Controller,
+    _control: linkerd_control::Server,
+    /// The proxy.
+    pub proxy: Proxy,
+    /// Removed with it.
+    _directory: Directory,
+}
+
+impl Pod {
+    /// Starts a proxy as it is started in a pod.
+    pub async fn start(describe: impl FnOnce(Builder) -> Builder) -> Self {
+        let controller = Controller::new();
+        let control = controller.spawn().await.unwrap();
+        let directory = Directory::new();
+        let builder = Builder::new(control.addr())
+            .without("LINKERD_PROXY_OUTBOUND_EXPLICIT")
+            .without("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK")
+            .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "0.0.0.0:0")
+            .env("LINKERD2_PROXY_INBOUND_IPS", POD)
+            .program(directory.program())
+            .uid(PROXY_UID);
+        let proxy = describe(builder).start().await;
+        redirect(&proxy);
+        Self {
+            controller,
+            _control: control,
+            proxy,
+            _directory: directory,
+        }
+    }
+}
+
+/// The rules of a pod's init container. What a peer sends comes from here, too, so that it is redirected as output.
+fn redirect(proxy: &Proxy) {
+    let (uid, pod) = (PROXY_UID.to_string(), POD.to_string());
+    let (inbound, outbound) = (proxy.inbound.port(), proxy.outbound.port());
+    let rules = [
+        format!("-m owner --uid-owner {uid} -j RETURN"),
+        "-d 127.0.0.0/8 -j RETURN".to_owned(),
+        format!("-d {pod} -j REDIRECT --to-ports {inbound}"),
+        format!("-j REDIRECT --to-ports {outbound}"),
+    ];
+    for rule in rules {
+        run(&format!("iptables -t nat -A OUTPUT -p tcp {rule}")).unwrap();
+    }
+}
+
+/// Removes the namespace when it is dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(test: &str) -> Result<Self, String> {
+        let number = test
+            .bytes()
+            .fold(5381_u32, |sum, byte| sum.wrapping_mul(33) ^ u32::from(byte));
+        let name = format!("ldtest-{}-{number:x}", std::process::id());
+        run("iptables --version")?;
+        run(&format!("ip netns add {name}"))
+            .map_err(|error| format!("network namespaces need root: {error}"))?;
+        let namespace = Self(name);
+        let inside = |command: &str| run(&format!("ip -n {} {command}", namespace.0));
+        inside("link set lo up")?;
+        for addr in [POD, PEER, ELSEWHERE] {
+            inside(&format!("addr add {addr}/32 dev lo"))?;
+        }
+        inside(&format!("route add default dev lo src {POD}"))?;
+        run(&format!("ip netns exec {} iptables -t nat -S", namespace.0))?;
+        Ok(namespace)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = run(&format!("ip netns delete {}", self.0));
+    }
+}
+
+/// Holds the proxy's binary where another user can run it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let name = format!("linkerd-tests-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let this = Self(directory);
+        if std::fs::hard_link(binary(), this.program()).is_err() {
+            std::fs::copy(binary(), this.program()).unwrap();
+        }
+        this
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.join("linkerd-proxy")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(line: &str) -> Result<(), String> {
+    let words: Vec<_> = line.split(' ').collect();
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    let output = output.map_err(|error| format!("{line}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// Tells a test that it runs inside of a namespace.
+const INSIDE: &str = "LINKERD_TESTS_NETNS";
+
+/// As whom the proxy runs in a pod, so that its own traffic is known.
+const PROXY_UID: u32 = 2102;

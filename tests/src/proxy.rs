@@ -10,6 +10,7 @@ use log::Log;
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
+    path::PathBuf,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -20,8 +21,8 @@ use tokio::process::{Child, Command};
 pub struct Builder {
     env: BTreeMap<String, String>,
     args: Vec<String>,
-    /// What the command line begins with, before the proxy's own path.
-    prefix: Vec<String>,
+    program: Option<PathBuf>,
+    uid: Option<u32>,
 }
 
 /// A proxy that runs until it is dropped.
@@ -51,7 +52,8 @@ impl Builder {
         let builder = Self {
             env: BTreeMap::new(),
             args: Vec::new(),
-            prefix: Vec::new(),
+            program: None,
+            uid: None,
         };
         builder
             .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", "127.0.0.1:0")
@@ -86,10 +88,17 @@ impl Builder {
         self
     }
 
-    /// Runs it under another command.
+    /// Runs a copy of the binary.
     #[must_use]
-    pub fn under<'a>(mut self, prefix: impl IntoIterator<Item = &'a str>) -> Self {
-        self.prefix.extend(prefix.into_iter().map(str::to_owned));
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
+    }
+
+    /// Runs it as another user.
+    #[must_use]
+    pub fn uid(mut self, uid: u32) -> Self {
+        self.uid = Some(uid);
         self
     }
 
@@ -133,19 +142,22 @@ impl Builder {
     }
 
     fn spawn(self) -> (Child, Log) {
-        let mut line = self.prefix;
-        line.push(binary().to_str().unwrap().to_owned());
-        line.extend(self.args);
-        let mut child = Command::new(&line[0])
-            .args(&line[1..])
+        let program = self.program.as_deref().unwrap_or_else(|| binary());
+        let mut command = Command::new(program);
+        command
+            .args(&self.args)
             .env_clear()
             .envs(&self.env)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
+            .kill_on_drop(true);
+        if let Some(uid) = self.uid {
+            command.uid(uid).gid(uid).current_dir("/");
+        }
+        let mut child = command
             .spawn()
-            .unwrap_or_else(|error| panic!("cannot run {line:?}: {error}"));
+            .unwrap_or_else(|error| panic!("cannot run {}: {error}", program.display()));
         let log = Log::read(child.stdout.take().unwrap(), child.stderr.take().unwrap());
         (child, log)
     }
@@ -221,7 +233,11 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- the proxy's log:\n{}---", self.log.text());
+            let ended = self.child.try_wait();
+            eprintln!(
+                "--- the proxy ({ended:?}), its log:\n{}---",
+                self.log.text()
+            );
         }
     }
 }

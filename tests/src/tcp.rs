@@ -40,7 +40,8 @@ impl Tcp {
         F: Fn(TcpStream) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
-        Self::on(addr, TcpListener::bind(addr).await.unwrap(), serve)
+        let listener = TcpListener::bind(addr).await.unwrap();
+        Self::on(listener.local_addr().unwrap(), listener, serve)
     }
 
     fn on<F, R>(addr: SocketAddr, listener: TcpListener, serve: F) -> Self

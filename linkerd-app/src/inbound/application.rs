@@ -7,11 +7,10 @@
 
 use super::{Context, policy::Policy};
 use crate::{
-    exchange::{self, EndpointMetrics, EndpointMetricsLayer, HttpRequest},
+    exchange::{self, EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
     metrics::target_labels,
     outbound::{Connect, DialGuard},
 };
-use futures::future::LocalBoxFuture;
 use http::{Response, Version};
 use linkerd_balance::{Balance, Metrics, Params};
 use linkerd_proxy_core::{
@@ -21,7 +20,6 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
     },
     metrics::Labels,
-    reason::Phase,
     transport::{ConnectOptions, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -168,36 +166,14 @@ impl Application {
                 let balanced = balance.clone().call(request).await;
                 balanced.map(|balanced| balanced.response)
             }
-            _ => self.send_http1(request).await,
+            _ => {
+                let client = self.http1.get_or_init(|| self.new_http1()).clone();
+                send_to_only(client, request).await
+            }
         };
         sent.map_err(|error| match error.peer_addr() {
             Some(peer) => error.context(format!("endpoint {peer}")),
             None => error,
-        })
-    }
-
-    fn send_http1(
-        &self,
-        mut request: HttpRequest,
-    ) -> LocalBoxFuture<'static, Result<Response<exchange::Body>, Error>> {
-        let mut client = self.http1.get_or_init(|| self.new_http1()).clone();
-        Box::pin(async move {
-            loop {
-                let failed = match client.call(request).await {
-                    Ok(response) => return Ok(response),
-                    Err(failed) => failed,
-                };
-                // There is only this application: what it refuses fails at once.
-                let connecting = failed.error.reason().row().phase == Phase::Connect;
-                match failed.request {
-                    Some(returned) if !connecting => request = returned,
-                    Some(_) => {
-                        client.gave_up(&failed.error);
-                        return Err(failed.error);
-                    }
-                    None => return Err(failed.error),
-                }
-            }
         })
     }
 

@@ -9,7 +9,14 @@ use super::{
     endpoint::{EndpointBody, EndpointService, HttpRequest, NewEndpoint},
     status::{Status, StatusCounters},
 };
-use crate::metrics::{RouteFamilies, StackFamilies, backend_labels};
+use crate::{
+    exchange::send_to_only,
+    metrics::{RouteFamilies, StackFamilies, backend_labels},
+};
+use futures::{
+    FutureExt, TryFutureExt,
+    future::{Either, ready},
+};
 use http::{HeaderMap, Response, Version};
 use linkerd_balance::{Balance, LoadHandle};
 use linkerd_profiles::{Backend, Dispatcher, Meta, PeakEwma};
@@ -20,10 +27,12 @@ use linkerd_proxy_core::{
 };
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use tokio::time::Instant;
-use tower_service::Service;
 
 /// The body of a backend's response.
-pub type BackendBody = Observed<Observed<EndpointBody, Measure>, BackendObserver>;
+pub type BackendBody = Observed<MeasuredBody, BackendObserver>;
+
+/// The body of an endpoint's response, which ends the measurement of its load.
+type MeasuredBody = Observed<EndpointBody, Measure>;
 
 /// A backend as it is reached, whoever uses it.
 pub struct Concrete {
@@ -126,25 +135,33 @@ impl Concrete {
         }
     }
 
-    /// Sends a request.
-    async fn send(
-        &self,
+    /// Sends a request. An endpoint that is ready has it when this returns.
+    fn send(
+        self: &Rc<Self>,
         request: HttpRequest,
-    ) -> Result<Response<Observed<EndpointBody, Measure>>, Error> {
-        match &self.kind {
-            Kind::Balance(balance) => {
-                let balanced = balance.send(request).await;
-                let balanced = balanced.map_err(|error| self.in_context(error))?;
-                let measure = Measure(Some(balanced.load));
-                Ok(balanced.response.map(|body| Observed::new(body, measure)))
-            }
+    ) -> impl Future<Output = Result<Response<MeasuredBody>, Error>> + use<> {
+        let this = self.clone();
+        let measured = |response: Response<EndpointBody>, load| {
+            response.map(|body| Observed::new(body, Measure(load)))
+        };
+        // Combinators, not async blocks: these would hold the future within twice.
+        let sent = match &self.kind {
+            Kind::Balance(balance) => Either::Left(
+                balance
+                    .send(request)
+                    .map_ok(move |sent| measured(sent.response, Some(sent.load))),
+            ),
             Kind::Forward(_, service) => {
-                let response = forward_to(service.clone(), request).await;
-                let response = response.map_err(|error| self.in_context(error))?;
-                Ok(response.map(|body| Observed::new(body, Measure(None))))
+                let response = send_to_only(service.clone(), request);
+                let response = response.map_ok(move |response| measured(response, None));
+                Either::Right(response.boxed_local())
             }
-            Kind::Fail(message) => Err(Error::new(Reason::InvalidBackend).detail(message.clone())),
-        }
+            Kind::Fail(message) => {
+                let error = Error::new(Reason::InvalidBackend).detail(message.clone());
+                Either::Right(ready(Err(error)).boxed_local())
+            }
+        };
+        sent.map_err(move |error| this.in_context(error))
     }
 
     fn in_context(&self, error: Error) -> Error {
@@ -180,29 +197,6 @@ fn forward(
         labels: backend_labels(&key.parent, &key.backend.meta),
     };
     Kind::Balance(balance::new_static(ctx, endpoint.addr, service, target))
-}
-
-/// Sends a request to one endpoint, and once more if that is all that can save it.
-async fn forward_to(
-    mut service: EndpointService,
-    mut request: HttpRequest,
-) -> Result<Response<EndpointBody>, Error> {
-    use linkerd_proxy_core::{Availability, reason::Phase};
-    loop {
-        let failed = match service.call(request).await {
-            Ok(response) => return Ok(response),
-            Err(failed) => failed,
-        };
-        let connecting = failed.error.reason().row().phase == Phase::Connect;
-        match failed.request {
-            Some(returned) if !connecting => request = returned,
-            Some(_) => {
-                service.gave_up(&failed.error);
-                return Err(failed.error);
-            }
-            None => return Err(failed.error),
-        }
-    }
 }
 
 /// A backend of one route.
@@ -245,25 +239,28 @@ impl RouteBackend {
     }
 
     /// Sends a request. `progress` tells when its body has ended; without one it had ended at the `start`.
-    pub async fn send(
-        &self,
+    pub fn send(
+        self: &Rc<Self>,
         request: HttpRequest,
         start: Instant,
         progress: Option<Rc<Progress>>,
-    ) -> Result<Response<BackendBody>, Error> {
-        let (concrete, series) = (&self.concrete, &self.series);
-        series.requests.incr();
-        let response = concrete.send(request).await.map_err(|error| {
-            series.statuses.count(Status::of_error(&error));
-            error.context(self.context.clone())
-        })?;
-        let observer = BackendObserver {
-            series: series.clone(),
-            status: Status::of_response(&response, series.statuses.is_grpc()),
-            start,
-            progress,
-        };
-        Ok(response.map(|body| Observed::new(body, observer)))
+    ) -> impl Future<Output = Result<Response<BackendBody>, Error>> + use<> {
+        self.series.requests.incr();
+        let this = self.clone();
+        self.concrete.send(request).map(move |sent| {
+            let series = &this.series;
+            let response = sent.map_err(|error| {
+                series.statuses.count(Status::of_error(&error));
+                error.context(this.context.clone())
+            })?;
+            let observer = BackendObserver {
+                series: series.clone(),
+                status: Status::of_response(&response, series.statuses.is_grpc()),
+                start,
+                progress,
+            };
+            Ok(response.map(|body| Observed::new(body, observer)))
+        })
     }
 }
 

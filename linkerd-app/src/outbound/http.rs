@@ -6,7 +6,10 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
-use super::{Outbound, endpoint::HttpRequest, route::RouteBody, target::TargetStack, tunnel};
+use super::{
+    Outbound, context::InFlight, endpoint::HttpRequest, route::RouteBody, target::TargetStack,
+    tunnel,
+};
 use futures::future::LocalBoxFuture;
 use http::{HeaderValue, Method, Request, Response, Version, header::HOST, uri::Authority};
 use hyper::body::Incoming;
@@ -43,6 +46,14 @@ struct Served {
     last: RefCell<Option<(Authority, Rc<TargetStack>)>>,
 }
 
+/// A request that was sent on, or a tunnel that is being opened.
+enum Sent {
+    Routed(RouteFuture, InFlight),
+    Tunnel(LocalBoxFuture<'static, Result<(), Error>>),
+}
+
+type RouteFuture = LocalBoxFuture<'static, Result<Response<RouteBody>, Error>>;
+
 /// Serves HTTP until the connection ends.
 pub async fn serve<I>(
     outbound: Rc<Outbound>,
@@ -76,85 +87,109 @@ where
 
 impl Served {
     /// Answers a request, whatever happens.
-    async fn handle(
+    fn handle(
         self: Rc<Self>,
         request: Request<Incoming>,
-    ) -> Result<Response<ServerBody<RouteBody>>, h2::Error> {
-        let outbound = &self.outbound;
-        let responder = Responder::new(&request, outbound.ctx.config.outbound.emit_headers);
+    ) -> impl Future<Output = Result<Response<ServerBody<RouteBody>>, h2::Error>> {
+        let emit_headers = self.outbound.ctx.config.outbound.emit_headers;
+        let responder = Responder::new(&request, emit_headers);
         let busy = self.connection.busy();
-        let response = match self.exchange(request).await {
-            Ok(response) => response.map(|body| match body {
-                Some(body) => ServerBody::new(body, responder),
-                None => ServerBody::default(),
-            }),
-            Err(error) => {
-                outbound.count_http_error(&error);
-                if error.reason().is_fatal() {
-                    self.connection.close();
+        let sent = self.send(request);
+        async move {
+            let answer = match sent {
+                Ok(Sent::Routed(response, _in_flight)) => response
+                    .await
+                    .map(|response| response.map(|body| ServerBody::new(body, responder))),
+                Ok(Sent::Tunnel(opened)) => {
+                    opened.await.map(|()| Response::new(ServerBody::default()))
                 }
-                responder.respond(&error)?
-            }
-        };
-        Ok(response.map(|body| body.hold(busy)))
+                Err(error) => Err(error),
+            };
+            let response = match answer {
+                Ok(response) => response,
+                Err(error) => {
+                    self.outbound.count_http_error(&error);
+                    if error.reason().is_fatal() {
+                        self.connection.close();
+                    }
+                    responder.respond(&error)?
+                }
+            };
+            Ok(response.map(|body| body.hold(busy)))
+        }
     }
 
-    async fn exchange(
-        self: &Rc<Self>,
-        mut request: Request<Incoming>,
-    ) -> Result<Response<Option<RouteBody>>, Error> {
-        let ctx = &self.outbound.ctx;
+    /// Checks a request and sends it. An endpoint that is ready has it when this returns.
+    fn send(self: &Rc<Self>, mut request: Request<Incoming>) -> Result<Sent, Error> {
         if self.version != Version::HTTP_2 {
             check_form(&request)?;
             if !is_upgrade(&request) {
                 strip_connection_headers(request.headers_mut());
             }
         }
-        let _in_flight = ctx
+        let ctx = &self.outbound.ctx;
+        let in_flight = ctx
             .begin()
             .ok_or_else(|| Error::new(Reason::InFlightLimit))?;
         let stack = match &self.routing {
             Routing::Target(stack) => stack.clone(),
-            Routing::ByAuthority if request.method() == Method::CONNECT => {
-                return self.connect(request).await;
-            }
             Routing::ByAuthority => {
-                let stack = self.by_authority(&request).await?;
-                as_server_expects(&mut request);
-                stack
+                if request.method() == Method::CONNECT {
+                    return Ok(Sent::Tunnel(self.clone().connect(request)));
+                }
+                let authority =
+                    authority(&request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
+                match self.last(&authority) {
+                    Some(stack) => {
+                        as_server_expects(&mut request);
+                        stack
+                    }
+                    None => {
+                        let sent = self.clone().discover(authority, request);
+                        return Ok(Sent::Routed(sent, in_flight));
+                    }
+                }
             }
         };
+        Ok(Sent::Routed(self.route(&stack, request), in_flight))
+    }
+
+    /// Gives a request to the router of its target.
+    fn route(&self, stack: &TargetStack, request: Request<Incoming>) -> RouteFuture {
         let request = self.take_body(request);
-        let response = stack
-            .router(&self.outbound, self.version)
-            .call(request)
-            .await?;
-        Ok(response.map(Some))
+        stack.router(&self.outbound, self.version).call(request)
+    }
+
+    /// The target of the last request, if this one has the same.
+    fn last(&self, authority: &Authority) -> Option<Rc<TargetStack>> {
+        let last = self.last.borrow();
+        let (known, stack) = last.as_ref()?;
+        (known == authority).then(|| stack.clone())
+    }
+
+    /// Finds the target that a request names, and sends it.
+    fn discover(
+        self: Rc<Self>,
+        authority: Authority,
+        mut request: Request<Incoming>,
+    ) -> RouteFuture {
+        Box::pin(async move {
+            let stack = self.outbound.target(target_of(&authority)?).await?;
+            *self.last.borrow_mut() = Some((authority, stack.clone()));
+            as_server_expects(&mut request);
+            self.route(&stack, request).await
+        })
     }
 
     fn take_body(&self, request: Request<Incoming>) -> HttpRequest {
         request.map(|body| RequestBody::new(body, || Rc::new(self.connection.busy())))
     }
 
-    /// The target that a request names.
-    async fn by_authority(&self, request: &Request<Incoming>) -> Result<Rc<TargetStack>, Error> {
-        let authority = authority(request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
-        if let Some((last, stack)) = &*self.last.borrow()
-            && *last == authority
-        {
-            return Ok(stack.clone());
-        }
-        let target = target_of(&authority)?;
-        let stack = self.outbound.target(target).await?;
-        *self.last.borrow_mut() = Some((authority, stack.clone()));
-        Ok(stack)
-    }
-
     /// Opens a tunnel: what comes through it is treated as a connection to the target.
-    fn connect<'a>(
-        &'a self,
+    fn connect(
+        self: Rc<Self>,
         mut request: Request<Incoming>,
-    ) -> LocalBoxFuture<'a, Result<Response<Option<RouteBody>>, Error>> {
+    ) -> LocalBoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
             if self.version == Version::HTTP_2 {
                 let detail = "CONNECT over HTTP/2 is not served; use HTTP/1.1";
@@ -165,7 +200,7 @@ impl Served {
             let stack = self.outbound.target(target_of(&authority)?).await?;
             let upgrade = hyper::upgrade::on(&mut request);
             tunnel::spawn(self.outbound.clone(), stack, upgrade);
-            Ok(Response::new(None))
+            Ok(())
         })
     }
 }

@@ -16,7 +16,10 @@ use super::{
     status::{Status, StatusCounters},
 };
 use crate::metrics::RouteFamilies;
-use futures::future::LocalBoxFuture;
+use futures::{
+    FutureExt,
+    future::{LocalBoxFuture, ready},
+};
 use http::{HeaderValue, Response, Version};
 use linkerd_profiles::{
     Backend, Discovered, DiscoveryWatch, Distribution, Meta, Protocol, RouteSource, RouteSpec,
@@ -58,7 +61,7 @@ struct Inner {
 
 /// What applies at present.
 enum Snapshot {
-    Route(Route),
+    Route(Rc<Route>),
     Refuse(Reason, String),
 }
 
@@ -128,56 +131,21 @@ impl Service<HttpRequest> for Router {
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         self.0.update();
         let snapshot = self.0.snapshot.borrow().clone();
-        Box::pin(self.0.clone().send(snapshot, request))
+        match &*snapshot {
+            Snapshot::Route(route) => route.send(request, &self.0.rng),
+            Snapshot::Refuse(reason, detail) => {
+                let error = Error::new(*reason);
+                let error = match detail.is_empty() {
+                    true => error,
+                    false => error.detail(detail.clone()),
+                };
+                Box::pin(ready(Err(error)))
+            }
+        }
     }
 }
 
 impl Inner {
-    async fn send(
-        self: Rc<Self>,
-        snapshot: Rc<Snapshot>,
-        mut request: HttpRequest,
-    ) -> Result<Response<RouteBody>, Error> {
-        let route = match &*snapshot {
-            Snapshot::Route(route) => route,
-            Snapshot::Refuse(reason, detail) => {
-                let error = Error::new(*reason);
-                return Err(match detail.is_empty() {
-                    true => error,
-                    false => error.detail(detail.clone()),
-                });
-            }
-        };
-        let start = Instant::now();
-        let series = &route.series;
-        if let Some(canonical) = &route.canonical {
-            set_canonical(request.headers_mut(), canonical);
-        }
-        let progress = request.body_mut().observe(|| {
-            Rc::new(Progress {
-                frame_sizes: series.frame_size.clone(),
-                ended: Cell::new(None),
-            })
-        });
-        let chosen = route.choose(&mut self.rng.borrow_mut());
-        let response = match chosen {
-            Ok(backend) => backend.send(request, start, progress).await,
-            Err(error) => Err(error),
-        };
-        let response = response.map_err(|error| {
-            series.statuses.count(Status::of_error(&error));
-            series.duration.observe_duration(start.elapsed());
-            let [route, logical] = route.context.clone();
-            error.context(route).context(logical)
-        })?;
-        let observer = RouteObserver {
-            status: Status::of_response(&response, series.statuses.is_grpc()),
-            series: series.clone(),
-            start,
-        };
-        Ok(response.map(|body| Observed::new(body, observer)))
-    }
-
     /// Takes an update in, if there is one.
     fn update(&self) {
         let mut updates = self.updates.borrow_mut();
@@ -192,7 +160,7 @@ impl Inner {
 
     fn apply(&self, discovered: &Discovered) {
         let snapshot = match discovered.http(self.version) {
-            RouteSource::Route(spec) => Snapshot::Route(self.route(discovered, spec)),
+            RouteSource::Route(spec) => Snapshot::Route(Rc::new(self.route(discovered, spec))),
             RouteSource::NoRoute { .. } => Snapshot::Refuse(Reason::NoRoute, String::new()),
             RouteSource::Refused { filter, .. } => match filter {
                 TcpFilter::Forbidden => Snapshot::Refuse(Reason::Forbidden, String::new()),
@@ -268,6 +236,52 @@ impl Inner {
 }
 
 impl Route {
+    /// Sends a request. An endpoint that is ready has it when this returns.
+    fn send(
+        self: &Rc<Self>,
+        mut request: HttpRequest,
+        rng: &RefCell<SmallRng>,
+    ) -> LocalBoxFuture<'static, Result<Response<RouteBody>, Error>> {
+        let start = Instant::now();
+        if let Some(canonical) = &self.canonical {
+            set_canonical(request.headers_mut(), canonical);
+        }
+        let progress = request.body_mut().observe(|| {
+            Rc::new(Progress {
+                frame_sizes: self.series.frame_size.clone(),
+                ended: Cell::new(None),
+            })
+        });
+        let this = self.clone();
+        match self.choose(&mut rng.borrow_mut()) {
+            Ok(backend) => backend
+                .send(request, start, progress)
+                .map(move |response| this.finish(start, response))
+                .boxed_local(),
+            Err(error) => ready(self.finish(start, Err(error))).boxed_local(),
+        }
+    }
+
+    fn finish(
+        &self,
+        start: Instant,
+        response: Result<Response<BackendBody>, Error>,
+    ) -> Result<Response<RouteBody>, Error> {
+        let series = &self.series;
+        let response = response.map_err(|error| {
+            series.statuses.count(Status::of_error(&error));
+            series.duration.observe_duration(start.elapsed());
+            let [route, logical] = self.context.clone();
+            error.context(route).context(logical)
+        })?;
+        let observer = RouteObserver {
+            status: Status::of_response(&response, series.statuses.is_grpc()),
+            series: series.clone(),
+            start,
+        };
+        Ok(response.map(|body| Observed::new(body, observer)))
+    }
+
     fn choose(&self, rng: &mut SmallRng) -> Result<&Rc<RouteBackend>, Error> {
         let unavailable = |backend: &Rc<RouteBackend>| backend.concrete.unavailable();
         self.distribution.choose(unavailable, rng).map_err(|cause| {

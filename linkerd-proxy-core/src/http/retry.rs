@@ -98,7 +98,7 @@ pin_project! {
     pub struct KeepForRetryFuture<F> {
         #[pin]
         inner: F,
-        kept: Option<Kept>,
+        kept: Option<Box<Kept>>,
     }
 }
 
@@ -129,7 +129,7 @@ struct Kept {
 }
 
 impl KeepForRetryLayer {
-    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
+    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Box<Kept>> {
         let idempotent = is_idempotent(request.method());
         if !idempotent && !self.refusals {
             return None;
@@ -150,11 +150,12 @@ impl KeepForRetryLayer {
         *copy.uri_mut() = request.uri().clone();
         *copy.version_mut() = request.version();
         *copy.headers_mut() = request.headers().clone();
-        Some(Kept {
+        // Boxed, as it is rarely looked at and would be moved with the future.
+        Some(Box::new(Kept {
             request: copy,
             idempotent,
             attempts: attempts.unwrap_or_default(),
-        })
+        }))
     }
 }
 

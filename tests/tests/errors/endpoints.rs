@@ -3,7 +3,9 @@
 use crate::Expect;
 use http::Method;
 use linkerd_control::Policy;
-use linkerd_tests::{Fail, Mesh, Server, Tcp, blackhole, body, refused, request, soon};
+use linkerd_tests::{
+    Fail, Mesh, SOON, Server, Tcp, blackhole, body, eventually, refused, request, reset_code, soon,
+};
 
 #[tokio::test]
 async fn a_connection_that_is_refused() {
@@ -151,8 +153,7 @@ async fn a_required_identity_that_nobody_can_prove() {
 }
 
 #[tokio::test]
-async fn an_http_2_reset_seen_by_an_http_1_client_of_a_tunnel() {
-    // The endpoint speaks HTTP/1 to HTTP/1 clients: a reset is a closed connection there.
+async fn a_server_that_breaks_off_instead_of_answering() {
     let server = Server::start(|_| async { Err(Fail::Reset(h2::Reason::CANCEL)) }).await;
     let mesh = Mesh::with(&server).await;
     let post = request(Method::POST, "http://web/", body("data"));
@@ -194,4 +195,93 @@ async fn errors_of_a_peer_proxy_are_not_passed_on() {
     for name in ["l5d-proxy-error", "l5d-proxy-connection"] {
         assert!(reply.header(name).is_none(), "{reply:?}");
     }
+}
+
+#[tokio::test]
+async fn an_http_2_endpoint_that_has_no_stream_left() {
+    let server = Server::builder()
+        .max_streams(1)
+        .start(|_| std::future::pending())
+        .await;
+    let mesh = Mesh::builder()
+        .env(
+            "LINKERD_PROXY_OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT",
+            "1",
+        )
+        .env("LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT", "300ms")
+        .start()
+        .await;
+    mesh.service("web", [server.addr()]);
+    let client = mesh.http2().await;
+    let holder = tokio::spawn(async move { client.get("http://web/").await });
+    eventually(SOON, "it holds the stream", || async {
+        (server.in_flight() == 1).then_some(())
+    })
+    .await;
+    let expect = Expect {
+        status: 504,
+        reason: "failfast_stream_limit",
+        text: "service in fail-fast",
+        closes: true,
+    };
+    let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+    expect.check(&mesh, &reply).await;
+    let expect = Expect {
+        status: 503,
+        reason: "unavailable_stream_limit",
+        text: "service unavailable",
+        closes: true,
+    };
+    let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+    expect.check(&mesh, &reply).await;
+    holder.abort();
+}
+
+#[tokio::test]
+async fn an_http_2_endpoint_that_is_being_connected_to() {
+    let (addr, _guard) = blackhole();
+    let mesh = Mesh::builder()
+        .env("LINKERD2_PROXY_OUTBOUND_CONNECT_TIMEOUT", "20s")
+        .env("LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT", "300ms")
+        .start()
+        .await;
+    mesh.service("web", [addr]);
+    for (status, reason, text) in [
+        (504, "failfast_connecting", "service in fail-fast"),
+        (503, "unavailable_connecting", "service unavailable"),
+    ] {
+        let expect = Expect {
+            status,
+            reason,
+            text,
+            closes: true,
+        };
+        let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+        expect.check(&mesh, &reply).await;
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_refuses_every_stream() {
+    let server = Server::start(|_| async { Err(Fail::Reset(h2::Reason::REFUSED_STREAM)) }).await;
+    let mesh = Mesh::with(&server).await;
+    let refused = soon(mesh.http2().await.get("http://web/")).await;
+    match &refused {
+        Ok(reply) => {
+            let expect = Expect {
+                status: 503,
+                reason: "stream_refused",
+                text: "",
+                closes: false,
+            };
+            expect.check(&mesh, reply).await;
+        }
+        // A client that knows what a refused stream is may try again itself.
+        Err(error) => assert_eq!(reset_code(error), Some(h2::Reason::REFUSED_STREAM)),
+    }
+    assert!(
+        (2..=4).contains(&server.requests()),
+        "{}",
+        server.requests()
+    );
 }

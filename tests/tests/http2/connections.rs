@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use linkerd_tests::{Load, Mesh, Server, reply, soon};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn one_connection_carries_many_requests_at_once() {
@@ -16,6 +16,23 @@ async fn one_connection_carries_many_requests_at_once() {
     }
     assert_eq!(server.connections(), 1, "no limit of streams asks for more");
 }
+
+#[tokio::test]
+async fn the_first_request_is_not_held_up() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    // The control plane is spoken to over HTTP/2, too.
+    let start = Instant::now();
+    mesh.get("http://web/").await;
+    assert!(start.elapsed() < UNNOTICED, "{:?}", start.elapsed());
+    let client = mesh.http2().await;
+    let start = Instant::now();
+    soon(client.get("http://web/")).await.unwrap();
+    assert!(start.elapsed() < UNNOTICED, "{:?}", start.elapsed());
+}
+
+/// Far more than it takes on a busy machine, and less than any timer of the proxy.
+const UNNOTICED: Duration = Duration::from_millis(700);
 
 #[tokio::test]
 async fn a_server_that_takes_ten_streams_at_a_time_answers_two_hundred() {

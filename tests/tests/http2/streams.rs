@@ -191,3 +191,51 @@ async fn a_policy_that_says_http_2_spares_the_detection() {
     let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
     assert_eq!(reply.text(), "hello");
 }
+
+#[tokio::test]
+async fn trailers_of_twenty_kilobytes_arrive() {
+    let server = Server::start(|_| async {
+        let mut trailers = http::HeaderMap::new();
+        let details = "x".repeat(20_000);
+        trailers.insert("grpc-status-details-bin", details.parse().unwrap());
+        let frames = [Frame::data(Bytes::from("data")), Frame::trailers(trailers)];
+        Ok(Response::new(chunks(stream::iter(frames.map(Ok)))))
+    })
+    .await;
+    let mesh = Mesh::with(&server).await;
+    // hyper's client takes 16 KB of headers unless it is told otherwise.
+    let socket = tokio::net::TcpStream::connect(mesh.proxy.outbound)
+        .await
+        .unwrap();
+    let (mut send, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::builder()
+        .uri("http://web/")
+        .body(())
+        .unwrap();
+    let (response, _) = send.send_request(request, true).unwrap();
+    let mut body = soon(response).await.unwrap().into_body();
+    while let Some(data) = soon(body.data()).await {
+        data.unwrap();
+    }
+    let trailers = soon(body.trailers()).await.unwrap().unwrap();
+    assert_eq!(trailers["grpc-status-details-bin"].len(), 20_000);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused_and_others_are_not() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    let client = mesh.http2().await;
+    let mut large = get("http://web/");
+    large
+        .headers_mut()
+        .insert("x", "y".repeat(20_000).parse().unwrap());
+    let refused = soon(client.send(large)).await;
+    assert!(
+        refused.as_ref().map_or(true, |reply| reply.status == 431),
+        "{refused:?}"
+    );
+    let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+    assert_eq!((reply.text(), server.requests()), ("hello", 1));
+}

@@ -2,10 +2,6 @@
 
 use super::HttpRequest;
 use crate::outbound::context::Context;
-use futures::{
-    TryFutureExt,
-    future::{Either, MapOk, Ready, ready},
-};
 use http::{HeaderName, Response, header::HOST, uri::Authority};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
@@ -15,7 +11,11 @@ use linkerd_proxy_core::{
         strip_connection_headers, wants_upgrade,
     },
 };
-use std::task::{Context as TaskContext, Poll};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    task::{Context as TaskContext, Poll},
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -67,7 +67,32 @@ impl<S: Availability> Availability for HeaderRules<S> {
 }
 
 type Scrub = fn(Response<ClientBody>) -> Response<ClientBody>;
-type Refusal<E> = Ready<Result<Response<ClientBody>, E>>;
+
+pin_project! {
+    /// The future of [`HeaderRules`].
+    pub struct HeaderRulesFuture<F> {
+        #[pin]
+        inner: Option<F>,
+        scrub: Scrub,
+        refused: Option<Error>,
+    }
+}
+
+impl<F> Future for HeaderRulesFuture<F>
+where
+    F: Future<Output = Result<Response<ClientBody>, Failed<HttpRequest>>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Some(inner) = this.inner.as_pin_mut() {
+            return inner.poll(cx).map_ok(*this.scrub);
+        }
+        let error = this.refused.take().expect("a refusal is told once");
+        Poll::Ready(Err(Failed::lost(error)))
+    }
+}
 
 impl<S> Service<HttpRequest> for HeaderRules<S>
 where
@@ -75,7 +100,7 @@ where
 {
     type Response = Response<ClientBody>;
     type Error = S::Error;
-    type Future = Either<MapOk<S::Future, Scrub>, Refusal<S::Error>>;
+    type Future = HeaderRulesFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -87,8 +112,11 @@ where
             && let Ok(required) = required.to_str()
         {
             let detail = format!("required id {required}; found none");
-            let error = Error::new(Reason::IdentityRequired).detail(detail);
-            return Either::Right(ready(Err(Failed::lost(error))));
+            return HeaderRulesFuture {
+                inner: None,
+                scrub: scrub_all,
+                refused: Some(Error::new(Reason::IdentityRequired).detail(detail)),
+            };
         }
         if let Some(authority) = &self.authority_override {
             override_authority(&mut request, authority);
@@ -97,7 +125,11 @@ where
             true => scrub_proxy_headers,
             false => scrub_all,
         };
-        Either::Left(self.inner.call(request).map_ok(scrub))
+        HeaderRulesFuture {
+            inner: Some(self.inner.call(request)),
+            scrub,
+            refused: None,
+        }
     }
 }
 

@@ -1,0 +1,33 @@
+//! Taking connections in, in either direction.
+
+use linkerd_proxy_core::{
+    drain,
+    transport::{Accepted, Listener},
+};
+use std::time::Duration;
+
+/// Gives each connection a task of its own, until the end is told.
+pub async fn accept<F: Future<Output = ()> + 'static>(
+    listener: Listener,
+    mut drain: drain::Handle,
+    serve: impl Fn(Accepted) -> F,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = drain.signaled() => return,
+        };
+        match accepted {
+            Ok(accepted) => {
+                tokio::task::spawn_local(serve(accepted));
+            }
+            Err(error) => {
+                // File descriptors may have run out: a pause lets connections end instead of burning the core.
+                tracing::warn!(%error, "Server failed to accept connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+const PAUSE: Duration = Duration::from_millis(10);

@@ -1,0 +1,166 @@
+//! What a balancer's copies, its driver and its requests share.
+
+use crate::{
+    Failfast,
+    load::Load,
+    member::{Member, Ready, Slot},
+    p2c,
+    queue::Queue,
+    service::Params,
+};
+use indexmap::IndexMap;
+use linkerd_proxy_core::{Availability, EndpointState, Reason, Unavailable};
+use rand::rngs::SmallRng;
+use std::{
+    cell::{Cell, RefCell},
+    fmt::Display,
+    hash::Hash,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+use tokio::time::Instant;
+use tower_service::Service;
+
+/// The endpoints, the queue, and whether requests may wait.
+pub(crate) struct Shared<K, S> {
+    pub(crate) params: Params,
+    pub(crate) slots: RefCell<IndexMap<K, Slot<K, S>>>,
+    pub(crate) ready: Ready<K, S>,
+    pub(crate) queue: Queue,
+    pub(crate) failfast: Cell<Failfast>,
+    /// Whether any batch has come.
+    pub(crate) resolved: Cell<bool>,
+    /// Why no update will come any more.
+    pub(crate) terminal: RefCell<Option<(Reason, String)>>,
+    pub(crate) rng: RefCell<SmallRng>,
+    /// Wakes the driver.
+    pub(crate) driver: Cell<Option<Waker>>,
+    /// Endpoints that were found not ready and that the driver shall poll.
+    pub(crate) demoted: RefCell<Vec<Rc<Member<K, S>>>>,
+}
+
+impl<K, S> Shared<K, S>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Availability + 'static,
+{
+    /// Picks a ready endpoint.
+    pub(crate) fn pick<Req>(
+        &self,
+        avoid: Option<&Rc<Member<K, S>>>,
+        now: Instant,
+    ) -> Option<Rc<Member<K, S>>>
+    where
+        S: Service<Req>,
+    {
+        loop {
+            let member = self.ready.pick(avoid, |ready| {
+                p2c::pick(ready.len(), &mut *self.rng.borrow_mut(), |index| {
+                    ready[index].load.value(now)
+                })
+            })?;
+            // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
+            let mut cx = Context::from_waker(Waker::noop());
+            match member.service.borrow_mut().poll_ready(&mut cx) {
+                Poll::Ready(Ok(())) => return Some(member.clone()),
+                Poll::Ready(Err(_)) | Poll::Pending => self.demote(&member),
+            }
+        }
+    }
+
+    /// Looks at an endpoint that has just failed: it may not be ready any more.
+    pub(crate) fn recheck<Req>(&self, member: &Rc<Member<K, S>>)
+    where
+        S: Service<Req>,
+    {
+        if member.ready_at.get().is_none() {
+            // The driver watches it already, and must stay the one that the endpoint wakes.
+            return;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        if !matches!(
+            member.service.borrow_mut().poll_ready(&mut cx),
+            Poll::Ready(Ok(()))
+        ) {
+            self.demote(member);
+        }
+    }
+
+    /// Hands an endpoint that is not ready to the driver.
+    pub(crate) fn demote(&self, member: &Rc<Member<K, S>>) {
+        if self.ready.remove(member) {
+            self.demoted.borrow_mut().push(member.clone());
+            self.gauge();
+            self.wake_driver();
+        }
+    }
+
+    /// Tells endpoints that back off that they are waited for, and discovery when it is all of them.
+    pub(crate) fn wanted(&self) {
+        let slots = self.slots.borrow();
+        let mut members = slots.values().flat_map(Slot::members).peekable();
+        if members.peek().is_none() {
+            return;
+        }
+        let mut unreachable = true;
+        for member in members {
+            let service = member.service.borrow();
+            service.wanted();
+            unreachable &= matches!(service.state(), EndpointState::BackingOff { .. });
+        }
+        if unreachable {
+            (self.params.on_unreachable)();
+        }
+    }
+
+    /// Why no endpoint is ready.
+    pub(crate) fn cause(&self) -> Unavailable {
+        if !self.resolved.get() {
+            return Unavailable::NotResolved;
+        }
+        let slots = self.slots.borrow();
+        let mut members = slots.values().flat_map(Slot::members).peekable();
+        if members.peek().is_none() {
+            return Unavailable::NoEndpoints;
+        }
+        let mut cause = Unavailable::Unreachable;
+        for member in members {
+            match member.service.borrow().state() {
+                EndpointState::StreamLimit => return Unavailable::StreamLimit,
+                EndpointState::Connecting | EndpointState::Ready => cause = Unavailable::Connecting,
+                EndpointState::BackingOff { .. } => {}
+            }
+        }
+        cause
+    }
+
+    pub(crate) fn new_load(&self, weight: u32) -> Rc<Load> {
+        let params = &self.params;
+        let rtt = crate::PeakEwma::new(params.default_rtt, params.decay, Instant::now());
+        Rc::new(Load::new(rtt, weight))
+    }
+
+    /// Applies a change to the failfast state.
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Failfast) -> T) -> T {
+        let mut failfast = self.failfast.get();
+        let result = change(&mut failfast);
+        self.failfast.set(failfast);
+        result
+    }
+
+    pub(crate) fn wake_driver(&self) {
+        if let Some(waker) = self.driver.take() {
+            waker.wake();
+        }
+    }
+
+    /// Brings the gauges up to date.
+    pub(crate) fn gauge(&self) {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let metrics = &self.params.metrics;
+        let (all, ready) = (self.slots.borrow().len(), self.ready.len());
+        metrics.p2c_endpoints.set(count(all));
+        metrics.ready.set(count(ready));
+        metrics.pending.set(count(all.saturating_sub(ready)));
+    }
+}

@@ -1,0 +1,93 @@
+//! Waiting for an endpoint.
+
+use crate::{Failfast, member::Member, queue::Waiter, shared::Shared};
+use linkerd_proxy_core::{Availability, Error, Reason};
+use std::{fmt::Display, hash::Hash, rc::Rc, task::Poll};
+use tokio::time::Instant;
+use tower_service::Service;
+
+impl<K, S> Shared<K, S>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Availability + 'static,
+{
+    /// Waits for a ready endpoint, at most until the backend fails fast.
+    pub(crate) async fn wait<Req>(
+        self: &Rc<Self>,
+        now: Instant,
+        avoid: Option<&Rc<Member<K, S>>>,
+    ) -> Result<Rc<Member<K, S>>, Error>
+    where
+        S: Service<Req>,
+    {
+        self.wanted();
+        if let Some((reason, detail)) = &*self.terminal.borrow() {
+            return Err(Error::new(*reason).detail(detail.clone()));
+        }
+        if self.failfast.get().is_shut() {
+            return Err(Reason::Unavailable(self.cause()).into());
+        }
+        // The incumbent's queue holds one more, which its worker has in hand.
+        if self.queue.len() > self.params.queue.capacity {
+            return Err(Reason::QueueFull.into());
+        }
+        let place = Place::new(self.clone());
+        self.update(|failfast| failfast.wait(now));
+        self.wake_driver();
+        std::future::poll_fn(|cx| {
+            if place.waiter.is_expired() {
+                return Poll::Ready(Err(match &*self.terminal.borrow() {
+                    Some((reason, detail)) => Error::new(*reason).detail(detail.clone()),
+                    None => Reason::Failfast(self.cause()).into(),
+                }));
+            }
+            match self.pick(avoid, Instant::now()) {
+                Some(member) => Poll::Ready(Ok(member)),
+                None => {
+                    place.waiter.register(cx);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// A place in the queue that is given up when the request stops waiting, for whatever reason.
+struct Place<K, S>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Availability + 'static,
+{
+    shared: Rc<Shared<K, S>>,
+    waiter: Rc<Waiter>,
+}
+
+impl<K, S> Place<K, S>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Availability + 'static,
+{
+    fn new(shared: Rc<Shared<K, S>>) -> Self {
+        shared.params.metrics.queue_length.incr();
+        let waiter = shared.queue.push();
+        Self { shared, waiter }
+    }
+}
+
+impl<K, S> Drop for Place<K, S>
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: Availability + 'static,
+{
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.params.metrics.queue_length.decr();
+        if shared.queue.remove(&self.waiter) && shared.ready.len() > 0 {
+            shared.queue.call_next();
+        }
+        if shared.queue.len() == 0 {
+            shared.update(Failfast::idle);
+        }
+    }
+}

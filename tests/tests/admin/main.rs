@@ -1,0 +1,7 @@
+//! What operators see: the admin server, the start, the end.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod endpoints;
+mod shutdown;
+mod start;

@@ -1,0 +1,96 @@
+//! Which crate may depend on which. An arrow that is missing here is a decision to be made, not a line to be added.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+/// Each crate, and those of ours that it may use.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("linkerd-api-proto", &[]),
+    ("linkerd-proxy-core", &[]),
+    (
+        "linkerd-discover",
+        &["linkerd-proxy-core", "linkerd-api-proto"],
+    ),
+    (
+        "linkerd-profiles",
+        &["linkerd-proxy-core", "linkerd-api-proto"],
+    ),
+    ("linkerd-balance", &["linkerd-proxy-core"]),
+    ("linkerd-control", &["linkerd-api-proto"]),
+    (
+        "linkerd-app",
+        &[
+            "linkerd-api-proto",
+            "linkerd-proxy-core",
+            "linkerd-discover",
+            "linkerd-profiles",
+            "linkerd-balance",
+            "linkerd-control",
+        ],
+    ),
+    (
+        "linkerd-fuzz",
+        &[
+            "linkerd-api-proto",
+            "linkerd-proxy-core",
+            "linkerd-discover",
+            "linkerd-profiles",
+            "linkerd-control",
+            "linkerd-app",
+        ],
+    ),
+    // It is measured from the outside, too.
+    ("bench", &[]),
+    // The proxy is tested from the outside, as a process.
+    ("linkerd-tests", &["linkerd-control", "linkerd-api-proto"]),
+];
+
+#[test]
+fn crates_use_only_those_that_they_may() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<_> = packages
+        .iter()
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
+    let allowed: BTreeMap<_, _> = ALLOWED.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let Some(allowed) = allowed.get(name) else {
+            wrong.push(format!("{name} is not in the list"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            if ours.contains(used) && !allowed.contains(&used) {
+                wrong.push(format!("{name} -> {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that are not allowed: {wrong:#?}");
+    for (name, _) in ALLOWED {
+        assert!(
+            ours.contains(name),
+            "{name} is in the list and not in the workspace"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! A person without a cluster: one file of services is the control plane.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use linkerd_tests::{Http1, Proxy, Reply, SOON, Server, eventually, soon};
+use std::path::PathBuf;
+
+/// A file that is removed when it is dropped.
+struct MeshFile(PathBuf);
+
+impl MeshFile {
+    fn new(name: &str, text: &str) -> Self {
+        let file = format!("linkerd-tests-{}-{name}.yaml", std::process::id());
+        let this = Self(std::env::temp_dir().join(file));
+        this.write(text);
+        this
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(&self.0, text).unwrap();
+    }
+
+    async fn start(&self) -> Proxy {
+        // The address of a control plane would be another one's.
+        Proxy::builder("127.0.0.1:1".parse().unwrap())
+            .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
+            .without("LINKERD2_PROXY_POLICY_SVC_ADDR")
+            .without("LINKERD2_PROXY_POLICY_WORKLOAD")
+            .arg("run")
+            .arg("--mesh")
+            .arg(self.0.to_str().unwrap())
+            .start()
+            .await
+    }
+}
+
+impl Drop for MeshFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn web(server: &Server) -> String {
+    let addr = server.addr();
+    format!("services:\n  - name: web\n    port: 80\n    endpoints: [{addr}]\n")
+}
+
+async fn get(proxy: &Proxy) -> Reply {
+    let mut client = Http1::connect(proxy.outbound).await;
+    soon(client.get("http://web/")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_service_of_the_file_is_served_and_changes_are_seen() {
+    let (old, new) = (Server::says("old").await, Server::says("new").await);
+    let file = MeshFile::new("changes", &web(&old));
+    let proxy = file.start().await;
+    assert_eq!(get(&proxy).await.text(), "old");
+    file.write(&web(&new));
+    eventually(SOON, "the change is seen", || async {
+        (get(&proxy).await.text() == "new").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_typo_is_told_with_its_line_and_the_last_good_state_stays() {
+    let server = Server::says("hello").await;
+    let file = MeshFile::new("typo", &web(&server));
+    let proxy = file.start().await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+    file.write("services:\n  - name: web\n    port: 80\n    endpoints: [127.0.0.1:0]\n");
+    proxy.wait_for_log(".yaml:4:").await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+    file.write(&format!("{}  - nmae: shop\n", web(&server)));
+    proxy.wait_for_log(".yaml:5:").await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_is_told_of() {
+    let exit = Proxy::builder("127.0.0.1:1".parse().unwrap())
+        .arg("run")
+        .arg("--mesh")
+        .arg("/nonexistent/mesh.yaml")
+        .run()
+        .await;
+    assert!(!exit.status.success(), "{exit:?}");
+    assert!(
+        exit.output.contains("/nonexistent/mesh.yaml"),
+        "{}",
+        exit.output
+    );
+}

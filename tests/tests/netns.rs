@@ -1,0 +1,247 @@
+//! Traffic that is redirected to the proxy, of which neither clients nor servers know anything.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use linkerd_control::{EndpointSet, Policy};
+use linkerd_tests::{
+    Http1, Http2, SOON, Server, Tcp, Wire, echo,
+    netns::{ELSEWHERE, PEER, POD, Pod, SERVICE, isolated},
+    reply, soon,
+};
+use std::net::{IpAddr, SocketAddr};
+use tokio::io::AsyncWriteExt;
+
+const ENDPOINTS: &str = "web.default.svc.cluster.local:80";
+
+fn free(ip: IpAddr) -> SocketAddr {
+    (ip, 0).into()
+}
+
+async fn server(ip: IpAddr) -> Server {
+    Server::builder()
+        .at(free(ip))
+        .start(|_| async { reply("hello") })
+        .await
+}
+
+fn describe(pod: &Pod, policy: Policy, endpoint: SocketAddr) {
+    pod.controller.policy(SERVICE.to_string()).set(policy);
+    pod.controller
+        .destination(ENDPOINTS)
+        .set(EndpointSet::new([endpoint]));
+}
+
+async fn greets(mut socket: tokio::net::TcpStream) {
+    let _ = socket.write_all(b"220 ready\r\n").await;
+    echo(socket).await;
+}
+
+#[test]
+fn http_1_to_a_service_reaches_an_endpoint() {
+    isolated("http_1_to_a_service_reaches_an_endpoint", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let server = server(PEER).await;
+        describe(&pod, Policy::balance("web", 80), server.addr());
+        let mut client = Http1::connect(SERVICE).await.host_form();
+        for _ in 0..3 {
+            let reply = soon(client.get("http://web.example/a")).await.unwrap();
+            assert_eq!(reply.text(), "hello");
+        }
+        let seen = server.last();
+        assert_eq!(
+            (seen.uri.to_string().as_str(), &seen.headers["host"]),
+            ("/a", &"web.example".parse().unwrap())
+        );
+        pod.proxy
+            .metric_reaches("request_total", &[("direction", "outbound")], 3.0)
+            .await;
+    });
+}
+
+#[test]
+fn http_2_to_a_service_reaches_an_endpoint() {
+    isolated("http_2_to_a_service_reaches_an_endpoint", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let server = server(PEER).await;
+        describe(&pod, Policy::balance("web", 80), server.addr());
+        let client = Http2::connect(SERVICE).await;
+        let replies = futures::future::join_all((0..20).map(|_| client.get("http://web.example/")));
+        for reply in soon(replies).await {
+            assert_eq!(reply.unwrap().text(), "hello");
+        }
+        assert_eq!(server.last().version, http::Version::HTTP_2);
+    });
+}
+
+#[test]
+fn other_bytes_to_a_service_reach_an_endpoint() {
+    isolated("other_bytes_to_a_service_reach_an_endpoint", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let server = Tcp::start_at(free(PEER), echo).await;
+        describe(&pod, Policy::balance("web", 80), server.addr());
+        let mut wire = Wire::connect(SERVICE).await;
+        wire.send(b"\x00\x01 not HTTP\n").await;
+        assert_eq!(wire.bytes(12).await, b"\x00\x01 not HTTP\n");
+        wire.finish().await;
+        assert_eq!(wire.rest().await, "");
+    });
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard_on_an_opaque_port() {
+    isolated(
+        "a_server_that_speaks_first_is_heard_on_an_opaque_port",
+        async {
+            let pod = Pod::start(|proxy| proxy).await;
+            let server = Tcp::start_at(free(PEER), greets).await;
+            describe(&pod, Policy::balance("web", 80).opaque(), server.addr());
+            let mut wire = Wire::connect(SERVICE).await;
+            assert_eq!(wire.until(b"\n").await, "220 ready\r\n");
+        },
+    );
+}
+
+#[test]
+fn a_server_that_speaks_first_at_an_unknown_address_is_heard() {
+    isolated(
+        "a_server_that_speaks_first_at_an_unknown_address_is_heard",
+        async {
+            let timeout = "LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT";
+            let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let server = Tcp::start_at(free(ELSEWHERE), greets).await;
+            for _ in 0..2 {
+                let mut wire = Wire::connect(server.addr()).await;
+                assert_eq!(wire.until(b"\n").await, "220 ready\r\n");
+                wire.send("QUIT\r\n").await;
+                assert_eq!(wire.until(b"\n").await, "QUIT\r\n");
+            }
+        },
+    );
+}
+
+#[test]
+fn http_to_an_unknown_address_goes_there() {
+    isolated("http_to_an_unknown_address_goes_there", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let server = server(ELSEWHERE).await;
+        let mut client = Http1::connect(server.addr()).await.host_form();
+        let reply = soon(client.get("http://elsewhere.example/")).await.unwrap();
+        assert_eq!(reply.text(), "hello");
+        assert_eq!(server.last().headers["host"], "elsewhere.example");
+        pod.proxy
+            .metric_reaches("request_total", &[("direction", "outbound")], 1.0)
+            .await;
+    });
+}
+
+#[test]
+fn nobody_at_an_unknown_address_is_an_answer() {
+    isolated("nobody_at_an_unknown_address_is_an_answer", async {
+        let _pod = Pod::start(|proxy| proxy).await;
+        let mut client = Http1::connect((ELSEWHERE, 9).into()).await.host_form();
+        let reply = soon(client.get("http://elsewhere.example/")).await.unwrap();
+        assert_eq!(reply.status, 502);
+        assert!(
+            reply
+                .header("proxy-status")
+                .unwrap()
+                .contains("connect_refused"),
+            "{reply:?}"
+        );
+    });
+}
+
+#[test]
+fn http_from_a_peer_reaches_the_application() {
+    isolated("http_from_a_peer_reaches_the_application", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let application = server(POD).await;
+        let mut old = Http1::connect(application.addr()).await.host_form();
+        let new = Http2::connect(application.addr()).await;
+        for _ in 0..2 {
+            assert_eq!(soon(old.get("http://app/")).await.unwrap().text(), "hello");
+            assert_eq!(soon(new.get("http://app/")).await.unwrap().text(), "hello");
+        }
+        let versions: Vec<_> = application.seen().iter().map(|seen| seen.version).collect();
+        assert!(
+            versions.contains(&http::Version::HTTP_11) && versions.contains(&http::Version::HTTP_2)
+        );
+        pod.proxy
+            .metric_reaches("request_total", &[("direction", "inbound")], 4.0)
+            .await;
+    });
+}
+
+#[test]
+fn other_bytes_from_a_peer_reach_the_application() {
+    isolated("other_bytes_from_a_peer_reach_the_application", async {
+        let application: SocketAddr = (POD, 7025).into();
+        let ports = "LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION";
+        let _pod = Pod::start(|proxy| proxy.env(ports, application.port())).await;
+        let _first = Tcp::start_at(application, greets).await;
+        let mut wire = Wire::connect(application).await;
+        assert_eq!(wire.until(b"\n").await, "220 ready\r\n");
+
+        let other = Tcp::start_at(free(POD), echo).await;
+        let mut wire = Wire::connect(other.addr()).await;
+        wire.send(b"\x00\x01 not HTTP\n").await;
+        assert_eq!(wire.bytes(12).await, b"\x00\x01 not HTTP\n");
+    });
+}
+
+#[test]
+fn an_application_that_does_not_listen_is_an_answer_without_details() {
+    isolated(
+        "an_application_that_does_not_listen_is_an_answer_without_details",
+        async {
+            let _pod = Pod::start(|proxy| proxy).await;
+            let mut client = Http1::connect((POD, 9).into()).await.host_form();
+            let reply = soon(client.get("http://app/")).await.unwrap();
+            assert_eq!(reply.status, 502, "{reply:?}");
+            assert!(reply.header("l5d-proxy-error").is_none(), "{reply:?}");
+        },
+    );
+}
+
+#[test]
+fn the_proxys_own_ports_are_no_destinations() {
+    isolated("the_proxys_own_ports_are_no_destinations", async {
+        let pod = Pod::start(|proxy| proxy).await;
+        let inbound = pod.proxy.inbound.port();
+        // Not redirected, and redirected to itself.
+        let itself = [
+            pod.proxy.outbound,
+            ([127, 0, 0, 1], inbound).into(),
+            (POD, inbound).into(),
+        ];
+        for addr in itself {
+            let mut wire = Wire::connect(addr).await;
+            wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+            assert!(wire.closes_within(SOON).await, "{addr}");
+        }
+        // Nor are they endpoints.
+        for addr in [pod.proxy.outbound, (POD, inbound).into()] {
+            describe(&pod, Policy::balance("web", 80), addr);
+            let mut client = Http1::connect(SERVICE).await.host_form();
+            let reply = soon(client.get("http://web/")).await.unwrap();
+            assert!(reply.status.is_server_error(), "{addr}: {reply:?}");
+        }
+        let open = pod.proxy.metrics().await.sum("tcp_open_total", &[]);
+        assert!(open < 40.0, "it runs in circles: {open} connections");
+    });
+}
+
+#[test]
+fn inbound_traffic_for_another_address_is_refused() {
+    isolated("inbound_traffic_for_another_address_is_refused", async {
+        let pod = Pod::start(|proxy| proxy.env("LINKERD2_PROXY_INBOUND_IPS", "10.77.9.9")).await;
+        let application = server(POD).await;
+        let mut wire = Wire::connect(application.addr()).await;
+        wire.send("GET / HTTP/1.1\r\nhost: app\r\n\r\n").await;
+        assert!(wire.closes_within(SOON).await);
+        assert_eq!(application.connections(), 0);
+        pod.proxy
+            .wait_for_log("not allowed on this IP address")
+            .await;
+    });
+}
