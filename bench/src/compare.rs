@@ -159,7 +159,7 @@ fn measure(
         }
     }
     progress("");
-    let row = |(number, subject): (usize, &Box<dyn Subject>)| Row {
+    let row = |(number, subject): (usize, &dyn Subject)| Row {
         subject: subject.name().to_owned(),
         metrics: samples
             .range((number, Metric::FIRST)..=(number, Metric::LAST))
@@ -169,7 +169,12 @@ fn measure(
     Table {
         workload: workload.name.to_owned(),
         about: workload.about.to_owned(),
-        rows: subjects.iter().enumerate().map(row).collect(),
+        rows: subjects
+            .iter()
+            .map(AsRef::as_ref)
+            .enumerate()
+            .map(row)
+            .collect(),
     }
 }
 
