@@ -79,7 +79,7 @@ pub fn prepare() -> Result<()> {
     ))?;
     for (name, value) in [
         // A new connection per request takes many ports, and each is remembered for a while.
-        ("ipv4/ip_local_port_range", "1024 65535"),
+        ("ipv4/ip_local_port_range", "20000 65535"),
         ("netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
     ] {
         // Where that is not allowed, only the longest churn suffers.

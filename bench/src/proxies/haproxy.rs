@@ -43,7 +43,7 @@ fn config(setup: &Setup<'_>) -> String {
         _ => "",
     };
     let mut config = format!(
-        "global\n    nbthread {}\n    maxconn 20000\n\
+        "global\n    nbthread {}\n    maxconn 4000\n\
          defaults\n    mode {mode}\n    timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n\
          frontend in\n    bind {PROXY}{proto}\n    default_backend web\n\
          backend web\n    balance roundrobin\n{reuse}",
