@@ -103,7 +103,7 @@ pub fn backend(programs: &Programs, scratch: &Path) -> Result<Running> {
         .arg(format_args!("0.0.0.0:{BACKEND_HTTP1}"))
         .arg(format_args!("0.0.0.0:{BACKEND_HTTP2}"));
     let running = program.start(&load_cores(), None, &scratch.join("backend.log"))?;
-    let addr = workload::ALL[0].endpoints()[0];
+    let addr = workload::ALL[0].endpoints(0)[0];
     let is_there = || std::net::TcpStream::connect(addr).is_ok();
     for _ in 0..BACKEND_TRIES {
         if is_there() {

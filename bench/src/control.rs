@@ -2,8 +2,8 @@
 
 use crate::{
     error::{Context, Error, Result},
-    net::SERVICE,
-    workload::Protocol,
+    net,
+    workload::{Protocol, Workload},
 };
 use linkerd_control::{Controller, Mesh};
 use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread};
@@ -41,26 +41,30 @@ impl Control {
         Ok(Self { controller, addr })
     }
 
-    /// Makes these the endpoints of the service.
-    pub fn describe(&self, protocol: Protocol, endpoints: &[SocketAddr]) -> Result<()> {
-        let mesh = Mesh::parse("the mesh", &mesh_file(protocol, endpoints))
+    /// Makes the services those of a workload.
+    pub fn describe(&self, workload: &Workload) -> Result<()> {
+        let mesh = Mesh::parse("the mesh", &mesh_file(workload))
             .map_err(|error| Error::Other(error.to_string()))?;
         self.controller.apply(&mesh);
         Ok(())
     }
 }
 
-fn mesh_file(protocol: Protocol, endpoints: &[SocketAddr]) -> String {
-    let protocol = match protocol {
+fn mesh_file(workload: &Workload) -> String {
+    let protocol = match workload.protocol() {
         Protocol::Opaque => "opaque",
         Protocol::Http1 | Protocol::Http2 => "detect",
     };
-    let mut file = format!(
-        "services:\n  - name: web\n    port: 80\n    addresses: [{SERVICE}]\n    \
-         protocol: {protocol}\n    endpoints:\n"
-    );
-    for endpoint in endpoints {
-        let _ = writeln!(file, "      - {endpoint}");
+    let mut file = "services:\n".to_owned();
+    for service in 0..workload.services {
+        let (addr, endpoints) = (net::service(service), workload.endpoints(service));
+        let endpoints: Vec<_> = endpoints.iter().map(|addr| format!("'{addr}'")).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            file,
+            "  - {{name: web-{service}, port: 80, addresses: [{addr}], protocol: {protocol}, endpoints: [{}]}}",
+            endpoints.join(", ")
+        );
     }
     file
 }
@@ -68,13 +72,14 @@ fn mesh_file(protocol: Protocol, endpoints: &[SocketAddr]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::ALL;
 
     #[test]
-    fn the_mesh_file_is_one() {
-        let endpoints = [SocketAddr::from(([10, 9, 0, 11], 8080))];
-        for protocol in [Protocol::Http1, Protocol::Http2, Protocol::Opaque] {
-            let mesh = Mesh::parse("test", &mesh_file(protocol, &endpoints)).unwrap();
-            assert_eq!((mesh.services(), mesh.endpoints()), (1, 1));
+    fn each_workload_has_a_mesh_file() {
+        for workload in ALL {
+            let mesh = Mesh::parse("test", &mesh_file(workload)).unwrap();
+            assert_eq!(mesh.services(), workload.services);
+            assert_eq!(mesh.endpoints(), workload.services * workload.endpoints);
         }
     }
 }

@@ -160,11 +160,10 @@ impl Counting<'_> {
         workload: &Workload,
         wrap: impl FnOnce(Program) -> Program,
     ) -> Result<Running> {
-        let endpoints = workload.endpoints();
-        self.control.describe(workload.protocol(), &endpoints)?;
+        self.control.describe(workload)?;
         let setup = Setup {
             protocol: workload.protocol(),
-            endpoints,
+            endpoints: workload.endpoints(0),
             workers: 1,
             scratch: self.scratch,
             control: self.control.addr,

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     http::Client,
     load::{Completed, h2load, requests_h2, wrk},
-    net::PROXY_USER,
+    net::{self, PROXY_USER},
     openloop,
     process::Running,
     proxies::{DIRECT, Setup, Subject},
@@ -97,16 +97,18 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// Measures a subject; `None` if it cannot do this.
     pub fn measure(&self, subject: &dyn Subject, workload: &Workload) -> Result<Option<Measured>> {
-        let endpoints = workload.endpoints();
-        self.control.describe(workload.protocol(), &endpoints)?;
+        self.control.describe(workload)?;
         let setup = Setup {
             protocol: workload.protocol(),
-            endpoints,
+            endpoints: workload.endpoints(0),
             workers: workload.workers,
             scratch: self.scratch,
             control: self.control.addr,
         };
         let is_direct = subject.name() == DIRECT;
+        if workload.needs_discovery() && !subject.discovers() {
+            return Ok(None);
+        }
         let program = subject.program(&setup)?;
         if program.is_none() && !is_direct {
             return Ok(None);
@@ -170,8 +172,10 @@ impl Bench<'_> {
         proxy: Option<&Running>,
         measured: &mut Measured,
     ) -> Result<()> {
-        if let Traffic::Idle = workload.traffic {
-            return idle(target, proxy, measured);
+        match workload.traffic {
+            Traffic::Idle => return idle(target, proxy, measured),
+            Traffic::Destinations => return destinations(workload, proxy, measured),
+            _ => {}
         }
         if self.warm_up {
             self.traffic(workload, target, 1, &mut Measured::new())?;
@@ -224,7 +228,9 @@ impl Bench<'_> {
                 measured.insert(Metric::P999, latency.p999);
                 Ok(completed)
             }
-            Traffic::Idle => Err(Error::Other("idle connections are no load".to_owned())),
+            Traffic::Idle | Traffic::Destinations => {
+                Err(Error::Other("this is no lasting load".to_owned()))
+            }
         }
     }
 }
@@ -246,6 +252,24 @@ fn idle(target: SocketAddr, proxy: Option<&Running>, measured: &mut Measured) ->
     let grown = after.saturating_sub(before) as f64;
     measured.insert(Metric::RssPerConnection, grown / IDLE as f64 / 1e3);
     drop((kept, connections));
+    Ok(())
+}
+
+/// Memory when each of many services was discovered and used.
+fn destinations(
+    workload: &Workload,
+    proxy: Option<&Running>,
+    measured: &mut Measured,
+) -> Result<()> {
+    let Some(proxy) = proxy else {
+        return Ok(());
+    };
+    for service in 0..workload.services {
+        let addr = SocketAddr::new(net::service(service), 80);
+        openloop::used_once(addr, 1)?;
+    }
+    let used = cpu::rss(proxy.pid()) as f64 / 1e6;
+    measured.insert(Metric::RssLoad, used);
     Ok(())
 }
 

@@ -24,6 +24,15 @@ pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4
 /// As whom the proxy runs, so that its own connections are known.
 pub const PROXY_USER: u32 = 2102;
 
+/// The address of one of many services: the first is [`SERVICE`].
+pub fn service(number: usize) -> IpAddr {
+    let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
+    match number {
+        0 => SERVICE,
+        _ => IpAddr::V4(Ipv4Addr::new(10, 9, 200 + high, low)),
+    }
+}
+
 /// The addresses of backends: the first three are alone in most workloads.
 pub fn backend(number: usize) -> IpAddr {
     let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
@@ -72,7 +81,7 @@ pub async fn run_inside(load_cores: &str) -> Result<u8> {
 
 /// Prepares the namespace from the inside.
 pub fn prepare() -> Result<()> {
-    let rule = format!("-p tcp -d {SERVICE} -m owner ! --uid-owner {PROXY_USER}");
+    let rule = format!("-p tcp -d {SERVICE},{SERVICES} -m owner ! --uid-owner {PROXY_USER}");
     let to = PROXY.port();
     run(&format!(
         "iptables -t nat -A OUTPUT {rule} -j REDIRECT --to-ports {to}"
@@ -125,6 +134,9 @@ impl Drop for Namespace {
     }
 }
 
+/// The addresses of all services but the first one.
+const SERVICES: &str = "10.9.200.0/22";
+
 /// Tells the command that it runs inside of a namespace, and where its directory is.
 const INSIDE: &str = "LINKERD_BENCH_INSIDE";
 
@@ -134,9 +146,16 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    fn services_are_among_those_that_are_redirected() {
+        assert_eq!(service(0), SERVICE);
+        assert_eq!(service(1).to_string(), "10.9.200.1");
+        assert_eq!(service(999).to_string(), "10.9.203.231");
+    }
+
+    #[test]
     fn no_two_backends_share_an_address_and_none_is_the_service() {
-        let all: HashSet<_> = (0..1000).map(backend).collect();
-        assert_eq!(all.len(), 1000);
+        let all: HashSet<_> = (0..10_000).map(backend).collect();
+        assert_eq!(all.len(), 10_000);
         assert!(!all.contains(&SERVICE));
         assert_eq!(backend(2).to_string(), "10.9.0.13");
         assert_eq!(backend(999).to_string(), "10.9.4.231");

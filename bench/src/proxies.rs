@@ -24,8 +24,13 @@ pub trait Subject {
     /// How it is called on the command line and in tables.
     fn name(&self) -> &str;
 
-    /// How it is started; `None` if it cannot do this, and no program at all if there is no proxy.
+    /// How it is started; `None` if it cannot do this, or if there is no proxy.
     fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>>;
+
+    /// Whether it asks a control plane, and so learns of services that its setup does not tell of.
+    fn discovers(&self) -> bool {
+        false
+    }
 }
 
 /// What a proxy is started for.

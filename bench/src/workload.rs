@@ -12,7 +12,9 @@ pub struct Workload {
     pub about: &'static str,
     /// What is sent.
     pub traffic: Traffic,
-    /// How many endpoints the service has.
+    /// How many services there are.
+    pub services: usize,
+    /// How many endpoints each of them has.
     pub endpoints: usize,
     /// How many workers a proxy may have, each with a core.
     pub workers: usize,
@@ -35,6 +37,8 @@ pub enum Traffic {
     FixedRate,
     /// HTTP/1.1 connections that each were used once, and are kept.
     Idle,
+    /// HTTP/1.1, one request to each of many services.
+    Destinations,
 }
 
 /// What a proxy speaks.
@@ -53,6 +57,7 @@ const fn plain(name: &'static str, about: &'static str, traffic: Traffic) -> Wor
         name,
         about,
         traffic,
+        services: 1,
         endpoints: 3,
         workers: 1,
     }
@@ -95,6 +100,15 @@ pub const ALL: &[Workload] = &[
         workers: 2,
         ..plain("workers-2", "HTTP/1.1, two workers", Traffic::Http1("/", 0))
     },
+    Workload {
+        services: 1000,
+        endpoints: 10,
+        ..plain(
+            "destinations-1000",
+            "HTTP/1.1, 1,000 services of 10 endpoints, each used once",
+            Traffic::Destinations,
+        )
+    },
     plain(
         "down-1k",
         "responses of 1 KB",
@@ -125,22 +139,28 @@ impl Workload {
         }
     }
 
-    /// The endpoints of the service: one backend listens on all of these addresses.
-    pub fn endpoints(&self) -> Vec<SocketAddr> {
+    /// The endpoints of a service: one backend listens on all of these addresses.
+    pub fn endpoints(&self, service: usize) -> Vec<SocketAddr> {
         let port = match self.protocol() {
             Protocol::Http2 => BACKEND_HTTP2,
             Protocol::Http1 | Protocol::Opaque => BACKEND_HTTP1,
         };
+        let first = service * self.endpoints;
         let addr = |number| SocketAddr::new(net::backend(number), port);
-        (0..self.endpoints).map(addr).collect()
+        (first..first + self.endpoints).map(addr).collect()
     }
 
     /// Where the load goes: to the service, or past any proxy to an endpoint.
     pub fn target(&self, is_direct: bool) -> SocketAddr {
         match is_direct {
-            true => self.endpoints()[0],
+            true => self.endpoints(0)[0],
             false => SocketAddr::new(SERVICE, 80),
         }
+    }
+
+    /// Whether only a control plane can tell a proxy of all services.
+    pub fn needs_discovery(&self) -> bool {
+        self.services > 1
     }
 }
 
@@ -163,7 +183,7 @@ mod tests {
     #[test]
     fn a_service_has_as_many_endpoints_as_it_should() {
         for workload in ALL {
-            let endpoints: HashSet<_> = workload.endpoints().into_iter().collect();
+            let endpoints: HashSet<_> = workload.endpoints(0).into_iter().collect();
             assert_eq!(endpoints.len(), workload.endpoints, "{}", workload.name);
         }
     }

@@ -37,6 +37,10 @@ impl Subject for Sidecar {
         &self.name
     }
 
+    fn discovers(&self) -> bool {
+        true
+    }
+
     fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
         let mut program = Program::new(&self.path)
             .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", PROXY)
