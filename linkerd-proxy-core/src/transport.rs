@@ -9,7 +9,7 @@ mod relay;
 
 pub use connect::{ConnectOptions, connect, connect_error};
 pub use detect::{Detected, classify, detect};
-pub use io::{Io, TransportMetrics, TransportSeries};
+pub use io::{Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
 pub use relay::relay;

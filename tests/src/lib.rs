@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod admin;
+mod body;
 mod client;
 mod deadline;
 mod grpc;
@@ -24,6 +25,7 @@ mod tcp;
 pub mod netns;
 
 pub use crate::admin::Admin;
+pub use crate::body::{Body, body, chunks, empty, from_channel};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
 pub use crate::deadline::{SOON, eventually, ever, soon};
 pub use crate::grpc::{Grpc, Message, grpc_handler};
@@ -32,10 +34,7 @@ pub use crate::mesh::{Mesh, MeshBuilder};
 pub use crate::metrics::Metrics;
 pub use crate::ports::{blackhole, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
-pub use crate::server::{
-    Body, Fail, Seen, Server, ServerBuilder, body, chunks, echo_upgraded, empty, from_channel,
-    reply,
-};
+pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::tcp::{Tcp, echo};
 
 /// What goes wrong in a test.

@@ -1,17 +1,14 @@
 //! A scripted HTTP server: HTTP/1 and HTTP/2 by preface.
 
 use crate::{
-    BoxError,
+    Body, BoxError, body,
     ports::{addr_of, bound, bound_at},
 };
 use bytes::Bytes;
-use futures::{Stream, StreamExt, future::BoxFuture};
+use futures::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, Uri, Version};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
-use hyper::{
-    body::{Frame, Incoming},
-    service::service_fn,
-};
+use http_body_util::BodyExt;
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use socket2::Socket;
@@ -30,29 +27,6 @@ use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep, sleep_until},
 };
-
-/// Any body.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
-
-/// No body.
-pub fn empty() -> Body {
-    body(Bytes::new())
-}
-
-/// A body in one piece, with its length.
-pub fn body(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
-}
-
-/// A body of which each piece is sent when the stream gives it.
-pub fn chunks<S>(stream: S) -> Body
-where
-    S: Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + 'static,
-{
-    StreamBody::new(stream).boxed_unsync()
-}
 
 /// A 200 with a text.
 pub fn reply(text: impl Into<Bytes>) -> Result<Response<Body>, Fail> {
@@ -403,12 +377,6 @@ async fn handle(
         }
         Err(Fail::Reset(reason)) => Err(h2::Error::from(reason).into()),
     }
-}
-
-/// A body that gives each text when the channel does.
-pub fn from_channel(texts: tokio::sync::mpsc::Receiver<&'static str>) -> Body {
-    let texts = tokio_stream::wrappers::ReceiverStream::new(texts);
-    chunks(texts.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
 }
 
 /// Reads what an upgraded connection brings and sends it back.

@@ -30,6 +30,8 @@ pub struct OutboundFamilies {
     pub tcp_route_open: Family<Counter>,
     /// `outbound_tcp_route_close_total`
     pub tcp_route_close: Family<Counter>,
+    /// `outbound_tcp_transfer_cost_bytes_total`
+    pub transfer_cost: Family<Counter>,
     /// `outbound_http_balancer_*`
     pub http_balancer: Balancer,
     /// `outbound_tcp_balancer_*`
@@ -123,6 +125,10 @@ impl OutboundFamilies {
             tcp_route_close: open(
                 "outbound_tcp_route_close_total",
                 "Opaque connections of a route that have ended",
+            ),
+            transfer_cost: open(
+                "outbound_tcp_transfer_cost_bytes_total",
+                "Bytes exchanged with endpoints, by whether they are in the same zone",
             ),
             http_balancer: Balancer::register(registry, &HTTP_BALANCER),
             tcp_balancer: Balancer::register(registry, &TCP_BALANCER),

@@ -8,7 +8,11 @@ use crate::{
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain, endpoint::Endpoint, http::QueueSettings, metrics::Labels, transport::ConnectOptions,
+    drain,
+    endpoint::{Endpoint, ZoneLocality},
+    http::QueueSettings,
+    metrics::Labels,
+    transport::{ConnectOptions, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{cell::Cell, rc::Rc, sync::Arc};
@@ -51,7 +55,27 @@ impl Context {
             addr: endpoint.addr,
             options: self.connect_options(),
             guard: self.guard.clone(),
-            series: self.families.transport.series(with_peer(&labels)),
+            series: self
+                .families
+                .transport
+                .series_with_cost(with_peer(&labels), Some(self.cost(endpoint))),
+        }
+    }
+
+    /// What an endpoint's bytes may cost.
+    fn cost(&self, endpoint: &Endpoint) -> TransferCost {
+        let locality = match endpoint.zone_locality {
+            ZoneLocality::Unknown => "Unknown",
+            ZoneLocality::Local => "Local",
+            ZoneLocality::Remote => "Remote",
+        };
+        let series = |op| {
+            let labels = Labels::new().with("op", op).with("zone_locality", locality);
+            self.families.outbound.transfer_cost.get(labels)
+        };
+        TransferCost {
+            sent: series("Send"),
+            received: series("Recv"),
         }
     }
 

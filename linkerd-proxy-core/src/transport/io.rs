@@ -36,6 +36,16 @@ pub struct TransportSeries {
     closed: Counter,
     close_total: Family<Counter>,
     labels: Labels,
+    cost: Option<TransferCost>,
+}
+
+/// Counts the bytes that cross a zone, or do not, beside the others.
+#[derive(Clone, Debug)]
+pub struct TransferCost {
+    /// Bytes sent.
+    pub sent: Counter,
+    /// Bytes received.
+    pub received: Counter,
 }
 
 /// A connection that counts its bytes. Bytes that were read too early can be put back.
@@ -73,7 +83,17 @@ impl TransportMetrics {
 
     /// The series with these labels, for the calling thread.
     pub fn series(&self, labels: Labels) -> Arc<TransportSeries> {
+        self.series_with_cost(labels, None)
+    }
+
+    /// The series with these labels, and what else the bytes are counted in.
+    pub fn series_with_cost(
+        &self,
+        labels: Labels,
+        cost: Option<TransferCost>,
+    ) -> Arc<TransportSeries> {
         Arc::new(TransportSeries {
+            cost,
             open_total: self.open_total.get(labels.clone()),
             open: self.open.get(labels.clone()),
             read: self.read.get(labels.clone()),
@@ -82,6 +102,22 @@ impl TransportMetrics {
             close_total: self.close_total.clone(),
             labels,
         })
+    }
+}
+
+impl TransportSeries {
+    fn received(&self, count: u64) {
+        self.read.add(count);
+        if let Some(cost) = &self.cost {
+            cost.received.add(count);
+        }
+    }
+
+    fn sent(&self, count: u64) {
+        self.write.add(count);
+        if let Some(cost) = &self.cost {
+            cost.sent.add(count);
+        }
     }
 }
 
@@ -162,7 +198,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         ready!(self.note(result))?;
         let count = buf.filled().len() - before;
-        self.series.read.add(count as u64);
+        self.series.received(count as u64);
         self.was_read(count);
         Poll::Ready(Ok(()))
     }
@@ -176,7 +212,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         let count = ready!(self.note(result))?;
-        self.series.write.add(count as u64);
+        self.series.sent(count as u64);
         Poll::Ready(Ok(count))
     }
 
@@ -187,7 +223,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         let count = ready!(self.note(result))?;
-        self.series.write.add(count as u64);
+        self.series.sent(count as u64);
         Poll::Ready(Ok(count))
     }
 

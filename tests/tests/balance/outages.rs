@@ -33,9 +33,12 @@ async fn servers_restart_one_by_one_and_no_get_fails() {
         server.stop().await;
         load.more(100).await;
         server.restart();
-        let before = server.requests();
-        eventually(2 * SOON, "it is found again", || async {
-            (server.requests() > before).then_some(())
+        let addr = server.addr().to_string();
+        eventually(SOON, "it is found again", || async {
+            let state = mesh.proxy.admin.state().await;
+            let mut endpoints = Vec::new();
+            collect(&state["workers"], &addr, &mut endpoints);
+            (endpoints.iter().all(|state| state == "ready") && endpoints.len() == 2).then_some(())
         })
         .await;
     }
@@ -185,4 +188,17 @@ async fn an_idle_connection_to_a_server_is_closed_in_time() {
     })
     .await;
     assert!(client.is_open(), "the client's is not");
+}
+
+/// The states of an endpoint in all balancers.
+fn collect(value: &serde_json::Value, addr: &str, states: &mut Vec<String>) {
+    if value["endpoint"] == addr {
+        states.push(value["state"].as_str().unwrap_or_default().to_owned());
+    }
+    let (array, object) = (value.as_array(), value.as_object());
+    let array = array.into_iter().flatten();
+    let object = object.into_iter().flat_map(|map| map.values());
+    array
+        .chain(object)
+        .for_each(|value| collect(value, addr, states));
 }
