@@ -102,6 +102,7 @@ pub fn start(
     let guard = DialGuard {
         allow_loopback: config.outbound.allow_loopback,
         listeners: addresses.all().into(),
+        local_ips: config.inbound.ips.iter().copied().collect(),
     };
     announce(&addresses, &config);
 

@@ -102,6 +102,7 @@ where
                     weight,
                     service: RefCell::new(service),
                     load: shared.new_load(weight),
+                    down: Cell::new(false),
                     ready_at: Cell::new(None),
                     polling: RefCell::default(),
                 });
@@ -190,6 +191,9 @@ where
             }
         }
         drop(slots);
+        if member.down.take() {
+            member.load.reset(shared.new_rtt());
+        }
         shared.ready.insert(member);
         shared.gauge();
         if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {

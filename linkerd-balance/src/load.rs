@@ -20,7 +20,18 @@ pub(crate) struct Load {
 pub struct LoadHandle {
     load: Rc<Load>,
     start: Instant,
-    failed: bool,
+    end: Outcome,
+}
+
+/// What the end of a request says of its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// How long it took.
+    Answered,
+    /// That it should get less.
+    Failed,
+    /// Nothing about how long it takes.
+    Unsaid,
 }
 
 impl Load {
@@ -45,13 +56,18 @@ impl Load {
         self.pending.get()
     }
 
+    /// Starts anew: what the endpoint was before it went away says nothing about what it is now.
+    pub(crate) fn reset(&self, rtt: PeakEwma) {
+        self.rtt.set(rtt);
+    }
+
     /// Begins to measure a request.
     pub(crate) fn start(self: Rc<Self>, now: Instant) -> LoadHandle {
         self.pending.set(self.pending.get() + 1);
         LoadHandle {
             load: self,
             start: now,
-            failed: false,
+            end: Outcome::Answered,
         }
     }
 }
@@ -59,7 +75,12 @@ impl Load {
 impl LoadHandle {
     /// The request failed without a response: a quick failure must not look like a quick endpoint.
     pub fn failed(mut self) {
-        self.failed = true;
+        self.end = Outcome::Failed;
+    }
+
+    /// The endpoint does not take requests any more: that it is out of the choice is enough.
+    pub fn unsaid(mut self) {
+        self.end = Outcome::Unsaid;
     }
 }
 
@@ -69,9 +90,10 @@ impl Drop for LoadHandle {
         load.pending.set(load.pending.get() - 1);
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.start);
-        let sample = match self.failed {
-            true => elapsed.max(FAILURE_PENALTY),
-            false => elapsed,
+        let sample = match self.end {
+            Outcome::Answered => elapsed,
+            Outcome::Failed => elapsed.max(FAILURE_PENALTY),
+            Outcome::Unsaid => return,
         };
         let mut rtt = load.rtt.get();
         rtt.observe(sample, now);

@@ -13,6 +13,8 @@ pub(crate) struct Member<K, S> {
     pub(crate) weight: u32,
     pub(crate) service: RefCell<S>,
     pub(crate) load: Rc<Load>,
+    /// Whether it did not accept connections when it was last ready.
+    pub(crate) down: Cell<bool>,
     /// Where it stands in the list of ready ones, if it does.
     pub(crate) ready_at: Cell<Option<usize>>,
     /// Ends the future that waits for it to be ready.

@@ -311,9 +311,11 @@ where
             member,
             load,
         } = attempt;
-        load.failed();
         let shared = &handle.shared;
-        shared.recheck(&member);
+        match shared.recheck(&member) {
+            true => load.failed(),
+            false => load.unsaid(),
+        }
         let now = Instant::now();
         let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
         let request = match failure.request {

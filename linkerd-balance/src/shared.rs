@@ -1,7 +1,7 @@
 //! What a balancer's copies, its driver and its requests share.
 
 use crate::{
-    Failfast,
+    Failfast, PeakEwma,
     load::Load,
     member::{Member, Ready, Slot},
     p2c,
@@ -68,27 +68,31 @@ where
         }
     }
 
-    /// Looks at an endpoint that has just failed: it may not be ready any more.
-    pub(crate) fn recheck<Req>(&self, member: &Rc<Member<K, S>>)
+    /// Looks at an endpoint that has just failed. Returns whether it is ready still.
+    pub(crate) fn recheck<Req>(&self, member: &Rc<Member<K, S>>) -> bool
     where
         S: Service<Req>,
     {
         if member.ready_at.get().is_none() {
             // The driver watches it already, and must stay the one that the endpoint wakes.
-            return;
+            return false;
         }
         let mut cx = Context::from_waker(Waker::noop());
-        if !matches!(
-            member.service.borrow_mut().poll_ready(&mut cx),
-            Poll::Ready(Ok(()))
-        ) {
+        let ready = member.service.borrow_mut().poll_ready(&mut cx);
+        if !matches!(ready, Poll::Ready(Ok(()))) {
             self.demote(member);
+            return false;
         }
+        true
     }
 
     /// Hands an endpoint that is not ready to the driver.
     pub(crate) fn demote(&self, member: &Rc<Member<K, S>>) {
         if self.ready.remove(member) {
+            let state = member.service.borrow().state();
+            member
+                .down
+                .set(matches!(state, EndpointState::BackingOff { .. }));
             self.demoted.borrow_mut().push(member.clone());
             self.gauge();
             self.wake_driver();
@@ -135,9 +139,12 @@ where
     }
 
     pub(crate) fn new_load(&self, weight: u32) -> Rc<Load> {
-        let params = &self.params;
-        let rtt = crate::PeakEwma::new(params.default_rtt, params.decay, Instant::now());
-        Rc::new(Load::new(rtt, weight))
+        Rc::new(Load::new(self.new_rtt(), weight))
+    }
+
+    /// What an endpoint is thought to take before it was asked.
+    pub(crate) fn new_rtt(&self) -> PeakEwma {
+        PeakEwma::new(self.params.default_rtt, self.params.decay, Instant::now())
     }
 
     /// Applies a change to the failfast state.

@@ -273,6 +273,30 @@ fn an_endpoint_that_refuses_fails_no_request_and_gets_none_afterwards() {
 }
 
 #[test]
+fn an_endpoint_that_comes_back_gets_its_share_again() {
+    run(async {
+        let (h, a, b) = (Harness::new(10), Fake::taking(5), Fake::taking(5));
+        h.insert(&[("a", &a, 1), ("b", &b, 1)]).await;
+        b.0.loses.set(true);
+        h.load(100, 1).await;
+        b.0.loses.set(false);
+        b.0.refuses.set(true);
+        while !b.0.down.get() {
+            tokio::time::advance(Duration::from_secs(5)).await;
+            assert_eq!(h.load(100, 1).await, 0);
+        }
+        b.0.refuses.set(false);
+        b.set_down(false);
+        // It starts anew at the default estimate, which decays below its peer's in 20 s; the penalty took 50.
+        assert_eq!(h.load(200, 20).await, 0);
+        shares(&[&a, &b]);
+        assert_eq!(h.load(200, 10).await, 0);
+        let share = shares(&[&a, &b])[1];
+        assert!(share > 0.3, "{share}");
+    });
+}
+
+#[test]
 fn quick_failures_do_not_attract_load() {
     run(async {
         let (h, a, b, c) = (

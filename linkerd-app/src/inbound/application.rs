@@ -153,6 +153,7 @@ impl Application {
             guard: DialGuard {
                 allow_loopback: true,
                 listeners: [].into(),
+                local_ips: [].into(),
             },
             series: self.server_series.clone(),
         }

@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     transport::{ConnectOptions, Io, TransportSeries, connect},
 };
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -25,6 +25,8 @@ pub struct DialGuard {
     pub allow_loopback: bool,
     /// The proxy's own listeners.
     pub listeners: Arc<[SocketAddr]>,
+    /// The addresses of the pod (`LINKERD2_PROXY_INBOUND_IPS`): a listener on all addresses is reached by them, too.
+    pub local_ips: Arc<[IpAddr]>,
 }
 
 impl DialGuard {
@@ -34,7 +36,8 @@ impl DialGuard {
             return Err(Error::new(Reason::Prohibited).peer(addr));
         }
         let is_own = |own: &SocketAddr| {
-            let wildcard = own.ip().is_unspecified() && addr.ip().is_loopback();
+            let local = addr.ip().is_loopback() || self.local_ips.contains(&addr.ip());
+            let wildcard = own.ip().is_unspecified() && local;
             own.port() == addr.port() && (own.ip() == addr.ip() || wildcard)
         };
         if self.listeners.iter().any(is_own) {
@@ -86,6 +89,7 @@ mod tests {
             listeners: ["127.0.0.1:4140", "0.0.0.0:4191"]
                 .map(|addr| addr.parse().unwrap())
                 .into(),
+            local_ips: ["10.0.0.9".parse().unwrap()].into(),
         }
     }
 
@@ -109,5 +113,7 @@ mod tests {
     fn the_proxy_never_dials_itself() {
         assert_eq!(reason(&guard(true), "127.0.0.1:4140"), Some(Reason::Loop));
         assert_eq!(reason(&guard(true), "127.0.0.1:4191"), Some(Reason::Loop));
+        assert_eq!(reason(&guard(true), "10.0.0.9:4191"), Some(Reason::Loop));
+        assert_eq!(reason(&guard(true), "10.0.0.8:4191"), None);
     }
 }

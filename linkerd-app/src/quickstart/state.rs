@@ -15,7 +15,7 @@ pub(super) struct Seen {
     pub(super) last_error: Option<String>,
 }
 
-/// The endpoints anywhere in the document: objects that have an `endpoint` and a `state`.
+/// The endpoints of the workers' balancers: objects that have an `endpoint` and a `state`.
 pub(super) fn endpoints(document: &Value) -> BTreeMap<String, Seen> {
     let mut found = BTreeMap::new();
     collect(document, &mut found);
@@ -39,7 +39,8 @@ fn collect(value: &Value, found: &mut BTreeMap<String, Vec<Seen>>) {
                     last_error: error.map(str::to_owned),
                 });
             }
-            fields.values().for_each(|value| collect(value, found));
+            let own = fields.iter().filter(|(section, _)| *section != CONTROLLERS);
+            own.for_each(|(_, value)| collect(value, found));
         }
         Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
         _ => {}
@@ -68,6 +69,9 @@ impl Seen {
 }
 
 const READY: &str = "ready";
+
+/// The section of the control plane's own balancers, which are not what is shown.
+const CONTROLLERS: &str = "controllers";
 
 #[cfg(test)]
 mod tests {
