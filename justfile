@@ -28,3 +28,11 @@ quickstart:
 # Renders the generated documents anew.
 docs:
     UPDATE_DOCS=1 cargo test -p linkerd-app -p linkerd-proxy-core -- docs the_document_is_current
+
+# Proxies side by side: docs/performance.md. `just bench --quick` shows that it works; needs root.
+bench *options:
+    cargo run --release -p bench -- compare {{options}}
+
+# What a request costs in counts that do not depend on the machine, against bench/budget.toml; needs root.
+counts *options:
+    cargo run --release -p bench -- counts {{options}}

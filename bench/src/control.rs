@@ -1,0 +1,85 @@
+//! The control plane of the comparison: it tells sidecars of the service's endpoints.
+
+use crate::{
+    error::{Context, Error, Result},
+    net,
+    workload::{Protocol, Workload},
+};
+use linkerd_control::{Controller, Mesh};
+use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread};
+
+/// A controller on a thread of its own. It runs as long as this process.
+pub struct Control {
+    controller: Controller,
+    /// Where it listens.
+    pub addr: SocketAddr,
+}
+
+impl Control {
+    /// Starts it.
+    pub fn start() -> Result<Self> {
+        let controller = Controller::new();
+        let (tell, told) = mpsc::channel();
+        let served = controller.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("the control plane")?;
+        thread::spawn(move || {
+            runtime.block_on(async move {
+                let server = served.spawn().await;
+                let addr = server.as_ref().map(linkerd_control::Server::addr);
+                let _ = tell.send(addr.map_err(|error| error.to_string()));
+                std::future::pending::<()>().await;
+            });
+        });
+        let addr = told
+            .recv()
+            .map_err(|error| error.to_string())
+            .and_then(|addr| addr)
+            .map_err(|error| Error::Other(format!("the control plane cannot listen: {error}")))?;
+        Ok(Self { controller, addr })
+    }
+
+    /// Makes the services those of a workload.
+    pub fn describe(&self, workload: &Workload) -> Result<()> {
+        let mesh = Mesh::parse("the mesh", &mesh_file(workload))
+            .map_err(|error| Error::Other(error.to_string()))?;
+        self.controller.apply(&mesh);
+        Ok(())
+    }
+}
+
+fn mesh_file(workload: &Workload) -> String {
+    let protocol = match workload.protocol() {
+        Protocol::Opaque => "opaque",
+        Protocol::Http1 | Protocol::Http2 => "detect",
+    };
+    let mut file = "services:\n".to_owned();
+    for service in 0..workload.services {
+        let (addr, endpoints) = (net::service(service), workload.endpoints(service));
+        let endpoints: Vec<_> = endpoints.iter().map(|addr| format!("'{addr}'")).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            file,
+            "  - {{name: web-{service}, port: 80, addresses: [{addr}], protocol: {protocol}, endpoints: [{}]}}",
+            endpoints.join(", ")
+        );
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::ALL;
+
+    #[test]
+    fn each_workload_has_a_mesh_file() {
+        for workload in ALL {
+            let mesh = Mesh::parse("test", &mesh_file(workload)).unwrap();
+            assert_eq!(mesh.services(), workload.services);
+            assert_eq!(mesh.endpoints(), workload.services * workload.endpoints);
+        }
+    }
+}

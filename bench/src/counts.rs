@@ -1,0 +1,205 @@
+//! `counts`: what does not depend on the machine, held against a budget.
+//!
+//! System calls, instructions and allocations of a request are counted with one request after the other over one
+//! connection, so that each run counts the same. Memory is that of the process.
+
+mod budget;
+mod callgrind;
+mod syscalls;
+
+use crate::{
+    cli::Counts,
+    compare::backend,
+    control::Control,
+    error::{Context, Error, Result},
+    http::Client,
+    load::requests_h2,
+    measure::{Bench, Metric, proxy_cores},
+    net::{self, PROXY_USER},
+    process::{Program, Running},
+    programs::Programs,
+    proxies::{self, FLOOR, OURS, Setup, Subject},
+    workload::{self, Protocol, Workload},
+};
+use budget::Budget;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+/// What was counted, by name.
+pub type Counted = BTreeMap<String, f64>;
+
+/// Counts, prints, and fails if the budget is exceeded. Runs inside of the namespace.
+pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
+    let text = fs::read_to_string(&options.budget).context(options.budget.display().to_string())?;
+    let budget = Budget::parse(&text)?;
+    net::prepare()?;
+    let programs = Programs::place(scratch)?;
+    let control = Control::start()?;
+    let _backend = backend(&programs, scratch)?;
+    let counting = Counting {
+        control: &control,
+        scratch,
+    };
+    let mut all = BTreeMap::new();
+    for subject in proxies::all(&programs, &[])? {
+        if [FLOOR, OURS].contains(&subject.name()) {
+            all.insert(subject.name().to_owned(), counting.count(subject.as_ref())?);
+        }
+    }
+    let floor = all.remove(FLOOR).unwrap_or_default();
+    let ours = all.remove(OURS).unwrap_or_default();
+    if options.update {
+        fs::write(&options.budget, budget.updated(&ours))
+            .context(options.budget.display().to_string())?;
+    }
+    print!("{}", budget.table(&ours, &floor));
+    let exceeded = budget.exceeded(&ours);
+    if exceeded.is_empty() || options.update {
+        return Ok(0);
+    }
+    Err(Error::Other(format!(
+        "the budget is exceeded by {}; make them less, or tell why they grew and run `counts --update`",
+        exceeded.join(", ")
+    )))
+}
+
+/// What all counts share.
+struct Counting<'a> {
+    control: &'a Control,
+    scratch: &'a Path,
+}
+
+impl Counting<'_> {
+    fn count(&self, subject: &dyn Subject) -> Result<Counted> {
+        let mut counted = Counted::new();
+        for workload in workload::ALL {
+            match workload.name {
+                "h1" | "h2" => {
+                    self.syscalls(subject, workload, &mut counted)?;
+                    self.instructions(subject, workload, &mut counted)?;
+                }
+                "idle" => self.memory(subject, workload, &mut counted)?,
+                _ => {}
+            }
+        }
+        Ok(counted)
+    }
+
+    fn syscalls(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        counted: &mut Counted,
+    ) -> Result<()> {
+        if !syscalls::is_installed() {
+            println!("skipped: system calls need strace (on Debian: apt-get install strace)");
+            return Ok(());
+        }
+        let proxy = self.start(subject, workload, |program| program)?;
+        self.requests(workload, WARM_UP)?;
+        let calls = syscalls::count(&proxy, self.scratch, || self.requests(workload, TRACED))?;
+        let name = format!("{}-system-calls-per-request", workload.name);
+        counted.insert(name, calls / f64::from(TRACED));
+        Ok(())
+    }
+
+    fn instructions(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        counted: &mut Counted,
+    ) -> Result<()> {
+        if !callgrind::is_installed() {
+            println!("skipped: instructions need valgrind (on Debian: apt-get install valgrind)");
+            return Ok(());
+        }
+        let file = self.scratch.join("callgrind.out");
+        let run = |requests| {
+            let proxy = self.start(subject, workload, |program| {
+                callgrind::under(program, &file)
+            })?;
+            self.requests(workload, requests)?;
+            callgrind::finish(proxy, &file)
+        };
+        let few = run(WARM_UP)?;
+        let cost = run(WARM_UP + SIMULATED)?.less(few);
+        let each = |total: u64| total as f64 / f64::from(SIMULATED);
+        let name = |what| format!("{}-{what}-per-request", workload.name);
+        counted.insert(name("instructions"), each(cost.instructions));
+        counted.insert(name("allocations"), each(cost.allocations));
+        Ok(())
+    }
+
+    fn memory(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        counted: &mut Counted,
+    ) -> Result<()> {
+        let bench = Bench {
+            control: self.control,
+            scratch: self.scratch,
+            seconds: 1,
+            warm_up: false,
+        };
+        let measured = bench.measure(subject, workload)?.unwrap_or_default();
+        for (metric, name) in [
+            (Metric::RssStart, "idle-megabytes"),
+            (Metric::RssPerConnection, "kilobytes-per-idle-connection"),
+        ] {
+            if let Some(value) = measured.get(&metric) {
+                counted.insert(name.to_owned(), *value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a proxy, perhaps under another program, and waits until it serves.
+    fn start(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        wrap: impl FnOnce(Program) -> Program,
+    ) -> Result<Running> {
+        self.control.describe(workload)?;
+        let setup = Setup {
+            protocol: workload.protocol(),
+            endpoints: workload.endpoints(0),
+            workers: 1,
+            scratch: self.scratch,
+            control: self.control.addr,
+        };
+        let program = subject
+            .program(&setup)?
+            .ok_or_else(|| Error::Other(format!("{} has no program", subject.name())))?;
+        let log = self.scratch.join(format!("{}.log", subject.name()));
+        let mut proxy = wrap(program).start(&proxy_cores(1), Some(PROXY_USER), &log)?;
+        let mut tries = 0;
+        while let Err(error) = self.requests(workload, 1) {
+            tries += 1;
+            if tries == START_TRIES || proxy.has_ended() {
+                return Err(proxy.failed(&error.to_string()));
+            }
+            std::thread::sleep(BETWEEN_TRIES);
+        }
+        Ok(proxy)
+    }
+
+    /// One request after the other over one connection.
+    fn requests(&self, workload: &Workload, count: u32) -> Result<()> {
+        let to = workload.target(false);
+        if workload.protocol() == Protocol::Http2 {
+            return requests_h2(to, false, count, self.scratch).map(drop);
+        }
+        let mut client = Client::connect(to, "/")?;
+        (0..count).try_for_each(|_| client.exchange().map(drop))
+    }
+}
+
+/// Connections to all endpoints are there after as many.
+const WARM_UP: u32 = 200;
+/// What happens only once, such as the connection, does not count among as many.
+const TRACED: u32 = 2000;
+const SIMULATED: u32 = 1000;
+/// Under a simulator a start takes seconds.
+const START_TRIES: u32 = 600;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);

@@ -1,0 +1,120 @@
+//! Instructions and allocations, counted by valgrind's callgrind.
+//!
+//! A process is counted from its start to its end, twice, with few requests and with many: the difference is what the
+//! requests cost. Turning the counting on and off meanwhile needs `ptrace`, which containers often lack.
+
+use crate::{
+    error::{Context, Error, Result},
+    process::{Program, Running, find},
+};
+use std::{collections::HashMap, fs, path::Path, time::Duration};
+
+/// What some work costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions in user space.
+    pub instructions: u64,
+    /// Calls of the allocator that return memory.
+    pub allocations: u64,
+}
+
+impl Cost {
+    /// What is left of it without another.
+    pub fn less(self, other: Self) -> Self {
+        Self {
+            instructions: self.instructions.saturating_sub(other.instructions),
+            allocations: self.allocations.saturating_sub(other.allocations),
+        }
+    }
+}
+
+/// Whether there is a valgrind.
+pub fn is_installed() -> bool {
+    find("valgrind").is_some()
+}
+
+/// A program under callgrind.
+pub fn under(program: Program, file: &Path) -> Program {
+    let out = format!("--callgrind-out-file={}", file.display());
+    program.under("valgrind", &["--tool=callgrind", &out])
+}
+
+/// Ends a process that runs under callgrind, and tells what it cost from its start to its end.
+pub fn finish(mut proxy: Running, file: &Path) -> Result<Cost> {
+    // It writes its file when it ends.
+    proxy.signal("TERM");
+    proxy.wait(Duration::from_secs(60))?;
+    let text = fs::read_to_string(file).context(file.display().to_string())?;
+    parse(&text).ok_or_else(|| Error::unexpected("callgrind", &text))
+}
+
+/// Reads callgrind's format: functions have a number, and a name where it first appears.
+fn parse(text: &str) -> Option<Cost> {
+    let total = |line: &str| {
+        let rest = line
+            .strip_prefix("totals: ")
+            .or_else(|| line.strip_prefix("summary: "))?;
+        rest.trim().parse().ok()
+    };
+    let instructions = text.lines().find_map(total)?;
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let (mut callee, mut allocations) = ("", 0);
+    for line in text.lines() {
+        let function = line.strip_prefix("fn=").or(line.strip_prefix("cfn="));
+        if let Some((number, name)) = function.and_then(|f| f.split_once(')')) {
+            if !name.is_empty() {
+                names.insert(number, name.trim());
+            }
+            callee = number;
+        } else if let Some(calls) = line.strip_prefix("calls=")
+            && names.get(callee).is_some_and(|name| is_allocation(name))
+        {
+            let count = calls.split(' ').next()?;
+            allocations += count.parse::<u64>().ok()?;
+        }
+    }
+    Some(Cost {
+        instructions,
+        allocations,
+    })
+}
+
+/// The entries of the C library's allocator and of jemalloc.
+fn is_allocation(name: &str) -> bool {
+    let name = name.split(['\'', '@']).next().unwrap_or_default();
+    let name = name.strip_prefix("_rjem_").unwrap_or(name);
+    let entries = ["malloc", "calloc", "realloc", "mallocx", "rallocx"];
+    entries.contains(&name) || ["aligned_alloc", "posix_memalign"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_and_calls_of_the_allocator_are_summed() {
+        let text = "\
+events: Ir
+fn=(1) main
+1 5
+cfn=(2) _rjem_malloc
+calls=3 10
+1 90
+cfn=(3) _rjem_sdallocx
+calls=3 20
+1 30
+fn=(4) other
+1 1
+cfn=(2)
+calls=4 10
+1 120
+totals: 4321
+";
+        let expected = Cost {
+            instructions: 4321,
+            allocations: 7,
+        };
+        assert_eq!(parse(text), Some(expected));
+        assert_eq!(parse("events: Ir\n"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! The least of an HTTP/1 client: it costs the machine little, and what it does at each moment is known.
+
+use crate::error::{Context, Error, Result};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// A keep-alive connection.
+pub struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    buf: Vec<u8>,
+}
+
+impl Client {
+    /// Connects; each exchange is a GET of `path`.
+    pub fn connect(addr: SocketAddr, path: &str) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
+        stream.set_nodelay(true).context("nodelay")?;
+        stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes();
+        Ok(Self {
+            stream,
+            request,
+            buf: vec![0; BUFFER],
+        })
+    }
+
+    /// Reads more at once: fewer reads leave more of their core to the backend.
+    #[must_use]
+    pub fn with_buffer(mut self, bytes: usize) -> Self {
+        self.buf = vec![0; bytes.max(BUFFER)];
+        self
+    }
+
+    /// Gives its buffer back: a connection that is only kept needs none.
+    #[must_use]
+    pub fn idle(mut self) -> Self {
+        self.buf = Vec::new();
+        self
+    }
+
+    /// Sends a request, reads the whole response, and returns the size of its body.
+    pub fn exchange(&mut self) -> Result<u64> {
+        self.stream.write_all(&self.request).context("send")?;
+        let mut filled = 0;
+        let (head, length) = loop {
+            let count = self.stream.read(&mut self.buf[filled..]).context("read")?;
+            filled += count;
+            match parse_head(&self.buf[..filled])? {
+                Some(found) => break found,
+                None if count == 0 => {
+                    let text = String::from_utf8_lossy(&self.buf[..filled]);
+                    return Err(Error::unexpected("a response cut short", &text));
+                }
+                None => {}
+            }
+        };
+        let mut left = length.saturating_sub((filled - head) as u64);
+        while left > 0 {
+            match self.stream.read(&mut self.buf).context("read")? {
+                0 => return Err(Error::unexpected("a body cut short", "")),
+                count => left = left.saturating_sub(count as u64),
+            }
+        }
+        Ok(length)
+    }
+}
+
+/// The size of the head and the length of the body, once the head is complete.
+fn parse_head(bytes: &[u8]) -> Result<Option<(usize, u64)>> {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return match bytes.len() < BUFFER {
+            true => Ok(None),
+            false => Err(Error::unexpected("a head of this size", "")),
+        };
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1));
+    if status != Some("200") {
+        return Err(Error::unexpected("a response", &head));
+    }
+    let length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(|| Error::unexpected("a response without a length", &head))?;
+    Ok(Some((end + 4, length)))
+}
+
+/// Longer than anything takes that is worth measuring.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest head.
+const BUFFER: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_understood_when_it_is_complete() {
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nhello, world";
+        assert!(matches!(parse_head(response), Ok(Some((39, 12)))));
+        assert!(matches!(parse_head(&response[..30]), Ok(None)));
+    }
+
+    #[test]
+    fn only_success_counts() {
+        let response = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+        assert!(parse_head(response).is_err());
+    }
+}

@@ -1,0 +1,306 @@
+//! One measurement: a proxy is started, put under load, and ended.
+
+use crate::{
+    control::Control,
+    cpu,
+    error::{Error, Result},
+    http::Client,
+    load::{Completed, h2load, requests_h2, wrk},
+    net::{self, PROXY_USER},
+    openloop,
+    process::Running,
+    proxies::{DIRECT, Setup, Subject},
+    workload::{Protocol, Traffic, Workload},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What is measured. The order is the one of the table's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// CPU time of the proxy for each request, in microseconds.
+    CpuPerRequest,
+    /// CPU time of the proxy for each gigabyte, in milliseconds.
+    CpuPerGigabyte,
+    /// Requests each second.
+    Requests,
+    /// Megabytes each second.
+    Megabytes,
+    /// Latency of one half, in microseconds.
+    P50,
+    /// Latency of one in a hundred, in microseconds.
+    P99,
+    /// Latency of one in a thousand, in microseconds.
+    P999,
+    /// From exec to the first byte through the proxy, in milliseconds.
+    FirstByte,
+    /// Memory after the start, in megabytes.
+    RssStart,
+    /// The most memory under load, in megabytes.
+    RssLoad,
+    /// Memory for each connection that was used and is kept, in kilobytes.
+    RssPerConnection,
+}
+
+impl Metric {
+    /// The first column.
+    pub const FIRST: Self = Self::CpuPerRequest;
+    /// The last column.
+    pub const LAST: Self = Self::RssPerConnection;
+
+    /// The head of its column.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::CpuPerRequest => "CPU us/request",
+            Self::CpuPerGigabyte => "CPU ms/GB",
+            Self::Requests => "requests/s",
+            Self::Megabytes => "MB/s",
+            Self::P50 => "p50 us",
+            Self::P99 => "p99 us",
+            Self::P999 => "p99.9 us",
+            Self::FirstByte => "first byte ms",
+            Self::RssStart => "RSS start MB",
+            Self::RssLoad => "RSS load MB",
+            Self::RssPerConnection => "RSS KB/connection",
+        }
+    }
+
+    /// Whether it is a latency, of which the part without a proxy is not the proxy's.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::P50 | Self::P99 | Self::P999)
+    }
+}
+
+/// What one measurement says.
+pub type Measured = BTreeMap<Metric, f64>;
+
+/// What all measurements share.
+pub struct Bench<'a> {
+    /// Tells sidecars of endpoints.
+    pub control: &'a Control,
+    /// Where anybody can write.
+    pub scratch: &'a Path,
+    /// How long the load lasts, in seconds.
+    pub seconds: u64,
+    /// Whether connections and caches are warmed before.
+    pub warm_up: bool,
+}
+
+impl Bench<'_> {
+    /// Measures a subject; `None` if it cannot do this.
+    pub fn measure(&self, subject: &dyn Subject, workload: &Workload) -> Result<Option<Measured>> {
+        self.control.describe(workload)?;
+        let setup = Setup {
+            protocol: workload.protocol(),
+            endpoints: workload.endpoints(0),
+            workers: workload.workers,
+            scratch: self.scratch,
+            control: self.control.addr,
+        };
+        let is_direct = subject.name() == DIRECT;
+        if workload.needs_discovery() && !subject.discovers() {
+            return Ok(None);
+        }
+        let program = subject.program(&setup)?;
+        if program.is_none() && !is_direct {
+            return Ok(None);
+        }
+        let target = workload.target(is_direct);
+        let mut measured = Measured::new();
+        let mut running = None;
+        if let Some(program) = program {
+            let log = self.scratch.join(format!("{}.log", subject.name()));
+            let cores = proxy_cores(workload.workers);
+            let mut proxy = program.start(&cores, Some(PROXY_USER), &log)?;
+            let first_byte = self.first_byte(workload, target, &mut proxy)?;
+            if workload.protocol() != Protocol::Http2 {
+                measured.insert(Metric::FirstByte, first_byte.as_secs_f64() * 1e3);
+            }
+            measured.insert(Metric::RssStart, cpu::rss(proxy.pid()) as f64 / 1e6);
+            running = Some(proxy);
+        }
+        let loaded = self.load(workload, target, running.as_ref(), &mut measured);
+        match (loaded, running) {
+            (Ok(()), _) => Ok(Some(measured)),
+            (Err(error), Some(proxy)) => Err(proxy.failed(&error.to_string())),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// How long a proxy takes from its start to its first response.
+    fn first_byte(
+        &self,
+        workload: &Workload,
+        target: SocketAddr,
+        proxy: &mut Running,
+    ) -> Result<Duration> {
+        let grpc = matches!(workload.traffic, Traffic::Grpc);
+        let deadline = proxy.started + START_TIMEOUT;
+        loop {
+            let probed = match workload.protocol() {
+                Protocol::Http2 => requests_h2(target, grpc, 4, self.scratch).map(drop),
+                Protocol::Http1 | Protocol::Opaque => {
+                    Client::connect(target, "/").and_then(|mut client| client.exchange().map(drop))
+                }
+            };
+            let error = match probed {
+                Ok(()) => return Ok(proxy.started.elapsed()),
+                Err(error) => error,
+            };
+            if proxy.has_ended() {
+                return Err(proxy.failed("it ended"));
+            }
+            if Instant::now() > deadline {
+                return Err(proxy.failed(&format!("it serves nothing: {error}")));
+            }
+            thread::sleep(PROBE);
+        }
+    }
+
+    fn load(
+        &self,
+        workload: &Workload,
+        target: SocketAddr,
+        proxy: Option<&Running>,
+        measured: &mut Measured,
+    ) -> Result<()> {
+        match workload.traffic {
+            Traffic::Idle => return idle(target, proxy, measured),
+            Traffic::Destinations => return destinations(workload, proxy, measured),
+            _ => {}
+        }
+        if self.warm_up {
+            self.traffic(workload, target, 1, &mut Measured::new())?;
+        }
+        let before = proxy.map_or(0, |proxy| cpu::nanoseconds(proxy.pid()));
+        let (completed, rss) = watch_rss(proxy, || {
+            self.traffic(workload, target, self.seconds, measured)
+        });
+        let completed = completed?;
+        let (rate, each) = match workload.traffic {
+            Traffic::Bulk => (Metric::Megabytes, Metric::CpuPerGigabyte),
+            _ => (Metric::Requests, Metric::CpuPerRequest),
+        };
+        if let Some(proxy) = proxy {
+            let used = cpu::nanoseconds(proxy.pid()).saturating_sub(before) as f64;
+            let used = match workload.traffic {
+                Traffic::Bulk => used / 1e6 / (completed.count / 1e9),
+                _ => used / 1e3 / completed.count,
+            };
+            measured.insert(each, used);
+            measured.insert(Metric::RssLoad, rss as f64 / 1e6);
+        }
+        let scale = match workload.traffic {
+            Traffic::Bulk => 1e6,
+            _ => 1.0,
+        };
+        measured.insert(rate, completed.count / completed.seconds / scale);
+        Ok(())
+    }
+
+    fn traffic(
+        &self,
+        workload: &Workload,
+        to: SocketAddr,
+        seconds: u64,
+        measured: &mut Measured,
+    ) -> Result<Completed> {
+        let time = Duration::from_secs(seconds);
+        match workload.traffic {
+            Traffic::Http1(path, body) => wrk(to, path, body, CONNECTIONS, seconds, self.scratch),
+            Traffic::Http2 => h2load(to, false, seconds, self.scratch),
+            Traffic::Grpc => h2load(to, true, seconds, self.scratch),
+            Traffic::Bulk => openloop::bulk(to, 4, time),
+            Traffic::Churn => openloop::churn(to, 8, time),
+            Traffic::FixedRate => {
+                let (latency, completed) =
+                    openloop::fixed_rate(to, RATE, CONNECTIONS as u32, time)?;
+                measured.insert(Metric::P50, latency.p50);
+                measured.insert(Metric::P99, latency.p99);
+                measured.insert(Metric::P999, latency.p999);
+                Ok(completed)
+            }
+            Traffic::Idle | Traffic::Destinations => {
+                Err(Error::Other("this is no lasting load".to_owned()))
+            }
+        }
+    }
+}
+
+/// The cores of a proxy: the first ones.
+pub fn proxy_cores(workers: usize) -> String {
+    format!("0-{}", workers.max(1) - 1)
+}
+
+/// Memory for each connection, after a first one has made what all share.
+fn idle(target: SocketAddr, proxy: Option<&Running>, measured: &mut Measured) -> Result<()> {
+    let Some(proxy) = proxy else {
+        return Ok(());
+    };
+    let kept = openloop::used_once(target, 10)?;
+    let before = cpu::rss(proxy.pid());
+    let connections = openloop::used_once(target, IDLE)?;
+    let after = cpu::rss(proxy.pid());
+    let grown = after.saturating_sub(before) as f64;
+    measured.insert(Metric::RssPerConnection, grown / IDLE as f64 / 1e3);
+    drop((kept, connections));
+    Ok(())
+}
+
+/// Memory when each of many services was discovered and used.
+fn destinations(
+    workload: &Workload,
+    proxy: Option<&Running>,
+    measured: &mut Measured,
+) -> Result<()> {
+    let Some(proxy) = proxy else {
+        return Ok(());
+    };
+    for service in 0..workload.services {
+        let addr = SocketAddr::new(net::service(service), 80);
+        openloop::used_once(addr, 1)?;
+    }
+    let used = cpu::rss(proxy.pid()) as f64 / 1e6;
+    measured.insert(Metric::RssLoad, used);
+    Ok(())
+}
+
+/// Does something, and returns the most memory that a process had meanwhile.
+fn watch_rss<T>(proxy: Option<&Running>, work: impl FnOnce() -> T) -> (T, u64) {
+    let Some(pid) = proxy.map(Running::pid) else {
+        return (work(), 0);
+    };
+    let (done, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                most.fetch_max(cpu::rss(pid), Ordering::Relaxed);
+                thread::sleep(RSS_INTERVAL);
+            }
+        });
+        let result = work();
+        done.store(true, Ordering::Relaxed);
+        (result, most.load(Ordering::Relaxed))
+    })
+}
+
+/// Of HTTP/1 workloads.
+const CONNECTIONS: usize = 32;
+/// Requests each second, when the rate is fixed: a few times less than the slowest proxy can do.
+const RATE: u32 = 4000;
+/// How many connections are kept. RSS grows in pages, so that a few would say nothing.
+const IDLE: usize = 2000;
+/// Within which a proxy has to serve.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two probes; adds as much to the time to the first byte at most.
+const PROBE: Duration = Duration::from_micros(200);
+/// Often enough to see the most memory, too seldom to be seen itself.
+const RSS_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,163 @@
+//! A network namespace in which each proxy pays the same price for interception.
+//!
+//! The command runs itself again inside of it: backends, load, control plane and proxies are all in there. All addresses
+//! of 10.9.0.0/16 are local; what is sent to [`SERVICE`] is redirected to [`PROXY`], unless a proxy sends it.
+
+use crate::{
+    error::{Context, Error, Result},
+    process::{require, run},
+};
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Stdio,
+};
+
+/// The address of the service, at which nobody listens.
+pub const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 100));
+
+/// Where the proxy listens.
+pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4140);
+
+/// As whom the proxy runs, so that its own connections are known.
+pub const PROXY_USER: u32 = 2102;
+
+/// The address of one of many services: the first is [`SERVICE`].
+pub fn service(number: usize) -> IpAddr {
+    let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
+    match number {
+        0 => SERVICE,
+        _ => IpAddr::V4(Ipv4Addr::new(10, 9, 200 + high, low)),
+    }
+}
+
+/// The addresses of backends: the first three are alone in most workloads.
+pub fn backend(number: usize) -> IpAddr {
+    let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
+    match (high, low) {
+        (0, 0..3) => IpAddr::V4(Ipv4Addr::new(10, 9, 0, 11 + low)),
+        _ => IpAddr::V4(Ipv4Addr::new(10, 9, 1 + high, low)),
+    }
+}
+
+/// A directory of this run that any user can use, if this process is the one in the namespace.
+pub fn inside() -> Option<PathBuf> {
+    std::env::var_os(INSIDE).map(PathBuf::from)
+}
+
+/// Runs this command again in a namespace of its own, on the cores of the load, and returns its exit code.
+pub async fn run_inside(load_cores: &str) -> Result<u8> {
+    let namespace = Namespace::new()?;
+    let scratch = tempfile::tempdir().context("a temporary directory")?;
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o1777))
+        .context("a temporary directory")?;
+    let program = std::env::current_exe().context("the path of this program")?;
+    let mut child = tokio::process::Command::new("ip")
+        .args(["netns", "exec", &namespace.0])
+        // As many connections as are allowed; processes inherit it.
+        .args(["sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$@\"", "sh"])
+        .args(["taskset", "-c", load_cores])
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, scratch.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .context("ip netns exec")?;
+    let told = |kind| tokio::signal::unix::signal(kind).context("signals");
+    let mut interrupt = told(tokio::signal::unix::SignalKind::interrupt())?;
+    let mut terminate = told(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        ended = child.wait() => {
+            let code = ended.context("ip netns exec")?.code();
+            Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+        }
+        _ = interrupt.recv() => Ok(130),
+        _ = terminate.recv() => Ok(143),
+    }
+}
+
+/// Prepares the namespace from the inside.
+pub fn prepare() -> Result<()> {
+    let rule = format!("-p tcp -d {SERVICE},{SERVICES} -m owner ! --uid-owner {PROXY_USER}");
+    let to = PROXY.port();
+    run(&format!(
+        "iptables -t nat -A OUTPUT {rule} -j REDIRECT --to-ports {to}"
+    ))?;
+    for (name, value) in [
+        // A new connection per request takes many ports, and each is remembered for a while.
+        ("ipv4/ip_local_port_range", "20000 65535"),
+        ("netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
+    ] {
+        // Where that is not allowed, only the longest churn suffers.
+        let _ = fs::write(format!("/proc/sys/net/{name}"), value);
+    }
+    Ok(())
+}
+
+/// Removes the namespace, and ends what runs in it, when it is dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn new() -> Result<Self> {
+        require("ip", "iproute2")?;
+        require("iptables", "iptables")?;
+        require("taskset", "util-linux")?;
+        let name = format!("ldbench-{}", std::process::id());
+        run(&format!("ip netns add {name}")).map_err(|error| {
+            Error::Other(format!(
+                "the comparison redirects traffic in a network namespace, and that needs root: {error}"
+            ))
+        })?;
+        let namespace = Self(name);
+        run(&format!("ip -n {} link set lo up", namespace.0))?;
+        run(&format!(
+            "ip -n {} route add local 10.9.0.0/16 dev lo",
+            namespace.0
+        ))?;
+        Ok(namespace)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // All that is in it was started by this command.
+        let pids = run(&format!("ip netns pids {}", self.0)).unwrap_or_default();
+        for pid in pids.split_ascii_whitespace() {
+            let _ = run(&format!("kill -KILL {pid}"));
+        }
+        if let Err(error) = run(&format!("ip netns delete {}", self.0)) {
+            eprintln!("the namespace stays: {error}");
+        }
+    }
+}
+
+/// The addresses of all services but the first one.
+const SERVICES: &str = "10.9.200.0/22";
+
+/// Tells the command that it runs inside of a namespace, and where its directory is.
+const INSIDE: &str = "LINKERD_BENCH_INSIDE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn services_are_among_those_that_are_redirected() {
+        assert_eq!(service(0), SERVICE);
+        assert_eq!(service(1).to_string(), "10.9.200.1");
+        assert_eq!(service(999).to_string(), "10.9.203.231");
+    }
+
+    #[test]
+    fn no_two_backends_share_an_address_and_none_is_the_service() {
+        let all: HashSet<_> = (0..10_000).map(backend).collect();
+        assert_eq!(all.len(), 10_000);
+        assert!(!all.contains(&SERVICE));
+        assert_eq!(backend(2).to_string(), "10.9.0.13");
+        assert_eq!(backend(999).to_string(), "10.9.4.231");
+    }
+}

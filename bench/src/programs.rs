@@ -1,0 +1,85 @@
+//! The programs of this workspace that take part.
+
+use crate::error::{Context, Error, Result};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Where they are. Each can be run by any user.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// Builds what is missing or old, with the profile of this program. It costs little if nothing changed.
+    pub fn build() -> Result<()> {
+        let directory = own_directory()?;
+        let profile = match directory.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(profile) => profile,
+            None => "release",
+        };
+        if profile == "dev" {
+            eprintln!("note: this is a debug build; its figures mean nothing");
+        }
+        let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+        command.args(["build", "--quiet", "--profile", profile]);
+        command.args(["--package", "bench", "--bin", "backend"]);
+        command.args(["--bin", "forwarder", "--bin", "relay"]);
+        if std::env::var_os(OURS).is_none() {
+            command.args(["--package", "linkerd-app", "--bin", "linkerd-proxy"]);
+        }
+        if let Some(target) = directory.parent() {
+            command.arg("--target-dir").arg(target);
+        }
+        let status = command
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .context("cargo build")?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::Other("the programs cannot be built".to_owned())),
+        }
+    }
+
+    /// Puts them where any user can run them.
+    pub fn place(directory: &Path) -> Result<Self> {
+        let own = own_directory()?;
+        let programs = Self {
+            directory: directory.to_owned(),
+        };
+        for name in ["backend", "forwarder", "relay"] {
+            programs.add(name, &own.join(name))?;
+        }
+        let ours = std::env::var_os(OURS).map_or_else(|| own.join("linkerd-proxy"), PathBuf::from);
+        programs.add("linkerd-proxy", &ours)?;
+        Ok(programs)
+    }
+
+    /// Puts another program among them, and returns where it is.
+    pub fn add(&self, name: &str, path: &Path) -> Result<PathBuf> {
+        let to = self.path(name);
+        fs::copy(path, &to).context(path.display().to_string())?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755))
+            .context(to.display().to_string())?;
+        Ok(to)
+    }
+
+    /// Where a program is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// `target/<profile>`
+fn own_directory() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    Ok(program.parent().unwrap_or(Path::new(".")).to_owned())
+}
+
+/// Another build of the proxy to measure in place of this workspace's.
+const OURS: &str = "LINKERD_BENCH_OURS";

@@ -1,0 +1,105 @@
+//! The subjects: one file for each, which tells how it is started for a workload.
+
+mod direct;
+mod envoy;
+mod forwarder;
+mod haproxy;
+mod nginx;
+mod relay;
+mod sidecar;
+
+use crate::{
+    error::{Error, Result},
+    process::Program,
+    programs::Programs,
+    workload::Protocol,
+};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+/// A proxy that can be measured.
+pub trait Subject {
+    /// How it is called on the command line and in tables.
+    fn name(&self) -> &str;
+
+    /// How it is started; `None` if it cannot do this, or if there is no proxy.
+    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>>;
+
+    /// Whether it asks a control plane, and so learns of services that its setup does not tell of.
+    fn discovers(&self) -> bool {
+        false
+    }
+}
+
+/// What a proxy is started for.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// What it has to speak.
+    pub protocol: Protocol,
+    /// Among which it balances.
+    pub endpoints: Vec<SocketAddr>,
+    /// How many workers it has.
+    pub workers: usize,
+    /// Where it can write.
+    pub scratch: &'a Path,
+    /// Who tells it of endpoints, if it asks.
+    pub control: SocketAddr,
+}
+
+/// The name of the subject without a proxy.
+pub const DIRECT: &str = "direct";
+/// The name of the byte relay.
+pub const RELAY: &str = "relay";
+/// The name of the subject that all others are compared with.
+pub const FLOOR: &str = "forwarder";
+/// The name of this workspace's proxy.
+pub const OURS: &str = "ours";
+
+/// All that are there, in the order of the table. `builds` are further builds of our own, as `NAME=PATH`.
+pub fn all(programs: &Programs, builds: &[String]) -> Result<Vec<Box<dyn Subject>>> {
+    let mut all: Vec<Box<dyn Subject>> = vec![
+        Box::new(direct::Direct),
+        Box::new(relay::Relay(programs.path("relay"))),
+        Box::new(forwarder::Forwarder(programs.path("forwarder"))),
+        Box::new(sidecar::Sidecar::new(OURS, programs.path("linkerd-proxy"))),
+    ];
+    for build in builds {
+        let (name, path) = build
+            .split_once('=')
+            .ok_or_else(|| Error::Other(format!("--build takes NAME=PATH, not {build}")))?;
+        let path = programs.add(&format!("build-{name}"), Path::new(path))?;
+        all.push(Box::new(sidecar::Sidecar::new(name, path)));
+    }
+    if let Some(path) = std::env::var_os(OTHER) {
+        let path = programs.add("other-proxy", &PathBuf::from(path))?;
+        all.push(Box::new(sidecar::Sidecar::other(path)));
+    }
+    all.extend(nginx::Nginx::find().map(|found| Box::new(found) as Box<dyn Subject>));
+    all.extend(haproxy::Haproxy::find().map(|found| Box::new(found) as Box<dyn Subject>));
+    all.extend(envoy::Envoy::find().map(|found| Box::new(found) as Box<dyn Subject>));
+    Ok(all)
+}
+
+/// Any other proxy that speaks linkerd's API.
+const OTHER: &str = "LINKERD_BENCH_PROXY";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A setup for tests of configurations.
+    pub(super) fn setup(protocol: Protocol, scratch: &Path) -> Setup<'_> {
+        Setup {
+            protocol,
+            endpoints: vec![
+                SocketAddr::from(([10, 9, 0, 11], 8080)),
+                SocketAddr::from(([10, 9, 0, 12], 8080)),
+            ],
+            workers: 2,
+            scratch,
+            control: SocketAddr::from(([127, 0, 0, 1], 8086)),
+        }
+    }
+}

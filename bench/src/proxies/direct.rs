@@ -1,0 +1,17 @@
+//! No proxy: what the load and the backends cost by themselves.
+
+use super::{DIRECT, Setup, Subject};
+use crate::{error::Result, process::Program};
+
+/// Sends the load past all proxies.
+pub struct Direct;
+
+impl Subject for Direct {
+    fn name(&self) -> &str {
+        DIRECT
+    }
+
+    fn program(&self, _: &Setup<'_>) -> Result<Option<Program>> {
+        Ok(None)
+    }
+}

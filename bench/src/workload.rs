@@ -1,0 +1,190 @@
+//! What the proxies are made to do.
+
+use crate::net::{self, SERVICE};
+use std::net::SocketAddr;
+
+/// One kind of traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// How it is called on the command line.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub about: &'static str,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// How many services there are.
+    pub services: usize,
+    /// How many endpoints each of them has.
+    pub endpoints: usize,
+    /// How many workers a proxy may have, each with a core.
+    pub workers: usize,
+}
+
+/// What is sent to a proxy.
+#[derive(Clone, Copy, Debug)]
+pub enum Traffic {
+    /// HTTP/1.1 over 32 kept connections, each with one request after the other: what is asked for, and the bytes sent.
+    Http1(&'static str, usize),
+    /// HTTP/2 over 16 connections of 10 streams.
+    Http2,
+    /// gRPC, likewise: 20 bytes there, 12 bytes and trailers back.
+    Grpc,
+    /// Bytes without a protocol over 4 connections.
+    Bulk,
+    /// HTTP/1.1, each request over a connection of its own.
+    Churn,
+    /// HTTP/1.1 over 32 kept connections at a fixed rate.
+    FixedRate,
+    /// HTTP/1.1 connections that each were used once, and are kept.
+    Idle,
+    /// HTTP/1.1, one request to each of many services.
+    Destinations,
+}
+
+/// What a proxy speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 with prior knowledge.
+    Http2,
+    /// No protocol that it knows.
+    Opaque,
+}
+
+const fn plain(name: &'static str, about: &'static str, traffic: Traffic) -> Workload {
+    Workload {
+        name,
+        about,
+        traffic,
+        services: 1,
+        endpoints: 3,
+        workers: 1,
+    }
+}
+
+/// All workloads, in the order in which they are measured.
+pub const ALL: &[Workload] = &[
+    plain("h1", "HTTP/1.1, 32 connections", Traffic::Http1("/", 0)),
+    plain("h2", "HTTP/2, 16 connections of 10 streams", Traffic::Http2),
+    plain(
+        "grpc-unary",
+        "gRPC, 16 connections of 10 calls",
+        Traffic::Grpc,
+    ),
+    plain("bulk", "opaque TCP, 4 connections", Traffic::Bulk),
+    plain(
+        "latency",
+        "HTTP/1.1 at 4,000 requests/s over 32 connections",
+        Traffic::FixedRate,
+    ),
+    plain(
+        "idle",
+        "2,000 connections, used once and kept",
+        Traffic::Idle,
+    ),
+    plain(
+        "churn",
+        "HTTP/1.1, a connection for each request",
+        Traffic::Churn,
+    ),
+    Workload {
+        endpoints: 1000,
+        ..plain(
+            "endpoints-1000",
+            "HTTP/1.1, 1,000 endpoints",
+            Traffic::Http1("/", 0),
+        )
+    },
+    Workload {
+        workers: 2,
+        ..plain("workers-2", "HTTP/1.1, two workers", Traffic::Http1("/", 0))
+    },
+    Workload {
+        services: 1000,
+        endpoints: 10,
+        ..plain(
+            "destinations-1000",
+            "HTTP/1.1, 1,000 services of 10 endpoints, each used once",
+            Traffic::Destinations,
+        )
+    },
+    plain(
+        "down-1k",
+        "responses of 1 KB",
+        Traffic::Http1("/bytes/1024", 0),
+    ),
+    plain(
+        "down-64k",
+        "responses of 64 KB",
+        Traffic::Http1("/bytes/65536", 0),
+    ),
+    plain(
+        "down-1m",
+        "responses of 1 MB",
+        Traffic::Http1("/bytes/1048576", 0),
+    ),
+    plain("up-1k", "requests of 1 KB", Traffic::Http1("/", 1024)),
+    plain("up-64k", "requests of 64 KB", Traffic::Http1("/", 65_536)),
+    plain("up-1m", "requests of 1 MB", Traffic::Http1("/", 1_048_576)),
+];
+
+impl Workload {
+    /// What the proxy has to speak.
+    pub fn protocol(&self) -> Protocol {
+        match self.traffic {
+            Traffic::Http2 | Traffic::Grpc => Protocol::Http2,
+            Traffic::Bulk => Protocol::Opaque,
+            _ => Protocol::Http1,
+        }
+    }
+
+    /// The endpoints of a service: one backend listens on all of these addresses.
+    pub fn endpoints(&self, service: usize) -> Vec<SocketAddr> {
+        let port = match self.protocol() {
+            Protocol::Http2 => BACKEND_HTTP2,
+            Protocol::Http1 | Protocol::Opaque => BACKEND_HTTP1,
+        };
+        let first = service * self.endpoints;
+        let addr = |number| SocketAddr::new(net::backend(number), port);
+        (first..first + self.endpoints).map(addr).collect()
+    }
+
+    /// Where the load goes: to the service, or past any proxy to an endpoint.
+    pub fn target(&self, is_direct: bool) -> SocketAddr {
+        match is_direct {
+            true => self.endpoints(0)[0],
+            false => SocketAddr::new(SERVICE, 80),
+        }
+    }
+
+    /// Whether only a control plane can tell a proxy of all services.
+    pub fn needs_discovery(&self) -> bool {
+        self.services > 1
+    }
+}
+
+/// Where the backend serves HTTP/1.
+pub const BACKEND_HTTP1: u16 = 8080;
+/// Where the backend serves HTTP/2.
+pub const BACKEND_HTTP2: u16 = 8081;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique() {
+        let names: HashSet<_> = ALL.iter().map(|workload| workload.name).collect();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn a_service_has_as_many_endpoints_as_it_should() {
+        for workload in ALL {
+            let endpoints: HashSet<_> = workload.endpoints(0).into_iter().collect();
+            assert_eq!(endpoints.len(), workload.endpoints, "{}", workload.name);
+        }
+    }
+}
