@@ -17,8 +17,8 @@ pub use body::{Progress, RequestBody};
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
 pub use message::{
-    add_host, authority, check_form, for_http2, has_any, host_and_port, is_upgrade,
-    strip_connection_headers, to_absolute_form, to_origin_form,
+    add_host, authority, check_form, for_http2, has_any, host_and_port, host_from_target,
+    is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
 };
 pub use observe::{End, Observe, Observed};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};

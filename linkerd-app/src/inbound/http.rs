@@ -21,7 +21,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::{
         Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, Upgrade,
-        check_form, decline_upgrade, has_any, is_upgrade, serve_http1, serve_http2,
+        add_host, check_form, decline_upgrade, has_any, is_upgrade, serve_http1, serve_http2,
         strip_connection_headers, to_origin_form,
     },
     metrics::Labels,
@@ -191,12 +191,7 @@ fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
             return None;
         }
     };
-    if let Some(authority) = request.uri().authority().cloned()
-        && !request.headers().contains_key(http::header::HOST)
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        request.headers_mut().insert(http::header::HOST, host);
-    }
+    add_host(request);
     if !value.ends_with("; absolute-form") {
         to_origin_form(request.uri_mut());
     }

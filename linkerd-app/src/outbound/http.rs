@@ -11,15 +11,15 @@ use super::{
     tunnel,
 };
 use futures::future::LocalBoxFuture;
-use http::{HeaderValue, Method, Request, Response, Version, header::HOST, uri::Authority};
+use http::{Method, Request, Response, Version, uri::Authority};
 use hyper::body::Incoming;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
         Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, add_host,
-        authority, check_form, decline_upgrade, host_and_port, is_upgrade, serve_http1,
-        serve_http2, strip_connection_headers, to_origin_form,
+        authority, check_form, decline_upgrade, host_and_port, host_from_target, is_upgrade,
+        serve_http1, serve_http2, strip_connection_headers, to_origin_form,
     },
     transport::Io,
 };
@@ -222,11 +222,8 @@ fn as_server_expects(request: &mut Request<Incoming>) {
     if request.version() == Version::HTTP_2 {
         return;
     }
-    let authority = request.uri().scheme().and(request.uri().authority());
-    if let Some(authority) = authority
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        request.headers_mut().insert(HOST, host);
+    if request.uri().scheme().is_some() {
+        host_from_target(request);
         to_origin_form(request.uri_mut());
     }
 }

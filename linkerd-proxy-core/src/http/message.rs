@@ -100,11 +100,18 @@ pub fn host_and_port(authority: &Authority, default_port: u16) -> (String, u16) 
 
 /// Adds the `Host` that an absolute target implies: servers refuse HTTP/1.1 without one (RFC 9112, section 3.2).
 pub fn add_host<B>(request: &mut Request<B>) {
-    let authority = request.uri().scheme().and(request.uri().authority());
-    if let Some(authority) = authority
-        && !has_any(request.headers(), &[HOST])
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
+    if request.uri().scheme().is_some() && !has_any(request.headers(), &[HOST]) {
+        host_from_target(request);
+    }
+}
+
+/// Makes `Host` what an absolute target says. A user's name and password are not part of it (RFC 9110, section 7.2).
+pub fn host_from_target<B>(request: &mut Request<B>) {
+    let Some(authority) = request.uri().authority() else {
+        return;
+    };
+    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+    if let Ok(host) = HeaderValue::from_str(host) {
         request.headers_mut().insert(HOST, host);
     }
 }
@@ -224,6 +231,18 @@ mod tests {
         request.headers_mut().insert(HOST, "web".parse().unwrap());
         to_absolute_form(&mut request, &default);
         assert_eq!(request.uri(), "http://web/a");
+    }
+
+    #[test]
+    fn the_host_is_that_of_the_target_without_its_user() {
+        let mut request = request("GET", "http://me:secret@web:8080/", Version::HTTP_11);
+        add_host(&mut request);
+        assert_eq!(request.headers()[HOST], "web:8080");
+        request.headers_mut().insert(HOST, "other".parse().unwrap());
+        add_host(&mut request);
+        assert_eq!(request.headers()[HOST], "other");
+        host_from_target(&mut request);
+        assert_eq!(request.headers()[HOST], "web:8080");
     }
 
     #[test]
