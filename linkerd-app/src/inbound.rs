@@ -24,7 +24,7 @@ use linkerd_proxy_core::{
     Error, Reason, drain,
     http::ServeError,
     metrics::Labels,
-    transport::{Accepted, Detected, Io, Listener, detect, relay},
+    transport::{Accepted, Detected, Io, Listener, detect_until_drain, relay},
 };
 use policy::Policy;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
@@ -84,6 +84,8 @@ impl Inbound {
     }
 
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
+        // The end waits for the connection from here on: it may have sent its request already.
+        let _hold = self.ctx.drain.watch();
         let destination = accepted.orig_dst.unwrap_or(accepted.local);
         if let Err(error) = self.connection(accepted).await {
             self.failed(destination, &error);
@@ -144,7 +146,8 @@ impl Inbound {
     async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Version>, Error> {
         let families = &self.ctx.families.inbound;
         let start = Instant::now();
-        let detected = detect(io, self.ctx.config.inbound.detect_timeout).await;
+        let timeout = self.ctx.config.inbound.detect_timeout;
+        let detected = detect_until_drain(io, timeout, &mut self.ctx.drain.clone()).await;
         let result = match &detected {
             Ok((Some(Detected::Http1), _)) => "http/1",
             Ok((Some(Detected::Http2), _)) => "http/2",

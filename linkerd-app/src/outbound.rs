@@ -36,12 +36,13 @@ use crate::{
     metrics::{meta_labels, target_labels},
 };
 use ::http::Version;
+use bytes::Bytes;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::Labels,
-    transport::{Accepted, Detected, Io, Listener, detect},
+    transport::{Accepted, Detected, Io, Listener, detect_until_drain},
 };
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 use target::{TargetStack, Targets};
@@ -89,6 +90,8 @@ impl Outbound {
 
     /// Stages 1 and 2: a connection, and what is known of where it was going.
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
+        // The end waits for the connection from here on: it may have sent its request already.
+        let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
         let destination = match accepted.destination() {
             Ok(destination) => destination,
@@ -140,7 +143,7 @@ impl Outbound {
             .with("no_tls_reason", "loopback");
         let mut io = Io::new(accepted.stream, self.ctx.families.transport.series(labels));
         let local = accepted.local;
-        let detected = match detect(&mut io, self.ctx.config.outbound.detect_timeout).await {
+        let detected = match self.first_bytes(&mut io).await {
             Ok((Some(detected), read)) => {
                 io.put_back(read);
                 detected
@@ -164,7 +167,7 @@ impl Outbound {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
         let start = Instant::now();
-        let detected = detect(io, self.ctx.config.outbound.detect_timeout).await;
+        let detected = self.first_bytes(io).await;
         let result = match &detected {
             Ok((Some(Detected::Http1), _)) => "http/1",
             Ok((Some(Detected::Http2), _)) => "http/2",
@@ -182,6 +185,14 @@ impl Outbound {
             tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
             Detected::Opaque
         }))
+    }
+
+    async fn first_bytes<I>(&self, io: &mut Io<I>) -> Result<(Option<Detected>, Bytes), Error>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let timeout = self.ctx.config.outbound.detect_timeout;
+        detect_until_drain(io, timeout, &mut self.ctx.drain.clone()).await
     }
 
     async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)

@@ -61,7 +61,9 @@ where
             })?;
             // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
             let mut cx = Context::from_waker(Waker::noop());
-            match member.service.borrow_mut().poll_ready(&mut cx) {
+            // Not in the head of the match, which would keep it borrowed.
+            let polled = member.service.borrow_mut().poll_ready(&mut cx);
+            match polled {
                 Poll::Ready(Ok(())) => return Some(member.clone()),
                 Poll::Ready(Err(_)) | Poll::Pending => self.demote(&member),
             }

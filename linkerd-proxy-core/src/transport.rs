@@ -8,7 +8,7 @@ mod options;
 mod relay;
 
 pub use connect::{ConnectOptions, connect, connect_error};
-pub use detect::{Detected, classify, detect};
+pub use detect::{Detected, classify, detect, detect_until_drain};
 pub use io::{Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;

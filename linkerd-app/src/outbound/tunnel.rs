@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 /// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
 pub fn spawn(outbound: Rc<Outbound>, stack: Rc<TargetStack>, upgrade: OnUpgrade) {
+    let hold = outbound.ctx.drain.watch();
     tokio::task::spawn_local(async move {
+        let _hold = hold;
         let io = match upgrade.await {
             Ok(upgraded) => TokioIo::new(upgraded),
             Err(error) => {

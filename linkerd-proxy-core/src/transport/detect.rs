@@ -1,6 +1,6 @@
 //! Telling HTTP from other protocols by the first bytes that a client sends.
 
-use crate::{Error, Reason};
+use crate::{Error, Reason, drain};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -44,6 +44,23 @@ pub async fn detect(
         Ok(Ok(detected)) => Ok((Some(detected), buf.freeze())),
         Ok(Err(error)) => Err(error),
         Err(_) => Ok((None, buf.freeze())),
+    }
+}
+
+/// Detects as [`detect`] does, until the proxy begins to end: a client that has not said anything by then is let go,
+/// as an idle one would be.
+pub async fn detect_until_drain(
+    io: &mut (impl AsyncRead + Unpin),
+    timeout: Duration,
+    drain: &mut drain::Handle,
+) -> Result<(Option<Detected>, Bytes), Error> {
+    tokio::select! {
+        biased;
+        detected = detect(io, timeout) => detected,
+        () = drain.signaled() => {
+            let detail = "the proxy is shutting down";
+            Err(Error::new(Reason::ClosedBeforeDetection).detail(detail))
+        }
     }
 }
 

@@ -137,15 +137,21 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
     let headers = request.headers_mut();
     headers.remove(HOST);
     headers.remove(L5D_DST_CANONICAL);
-    if let Ok(host) = authority.as_str().parse() {
+    if request.version() != http::Version::HTTP_2 && request.uri().authority().is_none() {
         // HTTP/1 in origin form has no other place for it.
-        request.headers_mut().insert(HOST, host);
+        if let Ok(host) = authority.as_str().parse() {
+            request.headers_mut().insert(HOST, host);
+        }
+        return;
     }
-    if request.uri().authority().is_some() {
-        let mut parts = std::mem::take(request.uri_mut()).into_parts();
-        parts.authority = Some(authority.clone());
-        *request.uri_mut() = http::Uri::from_parts(parts).expect("only the authority was replaced");
-    }
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme.get_or_insert(http::uri::Scheme::HTTP);
+    parts.authority = Some(authority.clone());
+    parts
+        .path_and_query
+        .get_or_insert(http::uri::PathAndQuery::from_static("/"));
+    *request.uri_mut() =
+        http::Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
 fn scrub_all(mut response: Response<ClientBody>) -> Response<ClientBody> {
