@@ -253,7 +253,8 @@ impl Route {
             })
         });
         let this = self.clone();
-        match self.choose(&mut rng.borrow_mut()) {
+        let chosen = self.choose(&mut rng.borrow_mut());
+        match chosen {
             Ok(backend) => backend
                 .send(request, start, progress)
                 .map(move |response| this.finish(start, response))
