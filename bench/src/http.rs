@@ -1,9 +1,10 @@
 //! The least of an HTTP/1 client: it costs the machine little, and what it does at each moment is known.
 
 use crate::error::{Context, Error, Result};
+use socket2::{Domain, Socket, Type};
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -18,6 +19,21 @@ impl Client {
     /// Connects; each exchange is a GET of `path`.
     pub fn connect(addr: SocketAddr, path: &str) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
+        Self::over(stream, addr, path)
+    }
+
+    /// Connects from an address, which has ports of its own.
+    pub fn connect_from(source: IpAddr, addr: SocketAddr, path: &str) -> Result<Self> {
+        let socket =
+            Socket::new(Domain::for_address(addr), Type::STREAM, None).context("socket")?;
+        let source = SocketAddr::new(source, 0);
+        socket.bind(&source.into()).context("bind")?;
+        let connected = socket.connect_timeout(&addr.into(), TIMEOUT);
+        connected.context("connect")?;
+        Self::over(socket.into(), addr, path)
+    }
+
+    fn over(stream: TcpStream, addr: SocketAddr, path: &str) -> Result<Self> {
         stream.set_nodelay(true).context("nodelay")?;
         stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
         let request = format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes();

@@ -33,6 +33,12 @@ pub fn service(number: usize) -> IpAddr {
     }
 }
 
+/// The address of one of many clients.
+pub fn client(number: usize) -> IpAddr {
+    let low = u8::try_from(number % 250).unwrap_or_default();
+    IpAddr::V4(Ipv4Addr::new(10, 9, 220, 1 + low))
+}
+
 /// The addresses of backends: the first three are alone in most workloads.
 pub fn backend(number: usize) -> IpAddr {
     let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();

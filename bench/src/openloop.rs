@@ -6,11 +6,13 @@ use crate::{
     error::{Error, Result},
     http::Client,
     load::Completed,
+    net,
     stats::quantile,
 };
 use std::{
     fs,
     net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -106,11 +108,16 @@ pub fn bulk(to: SocketAddr, connections: usize, time: Duration) -> Result<Comple
 }
 
 /// Connects, sends a request, and closes, over and over; counts requests.
+///
+/// Ports of closed connections rest for a minute, and one address runs out of them within seconds: the kernel then
+/// looks for a free one for longer than all else takes. So each thread of each run has an address of its own.
 pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed> {
+    static USED: AtomicUsize = AtomicUsize::new(0);
     closed_loop(threads, time, move |until| {
+        let source = net::client(USED.fetch_add(1, Ordering::Relaxed));
         let mut requests = 0;
         while Instant::now() < until {
-            Client::connect(to, "/")?.exchange()?;
+            Client::connect_from(source, to, "/")?.exchange()?;
             requests += 1;
         }
         Ok(requests)
