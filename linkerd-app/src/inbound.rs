@@ -16,6 +16,7 @@ mod policy;
 use crate::{
     accept::accept,
     config::Config,
+    in_flight::InFlightLimit,
     metrics::{Families, target_labels},
 };
 use ::http::Version;
@@ -27,7 +28,7 @@ use linkerd_proxy_core::{
     transport::{Accepted, Detected, Io, Listener, detect_until_drain, relay},
 };
 use policy::Policy;
-use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -43,7 +44,7 @@ pub struct Context {
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
-    pub in_flight: Cell<usize>,
+    pub in_flight: InFlightLimit,
 }
 
 /// The inbound side of one worker.
@@ -78,7 +79,7 @@ impl Inbound {
     /// What this side holds, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
-            "in_flight": self.ctx.in_flight.get(),
+            "in_flight": self.ctx.in_flight.count(),
             "applications": self.applications.inspect(),
         })
     }

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod exchange;
+pub mod in_flight;
 pub mod inbound;
 pub mod logging;
 pub mod metrics;

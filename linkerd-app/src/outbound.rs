@@ -83,7 +83,7 @@ impl Outbound {
     /// What this side holds, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
-            "in_flight": self.ctx.in_flight.get(),
+            "in_flight": self.ctx.in_flight.count(),
             "targets": self.targets.inspect(),
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     config::Config,
+    in_flight::{InFlightLimit, share},
     inbound::{self, Inbound},
     metrics::Families,
     outbound::{self, DialGuard, Outbound},
@@ -10,7 +11,7 @@ use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{drain, readiness, transport::Listener};
 use serde_json::{Value, json};
-use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread};
+use std::{io, net::TcpListener, rc::Rc, sync::Arc, thread};
 use tokio::{
     sync::{mpsc, oneshot},
     task::LocalSet,
@@ -74,14 +75,14 @@ impl Worker {
             guard: self.guard,
             drain: self.drain.clone(),
             workers: self.workers,
-            in_flight: Cell::new(0),
+            in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
             families: self.families,
             drain: self.drain,
             workers: self.workers,
-            in_flight: Cell::new(0),
+            in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
         }));
         let mut accepting = tokio::task::JoinSet::new();
         for socket in self.outbound {

@@ -8,6 +8,7 @@
 use super::{Context, policy::Policy};
 use crate::{
     exchange::{self, EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
+    in_flight::share,
     metrics::target_labels,
     outbound::{Connect, DialGuard},
 };
@@ -198,11 +199,7 @@ impl Application {
         let params = Params {
             name: self.addr.to_string(),
             queue: QueueSettings {
-                capacity: config
-                    .inbound
-                    .http_queue
-                    .capacity
-                    .div_ceil(self.ctx.workers.max(1)),
+                capacity: share(config.inbound.http_queue.capacity, self.ctx.workers),
                 ..config.inbound.http_queue
             },
             default_rtt: Duration::from_millis(30),
@@ -225,11 +222,6 @@ impl Application {
             refusals,
         }
     }
-}
-
-/// What is wrong with a request for the application at this port.
-pub fn unavailable() -> Error {
-    Reason::InFlightLimit.into()
 }
 
 /// The most inbound addresses kept at a time. A pod has a few addresses and ports; a scan of all ports must not fill memory.

@@ -5,10 +5,7 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `inbound_http_errors_total`.
 
-use super::{
-    Context, Inbound,
-    application::{Application, unavailable},
-};
+use super::{Context, Inbound, application::Application};
 use crate::{
     exchange::{self, HttpRequest},
     metrics::target_labels,
@@ -101,7 +98,7 @@ impl Served {
             return Err(error);
         }
         let upgrade = self.prepare(&mut request)?;
-        let _in_flight = self.begin().ok_or_else(unavailable)?;
+        let _in_flight = self.ctx.in_flight.begin()?;
         let orig_proto = (self.version == Version::HTTP_2)
             .then(|| restore_version(&mut request))
             .flatten();
@@ -136,19 +133,6 @@ impl Served {
         Ok(None)
     }
 
-    fn begin(&self) -> Option<InFlight> {
-        let ctx = &self.ctx;
-        let limit = ctx
-            .config
-            .inbound
-            .max_in_flight
-            .div_ceil(ctx.workers.max(1));
-        (ctx.in_flight.get() < limit).then(|| {
-            ctx.in_flight.set(ctx.in_flight.get() + 1);
-            InFlight(ctx.clone())
-        })
-    }
-
     fn count(&self, error: &Error) {
         let reason = error.reason();
         tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
@@ -158,16 +142,6 @@ impl Served {
         let labels = Labels::new().with("error", reason.error_label());
         let labels = target_labels(labels, self.application.connect().addr);
         self.ctx.families.inbound.http_errors.get(labels).incr();
-    }
-}
-
-/// A request in flight.
-struct InFlight(Rc<Context>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let in_flight = &self.0.in_flight;
-        in_flight.set(in_flight.get() - 1);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::connect::{Connect, DialGuard};
 use crate::{
     config::Config,
+    in_flight::{InFlightLimit, share},
     metrics::{Families, endpoint_labels},
 };
 use linkerd_discover::Discovery;
@@ -15,7 +16,7 @@ use linkerd_proxy_core::{
     transport::{ConnectOptions, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 /// One worker's view of the proxy.
 #[derive(Debug)]
@@ -35,12 +36,8 @@ pub struct Context {
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
-    pub in_flight: Cell<usize>,
+    pub in_flight: InFlightLimit,
 }
-
-/// A request in flight.
-#[derive(Debug)]
-pub struct InFlight(Rc<Context>);
 
 impl Context {
     /// Whether the endpoint is in this pod.
@@ -90,36 +87,14 @@ impl Context {
     /// A worker's share of a queue.
     pub fn queue(&self, queue: QueueSettings) -> QueueSettings {
         QueueSettings {
-            capacity: self.share(queue.capacity),
+            capacity: share(queue.capacity, self.workers),
             ..queue
         }
-    }
-
-    /// A worker's share of a limit of the whole proxy.
-    fn share(&self, limit: usize) -> usize {
-        limit.div_ceil(self.workers.max(1))
-    }
-
-    /// Counts a request as in flight; `None` when there are too many.
-    pub fn begin(self: &Rc<Self>) -> Option<InFlight> {
-        let in_flight = self.in_flight.get();
-        if in_flight >= self.share(self.config.outbound.max_in_flight) {
-            return None;
-        }
-        self.in_flight.set(in_flight + 1);
-        Some(InFlight(self.clone()))
     }
 
     /// A generator for one service's choices.
     pub fn rng(&self) -> SmallRng {
         SmallRng::from_rng(&mut rand::rng())
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let in_flight = &self.0.in_flight;
-        in_flight.set(in_flight.get() - 1);
     }
 }
 

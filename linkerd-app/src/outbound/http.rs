@@ -6,10 +6,8 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
-use super::{
-    Outbound, context::InFlight, endpoint::HttpRequest, route::RouteBody, target::TargetStack,
-    tunnel,
-};
+use super::{Outbound, endpoint::HttpRequest, route::RouteBody, target::TargetStack, tunnel};
+use crate::in_flight::InFlight;
 use futures::future::LocalBoxFuture;
 use http::{Method, Request, Response, Version, uri::Authority};
 use hyper::body::Incoming;
@@ -129,10 +127,7 @@ impl Served {
             }
             add_host(&mut request);
         }
-        let ctx = &self.outbound.ctx;
-        let in_flight = ctx
-            .begin()
-            .ok_or_else(|| Error::new(Reason::InFlightLimit))?;
+        let in_flight = self.outbound.ctx.in_flight.begin()?;
         let stack = match &self.routing {
             Routing::Target(stack) => stack.clone(),
             Routing::ByAuthority => {
