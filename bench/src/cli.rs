@@ -59,6 +59,9 @@ pub struct Counts {
     /// Writes the figures as a budget.
     #[arg(long)]
     pub update: bool,
+    /// Keeps callgrind's profiles, for `callgrind_annotate`.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub profiles: Option<PathBuf>,
 }
 
 impl Compare {

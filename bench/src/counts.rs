@@ -38,6 +38,7 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
     let counting = Counting {
         control: &control,
         scratch,
+        profiles: options.profiles.as_deref(),
     };
     let mut all = BTreeMap::new();
     for subject in proxies::all(&programs, &[])? {
@@ -66,6 +67,8 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
 struct Counting<'a> {
     control: &'a Control,
     scratch: &'a Path,
+    /// Where profiles are kept.
+    profiles: Option<&'a Path>,
 }
 
 impl Counting<'_> {
@@ -122,6 +125,11 @@ impl Counting<'_> {
         };
         let few = run(WARM_UP)?;
         let cost = run(WARM_UP + SIMULATED)?.less(few);
+        if let Some(directory) = self.profiles {
+            let name = format!("{}.{}.callgrind", subject.name(), workload.name);
+            let kept = directory.join(name);
+            fs::copy(&file, &kept).context(kept.display().to_string())?;
+        }
         let each = |total: u64| total as f64 / f64::from(SIMULATED);
         let name = |what| format!("{}-{what}-per-request", workload.name);
         counted.insert(name("instructions"), each(cost.instructions));

@@ -52,7 +52,7 @@ pub struct Admin {
 
 /// Serves until the drain begins, and returns when the connections have finished what they were doing.
 ///
-/// Must run within a `LocalSet`.
+/// Must run where tasks may stay on their thread (`spawn_local`).
 pub async fn serve(listener: TcpListener, admin: Arc<Admin>, mut drain: drain::Watch) {
     let listener = match listener
         .set_nonblocking(true)

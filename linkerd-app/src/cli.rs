@@ -13,10 +13,10 @@ use crate::{
     logging::{self, LogFilter},
     process,
     proxy::{self, Running},
-    quickstart,
+    quickstart, runtime,
 };
 use std::{error::Error, io, path::PathBuf, process::ExitCode, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the proxy until it is told to end.
 pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
@@ -24,15 +24,11 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
         Ok(log) => log,
         Err(code) => return code,
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match runtime::local() {
         Ok(runtime) => runtime,
         Err(error) => return failed_to_start(&error),
     };
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
+    runtime.block_on(async {
         // The embedded controller lives as long as the proxy.
         let _controller = match mesh {
             None => None,
@@ -46,8 +42,12 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
             Err(code) => return code,
         };
         let grace = loaded.config.shutdown_grace;
+        let signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(error) => return failed_to_start(&error),
+        };
         match proxy::start(loaded, env, log) {
-            Ok(running) => until_shutdown(running, grace).await,
+            Ok(running) => until_shutdown(running, signals, grace).await,
             Err(error) => failed_to_start(&error),
         }
     })
@@ -150,16 +150,27 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// The signals that end the proxy. They are listened for before it starts, so that none ends it otherwise.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+}
+
 /// Waits for a reason to end, and ends: gracefully first, at once when it is told again or the grace period is over.
-async fn until_shutdown(mut running: Running, grace: Duration) -> ExitCode {
-    let signals = signal(SignalKind::interrupt()).and_then(|interrupt| {
-        let terminate = signal(SignalKind::terminate())?;
-        Ok((interrupt, terminate))
-    });
-    let (mut interrupt, mut terminate) = match signals {
-        Ok(signals) => signals,
-        Err(error) => return failed_to_start(&error),
-    };
+async fn until_shutdown(mut running: Running, signals: Signals, grace: Duration) -> ExitCode {
+    let Signals {
+        mut interrupt,
+        mut terminate,
+    } = signals;
     tokio::select! {
         _ = interrupt.recv() => tracing::info!("received SIGINT, starting shutdown"),
         _ = terminate.recv() => tracing::info!("received SIGTERM, starting shutdown"),

@@ -38,7 +38,7 @@ pub struct ControlPlane {
 pub struct StartError(#[from] DnsError);
 
 impl ControlPlane {
-    /// Starts to look for the controllers. Must be called within the control thread's `LocalSet`.
+    /// Starts to look for the controllers. Must be called on the control thread.
     pub fn start(
         config: &Config,
         registry: &Registry,

@@ -14,4 +14,5 @@ pub mod outbound;
 pub mod process;
 pub mod proxy;
 pub mod quickstart;
+pub mod runtime;
 pub mod worker;

@@ -19,12 +19,8 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     sync::{Arc, mpsc as std_mpsc},
-    thread,
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::LocalSet,
-};
+use tokio::sync::{mpsc, oneshot};
 
 /// A proxy that runs on threads of its own.
 pub struct Running {
@@ -256,18 +252,10 @@ fn spawn_control(
     parts: AdminParts,
     drain: drain::Handle,
 ) -> Result<(Discovery, Policies), StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(1)
-        .build()?;
-    runtimes.add(runtime.handle().clone());
     let (started, wait) = std_mpsc::channel::<Started>();
-    thread::Builder::new()
-        .name("admin".to_owned())
-        .spawn(move || {
-            let run = run_control(config, registry, families, parts, drain, started);
-            LocalSet::new().block_on(&runtime, run);
-        })?;
+    crate::runtime::spawn("admin", &runtimes, move || {
+        run_control(config, registry, families, parts, drain, started)
+    })?;
     match wait.recv() {
         Ok(started) => Ok(started?),
         Err(_) => Err(io::Error::other("the control thread ended at once").into()),

@@ -12,10 +12,7 @@ use linkerd_profiles::Policies;
 use linkerd_proxy_core::{drain, readiness, transport::Listener};
 use serde_json::{Value, json};
 use std::{io, net::TcpListener, rc::Rc, sync::Arc, thread};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::LocalSet,
-};
+use tokio::sync::{mpsc, oneshot};
 
 /// What a worker is started with.
 pub struct Worker {
@@ -48,15 +45,7 @@ pub struct Worker {
 impl Worker {
     /// Runs the worker on a thread of its own until its connections have drained.
     pub fn spawn(self, runtimes: &crate::process::Runtimes) -> io::Result<thread::JoinHandle<()>> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            // Nothing blocks here; one thread is for what the runtime itself may need.
-            .max_blocking_threads(1)
-            .build()?;
-        runtimes.add(runtime.handle().clone());
-        thread::Builder::new()
-            .name("proxy".to_owned())
-            .spawn(move || LocalSet::new().block_on(&runtime, self.run()))
+        crate::runtime::spawn("proxy", runtimes, || self.run())
     }
 
     async fn run(self) {

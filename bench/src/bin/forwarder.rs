@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::{LocalSet, spawn_local},
+    task::spawn_local,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -167,10 +167,6 @@ fn main() -> Result<()> {
         all,
         next: Cell::new(0),
     });
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    LocalSet::new().block_on(&runtime, async {
-        serve(TcpListener::bind(listen).await?, backends, http2).await
-    })
+    tokio::runtime::LocalRuntime::new()?
+        .block_on(async { serve(TcpListener::bind(listen).await?, backends, http2).await })
 }

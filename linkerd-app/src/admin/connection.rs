@@ -98,7 +98,7 @@ impl Connections {
 }
 
 /// Serves HTTP/1 or HTTP/2, whichever the client begins with. Its first bytes and the head of a request may take the
-/// timeout; what is in flight is finished when the drain begins. Must run within a `LocalSet`.
+/// timeout; what is in flight is finished when the drain begins. Must run where tasks may stay on their thread (`spawn_local`).
 pub(crate) async fn converse<A, F, B>(
     mut stream: TcpStream,
     answer: A,

@@ -57,7 +57,7 @@ impl Pace {
 }
 
 impl Backend {
-    /// Serves on a listener. Must be called within a `LocalSet`.
+    /// Serves on a listener. Must be called where `spawn_local` works.
     pub(super) fn start(name: String, pace: Pace, listener: TcpListener) -> io::Result<Self> {
         let backend = Self {
             name,

@@ -24,7 +24,6 @@ use std::{
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
-    task::LocalSet,
 };
 
 /// How this thread and the one that starts the proxy wait for each other.
@@ -42,10 +41,7 @@ pub(super) fn run(
     terminal: bool,
     start: Start,
 ) -> Result<bool, BoxError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(LocalSet::new().run_until(live(options, mesh, terminal, start)))
+    crate::runtime::local()?.block_on(live(options, mesh, terminal, start))
 }
 
 async fn live(

@@ -1,6 +1,6 @@
 //! Runs hyper's tasks on the worker's own thread.
 
-/// Spawns onto the present `LocalSet`.
+/// Spawns onto the present thread.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalExec;
 

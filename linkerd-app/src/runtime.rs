@@ -1,0 +1,64 @@
+//! A thread with a runtime of its own.
+//!
+//! Its tasks stay on it, so they share state without locks. They are the runtime's own ([`LocalRuntime`]): a `LocalSet`
+//! within a runtime would put a second queue, and a poll of what runs beside the tasks, before each of them.
+
+use crate::process::Runtimes;
+use std::{io, sync::mpsc, thread};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+/// Starts a thread that runs what `main` returns, and then ends. Returns when the thread has its runtime.
+pub fn spawn<F: Future<Output = ()>>(
+    name: &str,
+    runtimes: &Runtimes,
+    main: impl FnOnce() -> F + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    let (built, wait) = mpsc::sync_channel(1);
+    let run = move || match local() {
+        Ok(runtime) => {
+            // Whoever started the thread waits for this.
+            let _ = built.send(Ok(runtime.handle().clone()));
+            runtime.block_on(main());
+        }
+        Err(error) => {
+            let _ = built.send(Err(error));
+        }
+    };
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
+    let handle = wait
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))?;
+    runtimes.add(handle);
+    Ok(thread)
+}
+
+/// A runtime for the calling thread.
+pub fn local() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread()
+        .enable_all()
+        // Nothing blocks here; one thread is for what the runtime itself may need.
+        .max_blocking_threads(1)
+        .build_local(LocalOptions::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn tasks_that_stay_on_their_thread_run_there() {
+        let runtimes = Runtimes::default();
+        let (tell, told) = mpsc::channel();
+        let thread = spawn("test", &runtimes, move || async move {
+            let shared = Rc::new("shared");
+            let task = tokio::task::spawn_local({
+                let shared = shared.clone();
+                async move { shared.len() }
+            });
+            let _ = tell.send(task.await.map(|len| len == shared.len()));
+        });
+        thread.unwrap().join().unwrap();
+        assert!(told.recv().unwrap().unwrap());
+    }
+}
