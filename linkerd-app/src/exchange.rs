@@ -6,7 +6,8 @@ use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
     http::{
-        End, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure, is_grpc,
+        End, Now, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure,
+        is_grpc,
     },
     metrics::{Counter, Histogram, Labels},
     reason::Phase,
@@ -185,10 +186,11 @@ impl Exchange {
         }
     }
 
-    fn measure(&mut self) {
+    fn measure(&mut self, now: &Now) {
         if !self.measured {
             self.measured = true;
-            self.series.latency(self.status, self.start.elapsed());
+            let latency = now.get().saturating_duration_since(self.start);
+            self.series.latency(self.status, latency);
         }
     }
 
@@ -210,12 +212,12 @@ impl Exchange {
 }
 
 impl Observe for Exchange {
-    fn data(&mut self, _: usize) {
-        self.measure();
+    fn data(&mut self, _: usize, now: &Now) {
+        self.measure(now);
     }
 
-    fn end(&mut self, end: End<'_>) {
-        self.measure();
+    fn end(&mut self, end: End<'_>, now: &Now) {
+        self.measure(now);
         let class = match end {
             End::Complete(trailers) => self.class(trailers),
             End::Dropped => self.class(None),

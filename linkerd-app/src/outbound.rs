@@ -16,6 +16,7 @@
 
 mod backend;
 mod balance;
+mod concrete;
 mod connect;
 mod context;
 mod distribute;

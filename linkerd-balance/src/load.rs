@@ -18,7 +18,8 @@ pub(crate) struct Load {
 /// For HTTP it is kept until the first frame of the response's body, as that is what the incumbent measures.
 #[derive(Debug)]
 pub struct LoadHandle {
-    load: Rc<Load>,
+    /// `None` when it has ended.
+    load: Option<Rc<Load>>,
     start: Instant,
     end: Outcome,
 }
@@ -65,7 +66,7 @@ impl Load {
     pub(crate) fn start(self: Rc<Self>, now: Instant) -> LoadHandle {
         self.pending.set(self.pending.get() + 1);
         LoadHandle {
-            load: self,
+            load: Some(self),
             start: now,
             end: Outcome::Answered,
         }
@@ -73,6 +74,11 @@ impl Load {
 }
 
 impl LoadHandle {
+    /// Ends the measurement at a time that is known already.
+    pub fn end(mut self, now: Instant) {
+        self.record(now);
+    }
+
     /// The request failed without a response: a quick failure must not look like a quick endpoint.
     pub fn failed(mut self) {
         self.end = Outcome::Failed;
@@ -84,11 +90,12 @@ impl LoadHandle {
     }
 }
 
-impl Drop for LoadHandle {
-    fn drop(&mut self) {
-        let load = &self.load;
+impl LoadHandle {
+    fn record(&mut self, now: Instant) {
+        let Some(load) = self.load.take() else {
+            return;
+        };
         load.pending.set(load.pending.get() - 1);
-        let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.start);
         let sample = match self.end {
             Outcome::Answered => elapsed,
@@ -98,6 +105,14 @@ impl Drop for LoadHandle {
         let mut rtt = load.rtt.get();
         rtt.observe(sample, now);
         load.rtt.set(rtt);
+    }
+}
+
+impl Drop for LoadHandle {
+    fn drop(&mut self) {
+        if self.load.is_some() {
+            self.record(Instant::now());
+        }
     }
 }
 

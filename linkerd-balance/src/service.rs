@@ -45,7 +45,7 @@ pub struct Params {
 /// Sends each request to the less loaded of two random endpoints. Its copies share everything.
 ///
 /// Updates come as batches of changes; the first batch, even an empty one, tells that the set is known. Must be made and
-/// used within a `LocalSet`.
+/// used where `spawn_local` works.
 pub struct Balance<K, S>(Rc<Handle<K, S>>);
 
 /// A response, and the measurement that ends when it is dropped.
@@ -98,14 +98,14 @@ where
     /// Sends a request, as [`Service::call`] does, without boxing the future.
     ///
     /// When an endpoint is ready, the request is given to it before this returns: futures stay small, and a request is
-    /// not carried from one to the next (that took a sixth of the instructions of a request).
-    pub fn send<Req>(&self, request: Req) -> Sending<K, S, Req>
+    /// not carried from one to the next (that took a sixth of the instructions of a request). `arrived` is now, which the
+    /// caller has read from the clock already.
+    pub fn send<Req>(&self, request: Req, arrived: Instant) -> Sending<K, S, Req>
     where
         S: Service<Req, Error = Failed<Req>>,
         Req: 'static,
     {
         let shared = &self.0.shared;
-        let arrived = Instant::now();
         let metrics = &shared.params.metrics;
         metrics.queue_requests.incr();
         match shared.pick(None, arrived) {
@@ -161,7 +161,7 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        Box::pin(self.send(request))
+        Box::pin(self.send(request, Instant::now()))
     }
 }
 

@@ -20,7 +20,7 @@ pub use message::{
     add_host, authority, check_form, for_http2, has_any, host_and_port, host_from_target,
     is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
 };
-pub use observe::{End, Observe, Observed};
+pub use observe::{Both, End, Now, Observe, Observed};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use retry::{KeepForRetry, KeepForRetryLayer};
 pub use server::{

@@ -83,7 +83,7 @@ impl Served {
                 responder.respond(&error)?
             }
         };
-        Ok(response.map(|body| body.hold(busy)))
+        Ok(response.map(|body| body.hold(Some(busy))))
     }
 
     async fn exchange(

@@ -15,13 +15,18 @@ use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, add_host,
+        Busy, Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, add_host,
         authority, check_form, decline_upgrade, host_and_port, host_from_target, is_upgrade,
         serve_http1, serve_http2, strip_connection_headers, to_origin_form,
     },
     transport::Io,
 };
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service as _;
 
@@ -44,10 +49,14 @@ struct Served {
     last: RefCell<Option<(Authority, Rc<TargetStack>)>>,
 }
 
-/// A request that was sent on, or a tunnel that is being opened.
+/// A request that was sent on, a tunnel that is being opened, or neither.
 enum Sent {
-    Routed(RouteFuture, InFlight),
+    Routed {
+        response: RouteFuture,
+        _in_flight: InFlight,
+    },
     Tunnel(LocalBoxFuture<'static, Result<(), Error>>),
+    Refused(Option<Error>),
 }
 
 type RouteFuture = LocalBoxFuture<'static, Result<Response<RouteBody>, Error>>;
@@ -85,40 +94,23 @@ where
 
 impl Served {
     /// Answers a request, whatever happens.
-    fn handle(
-        self: Rc<Self>,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<ServerBody<RouteBody>>, h2::Error>> {
+    fn handle(self: Rc<Self>, request: Request<Incoming>) -> Answer {
         let emit_headers = self.outbound.ctx.config.outbound.emit_headers;
-        let responder = Responder::new(&request, emit_headers);
-        let busy = self.connection.busy();
-        let sent = self.send(request);
-        async move {
-            let answer = match sent {
-                Ok(Sent::Routed(response, _in_flight)) => response
-                    .await
-                    .map(|response| response.map(|body| ServerBody::new(body, responder))),
-                Ok(Sent::Tunnel(opened)) => {
-                    opened.await.map(|()| Response::new(ServerBody::default()))
-                }
-                Err(error) => Err(error),
-            };
-            let response = match answer {
-                Ok(response) => response,
-                Err(error) => {
-                    self.outbound.count_http_error(&error);
-                    if error.reason().is_fatal() {
-                        self.connection.close();
-                    }
-                    responder.respond(&error)?
-                }
-            };
-            Ok(response.map(|body| body.hold(busy)))
+        Answer {
+            responder: Responder::new(&request, emit_headers),
+            busy: Some(self.connection.busy()),
+            sent: self.send(request),
+            served: self,
         }
     }
 
     /// Checks a request and sends it. An endpoint that is ready has it when this returns.
-    fn send(self: &Rc<Self>, mut request: Request<Incoming>) -> Result<Sent, Error> {
+    fn send(self: &Rc<Self>, request: Request<Incoming>) -> Sent {
+        self.try_send(request)
+            .unwrap_or_else(|error| Sent::Refused(Some(error)))
+    }
+
+    fn try_send(self: &Rc<Self>, mut request: Request<Incoming>) -> Result<Sent, Error> {
         if self.version != Version::HTTP_2 {
             check_form(&request)?;
             if !is_upgrade(&request) {
@@ -143,12 +135,18 @@ impl Served {
                     }
                     None => {
                         let sent = self.clone().discover(authority, request);
-                        return Ok(Sent::Routed(sent, in_flight));
+                        return Ok(Sent::Routed {
+                            response: sent,
+                            _in_flight: in_flight,
+                        });
                     }
                 }
             }
         };
-        Ok(Sent::Routed(self.route(&stack, request), in_flight))
+        Ok(Sent::Routed {
+            response: self.route(&stack, request),
+            _in_flight: in_flight,
+        })
     }
 
     /// Gives a request to the router of its target.
@@ -199,6 +197,46 @@ impl Served {
             tunnel::spawn(self.outbound.clone(), stack, upgrade);
             Ok(())
         })
+    }
+}
+
+/// The answer to a request. A hand-written future, as an async block would move the response once more.
+struct Answer {
+    sent: Sent,
+    responder: Responder,
+    busy: Option<Busy>,
+    served: Rc<Served>,
+}
+
+impl Future for Answer {
+    type Output = Result<Response<ServerBody<RouteBody>>, h2::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let (responder, busy) = (this.responder, &mut this.busy);
+        let error = match &mut this.sent {
+            Sent::Routed { response, .. } => match ready!(response.as_mut().poll(cx)) {
+                Ok(response) => {
+                    let body = |body| ServerBody::new(body, responder).hold(busy.take());
+                    return Poll::Ready(Ok(response.map(body)));
+                }
+                Err(error) => error,
+            },
+            Sent::Tunnel(opened) => match ready!(opened.as_mut().poll(cx)) {
+                Ok(()) => {
+                    let body = ServerBody::default().hold(busy.take());
+                    return Poll::Ready(Ok(Response::new(body)));
+                }
+                Err(error) => error,
+            },
+            Sent::Refused(error) => error.take().expect("a refusal is told once"),
+        };
+        this.served.outbound.count_http_error(&error);
+        if error.reason().is_fatal() {
+            this.served.connection.close();
+        }
+        let response = responder.respond(&error)?;
+        Poll::Ready(Ok(response.map(|body| body.hold(busy.take()))))
     }
 }
 

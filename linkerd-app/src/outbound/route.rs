@@ -9,39 +9,39 @@
 //! The router reads an immutable snapshot; that an update has come is one atomic load.
 
 use super::{
-    backend::{BackendBody, Concrete, ConcreteKey, RouteBackend, set_canonical},
+    backend::{BackendBody, BackendFuture, BackendObservers, RouteBackend},
+    concrete::{Concrete, ConcreteKey},
     context::Context,
     distribute::Distribute,
     endpoint::HttpRequest,
     status::{Status, StatusCounters},
 };
 use crate::metrics::RouteFamilies;
-use futures::{
-    FutureExt,
-    future::{LocalBoxFuture, ready},
-};
-use http::{HeaderValue, Response, Version};
+use futures::future::{LocalBoxFuture, ready};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, Version};
 use linkerd_profiles::{
     Backend, Discovered, DiscoveryWatch, Distribution, Meta, Protocol, RouteSource, RouteSpec,
     State, TcpFilter,
 };
 use linkerd_proxy_core::{
     Error, Reason, Unavailable,
-    http::{End, Observe, Observed, Progress},
+    http::{Both, End, Now, Observe, Observed, Progress, client::ClientBody},
     metrics::Histogram,
 };
+use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
+    pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Context as TaskContext, Poll},
+    task::{Context as TaskContext, Poll, ready as or_pending},
 };
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
 
 /// The body of a route's response.
-pub type RouteBody = Observed<BackendBody, RouteObserver>;
+pub type RouteBody = Observed<ClientBody, Both<BackendObservers, RouteObserver>>;
 
 /// Routes the requests of one target. Its copies share everything.
 #[derive(Clone)]
@@ -252,14 +252,14 @@ impl Route {
                 ended: Cell::new(None),
             })
         });
-        let this = self.clone();
         let chosen = self.choose(&mut rng.borrow_mut());
         match chosen {
-            Ok(backend) => backend
-                .send(request, start, progress)
-                .map(move |response| this.finish(start, response))
-                .boxed_local(),
-            Err(error) => ready(self.finish(start, Err(error))).boxed_local(),
+            Ok(backend) => Box::pin(RouteFuture {
+                sent: backend.send(request, start, progress),
+                route: self.clone(),
+                start,
+            }),
+            Err(error) => Box::pin(ready(self.finish(start, Err(error)))),
         }
     }
 
@@ -280,7 +280,7 @@ impl Route {
             series: series.clone(),
             start,
         };
-        Ok(response.map(|body| Observed::new(body, observer)))
+        Ok(response.map(|body| body.and(observer)))
     }
 
     fn choose(&self, rng: &mut SmallRng) -> Result<&Rc<RouteBackend>, Error> {
@@ -289,6 +289,26 @@ impl Route {
             let cause = cause.unwrap_or(Unavailable::NoEndpoints);
             Error::new(Reason::Unavailable(cause))
         })
+    }
+}
+
+pin_project! {
+    /// A request that a backend has.
+    struct RouteFuture {
+        #[pin]
+        sent: BackendFuture,
+        route: Rc<Route>,
+        start: Instant,
+    }
+}
+
+impl Future for RouteFuture {
+    type Output = Result<Response<RouteBody>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = or_pending!(this.sent.poll(cx));
+        Poll::Ready(this.route.finish(*this.start, response))
     }
 }
 
@@ -301,11 +321,17 @@ pub struct RouteObserver {
 }
 
 impl Observe for RouteObserver {
-    fn data(&mut self, _: usize) {}
+    fn data(&mut self, _: usize, _: &Now) {}
 
-    fn end(&mut self, end: End<'_>) {
+    fn end(&mut self, end: End<'_>, now: &Now) {
         let series = &self.series;
-        series.duration.observe_duration(self.start.elapsed());
+        let duration = now.get().saturating_duration_since(self.start);
+        series.duration.observe_duration(duration);
         series.statuses.count(self.status.at_end(end));
     }
+}
+
+/// Header names that a route sets.
+fn set_canonical(headers: &mut HeaderMap, value: &HeaderValue) {
+    headers.insert(HeaderName::from_static("l5d-dst-canonical"), value.clone());
 }

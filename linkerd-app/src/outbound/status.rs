@@ -14,7 +14,50 @@ use std::cell::RefCell;
 pub struct Status {
     http: Option<u16>,
     grpc: Option<u8>,
-    error: &'static str,
+    error: Failure,
+}
+
+/// The `error` label. A number, as each request compares and carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    None,
+    Unknown,
+    Io,
+    FailFast,
+    LoadShed,
+    Cancel,
+    Refused,
+    EnhanceYourCalm,
+    GoAway,
+    Reset,
+}
+
+impl Failure {
+    /// The label's value.
+    fn label(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Unknown => "UNKNOWN",
+            Self::Io => "IO",
+            Self::FailFast => "FAIL_FAST",
+            Self::LoadShed => "LOAD_SHED",
+            Self::Cancel => "CANCEL",
+            Self::Refused => "REFUSED",
+            Self::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
+            Self::GoAway => "GO_AWAY",
+            Self::Reset => "RESET",
+        }
+    }
+
+    fn of_reset(code: h2::Reason) -> Self {
+        match code {
+            h2::Reason::CANCEL => Self::Cancel,
+            h2::Reason::REFUSED_STREAM => Self::Refused,
+            h2::Reason::ENHANCE_YOUR_CALM => Self::EnhanceYourCalm,
+            h2::Reason::NO_ERROR => Self::GoAway,
+            _ => Self::Reset,
+        }
+    }
 }
 
 /// Counters by status, of one route or one of its backends.
@@ -53,7 +96,7 @@ impl StatusCounters {
                     status.http.map(|code| code.to_string()).unwrap_or_default(),
                 ),
             };
-            self.family.get(labels.with("error", status.error))
+            self.family.get(labels.with("error", status.error.label()))
         };
         with_cached(&self.counters, status, take, Counter::incr);
     }
@@ -65,7 +108,7 @@ impl Status {
         Self {
             http: Some(response.status().as_u16()),
             grpc: grpc.then(|| grpc_status(response.headers())).flatten(),
-            error: "",
+            error: Failure::None,
         }
     }
 
@@ -77,13 +120,15 @@ impl Status {
                 ..self
             },
             End::Dropped => Self {
-                error: "UNKNOWN",
+                error: Failure::Unknown,
                 ..self
             },
             End::Failed(error) => {
                 let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
                 Self {
-                    error: h2.and_then(h2::Error::reason).map_or("IO", reset),
+                    error: h2
+                        .and_then(h2::Error::reason)
+                        .map_or(Failure::Io, Failure::of_reset),
                     ..self
                 }
             }
@@ -97,20 +142,20 @@ impl Status {
         let answered = |http: u16| Self {
             http: Some(http),
             grpc: Some(error.reason().grpc_code()),
-            error: "",
+            error: Failure::None,
         };
-        let failed = |label| Self {
+        let failed = |error| Self {
             http: None,
             grpc: None,
-            error: label,
+            error,
         };
         if let Some(code) = error.reset_code() {
-            return failed(reset(code));
+            return failed(Failure::of_reset(code));
         }
         match error.reason() {
-            Reason::Failfast(_) => failed("FAIL_FAST"),
+            Reason::Failfast(_) => failed(Failure::FailFast),
             Reason::Unavailable(_) | Reason::QueueFull | Reason::InFlightLimit => {
-                failed("LOAD_SHED")
+                failed(Failure::LoadShed)
             }
             Reason::ConnectRefused
             | Reason::ConnectFailed
@@ -119,18 +164,7 @@ impl Status {
             | Reason::Prohibited
             | Reason::Loop
             | Reason::UpgradedReset => answered(error.reason().status().as_u16()),
-            _ => failed("UNKNOWN"),
+            _ => failed(Failure::Unknown),
         }
-    }
-}
-
-/// The label of a stream's reset.
-fn reset(code: h2::Reason) -> &'static str {
-    match code {
-        h2::Reason::CANCEL => "CANCEL",
-        h2::Reason::REFUSED_STREAM => "REFUSED",
-        h2::Reason::ENHANCE_YOUR_CALM => "ENHANCE_YOUR_CALM",
-        h2::Reason::NO_ERROR => "GO_AWAY",
-        _ => "RESET",
     }
 }

@@ -1,6 +1,7 @@
 //! Calling endpoints: connections, their pools, and what a failure means for the request.
 
 mod body;
+mod driven;
 mod failure;
 mod http1;
 mod http2;

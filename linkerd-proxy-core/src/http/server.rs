@@ -302,8 +302,8 @@ impl<B> ServerBody<B> {
     }
 
     /// Keeps the connection busy until the body is gone.
-    pub fn hold(mut self, busy: Busy) -> Self {
-        self._busy = Some(busy);
+    pub fn hold(mut self, busy: Option<Busy>) -> Self {
+        self._busy = busy;
         self
     }
 }

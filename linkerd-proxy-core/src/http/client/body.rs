@@ -14,8 +14,16 @@ pub struct ClientBody {
     lease: Option<Box<dyn Lease>>,
 }
 
+/// What a body yields.
+pub(super) type PolledFrame = Poll<Option<Result<Frame<Bytes>, hyper::Error>>>;
+
 /// A connection, or a stream of one, that an exchange holds. Dropping it gives it up.
 pub(super) trait Lease {
+    /// Takes the next frame of the response's body, and does what its connection needs for that.
+    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
+        Pin::new(incoming).poll_frame(cx)
+    }
+
     /// The exchange is complete.
     fn complete(self: Box<Self>);
 }
@@ -30,7 +38,7 @@ impl ClientBody {
         body
     }
 
-    /// The body alone; its connection does not wait for its end.
+    /// The body alone; its connection does not wait for its end. Only for HTTP/2: other connections are driven by it.
     pub fn into_incoming(self) -> Incoming {
         self.incoming
     }
@@ -58,15 +66,16 @@ impl Body for ClientBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
+        let this = &mut *self;
+        let frame = ready!(match &mut this.lease {
+            Some(lease) => lease.poll_frame(&mut this.incoming, cx),
+            None => Pin::new(&mut this.incoming).poll_frame(cx),
+        });
         match &frame {
-            None => self.complete(),
-            Some(Ok(_)) => self.complete_at_end(),
-            Some(Err(_)) => self.lease = None,
+            None => this.complete(),
+            Some(Ok(_)) => this.complete_at_end(),
+            Some(Err(_)) => this.lease = None,
         }
         Poll::Ready(frame)
     }

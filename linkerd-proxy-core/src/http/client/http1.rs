@@ -1,18 +1,29 @@
 //! HTTP/1 connections of one endpoint, kept for reuse.
 
-use super::{ClientBody, Fresh, body::Lease, failure::classify};
+use super::{
+    ClientBody, Fresh,
+    body::{Lease, PolledFrame},
+    driven::Driven,
+    failure::classify,
+};
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed, Reason, http::PoolSettings, limits,
     redial::Redial,
 };
 use bytes::Bytes;
-use futures::future::LocalBoxFuture;
+use futures::{FutureExt, future::LocalBoxFuture};
 use http::{Request, Response};
 use http_body::Body;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1},
+    upgrade::OnUpgrade,
+};
 use hyper_util::rt::TokioIo;
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
+    pin::pin,
     rc::{Rc, Weak},
     task::{Context, Poll},
 };
@@ -35,15 +46,23 @@ struct Inner<C, B> {
     settings: PoolSettings,
     redial: Redial,
     /// The most recently used last: that one is the least likely to have been closed by the endpoint.
-    idle: RefCell<Vec<Idle<B>>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "an exchange holds its connection by this box"
+    )]
+    idle: RefCell<Vec<Box<Connection<C, B>>>>,
     open: Cell<usize>,
     reaping: Cell<bool>,
     probing: Cell<bool>,
 }
 
-struct Idle<B> {
-    sender: SendRequest<B>,
-    since: Instant,
+/// A connection. It returns to its pool when an exchange is complete.
+struct Connection<C, B> {
+    driven: Driven<B>,
+    pool: Weak<Inner<C, B>>,
+    /// Whether it serves another exchange after this one.
+    reusable: bool,
+    idle_since: Instant,
 }
 
 impl<C, B> Clone for Http1Client<C, B> {
@@ -110,10 +129,19 @@ where
         Poll::Ready(Ok(()))
     }
 
+    /// Gives the request to an idle connection, if there is one, before this returns: it is not carried in a future.
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(self.0.clone().send(request))
+        let inner = self.0.clone();
+        let fresh = !is_reusable(&request) || request.extensions().get::<Fresh>().is_some();
+        let idle = if fresh { None } else { inner.checkout() };
+        match idle {
+            Some(connection) => Box::pin(inner.reuse(connection.exchange(request))),
+            None => Box::pin(inner.send(request)),
+        }
     }
 }
+
+type Sent<B> = Result<Response<ClientBody>, TrySendError<Request<B>>>;
 
 impl<C, B, I> Inner<C, B>
 where
@@ -121,70 +149,67 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
-    async fn send(
+    /// An exchange over a connection that was idle. If the endpoint had closed it meanwhile, nothing was sent: any request
+    /// may try again.
+    async fn reuse(
         self: Rc<Self>,
-        mut request: Request<B>,
+        sent: impl Future<Output = Sent<B>>,
     ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
-        let reusable = is_reusable(&request);
-        let mut fresh = !reusable || request.extensions().get::<Fresh>().is_some();
+        let mut sent = sent.await;
         loop {
-            let reused = if fresh { None } else { self.checkout() };
-            let was_reused = reused.is_some();
-            let mut sender = match reused {
-                Some(sender) => sender,
-                None => match self.clone().connect().await {
-                    Ok(sender) => sender,
-                    Err(error) => return Err(Failed::returned(error, request)),
-                },
+            let mut error = match sent {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
             };
-            match sender.try_send_request(request).await {
-                Ok(response) => {
-                    let pool = if reusable {
-                        Rc::downgrade(&self)
-                    } else {
-                        Weak::new()
-                    };
-                    let lease = Box::new(Checkout { sender, pool });
-                    return Ok(response.map(|body| ClientBody::new(body, lease)));
-                }
-                Err(mut error) => match error.take_message() {
-                    // The endpoint had closed it while it was idle, and nothing was sent: any request may try again.
-                    Some(unsent) if was_reused => {
-                        request = unsent;
-                        fresh = self.idle.borrow().is_empty();
-                    }
-                    Some(unsent) => {
-                        let error = unsent_error(error.into_error());
-                        return Err(Failed::returned(error, unsent));
-                    }
-                    None => return Err(Failed::lost(classify(error.into_error()))),
-                },
-            }
+            let Some(unsent) = error.take_message() else {
+                return Err(Failed::lost(classify(error.into_error())));
+            };
+            sent = match self.checkout() {
+                // Boxed, as this is rare and would make the future of each request larger.
+                Some(connection) => connection.exchange(unsent).boxed_local().await,
+                None => return self.send(unsent).boxed_local().await,
+            };
         }
     }
 
-    /// Takes an idle connection that still lives.
-    fn checkout(&self) -> Option<SendRequest<B>> {
+    /// An exchange over a new connection.
+    async fn send(
+        self: Rc<Self>,
+        request: Request<B>,
+    ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
+        let connection = match self.clone().connect().await {
+            Ok(connection) => connection,
+            Err(error) => return Err(Failed::returned(error, request)),
+        };
+        connection
+            .exchange(request)
+            .await
+            .map_err(|mut error| match error.take_message() {
+                Some(unsent) => {
+                    let error = unsent_error(error.into_error());
+                    Failed::returned(error, unsent)
+                }
+                None => Failed::lost(classify(error.into_error())),
+            })
+    }
+
+    /// Takes an idle connection that still lives. [`Inner::reap`] keeps out those that were idle for too long.
+    fn checkout(&self) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
-        let oldest = Instant::now().checked_sub(self.settings.idle_timeout);
-        while let Some(last) = idle.pop() {
-            let expired = oldest.is_some_and(|oldest| last.since < oldest);
-            if expired {
-                // All others were idle for longer.
-                idle.clear();
-            } else if last.sender.is_ready() {
-                return Some(last.sender);
+        while let Some(mut last) = idle.pop() {
+            if last.driven.is_ready() {
+                return Some(last);
             }
         }
         None
     }
 
     /// Dials, and remembers when that fails.
-    async fn connect(self: Rc<Self>) -> Result<SendRequest<B>, Error> {
+    async fn connect(self: Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
         match self.dial().await {
-            Ok(sender) => {
+            Ok(connection) => {
                 self.redial.succeeded();
-                Ok(sender)
+                Ok(connection)
             }
             Err(error) => {
                 if self.redial.failed(&error) {
@@ -195,9 +220,9 @@ where
         }
     }
 
-    async fn dial(self: &Rc<Self>) -> Result<SendRequest<B>, Error> {
+    async fn dial(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
         let mut connect = self.connect.clone();
-        std::future::poll_fn(|cx| connect.poll_ready(cx)).await?;
+        poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(limits::HTTP1_MAX_BUFFER)
@@ -206,13 +231,18 @@ where
             .await
             .map_err(classify)?;
         let open = Open::new(self);
-        tokio::task::spawn_local(async move {
+        let connection = async move {
             let _open = open;
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "endpoint connection ended");
             }
-        });
-        Ok(sender)
+        };
+        Ok(Box::new(Connection {
+            driven: Driven::new(sender, connection),
+            pool: Rc::downgrade(self),
+            reusable: true,
+            idle_since: Instant::now(),
+        }))
     }
 
     /// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
@@ -229,9 +259,9 @@ where
                     continue;
                 }
                 match pool.dial().await {
-                    Ok(sender) => {
+                    Ok(connection) => {
                         pool.probing.set(false);
-                        pool.put(sender);
+                        pool.put(connection);
                         pool.redial.succeeded();
                         return;
                     }
@@ -241,53 +271,83 @@ where
         });
     }
 
-    fn put(self: &Rc<Self>, sender: SendRequest<B>) {
+    fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
         let mut idle = self.idle.borrow_mut();
-        if sender.is_closed() || idle.len() >= self.settings.max_idle {
+        if connection.driven.is_closed() || idle.len() >= self.settings.max_idle {
             return;
         }
-        let since = Instant::now();
-        idle.push(Idle { sender, since });
+        connection.idle_since = Instant::now();
+        idle.push(connection);
         if !self.reaping.replace(true) {
             tokio::task::spawn_local(Self::reap(Rc::downgrade(self), self.settings));
         }
     }
 
-    /// Closes connections that were idle for too long, until none is left.
+    /// Closes connections as soon as they were idle for too long, until none is left.
     async fn reap(pool: Weak<Self>, settings: PoolSettings) {
+        let mut next = Instant::now() + settings.idle_timeout;
         loop {
-            tokio::time::sleep(settings.idle_timeout).await;
+            tokio::time::sleep_until(next).await;
             let Some(pool) = pool.upgrade() else {
                 return;
             };
+            let now = Instant::now();
             let mut idle = pool.idle.borrow_mut();
-            let oldest = Instant::now().checked_sub(settings.idle_timeout);
-            idle.retain(|idle| {
-                !idle.sender.is_closed() && oldest.is_none_or(|oldest| idle.since > oldest)
-            });
-            if idle.is_empty() {
-                pool.reaping.set(false);
-                return;
+            let expires = |idle: &Connection<C, B>| idle.idle_since + settings.idle_timeout;
+            idle.retain(|idle| !idle.driven.is_closed() && expires(idle) > now);
+            // The first is the one that has been idle for the longest time.
+            match idle.first() {
+                Some(oldest) => next = expires(oldest),
+                None => {
+                    pool.reaping.set(false);
+                    return;
+                }
             }
         }
     }
 }
 
-/// A connection that an exchange holds.
-struct Checkout<C, B> {
-    sender: SendRequest<B>,
-    pool: Weak<Inner<C, B>>,
-}
-
-impl<C, B, I> Lease for Checkout<C, B>
+impl<C, B, I> Connection<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
+    /// Sends a request. The connection has it when this returns.
+    fn exchange(
+        mut self: Box<Self>,
+        request: Request<B>,
+    ) -> impl Future<Output = Sent<B>> + use<C, B, I> {
+        self.reusable = is_reusable(&request);
+        let uploads = !request.body().is_end_stream();
+        let upgrades = request.extensions().get::<OnUpgrade>().is_some();
+        let sent = self.driven.sender.try_send_request(request);
+        async move {
+            let mut sent = pin!(sent);
+            let response = poll_fn(|cx| self.driven.drive(cx, |cx| sent.as_mut().poll(cx))).await?;
+            if uploads || upgrades {
+                self.driven.detach();
+            }
+            Ok(response.map(|body| ClientBody::new(body, self)))
+        }
+    }
+}
+
+impl<C, B, I> Lease for Connection<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+{
+    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
+        self.driven.poll_frame(incoming, cx)
+    }
+
     fn complete(self: Box<Self>) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.put(self.sender);
+        if self.reusable
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.put(self);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     redial::Redial,
 };
 use bytes::Bytes;
-use futures::future::LocalBoxFuture;
+use futures::future::{LocalBoxFuture, ready};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -133,8 +133,26 @@ where
         Poll::Pending
     }
 
+    /// Gives the request to a connection before this returns: it is not carried in a future.
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(self.0.clone().send(request))
+        let Some(stream) = self.0.open_stream() else {
+            // The last connection went away between readiness and call.
+            let error = Error::new(crate::Reason::ConnectionLost);
+            return Box::pin(ready(Err(Failed::returned(error, request))));
+        };
+        let sent = stream.connection.sender.clone().try_send_request(request);
+        Box::pin(async move {
+            match sent.await {
+                Ok(response) => Ok(response.map(|body| ClientBody::new(body, Box::new(stream)))),
+                Err(mut error) => {
+                    let unsent = error.take_message();
+                    Err(Failed {
+                        error: classify(error.into_error()),
+                        request: unsent,
+                    })
+                }
+            }
+        })
     }
 }
 
@@ -144,28 +162,6 @@ where
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
-    async fn send(
-        self: Rc<Self>,
-        request: Request<B>,
-    ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
-        let Some(stream) = self.open_stream() else {
-            // The last connection went away between readiness and call.
-            let error = Error::new(crate::Reason::ConnectionLost);
-            return Err(Failed::returned(error, request));
-        };
-        let mut sender = stream.connection.sender.clone();
-        match sender.try_send_request(request).await {
-            Ok(response) => Ok(response.map(|body| ClientBody::new(body, Box::new(stream)))),
-            Err(mut error) => {
-                let unsent = error.take_message();
-                Err(Failed {
-                    error: classify(error.into_error()),
-                    request: unsent,
-                })
-            }
-        }
-    }
-
     /// Takes a stream of the connection with the most room.
     fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
         let connections = self.connections.borrow();
