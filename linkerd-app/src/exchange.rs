@@ -5,10 +5,7 @@ use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
-    http::{
-        End, Now, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure,
-        is_grpc,
-    },
+    http::{End, Now, Observe, Observed, ResponseBody, grpc_status, is_failure, is_grpc},
     metrics::{Counter, Histogram, Labels},
     reason::Phase,
 };
@@ -25,22 +22,28 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A request that is counted.
-pub type HttpRequest = http::Request<RequestBody>;
-
-/// The body of an endpoint's response.
-pub type Body = Observed<ClientBody, Exchange>;
+pub use linkerd_proxy_core::http::BoxRequest as HttpRequest;
 
 /// Counts what passes an endpoint.
 #[derive(Clone, Debug)]
-pub struct EndpointMetricsLayer(Rc<Series>);
+pub struct EndpointMetricsLayer(Counts);
 
 /// See [`EndpointMetricsLayer`].
 #[derive(Clone, Debug)]
 pub struct EndpointMetrics<S> {
     inner: S,
-    series: Rc<Series>,
+    counts: Counts,
 }
+
+/// What observes the responses of one endpoint: those to gRPC requests have a code that counts.
+#[derive(Clone, Debug)]
+struct Counts {
+    http: Rc<Series>,
+    grpc: Rc<OfGrpc>,
+}
+
+#[derive(Debug)]
+struct OfGrpc(Rc<Series>);
 
 /// The series of one endpoint.
 #[derive(Debug)]
@@ -67,7 +70,9 @@ struct Class {
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
     pub fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
-        Self(Rc::new(Series::new(families, labels, addr)))
+        let http = Rc::new(Series::new(families, labels, addr));
+        let grpc = Rc::new(OfGrpc(http.clone()));
+        Self(Counts { http, grpc })
     }
 }
 
@@ -75,8 +80,8 @@ impl<S> Layer<S> for EndpointMetricsLayer {
     type Service = EndpointMetrics<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let series = self.0.clone();
-        EndpointMetrics { inner, series }
+        let counts = self.0.clone();
+        EndpointMetrics { inner, counts }
     }
 }
 
@@ -90,7 +95,7 @@ impl<S: Availability> Availability for EndpointMetrics<S> {
     }
 
     fn gave_up(&self, error: &Error) {
-        self.series.failed(error, false);
+        self.counts.http.failed(error, false);
     }
 
     fn inspect(&self) -> serde_json::Value {
@@ -100,9 +105,9 @@ impl<S: Availability> Availability for EndpointMetrics<S> {
 
 impl<S> Service<HttpRequest> for EndpointMetrics<S>
 where
-    S: Service<HttpRequest, Response = Response<ClientBody>, Error = Failed<HttpRequest>>,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Failed<HttpRequest>>,
 {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = S::Error;
     type Future = EndpointMetricsFuture<S::Future>;
 
@@ -111,13 +116,13 @@ where
     }
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
-        self.series.requests.incr();
+        self.counts.http.requests.incr();
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         EndpointMetricsFuture {
             inner: self.inner.call(request),
             start: Instant::now(),
-            series: self.series.clone(),
+            counts: self.counts.clone(),
             grpc,
             answered_as_grpc,
         }
@@ -130,7 +135,7 @@ pin_project! {
         #[pin]
         inner: F,
         start: Instant,
-        series: Rc<Series>,
+        counts: Counts,
         grpc: bool,
         // Whether the proxy's own answer would be gRPC's.
         answered_as_grpc: bool,
@@ -139,100 +144,93 @@ pin_project! {
 
 impl<F> Future for EndpointMetricsFuture<F>
 where
-    F: Future<Output = Result<Response<ClientBody>, Failed<HttpRequest>>>,
+    F: Future<Output = Result<Response<ResponseBody>, Failed<HttpRequest>>>,
 {
-    type Output = Result<Response<Body>, Failed<HttpRequest>>;
+    type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        Poll::Ready(match ready!(this.inner.poll(cx)) {
+        let mut result = ready!(this.inner.poll(cx));
+        match &mut result {
             Ok(response) => {
-                let exchange = Exchange::new(this.series, *this.start, *this.grpc, &response);
-                Ok(response.map(|body| Observed::new(body, exchange)))
+                let observer: Rc<dyn Observe> = match this.grpc {
+                    true => this.counts.grpc.clone(),
+                    false => this.counts.http.clone(),
+                };
+                response.body_mut().observe(observer, *this.start);
             }
-            Err(mut failed) => {
-                failed.error = failed.error.or_peer(this.series.addr);
+            Err(failed) => {
+                let series = &this.counts.http;
+                failed.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
                 if failed.request.is_none() {
-                    this.series.failed(&failed.error, *this.answered_as_grpc);
+                    series.failed(&failed.error, *this.answered_as_grpc);
                 }
-                Err(failed)
             }
-        })
+        }
+        Poll::Ready(result)
     }
 }
 
-/// A response on its way back.
-#[derive(Debug)]
-pub struct Exchange {
-    series: Rc<Series>,
-    start: Instant,
-    status: StatusCode,
-    grpc: bool,
-    /// The code in the headers, if there is one.
-    code: Option<u8>,
-    measured: bool,
+impl Observe for Series {
+    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+        self.first(exchange, now);
+    }
+
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+        self.ended(exchange, false, end, now);
+    }
 }
 
-impl Exchange {
-    fn new<B>(series: &Rc<Series>, start: Instant, grpc: bool, response: &Response<B>) -> Self {
-        Self {
-            series: series.clone(),
-            start,
-            status: response.status(),
-            grpc,
-            code: grpc.then(|| grpc_status(response.headers())).flatten(),
-            measured: false,
+impl Observe for OfGrpc {
+    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+        self.0.first(exchange, now);
+    }
+
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+        self.0.ended(exchange, true, end, now);
+    }
+}
+
+impl Series {
+    /// Measures until the first frame of data, or the end if there is none.
+    fn first(&self, exchange: &Observed, now: &Now) {
+        if !exchange.has_data {
+            let latency = now.get().saturating_duration_since(exchange.start);
+            self.latency(exchange.status, latency);
         }
     }
 
-    fn measure(&mut self, now: &Now) {
-        if !self.measured {
-            self.measured = true;
-            let latency = now.get().saturating_duration_since(self.start);
-            self.series.latency(self.status, latency);
-        }
+    fn ended(&self, exchange: &Observed, is_grpc: bool, end: End<'_>, now: &Now) {
+        self.first(exchange, now);
+        self.response(match end {
+            End::Complete(trailers) => Self::class(exchange, is_grpc, trailers),
+            End::Dropped => Self::class(exchange, is_grpc, None),
+            End::Failed(error) => Class {
+                status: Some(exchange.status),
+                failure: true,
+                grpc: None,
+                error: stream_error(error),
+            },
+        });
     }
 
-    fn class(&self, trailers: Option<&HeaderMap>) -> Class {
-        let code = self.code.or_else(|| trailers.and_then(grpc_status));
-        let grpc = self.grpc.then_some(code);
+    fn class(seen: &Observed, is_grpc: bool, trailers: Option<&HeaderMap>) -> Class {
+        let code = seen.code.or_else(|| trailers.and_then(grpc_status));
+        let grpc = is_grpc.then_some(code);
         Class {
-            status: Some(self.status),
+            status: Some(seen.status),
             failure: match grpc {
                 // Without a code it counts as a success, as with the incumbent.
                 Some(None) => false,
-                Some(code) => is_failure(self.status, code),
-                None => is_failure(self.status, None),
+                Some(code) => is_failure(seen.status, code),
+                None => is_failure(seen.status, None),
             },
             grpc,
             error: "",
         }
     }
-}
 
-impl Observe for Exchange {
-    fn data(&mut self, _: usize, now: &Now) {
-        self.measure(now);
-    }
-
-    fn end(&mut self, end: End<'_>, now: &Now) {
-        self.measure(now);
-        let class = match end {
-            End::Complete(trailers) => self.class(trailers),
-            End::Dropped => self.class(None),
-            End::Failed(error) => Class {
-                status: Some(self.status),
-                failure: true,
-                grpc: None,
-                error: stream_error(error),
-            },
-        };
-        self.series.response(class);
-    }
-}
-
-impl Series {
     fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
         Self {
             addr,

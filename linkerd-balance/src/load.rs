@@ -1,6 +1,7 @@
 //! The load of an endpoint: how long it takes, times how many wait for it.
 
 use crate::PeakEwma;
+use linkerd_proxy_core::http::{End, Now, Observe, Observed, ResponseBody};
 use std::{cell::Cell, rc::Rc, time::Duration};
 use tokio::time::Instant;
 
@@ -15,10 +16,10 @@ pub(crate) struct Load {
 
 /// A request that an endpoint is working on. Dropping it ends the measurement.
 ///
-/// For HTTP it is kept until the first frame of the response's body, as that is what the incumbent measures.
+/// For HTTP it goes on until the first frame of the response's body, as that is what the incumbent measures.
 #[derive(Debug)]
 pub struct LoadHandle {
-    /// `None` when it has ended.
+    /// `None` when a body goes on with the measurement.
     load: Option<Rc<Load>>,
     start: Instant,
     end: Outcome,
@@ -74,9 +75,11 @@ impl Load {
 }
 
 impl LoadHandle {
-    /// Ends the measurement at a time that is known already.
-    pub fn end(mut self, now: Instant) {
-        self.record(now);
+    /// Goes on until the first frame of a response's body.
+    pub fn until_first_frame(mut self, body: &mut ResponseBody) {
+        if let Some(load) = self.load.take() {
+            body.observe(load, self.start);
+        }
     }
 
     /// The request failed without a response: a quick failure must not look like a quick endpoint.
@@ -90,29 +93,38 @@ impl LoadHandle {
     }
 }
 
-impl LoadHandle {
-    fn record(&mut self, now: Instant) {
-        let Some(load) = self.load.take() else {
-            return;
-        };
-        load.pending.set(load.pending.get() - 1);
-        let elapsed = now.saturating_duration_since(self.start);
-        let sample = match self.end {
+impl Load {
+    fn record(&self, start: Instant, outcome: Outcome, now: Instant) {
+        self.pending.set(self.pending.get() - 1);
+        let elapsed = now.saturating_duration_since(start);
+        let sample = match outcome {
             Outcome::Answered => elapsed,
             Outcome::Failed => elapsed.max(FAILURE_PENALTY),
             Outcome::Unsaid => return,
         };
-        let mut rtt = load.rtt.get();
+        let mut rtt = self.rtt.get();
         rtt.observe(sample, now);
-        load.rtt.set(rtt);
+        self.rtt.set(rtt);
     }
 }
 
 impl Drop for LoadHandle {
     fn drop(&mut self) {
-        if self.load.is_some() {
-            self.record(Instant::now());
+        if let Some(load) = self.load.take() {
+            load.record(self.start, self.end, Instant::now());
         }
+    }
+}
+
+impl Observe for Load {
+    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+        if !exchange.has_data {
+            self.record(exchange.start, Outcome::Answered, now.get());
+        }
+    }
+
+    fn end(&self, exchange: &Observed, _: End<'_>, now: &Now) {
+        self.data(exchange, 0, now);
     }
 }
 

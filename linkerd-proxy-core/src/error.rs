@@ -42,8 +42,13 @@ impl Error {
 
     /// Names a stage that the error passed, such as `endpoint 10.0.0.1:80`. The outermost comes last.
     pub fn context(mut self, context: impl Into<String>) -> Self {
-        self.0.context.push(context.into());
+        self.add_context(context);
         self
+    }
+
+    /// Names a stage that the error passed, where it is.
+    pub fn add_context(&mut self, context: impl Into<String>) {
+        self.0.context.push(context.into());
     }
 
     /// Names the peer that was involved.
@@ -53,9 +58,8 @@ impl Error {
     }
 
     /// Names the peer that was involved, unless that is known.
-    pub fn or_peer(mut self, peer: SocketAddr) -> Self {
+    pub fn or_peer(&mut self, peer: SocketAddr) {
         self.0.peer.get_or_insert(peer);
-        self
     }
 
     /// Keeps the code of a stream reset that the client shall see.

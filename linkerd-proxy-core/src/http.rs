@@ -8,6 +8,7 @@ mod message;
 mod observe;
 mod replay;
 mod respond;
+mod response;
 mod retry;
 mod server;
 mod settings;
@@ -20,11 +21,13 @@ pub use message::{
     add_host, authority, check_form, for_http2, has_any, host_and_port, host_from_target,
     is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
 };
-pub use observe::{Both, End, Now, Observe, Observed};
+pub use observe::{End, Now, Observe, Observed};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
+pub use response::ResponseBody;
 pub use retry::{KeepForRetry, KeepForRetryLayer};
-pub use server::{
-    Busy, Connection, ServeError, ServerBody, ServerSettings, serve_http1, serve_http2,
-};
+pub use server::{Busy, Connection, ServeError, ServerSettings, serve_http1, serve_http2};
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
+
+/// A request on its way to an endpoint. It travels in a box: it has 288 bytes, and many layers hand it on.
+pub type BoxRequest<B = RequestBody> = Box<http::Request<B>>;

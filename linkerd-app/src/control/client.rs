@@ -23,7 +23,9 @@ use linkerd_balance::{Balance, Params};
 use linkerd_discover::dns::AddressSet;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{Http2Settings, QueueSettings, client::Http2Client, grpc_status, is_failure},
+    http::{
+        BoxRequest, Http2Settings, QueueSettings, client::Http2Client, grpc_status, is_failure,
+    },
     metrics::{Counter, Family, Labels},
     transport::ConnectOptions,
 };
@@ -92,7 +94,7 @@ impl Controller {
             on_unreachable: Box::new(|| {}),
         };
         let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
-        let balance = Balance::new::<Request<RequestBody>, _>(updates, params);
+        let balance = Balance::new::<BoxRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let served = Rc::new(Served {
             authority: authority(&name),
@@ -174,7 +176,7 @@ impl Served {
     async fn call(&self, request: Request<RequestBody>) -> Result<Response<ControlBody>, Error> {
         let start = Instant::now();
         self.families.requests.get(self.labels.clone()).incr();
-        let request = self.address(request);
+        let request = Box::new(self.address(request));
         let called = self.balance.clone().call(request).await;
         let response = called.map_err(|error| {
             let labels = self.labels.clone().with("classification", "failure");
@@ -214,7 +216,7 @@ impl Served {
 /// A controller's response, counted when it ends.
 #[derive(Debug)]
 pub struct ControlBody {
-    inner: Incoming,
+    inner: Option<Incoming>,
     ended: Option<Ended>,
 }
 
@@ -249,7 +251,10 @@ impl Body for ControlBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(inner).poll_frame(cx));
         let end = match &frame {
             None => Some((None, "")),
             Some(Err(_)) => Some((None, "unclassified")),

@@ -7,7 +7,7 @@
 
 use super::{Context, policy::Policy};
 use crate::{
-    exchange::{self, EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
+    exchange::{EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
     in_flight::share,
     metrics::target_labels,
     outbound::{Connect, DialGuard},
@@ -17,7 +17,7 @@ use linkerd_balance::{Balance, Metrics, Params};
 use linkerd_proxy_core::{
     Availability, Error, Reason,
     http::{
-        KeepForRetry, KeepForRetryLayer, QueueSettings, RequestBody,
+        KeepForRetry, KeepForRetryLayer, QueueSettings, RequestBody, ResponseBody,
         client::{Http1Client, Http2Client},
         for_http2,
     },
@@ -162,7 +162,7 @@ impl Application {
     }
 
     /// Sends a request in the version that it has.
-    pub async fn send(&self, mut request: HttpRequest) -> Result<Response<exchange::Body>, Error> {
+    pub async fn send(&self, mut request: HttpRequest) -> Result<Response<ResponseBody>, Error> {
         let sent = match request.version() {
             Version::HTTP_2 => {
                 for_http2(&mut request);

@@ -6,10 +6,7 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 use super::{Context, Inbound, application::Application};
-use crate::{
-    exchange::{self, HttpRequest},
-    metrics::target_labels,
-};
+use crate::{exchange::HttpRequest, metrics::target_labels};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header::TRANSFER_ENCODING,
 };
@@ -17,7 +14,7 @@ use hyper::body::Incoming;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, Upgrade,
+        Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings, Upgrade,
         add_host, check_form, decline_upgrade, has_any, is_upgrade, serve_http1, serve_http2,
         strip_connection_headers, to_origin_form,
     },
@@ -70,11 +67,14 @@ impl Served {
     async fn handle(
         self: Rc<Self>,
         request: Request<Incoming>,
-    ) -> Result<Response<ServerBody<exchange::Body>>, h2::Error> {
+    ) -> Result<Response<ResponseBody>, h2::Error> {
         let responder = Responder::new(&request, false);
         let busy = self.connection.busy();
-        let response = match self.exchange(request).await {
-            Ok(response) => response.map(|body| ServerBody::new(body, responder)),
+        let mut response = match self.exchange(request).await {
+            Ok(mut response) => {
+                response.body_mut().end_well(responder);
+                response
+            }
             Err(error) => {
                 self.count(&error);
                 if error.reason().is_fatal() {
@@ -83,13 +83,14 @@ impl Served {
                 responder.respond(&error)?
             }
         };
-        Ok(response.map(|body| body.hold(Some(busy))))
+        response.body_mut().hold(Some(busy));
+        Ok(response)
     }
 
     async fn exchange(
         &self,
         mut request: Request<Incoming>,
-    ) -> Result<Response<exchange::Body>, Error> {
+    ) -> Result<Response<ResponseBody>, Error> {
         if let Some(denied) = &*self.denied.borrow() {
             let mut error = Error::new(denied.reason()).detail(denied.to_string());
             if let Some(client) = self.client {
@@ -102,8 +103,8 @@ impl Served {
         let orig_proto = (self.version == Version::HTTP_2)
             .then(|| restore_version(&mut request))
             .flatten();
-        let request: HttpRequest =
-            request.map(|body| RequestBody::new(body, || Rc::new(self.connection.busy())));
+        let body = |body| RequestBody::new(body, || Rc::new(self.connection.busy()));
+        let request: HttpRequest = Box::new(request.map(body));
         let upgrades = upgrade.is_some();
         let mut response = self.application.send(request).await?;
         if response.version() != Version::HTTP_2 && !upgrades {

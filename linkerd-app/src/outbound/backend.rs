@@ -1,7 +1,7 @@
 //! Stage 5: a route's use of a backend, and what the route counts of it.
 
 use super::{
-    concrete::{Concrete, ConcreteFuture, ConcreteObservers},
+    concrete::{Concrete, ConcreteFuture},
     endpoint::HttpRequest,
     status::{Status, StatusCounters},
 };
@@ -10,7 +10,7 @@ use http::Response;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error,
-    http::{Both, End, Now, Observe, Observed, Progress, client::ClientBody},
+    http::{End, Now, Observe, Observed, Progress, ResponseBody},
     metrics::{Counter, Histogram, Labels},
 };
 use pin_project_lite::pin_project;
@@ -20,12 +20,6 @@ use std::{
     task::{Context as TaskContext, Poll, ready},
 };
 use tokio::time::Instant;
-
-/// The body of a backend's response.
-pub type BackendBody = Observed<ClientBody, BackendObservers>;
-
-/// Those who observe it.
-pub type BackendObservers = Both<ConcreteObservers, BackendObserver>;
 
 /// A backend of one route.
 pub struct RouteBackend {
@@ -95,53 +89,66 @@ pin_project! {
 }
 
 impl Future for BackendFuture {
-    type Output = Result<Response<BackendBody>, Error>;
+    type Output = Result<Response<ResponseBody>, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let series = &this.backend.series;
-        Poll::Ready(match ready!(this.sent.poll(cx)) {
+        let mut result = ready!(this.sent.poll(cx));
+        match &mut result {
             Ok(response) => {
-                let observer = BackendObserver {
-                    series: series.clone(),
-                    status: Status::of_response(&response, series.statuses.is_grpc()),
-                    start: *this.start,
-                    progress: this.progress.take(),
+                let observer: Rc<dyn Observe> = match this.progress.take() {
+                    None => series.clone(),
+                    Some(progress) => Rc::new(Uploaded {
+                        series: series.clone(),
+                        progress,
+                    }),
                 };
-                Ok(response.map(|body| body.and(observer)))
+                response.body_mut().observe(observer, *this.start);
             }
             Err(error) => {
-                series.statuses.count(Status::of_error(&error));
-                Err(error.context(this.backend.context.clone()))
+                series.statuses.count(Status::of_error(error));
+                error.add_context(this.backend.context.clone());
             }
-        })
+        }
+        Poll::Ready(result)
     }
 }
 
-/// Counts a backend's response.
+/// Counts the response to a request without a body.
+impl Observe for Series {
+    fn data(&self, _: &Observed, len: usize, _: &Now) {
+        self.frame_size.observe(len as u64);
+    }
+
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+        self.ended(exchange, Some(exchange.start), end, now);
+    }
+}
+
+impl Series {
+    /// Measures since the end of the request. A response that ends before its request took no time.
+    fn ended(&self, exchange: &Observed, since: Option<Instant>, end: End<'_>, now: &Now) {
+        let duration = since.map(|since| now.get().saturating_duration_since(since));
+        self.duration.observe_duration(duration.unwrap_or_default());
+        self.statuses.count(Status::of(exchange, end));
+    }
+}
+
+/// Counts the response to a request with a body.
 #[derive(Debug)]
-pub struct BackendObserver {
+struct Uploaded {
     series: Rc<Series>,
-    status: Status,
-    start: Instant,
-    progress: Option<Rc<Progress>>,
+    progress: Rc<Progress>,
 }
 
-impl Observe for BackendObserver {
-    fn data(&mut self, len: usize, _: &Now) {
-        self.series.frame_size.observe(len as u64);
+impl Observe for Uploaded {
+    fn data(&self, exchange: &Observed, len: usize, now: &Now) {
+        self.series.data(exchange, len, now);
     }
 
-    fn end(&mut self, end: End<'_>, now: &Now) {
-        // A response that ends before its request took no time.
-        let since = match &self.progress {
-            None => Some(self.start),
-            Some(progress) => progress.ended.get(),
-        };
-        let duration = since
-            .map(|since| now.get().saturating_duration_since(since))
-            .unwrap_or_default();
-        self.series.duration.observe_duration(duration);
-        self.series.statuses.count(self.status.at_end(end));
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+        let ended = self.progress.ended.get();
+        self.series.ended(exchange, ended, end, now);
     }
 }

@@ -5,19 +5,19 @@
 use super::{
     balance::{self, Target},
     context::Context,
-    endpoint::{EndpointBody, EndpointService, HttpRequest, NewEndpoint},
+    endpoint::{EndpointService, HttpRequest, NewEndpoint},
 };
 use crate::{
-    exchange::{Exchange, send_to_only},
+    exchange::send_to_only,
     metrics::{StackFamilies, backend_labels},
 };
 use futures::future::{LocalBoxFuture, ready};
 use http::{Response, Version};
-use linkerd_balance::{Balance, LoadHandle, Sending};
+use linkerd_balance::{Balance, Sending};
 use linkerd_profiles::{Backend, Dispatcher, Meta, PeakEwma};
 use linkerd_proxy_core::{
     Error, NewService, Reason, Unavailable,
-    http::{Both, End, Now, Observe, Observed, client::ClientBody},
+    http::ResponseBody,
     metrics::{Counter, Labels},
 };
 use pin_project_lite::pin_project;
@@ -29,12 +29,6 @@ use std::{
     task::{Context as TaskContext, Poll, ready as or_pending},
 };
 use tokio::time::Instant;
-
-/// The body of an endpoint's response, which ends the measurement of its load.
-pub type ConcreteBody = Observed<ClientBody, ConcreteObservers>;
-
-/// Those who observe it.
-pub type ConcreteObservers = Both<Exchange, Measure>;
 
 /// A backend as it is reached, whoever uses it.
 pub struct Concrete {
@@ -211,44 +205,25 @@ pin_project! {
             sending: Sending<SocketAddr, EndpointService, HttpRequest>,
         },
         Other {
-            response: LocalBoxFuture<'static, Result<Response<EndpointBody>, Error>>,
+            response: LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>,
         },
     }
 }
 
 impl Future for ConcreteFuture {
-    type Output = Result<Response<ConcreteBody>, Error>;
+    type Output = Result<Response<ResponseBody>, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let sent = match this.sent.project() {
-            SentProj::Balance { sending } => {
-                or_pending!(sending.poll(cx)).map(|sent| (sent.response, Some(sent.load)))
-            }
-            SentProj::Other { response } => {
-                or_pending!(response.as_mut().poll(cx)).map(|response| (response, None))
-            }
+            SentProj::Balance { sending } => or_pending!(sending.poll(cx)).map(|sent| {
+                let mut response = sent.response;
+                sent.load.until_first_frame(response.body_mut());
+                response
+            }),
+            SentProj::Other { response } => or_pending!(response.as_mut().poll(cx)),
         };
-        Poll::Ready(match sent {
-            Ok((response, load)) => Ok(response.map(|body| body.and(Measure(load)))),
-            Err(error) => Err(this.concrete.in_context(error)),
-        })
-    }
-}
-
-/// Measures until the first frame of a response's body.
-#[derive(Debug)]
-pub struct Measure(Option<LoadHandle>);
-
-impl Observe for Measure {
-    fn data(&mut self, _: usize, now: &Now) {
-        if let Some(load) = self.0.take() {
-            load.end(now.get());
-        }
-    }
-
-    fn end(&mut self, _: End<'_>, now: &Now) {
-        self.data(0, now);
+        Poll::Ready(sent.map_err(|error| this.concrete.in_context(error)))
     }
 }
 

@@ -9,7 +9,7 @@ mod headers;
 use super::context::Context;
 pub use crate::exchange::HttpRequest;
 use crate::{
-    exchange::{self, EndpointMetrics, EndpointMetricsLayer},
+    exchange::{EndpointMetrics, EndpointMetricsLayer},
     metrics::endpoint_labels,
 };
 use client::Client;
@@ -21,9 +21,6 @@ use linkerd_proxy_core::{
     http::{Http2Settings, KeepForRetry, KeepForRetryLayer},
 };
 use std::{rc::Rc, sync::Arc};
-
-/// The body of an endpoint's response.
-pub type EndpointBody = exchange::Body;
 
 /// An endpoint as a service; its copies share its connections.
 pub type EndpointService = EndpointMetrics<KeepForRetry<headers::HeaderRules<Client>>>;

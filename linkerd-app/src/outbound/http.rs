@@ -6,7 +6,7 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
-use super::{Outbound, endpoint::HttpRequest, route::RouteBody, target::TargetStack, tunnel};
+use super::{Outbound, endpoint::HttpRequest, target::TargetStack, tunnel};
 use crate::in_flight::InFlight;
 use futures::future::LocalBoxFuture;
 use http::{Method, Request, Response, Version, uri::Authority};
@@ -15,9 +15,9 @@ use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Busy, Connection, RequestBody, Responder, ServeError, ServerBody, ServerSettings, add_host,
-        authority, check_form, decline_upgrade, host_and_port, host_from_target, is_upgrade,
-        serve_http1, serve_http2, strip_connection_headers, to_origin_form,
+        Busy, Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings,
+        add_host, authority, check_form, decline_upgrade, host_and_port, host_from_target,
+        is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
     },
     transport::Io,
 };
@@ -59,7 +59,7 @@ enum Sent {
     Refused(Option<Error>),
 }
 
-type RouteFuture = LocalBoxFuture<'static, Result<Response<RouteBody>, Error>>;
+type RouteFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>;
 
 /// Serves HTTP until the connection ends.
 pub async fn serve<I>(
@@ -177,7 +177,8 @@ impl Served {
     }
 
     fn take_body(&self, request: Request<Incoming>) -> HttpRequest {
-        request.map(|body| RequestBody::new(body, || Rc::new(self.connection.busy())))
+        let body = |body| RequestBody::new(body, || Rc::new(self.connection.busy()));
+        Box::new(request.map(body))
     }
 
     /// Opens a tunnel: what comes through it is treated as a connection to the target.
@@ -209,22 +210,25 @@ struct Answer {
 }
 
 impl Future for Answer {
-    type Output = Result<Response<ServerBody<RouteBody>>, h2::Error>;
+    type Output = Result<Response<ResponseBody>, h2::Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let (responder, busy) = (this.responder, &mut this.busy);
         let error = match &mut this.sent {
             Sent::Routed { response, .. } => match ready!(response.as_mut().poll(cx)) {
-                Ok(response) => {
-                    let body = |body| ServerBody::new(body, responder).hold(busy.take());
-                    return Poll::Ready(Ok(response.map(body)));
+                Ok(mut response) => {
+                    let body = response.body_mut();
+                    body.end_well(responder);
+                    body.hold(busy.take());
+                    return Poll::Ready(Ok(response));
                 }
                 Err(error) => error,
             },
             Sent::Tunnel(opened) => match ready!(opened.as_mut().poll(cx)) {
                 Ok(()) => {
-                    let body = ServerBody::default().hold(busy.take());
+                    let mut body = ResponseBody::empty();
+                    body.hold(busy.take());
                     return Poll::Ready(Ok(Response::new(body)));
                 }
                 Err(error) => error,
@@ -235,8 +239,9 @@ impl Future for Answer {
         if error.reason().is_fatal() {
             this.served.connection.close();
         }
-        let response = responder.respond(&error)?;
-        Poll::Ready(Ok(response.map(|body| body.hold(busy.take()))))
+        let mut response = responder.respond(&error)?;
+        response.body_mut().hold(busy.take());
+        Poll::Ready(Ok(response))
     }
 }
 

@@ -9,7 +9,7 @@
 //! The router reads an immutable snapshot; that an update has come is one atomic load.
 
 use super::{
-    backend::{BackendBody, BackendFuture, BackendObservers, RouteBackend},
+    backend::{BackendFuture, RouteBackend},
     concrete::{Concrete, ConcreteKey},
     context::Context,
     distribute::Distribute,
@@ -25,7 +25,7 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Error, Reason, Unavailable,
-    http::{Both, End, Now, Observe, Observed, Progress, client::ClientBody},
+    http::{End, Now, Observe, Observed, Progress, ResponseBody},
     metrics::Histogram,
 };
 use pin_project_lite::pin_project;
@@ -39,9 +39,6 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
-
-/// The body of a route's response.
-pub type RouteBody = Observed<ClientBody, Both<BackendObservers, RouteObserver>>;
 
 /// Routes the requests of one target. Its copies share everything.
 #[derive(Clone)]
@@ -120,7 +117,7 @@ impl Router {
 }
 
 impl Service<HttpRequest> for Router {
-    type Response = Response<RouteBody>;
+    type Response = Response<ResponseBody>;
     type Error = Error;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Error>>;
 
@@ -241,7 +238,7 @@ impl Route {
         self: &Rc<Self>,
         mut request: HttpRequest,
         rng: &RefCell<SmallRng>,
-    ) -> LocalBoxFuture<'static, Result<Response<RouteBody>, Error>> {
+    ) -> LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>> {
         let start = Instant::now();
         if let Some(canonical) = &self.canonical {
             set_canonical(request.headers_mut(), canonical);
@@ -259,28 +256,26 @@ impl Route {
                 route: self.clone(),
                 start,
             }),
-            Err(error) => Box::pin(ready(self.finish(start, Err(error)))),
+            Err(error) => {
+                let mut result = Err(error);
+                self.finish(start, &mut result);
+                Box::pin(ready(result))
+            }
         }
     }
 
-    fn finish(
-        &self,
-        start: Instant,
-        response: Result<Response<BackendBody>, Error>,
-    ) -> Result<Response<RouteBody>, Error> {
+    fn finish(&self, start: Instant, result: &mut Result<Response<ResponseBody>, Error>) {
         let series = &self.series;
-        let response = response.map_err(|error| {
-            series.statuses.count(Status::of_error(&error));
-            series.duration.observe_duration(start.elapsed());
-            let [route, logical] = self.context.clone();
-            error.context(route).context(logical)
-        })?;
-        let observer = RouteObserver {
-            status: Status::of_response(&response, series.statuses.is_grpc()),
-            series: series.clone(),
-            start,
-        };
-        Ok(response.map(|body| body.and(observer)))
+        match result {
+            Ok(response) => response.body_mut().observe(series.clone(), start),
+            Err(error) => {
+                series.statuses.count(Status::of_error(error));
+                series.duration.observe_duration(start.elapsed());
+                let [route, logical] = self.context.clone();
+                error.add_context(route);
+                error.add_context(logical);
+            }
+        }
     }
 
     fn choose(&self, rng: &mut SmallRng) -> Result<&Rc<RouteBackend>, Error> {
@@ -303,31 +298,22 @@ pin_project! {
 }
 
 impl Future for RouteFuture {
-    type Output = Result<Response<RouteBody>, Error>;
+    type Output = Result<Response<ResponseBody>, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = or_pending!(this.sent.poll(cx));
-        Poll::Ready(this.route.finish(*this.start, response))
+        let mut result = or_pending!(this.sent.poll(cx));
+        this.route.finish(*this.start, &mut result);
+        Poll::Ready(result)
     }
 }
 
 /// Counts a route's response.
-#[derive(Debug)]
-pub struct RouteObserver {
-    series: Rc<Series>,
-    status: Status,
-    start: Instant,
-}
-
-impl Observe for RouteObserver {
-    fn data(&mut self, _: usize, _: &Now) {}
-
-    fn end(&mut self, end: End<'_>, now: &Now) {
-        let series = &self.series;
-        let duration = now.get().saturating_duration_since(self.start);
-        series.duration.observe_duration(duration);
-        series.statuses.count(self.status.at_end(end));
+impl Observe for Series {
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+        let duration = now.get().saturating_duration_since(exchange.start);
+        self.duration.observe_duration(duration);
+        self.statuses.count(Status::of(exchange, end));
     }
 }
 

@@ -1,10 +1,9 @@
 //! How a response is counted by its status.
 
 use crate::exchange::with_cached;
-use http::Response;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{End, grpc_name, grpc_status},
+    http::{End, Observed, grpc_name, grpc_status},
     metrics::{Counter, Family, Labels},
 };
 use std::cell::RefCell;
@@ -80,13 +79,12 @@ impl StatusCounters {
         }
     }
 
-    /// Whether gRPC codes are counted.
-    pub fn is_grpc(&self) -> bool {
-        self.grpc
-    }
-
     /// Counts a response.
-    pub fn count(&self, status: Status) {
+    pub fn count(&self, mut status: Status) {
+        if !self.grpc {
+            // It is no label of theirs.
+            status.grpc = None;
+        }
         let take = || {
             let labels = self.labels.clone();
             let labels = match self.grpc {
@@ -103,25 +101,21 @@ impl StatusCounters {
 }
 
 impl Status {
-    /// The status of a response whose body has not ended yet.
-    pub fn of_response<B>(response: &Response<B>, grpc: bool) -> Self {
-        Self {
-            http: Some(response.status().as_u16()),
-            grpc: grpc.then(|| grpc_status(response.headers())).flatten(),
+    /// The status of a response when its body ends.
+    pub fn of(exchange: &Observed, end: End<'_>) -> Self {
+        let response = Self {
+            http: Some(exchange.status.as_u16()),
+            grpc: exchange.code,
             error: Failure::None,
-        }
-    }
-
-    /// What the end of the body adds.
-    pub fn at_end(self, end: End<'_>) -> Self {
+        };
         match end {
             End::Complete(trailers) => Self {
-                grpc: self.grpc.or_else(|| trailers.and_then(grpc_status)),
-                ..self
+                grpc: response.grpc.or_else(|| trailers.and_then(grpc_status)),
+                ..response
             },
             End::Dropped => Self {
                 error: Failure::Unknown,
-                ..self
+                ..response
             },
             End::Failed(error) => {
                 let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
@@ -129,7 +123,7 @@ impl Status {
                     error: h2
                         .and_then(h2::Error::reason)
                         .map_or(Failure::Io, Failure::of_reset),
-                    ..self
+                    ..response
                 }
             }
         }

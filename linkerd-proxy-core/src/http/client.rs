@@ -6,7 +6,7 @@ mod failure;
 mod http1;
 mod http2;
 
-pub use body::ClientBody;
+pub(super) use body::{ClientBody, Lease};
 pub use http1::Http1Client;
 pub use http2::Http2Client;
 

@@ -1,24 +1,30 @@
-//! A response's body that tells those who measure it what happens to it.
-//!
-//! Each layer adds its observer to the body that it passes on ([`Observed::and`]). The body stays one, whatever the
-//! number of layers: its frames are looked at once, and the clock is read once for all of them.
+//! Those who measure what becomes of a response's body.
 
-use bytes::Bytes;
-use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
-use std::{
-    cell::Cell,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use http::{HeaderMap, StatusCode};
+use smallvec::SmallVec;
+use std::{cell::Cell, rc::Rc};
 use tokio::time::Instant;
 
-/// What becomes of a body.
+/// Measures responses' bodies. One observer serves all exchanges of its layer; what differs between them it is told.
 pub trait Observe {
     /// A frame of data has passed.
-    fn data(&mut self, len: usize, now: &Now);
-    /// The body has ended, or was dropped.
-    fn end(&mut self, end: End<'_>, now: &Now);
+    fn data(&self, _exchange: &Observed, _len: usize, _now: &Now) {}
+
+    /// The body has ended, or was dropped. Told exactly once.
+    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now);
+}
+
+/// What is known of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// When the exchange began, for this observer.
+    pub start: Instant,
+    /// The response's status.
+    pub status: StatusCode,
+    /// The gRPC code among the response's headers.
+    pub code: Option<u8>,
+    /// Whether a frame of data has passed before.
+    pub has_data: bool,
 }
 
 /// How a body ended.
@@ -45,190 +51,137 @@ impl Now {
     }
 }
 
-/// Two observers of one body, told in this order.
-#[derive(Debug)]
-pub struct Both<A, B>(A, B);
-
-impl<A: Observe, B: Observe> Observe for Both<A, B> {
-    fn data(&mut self, len: usize, now: &Now) {
-        self.0.data(len, now);
-        self.1.data(len, now);
-    }
-
-    fn end(&mut self, end: End<'_>, now: &Now) {
-        self.0.end(end, now);
-        self.1.end(end, now);
-    }
+/// The observers of one body.
+pub(super) struct Observers {
+    /// In the order in which they are told. As many as there are layers that measure: nothing is allocated for them.
+    list: SmallVec<[(Rc<dyn Observe>, Instant); 4]>,
+    status: StatusCode,
+    code: Option<u8>,
+    has_data: bool,
+    ended: bool,
 }
 
-/// A body whose frames observers see. The end is told exactly once.
-#[derive(Debug)]
-pub struct Observed<B, O: Observe> {
-    observers: UntilEnd<O>,
-    body: B,
-}
-
-/// Observers that have not been told of the end yet. A drop is the end.
-#[derive(Debug)]
-struct UntilEnd<O: Observe>(Option<O>);
-
-impl<B: Body, O: Observe> Observed<B, O> {
-    /// A body that has its end still before it tells `observer` of it, an empty one does so now.
-    pub fn new(body: B, observer: O) -> Self {
-        let mut observers = UntilEnd(Some(observer));
-        if body.is_end_stream() {
-            observers.end(End::Complete(None), &Now::default());
+impl Observers {
+    pub(super) fn new(status: StatusCode, code: Option<u8>) -> Self {
+        Self {
+            list: SmallVec::new(),
+            status,
+            code,
+            has_data: false,
+            ended: false,
         }
-        Self { observers, body }
     }
 
-    /// Adds an observer, told after those that are there. If the body has ended already, it is told so now.
-    pub fn and<P: Observe>(mut self, mut next: P) -> Observed<B, Both<O, P>> {
-        let observers = match self.observers.0.take() {
-            Some(first) => Some(Both(first, next)),
-            None => {
-                next.end(End::Complete(None), &Now::default());
-                None
-            }
-        };
+    /// Adds one, told after those that are there; of an end that has been already, now.
+    pub(super) fn add(&mut self, observer: Rc<dyn Observe>, start: Instant) {
+        if self.ended {
+            observer.end(&self.observed(start), End::Complete(None), &Now::default());
+        } else {
+            self.list.push((observer, start));
+        }
+    }
+
+    pub(super) fn data(&mut self, len: usize, now: &Now) {
+        for (observer, start) in &self.list {
+            observer.data(&self.observed(*start), len, now);
+        }
+        self.has_data = true;
+    }
+
+    pub(super) fn end(&mut self, end: End<'_>, now: &Now) {
+        self.ended = true;
+        for (observer, start) in std::mem::take(&mut self.list) {
+            observer.end(&self.observed(start), end, now);
+        }
+    }
+
+    fn observed(&self, start: Instant) -> Observed {
         Observed {
-            observers: UntilEnd(observers),
-            body: self.body,
+            start,
+            status: self.status,
+            code: self.code,
+            has_data: self.has_data,
         }
     }
 }
 
-impl<O: Observe> UntilEnd<O> {
-    fn end(&mut self, end: End<'_>, now: &Now) {
-        if let Some(mut observer) = self.0.take() {
-            observer.end(end, now);
-        }
-    }
-}
-
-impl<O: Observe> Drop for UntilEnd<O> {
+impl Drop for Observers {
     fn drop(&mut self) {
-        self.end(End::Dropped, &Now::default());
-    }
-}
-
-impl<B, O> Body for Observed<B, O>
-where
-    B: Body<Data = Bytes, Error = hyper::Error> + Unpin,
-    O: Observe + Unpin,
-{
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-        let now = Now::default();
-        match &frame {
-            None => this.observers.end(End::Complete(None), &now),
-            Some(Err(error)) => this.observers.end(End::Failed(error), &now),
-            Some(Ok(frame)) => match frame.data_ref() {
-                None => this
-                    .observers
-                    .end(End::Complete(frame.trailers_ref()), &now),
-                Some(data) => {
-                    if let Some(observer) = &mut this.observers.0 {
-                        observer.data(data.len(), &now);
-                    }
-                    if this.body.is_end_stream() {
-                        this.observers.end(End::Complete(None), &now);
-                    }
-                }
-            },
+        if !self.ended {
+            self.end(End::Dropped, &Now::default());
         }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::{BodyExt, combinators::BoxBody};
-    use std::{cell::RefCell, rc::Rc};
+    use std::{cell::RefCell, time::Duration};
 
     /// Writes down what it is told, under a name.
     struct Note(&'static str, Rc<RefCell<Vec<String>>>);
 
     impl Observe for Note {
-        fn data(&mut self, len: usize, _: &Now) {
-            self.1.borrow_mut().push(format!("{} {len}", self.0));
+        fn data(&self, exchange: &Observed, len: usize, _: &Now) {
+            let first = if exchange.has_data { "" } else { "first " };
+            self.1.borrow_mut().push(format!("{} {first}{len}", self.0));
         }
 
-        fn end(&mut self, end: End<'_>, _: &Now) {
+        fn end(&self, _: &Observed, end: End<'_>, _: &Now) {
             self.1.borrow_mut().push(format!("{} {end:?}", self.0));
         }
     }
 
-    fn body(text: &'static str) -> BoxBody<Bytes, hyper::Error> {
-        let body = http_body_util::Full::new(Bytes::from_static(text.as_bytes()));
-        body.map_err(|never| match never {}).boxed()
-    }
-
-    fn observed(text: &'static str) -> (impl Body + Unpin, Rc<RefCell<Vec<String>>>) {
+    fn observers() -> (Observers, Rc<RefCell<Vec<String>>>) {
         let notes = Rc::new(RefCell::default());
-        let note = |name| Note(name, Rc::clone(&notes));
-        let body = Observed::new(body(text), note("a"))
-            .and(note("b"))
-            .and(note("c"));
-        (body, notes)
+        let mut observers = Observers::new(StatusCode::OK, None);
+        for name in ["a", "b"] {
+            observers.add(Rc::new(Note(name, Rc::clone(&notes))), Instant::now());
+        }
+        (observers, notes)
     }
 
-    #[test]
-    fn all_observers_see_each_frame_and_one_end() {
-        let (mut body, notes) = observed("hello");
-        assert!(tokio_test::block_on(body.frame()).is_some());
-        assert!(tokio_test::block_on(body.frame()).is_none());
-        drop(body);
-        assert_eq!(
-            *notes.borrow(),
-            [
-                "a 5",
-                "b 5",
-                "c 5",
-                "a Complete(None)",
-                "b Complete(None)",
-                "c Complete(None)"
-            ]
-        );
+    #[tokio::test]
+    async fn all_observers_see_each_frame_and_one_end() {
+        let (mut observers, notes) = observers();
+        let now = Now::default();
+        observers.data(5, &now);
+        observers.data(6, &now);
+        observers.end(End::Complete(None), &now);
+        observers.end(End::Dropped, &now);
+        drop(observers);
+        let expected = [
+            "a first 5",
+            "b first 5",
+            "a 6",
+            "b 6",
+            "a Complete(None)",
+            "b Complete(None)",
+        ];
+        assert_eq!(*notes.borrow(), expected);
     }
 
-    #[test]
-    fn an_empty_body_has_ended_for_each_that_is_added() {
-        let (_body, notes) = observed("");
-        assert_eq!(
-            *notes.borrow(),
-            ["a Complete(None)", "b Complete(None)", "c Complete(None)"]
-        );
+    #[tokio::test]
+    async fn one_that_is_added_after_the_end_is_told_of_it() {
+        let (mut observers, notes) = observers();
+        observers.end(End::Complete(None), &Now::default());
+        notes.borrow_mut().clear();
+        observers.add(Rc::new(Note("late", notes.clone())), Instant::now());
+        assert_eq!(*notes.borrow(), ["late Complete(None)"]);
     }
 
-    #[test]
-    fn a_drop_is_an_end() {
-        let (body, notes) = observed("hello");
-        drop(body);
-        assert_eq!(*notes.borrow(), ["a Dropped", "b Dropped", "c Dropped"]);
+    #[tokio::test]
+    async fn a_drop_is_an_end() {
+        let (observers, notes) = observers();
+        drop(observers);
+        assert_eq!(*notes.borrow(), ["a Dropped", "b Dropped"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn observers_of_one_event_see_one_time() {
         let now = Now::default();
         let first = now.get();
-        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(now.get(), first);
     }
 }

@@ -1,6 +1,6 @@
 //! The proxy's own answers.
 
-use super::{ServerBody, classify::is_grpc};
+use super::{ResponseBody, classify::is_grpc};
 use crate::{Error, Reason, error::find};
 use bytes::Bytes;
 use http::{
@@ -33,14 +33,14 @@ impl Responder {
     }
 
     /// The answer to a request that failed; `Err` when the stream shall be reset as the endpoint did.
-    pub fn respond<B>(&self, error: &Error) -> Result<Response<ServerBody<B>>, h2::Error> {
+    pub fn respond(&self, error: &Error) -> Result<Response<ResponseBody>, h2::Error> {
         let reason = error.reason();
         if let Some(code) = error.reset_code()
             && self.version == Version::HTTP_2
         {
             return Err(code.into());
         }
-        let mut response = Response::new(ServerBody::default());
+        let mut response = Response::new(ResponseBody::empty());
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         let message = message(error);
@@ -104,7 +104,7 @@ fn message(error: &Error) -> HeaderValue {
 }
 
 const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
@@ -116,7 +116,6 @@ pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::Empty;
 
     fn request(version: Version, content_type: &'static str) -> Request<()> {
         let request = Request::builder().version(version);
@@ -127,7 +126,7 @@ mod tests {
         request: &Request<()>,
         error: Error,
         emit: bool,
-    ) -> Result<Response<ServerBody<Empty<Bytes>>>, h2::Error> {
+    ) -> Result<Response<ResponseBody>, h2::Error> {
         Responder::new(request, emit).respond(&error)
     }
 

@@ -1,6 +1,6 @@
 //! Getting a request back that was lost with its connection.
 
-use super::{RequestBody, client::Fresh};
+use super::{BoxRequest, RequestBody, client::Fresh};
 use crate::{Availability, EndpointState, Failed, reason::Retry};
 use http::{Method, Request};
 use pin_project_lite::pin_project;
@@ -73,9 +73,9 @@ impl<S: Availability> Availability for KeepForRetry<S> {
     }
 }
 
-impl<S> Service<Request<RequestBody>> for KeepForRetry<S>
+impl<S> Service<BoxRequest> for KeepForRetry<S>
 where
-    S: Service<Request<RequestBody>, Error = Failed<Request<RequestBody>>>,
+    S: Service<BoxRequest, Error = Failed<BoxRequest>>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -85,7 +85,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
+    fn call(&mut self, mut request: BoxRequest) -> Self::Future {
         KeepForRetryFuture {
             kept: self.params.keep(&mut request),
             inner: self.inner.call(request),
@@ -98,13 +98,13 @@ pin_project! {
     pub struct KeepForRetryFuture<F> {
         #[pin]
         inner: F,
-        kept: Option<Box<Kept>>,
+        kept: Option<Kept>,
     }
 }
 
 impl<F, Rsp> Future for KeepForRetryFuture<F>
 where
-    F: Future<Output = Result<Rsp, Failed<Request<RequestBody>>>>,
+    F: Future<Output = Result<Rsp, Failed<BoxRequest>>>,
 {
     type Output = F::Output;
 
@@ -123,13 +123,13 @@ where
 
 /// A copy of a request.
 struct Kept {
-    request: Request<RequestBody>,
+    request: BoxRequest,
     idempotent: bool,
     attempts: Attempts,
 }
 
 impl KeepForRetryLayer {
-    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Box<Kept>> {
+    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
         let idempotent = is_idempotent(request.method());
         if !idempotent && !self.refusals {
             return None;
@@ -145,22 +145,21 @@ impl KeepForRetryLayer {
             return None;
         }
         let body = request.body_mut().replayable(self.max_bytes)?;
-        let mut copy = Request::new(body);
+        let mut copy = Box::new(Request::new(body));
         *copy.method_mut() = request.method().clone();
         *copy.uri_mut() = request.uri().clone();
         *copy.version_mut() = request.version();
         *copy.headers_mut() = request.headers().clone();
-        // Boxed, as it is rarely looked at and would be moved with the future.
-        Some(Box::new(Kept {
+        Some(Kept {
             request: copy,
             idempotent,
             attempts: attempts.unwrap_or_default(),
-        }))
+        })
     }
 }
 
 impl Kept {
-    fn give_back(mut self, retry: Retry) -> Option<Request<RequestBody>> {
+    fn give_back(mut self, retry: Retry) -> Option<BoxRequest> {
         let attempts = &mut self.attempts;
         let allowed = match retry {
             Retry::Yes => {
@@ -204,16 +203,16 @@ mod tests {
     /// Loses every request for the same reason, and counts them.
     struct Lose(Reason, Rc<Cell<u32>>);
 
-    impl Service<Request<RequestBody>> for Lose {
+    impl Service<BoxRequest> for Lose {
         type Response = ();
-        type Error = Failed<Request<RequestBody>>;
+        type Error = Failed<BoxRequest>;
         type Future = std::future::Ready<Result<(), Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: Request<RequestBody>) -> Self::Future {
+        fn call(&mut self, _: BoxRequest) -> Self::Future {
             self.1.set(self.1.get() + 1);
             std::future::ready(Err(Failed::lost(self.0)))
         }
@@ -224,7 +223,7 @@ mod tests {
         let count = Rc::new(Cell::new(0));
         let mut service = layer.layer(Lose(reason, count.clone()));
         let request = Request::builder().method(method).header("x", "1");
-        let mut request = Some(request.body(RequestBody::empty()).unwrap());
+        let mut request = Some(Box::new(request.body(RequestBody::empty()).unwrap()));
         while let Some(next) = request {
             assert_eq!(next.headers()["x"], "1");
             let failed = tokio_test::block_on(service.call(next)).unwrap_err();

@@ -1,10 +1,10 @@
 //! Serving a client's connection.
 
-use super::{FlowControl, Http2Settings, LocalExec, respond::Responder};
+use super::{FlowControl, Http2Settings, LocalExec};
 use crate::{drain, limits, transport::Io};
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -270,75 +270,5 @@ impl HeaderTimer {
 
     fn stop(&mut self) {
         self.sleep = None;
-    }
-}
-
-/// The body of a response to a client: an endpoint's, or none.
-#[derive(Debug)]
-pub struct ServerBody<B> {
-    inner: Option<B>,
-    responder: Option<Responder>,
-    _busy: Option<Busy>,
-}
-
-impl<B> Default for ServerBody<B> {
-    fn default() -> Self {
-        Self {
-            inner: None,
-            responder: None,
-            _busy: None,
-        }
-    }
-}
-
-impl<B> ServerBody<B> {
-    /// An endpoint's body. If it breaks off and the client speaks gRPC, `responder` ends it with trailers.
-    pub fn new(inner: B, responder: Responder) -> Self {
-        Self {
-            inner: Some(inner),
-            responder: Some(responder),
-            _busy: None,
-        }
-    }
-
-    /// Keeps the connection busy until the body is gone.
-    pub fn hold(mut self, busy: Option<Busy>) -> Self {
-        self._busy = busy;
-        self
-    }
-}
-
-impl<B> Body for ServerBody<B>
-where
-    B: Body<Data = Bytes, Error = hyper::Error> + Unpin,
-{
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(inner) = &mut self.inner else {
-            return Poll::Ready(None);
-        };
-        let frame = ready!(Pin::new(inner).poll_frame(cx));
-        if let Some(Err(error)) = &frame
-            && let Some(trailers) = self.responder.and_then(|responder| responder.rescue(error))
-        {
-            self.inner = None;
-            return Poll::Ready(Some(Ok(trailers)));
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }

@@ -8,8 +8,8 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed, Reason, drain,
     http::{
-        RequestBody, Upgrade,
-        client::{ClientBody, Http1Client, Http2Client},
+        RequestBody, ResponseBody, Upgrade,
+        client::{Http1Client, Http2Client},
         for_http2, strip_connection_headers, to_absolute_form, wants_upgrade,
     },
 };
@@ -40,7 +40,7 @@ enum Kind {
     },
 }
 
-type SendFuture = LocalBoxFuture<'static, Result<Response<ClientBody>, Failed<HttpRequest>>>;
+type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<HttpRequest>>>;
 
 impl Client {
     pub(super) fn new(
@@ -106,7 +106,7 @@ impl Availability for Client {
 }
 
 impl Service<HttpRequest> for Client {
-    type Response = Response<ClientBody>;
+    type Response = Response<ResponseBody>;
     type Error = Failed<HttpRequest>;
     type Future = SendFuture;
 
@@ -194,7 +194,7 @@ fn orig_proto_request(request: &mut HttpRequest, default_authority: &Authority) 
 }
 
 /// Restores the version that the application behind the peer proxy spoke.
-fn orig_proto_response(response: &mut Response<ClientBody>, requested: Version) {
+fn orig_proto_response(response: &mut Response<ResponseBody>, requested: Version) {
     let version = match response.headers_mut().remove(L5D_ORIG_PROTO) {
         Some(value) if value == "HTTP/1.0" => Version::HTTP_10,
         Some(value) if value == "HTTP/1.1" => Version::HTTP_11,

@@ -7,14 +7,14 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed, Reason,
     http::{
-        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, client::ClientBody, has_any,
-        strip_connection_headers, wants_upgrade,
+        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, strip_connection_headers,
+        wants_upgrade,
     },
 };
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
-    task::{Context as TaskContext, Poll},
+    task::{Context as TaskContext, Poll, ready},
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -66,7 +66,7 @@ impl<S: Availability> Availability for HeaderRules<S> {
     }
 }
 
-type Scrub = fn(Response<ClientBody>) -> Response<ClientBody>;
+type Scrub = fn(&mut Response<ResponseBody>);
 
 pin_project! {
     /// The future of [`HeaderRules`].
@@ -80,14 +80,18 @@ pin_project! {
 
 impl<F> Future for HeaderRulesFuture<F>
 where
-    F: Future<Output = Result<Response<ClientBody>, Failed<HttpRequest>>>,
+    F: Future<Output = Result<Response<ResponseBody>, Failed<HttpRequest>>>,
 {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Some(inner) = this.inner.as_pin_mut() {
-            return inner.poll(cx).map_ok(*this.scrub);
+            let mut result = ready!(inner.poll(cx));
+            if let Ok(response) = &mut result {
+                (this.scrub)(response);
+            }
+            return Poll::Ready(result);
         }
         let error = this.refused.take().expect("a refusal is told once");
         Poll::Ready(Err(Failed::lost(error)))
@@ -96,9 +100,9 @@ where
 
 impl<S> Service<HttpRequest> for HeaderRules<S>
 where
-    S: Service<HttpRequest, Response = Response<ClientBody>, Error = Failed<HttpRequest>>,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Failed<HttpRequest>>,
 {
-    type Response = Response<ClientBody>;
+    type Response = Response<ResponseBody>;
     type Error = S::Error;
     type Future = HeaderRulesFuture<S::Future>;
 
@@ -154,21 +158,20 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
         http::Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
-fn scrub_all(mut response: Response<ClientBody>) -> Response<ClientBody> {
+fn scrub_all(response: &mut Response<ResponseBody>) {
     if response.version() != http::Version::HTTP_2 {
         strip_connection_headers(response.headers_mut());
     }
-    scrub_proxy_headers(response)
+    scrub_proxy_headers(response);
 }
 
 /// What a peer proxy says of its own errors is not for the application.
-fn scrub_proxy_headers(mut response: Response<ClientBody>) -> Response<ClientBody> {
+fn scrub_proxy_headers(response: &mut Response<ResponseBody>) {
     let headers = response.headers_mut();
     if has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
         headers.remove(L5D_PROXY_ERROR);
         headers.remove(L5D_PROXY_CONNECTION);
     }
-    response
 }
 
 const L5D_REQUIRE_ID: HeaderName = HeaderName::from_static("l5d-require-id");

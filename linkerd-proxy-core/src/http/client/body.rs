@@ -9,16 +9,16 @@ use std::{
 };
 
 /// A response's body, and what its connection does when it has ended.
-pub struct ClientBody {
+pub(in crate::http) struct ClientBody {
     incoming: Incoming,
     lease: Option<Box<dyn Lease>>,
 }
 
 /// What a body yields.
-pub(super) type PolledFrame = Poll<Option<Result<Frame<Bytes>, hyper::Error>>>;
+pub(in crate::http) type PolledFrame = Poll<Option<Result<Frame<Bytes>, hyper::Error>>>;
 
 /// A connection, or a stream of one, that an exchange holds. Dropping it gives it up.
-pub(super) trait Lease {
+pub(in crate::http) trait Lease {
     /// Takes the next frame of the response's body, and does what its connection needs for that.
     fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
         Pin::new(incoming).poll_frame(cx)
@@ -29,7 +29,7 @@ pub(super) trait Lease {
 }
 
 impl ClientBody {
-    pub(super) fn new(incoming: Incoming, lease: Box<dyn Lease>) -> Self {
+    pub(in crate::http) fn new(incoming: Incoming, lease: Box<dyn Lease>) -> Self {
         let mut body = Self {
             incoming,
             lease: Some(lease),
@@ -39,7 +39,7 @@ impl ClientBody {
     }
 
     /// The body alone; its connection does not wait for its end. Only for HTTP/2: other connections are driven by it.
-    pub fn into_incoming(self) -> Incoming {
+    pub(in crate::http) fn into_incoming(self) -> Incoming {
         self.incoming
     }
 

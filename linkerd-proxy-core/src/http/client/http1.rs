@@ -1,36 +1,27 @@
-//! HTTP/1 connections of one endpoint, kept for reuse.
+//! Requests to one endpoint over HTTP/1.
 
-use super::{
-    ClientBody, Fresh,
-    body::{Lease, PolledFrame},
-    driven::Driven,
-    failure::classify,
-};
+mod exchange;
+mod pool;
+
+use super::{Fresh, failure::classify};
 use crate::{
-    Availability, Backoff, EndpointState, Error, Failed, Reason, http::PoolSettings, limits,
-    redial::Redial,
+    Availability, Backoff, EndpointState, Error, Failed, Reason,
+    http::{BoxRequest, PoolSettings, ResponseBody},
 };
 use bytes::Bytes;
-use futures::{FutureExt, future::LocalBoxFuture};
+use exchange::{Sent, is_reusable};
+use futures::future::LocalBoxFuture;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http1},
-    upgrade::OnUpgrade,
-};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::TrySendError;
+use pin_project_lite::pin_project;
+use pool::Pool;
 use std::{
-    cell::{Cell, RefCell},
-    future::poll_fn,
-    pin::pin,
-    rc::{Rc, Weak},
-    task::{Context, Poll},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 /// Sends requests to one endpoint over HTTP/1. Its copies share the connections.
@@ -39,31 +30,7 @@ use tower_service::Service;
 /// - **Fails as** what `C` fails as, with the request; or `ConnectionLost`, `InvalidResponse`.
 /// - **Bounds**: idle connections, in number and in time. While the endpoint refuses connections the client is not
 ///   ready, and one task tries again.
-pub struct Http1Client<C, B>(Rc<Inner<C, B>>);
-
-struct Inner<C, B> {
-    connect: C,
-    settings: PoolSettings,
-    redial: Redial,
-    /// The most recently used last: that one is the least likely to have been closed by the endpoint.
-    #[expect(
-        clippy::vec_box,
-        reason = "an exchange holds its connection by this box"
-    )]
-    idle: RefCell<Vec<Box<Connection<C, B>>>>,
-    open: Cell<usize>,
-    reaping: Cell<bool>,
-    probing: Cell<bool>,
-}
-
-/// A connection. It returns to its pool when an exchange is complete.
-struct Connection<C, B> {
-    driven: Driven<B>,
-    pool: Weak<Inner<C, B>>,
-    /// Whether it serves another exchange after this one.
-    reusable: bool,
-    idle_since: Instant,
-}
+pub struct Http1Client<C, B>(Rc<Pool<C, B>>);
 
 impl<C, B> Clone for Http1Client<C, B> {
     fn clone(&self) -> Self {
@@ -74,15 +41,7 @@ impl<C, B> Clone for Http1Client<C, B> {
 impl<C, B> Http1Client<C, B> {
     /// A client without connections.
     pub fn new(connect: C, settings: PoolSettings, backoff: Backoff) -> Self {
-        Self(Rc::new(Inner {
-            connect,
-            settings,
-            redial: Redial::new(backoff),
-            idle: RefCell::default(),
-            open: Cell::new(0),
-            reaping: Cell::new(false),
-            probing: Cell::new(false),
-        }))
+        Self(Rc::new(Pool::new(connect, settings, backoff)))
     }
 
     /// Waits until the endpoint is thought to accept connections, for a request that was not balanced by this client's
@@ -102,23 +61,18 @@ impl<C, B> Availability for Http1Client<C, B> {
     }
 
     fn inspect(&self) -> serde_json::Value {
-        serde_json::json!({
-            "protocol": "HTTP/1",
-            "open": self.0.open.get(),
-            "idle": self.0.idle.borrow().len(),
-            "max_idle": self.0.settings.max_idle,
-        })
+        self.0.inspect()
     }
 }
 
-impl<C, B, I> Service<Request<B>> for Http1Client<C, B>
+impl<C, B, I> Service<BoxRequest<B>> for Http1Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
-    type Response = Response<ClientBody>;
-    type Error = Failed<Request<B>>;
+    type Response = Response<ResponseBody>;
+    type Error = Failed<BoxRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -129,250 +83,44 @@ where
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the request to an idle connection, if there is one, before this returns: it is not carried in a future.
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let inner = self.0.clone();
+    /// Gives the request to an idle connection, if there is one, before this returns.
+    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
+        let pool = &self.0;
         let fresh = !is_reusable(&request) || request.extensions().get::<Fresh>().is_some();
-        let idle = if fresh { None } else { inner.checkout() };
+        let idle = if fresh { None } else { pool.checkout() };
         match idle {
-            Some(connection) => Box::pin(inner.reuse(connection.exchange(request))),
-            None => Box::pin(inner.send(request)),
+            Some(connection) => Box::pin(Reuse {
+                first: Some(connection.exchange(request)),
+                pool: pool.clone(),
+                rest: None,
+            }),
+            None => Box::pin(send(pool.clone(), request)),
         }
     }
 }
 
-type Sent<B> = Result<Response<ClientBody>, TrySendError<Request<B>>>;
-
-impl<C, B, I> Inner<C, B>
+/// An exchange over a new connection.
+async fn send<C, B, I>(
+    pool: Rc<Pool<C, B>>,
+    request: BoxRequest<B>,
+) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
-    /// An exchange over a connection that was idle. If the endpoint had closed it meanwhile, nothing was sent: any request
-    /// may try again.
-    async fn reuse(
-        self: Rc<Self>,
-        sent: impl Future<Output = Sent<B>>,
-    ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
-        let mut sent = sent.await;
-        loop {
-            let mut error = match sent {
-                Ok(response) => return Ok(response),
-                Err(error) => error,
-            };
-            let Some(unsent) = error.take_message() else {
-                return Err(Failed::lost(classify(error.into_error())));
-            };
-            sent = match self.checkout() {
-                // Boxed, as this is rare and would make the future of each request larger.
-                Some(connection) => connection.exchange(unsent).boxed_local().await,
-                None => return self.send(unsent).boxed_local().await,
-            };
+    let connection = match pool.connect().await {
+        Ok(connection) => connection,
+        Err(error) => return Err(Failed::returned(error, request)),
+    };
+    let sent = connection.exchange(request).await;
+    sent.map_err(|mut error| match error.take_message() {
+        Some(unsent) => {
+            let error = unsent_error(error.into_error());
+            Failed::returned(error, Box::new(unsent))
         }
-    }
-
-    /// An exchange over a new connection.
-    async fn send(
-        self: Rc<Self>,
-        request: Request<B>,
-    ) -> Result<Response<ClientBody>, Failed<Request<B>>> {
-        let connection = match self.clone().connect().await {
-            Ok(connection) => connection,
-            Err(error) => return Err(Failed::returned(error, request)),
-        };
-        connection
-            .exchange(request)
-            .await
-            .map_err(|mut error| match error.take_message() {
-                Some(unsent) => {
-                    let error = unsent_error(error.into_error());
-                    Failed::returned(error, unsent)
-                }
-                None => Failed::lost(classify(error.into_error())),
-            })
-    }
-
-    /// Takes an idle connection that still lives. [`Inner::reap`] keeps out those that were idle for too long.
-    fn checkout(&self) -> Option<Box<Connection<C, B>>> {
-        let mut idle = self.idle.borrow_mut();
-        while let Some(mut last) = idle.pop() {
-            if last.driven.is_ready() {
-                return Some(last);
-            }
-        }
-        None
-    }
-
-    /// Dials, and remembers when that fails.
-    async fn connect(self: Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
-        match self.dial().await {
-            Ok(connection) => {
-                self.redial.succeeded();
-                Ok(connection)
-            }
-            Err(error) => {
-                if self.redial.failed(&error) {
-                    self.probe();
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn dial(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
-        let mut connect = self.connect.clone();
-        poll_fn(|cx| connect.poll_ready(cx)).await?;
-        let io = connect.call(()).await?;
-        let (sender, connection) = http1::Builder::new()
-            .max_buf_size(limits::HTTP1_MAX_BUFFER)
-            .max_headers(limits::HTTP1_MAX_HEADERS)
-            .handshake(TokioIo::new(io))
-            .await
-            .map_err(classify)?;
-        let open = Open::new(self);
-        let connection = async move {
-            let _open = open;
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "endpoint connection ended");
-            }
-        };
-        Ok(Box::new(Connection {
-            driven: Driven::new(sender, connection),
-            pool: Rc::downgrade(self),
-            reusable: true,
-            idle_since: Instant::now(),
-        }))
-    }
-
-    /// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
-    fn probe(self: &Rc<Self>) {
-        if self.probing.replace(true) {
-            return;
-        }
-        let pool = Rc::downgrade(self);
-        tokio::task::spawn_local(async move {
-            // The pool is not kept alive by its probe.
-            while let Some(pool) = pool.upgrade() {
-                let due = tokio::time::timeout(limits::PROBE_CHECK, pool.redial.due());
-                if due.await.is_err() {
-                    continue;
-                }
-                match pool.dial().await {
-                    Ok(connection) => {
-                        pool.probing.set(false);
-                        pool.put(connection);
-                        pool.redial.succeeded();
-                        return;
-                    }
-                    Err(error) => pool.redial.failed(&error),
-                };
-            }
-        });
-    }
-
-    fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
-        let mut idle = self.idle.borrow_mut();
-        if connection.driven.is_closed() || idle.len() >= self.settings.max_idle {
-            return;
-        }
-        connection.idle_since = Instant::now();
-        idle.push(connection);
-        if !self.reaping.replace(true) {
-            tokio::task::spawn_local(Self::reap(Rc::downgrade(self), self.settings));
-        }
-    }
-
-    /// Closes connections as soon as they were idle for too long, until none is left.
-    async fn reap(pool: Weak<Self>, settings: PoolSettings) {
-        let mut next = Instant::now() + settings.idle_timeout;
-        loop {
-            tokio::time::sleep_until(next).await;
-            let Some(pool) = pool.upgrade() else {
-                return;
-            };
-            let now = Instant::now();
-            let mut idle = pool.idle.borrow_mut();
-            let expires = |idle: &Connection<C, B>| idle.idle_since + settings.idle_timeout;
-            idle.retain(|idle| !idle.driven.is_closed() && expires(idle) > now);
-            // The first is the one that has been idle for the longest time.
-            match idle.first() {
-                Some(oldest) => next = expires(oldest),
-                None => {
-                    pool.reaping.set(false);
-                    return;
-                }
-            }
-        }
-    }
-}
-
-impl<C, B, I> Connection<C, B>
-where
-    C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
-{
-    /// Sends a request. The connection has it when this returns.
-    fn exchange(
-        mut self: Box<Self>,
-        request: Request<B>,
-    ) -> impl Future<Output = Sent<B>> + use<C, B, I> {
-        self.reusable = is_reusable(&request);
-        let uploads = !request.body().is_end_stream();
-        let upgrades = request.extensions().get::<OnUpgrade>().is_some();
-        let sent = self.driven.sender.try_send_request(request);
-        async move {
-            let mut sent = pin!(sent);
-            let response = poll_fn(|cx| self.driven.drive(cx, |cx| sent.as_mut().poll(cx))).await?;
-            if uploads || upgrades {
-                self.driven.detach();
-            }
-            Ok(response.map(|body| ClientBody::new(body, self)))
-        }
-    }
-}
-
-impl<C, B, I> Lease for Connection<C, B>
-where
-    C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
-{
-    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
-        self.driven.poll_frame(incoming, cx)
-    }
-
-    fn complete(self: Box<Self>) {
-        if self.reusable
-            && let Some(pool) = self.pool.upgrade()
-        {
-            pool.put(self);
-        }
-    }
-}
-
-/// Counts a connection as long as it is open.
-struct Open<C, B>(Weak<Inner<C, B>>);
-
-impl<C, B> Open<C, B> {
-    fn new(pool: &Rc<Inner<C, B>>) -> Self {
-        pool.open.set(pool.open.get() + 1);
-        Self(Rc::downgrade(pool))
-    }
-}
-
-impl<C, B> Drop for Open<C, B> {
-    fn drop(&mut self) {
-        if let Some(pool) = self.0.upgrade() {
-            pool.open.set(pool.open.get() - 1);
-        }
-    }
-}
-
-/// HTTP/1.0 connections end with their response, as the incumbent has it.
-fn is_reusable<B>(request: &Request<B>) -> bool {
-    request.version() != http::Version::HTTP_10
+        None => Failed::lost(classify(error.into_error())),
+    })
 }
 
 /// A new connection that did not take the request.
@@ -380,4 +128,62 @@ fn unsent_error(error: hyper::Error) -> Error {
     Error::new(Reason::ConnectFailed)
         .detail(error.to_string())
         .source(error)
+}
+
+pin_project! {
+    /// An exchange over a connection that was idle.
+    struct Reuse<C, B, F> {
+        #[pin]
+        first: Option<F>,
+        pool: Rc<Pool<C, B>>,
+        // What becomes of a request that the first connection did not take.
+        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<BoxRequest<B>>>>>,
+    }
+}
+
+impl<C, B, I, F> Future for Reuse<C, B, F>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+    F: Future<Output = Sent<B>>,
+{
+    type Output = Result<Response<ResponseBody>, Failed<BoxRequest<B>>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(first) = this.first.as_mut().as_pin_mut() {
+            match ready!(first.poll(cx)) {
+                Ok(response) => return Poll::Ready(Ok(response)),
+                Err(error) => *this.rest = Some(Box::pin(elsewhere(this.pool.clone(), error))),
+            }
+            this.first.set(None);
+        }
+        let rest = this.rest.as_mut().expect("there is a first or a rest");
+        rest.as_mut().poll(cx)
+    }
+}
+
+/// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
+async fn elsewhere<C, B, I>(
+    pool: Rc<Pool<C, B>>,
+    mut error: TrySendError<Request<B>>,
+) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+{
+    loop {
+        let Some(unsent) = error.take_message() else {
+            return Err(Failed::lost(classify(error.into_error())));
+        };
+        let Some(connection) = pool.checkout() else {
+            return send(pool, Box::new(unsent)).await;
+        };
+        match connection.exchange(Box::new(unsent)).await {
+            Ok(response) => return Ok(response),
+            Err(next) => error = next,
+        }
+    }
 }

@@ -1,15 +1,15 @@
 //! HTTP/2 connections of one endpoint: as many as its stream limit asks for.
 
-use super::{ClientBody, body::Lease, failure::classify};
+use super::{body::Lease, failure::classify};
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed,
-    http::{FlowControl, Http2Settings, LocalExec},
+    http::{BoxRequest, FlowControl, Http2Settings, LocalExec, ResponseBody},
     limits,
     redial::Redial,
 };
 use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
-use http::{Request, Response};
+use http::Response;
 use http_body::Body;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -107,14 +107,14 @@ impl<C, B> Availability for Http2Client<C, B> {
     }
 }
 
-impl<C, B, I> Service<Request<B>> for Http2Client<C, B>
+impl<C, B, I> Service<BoxRequest<B>> for Http2Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
-    type Response = Response<ClientBody>;
-    type Error = Failed<Request<B>>;
+    type Response = Response<ResponseBody>;
+    type Error = Failed<BoxRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -134,18 +134,18 @@ where
     }
 
     /// Gives the request to a connection before this returns: it is not carried in a future.
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
         let Some(stream) = self.0.open_stream() else {
             // The last connection went away between readiness and call.
             let error = Error::new(crate::Reason::ConnectionLost);
             return Box::pin(ready(Err(Failed::returned(error, request))));
         };
-        let sent = stream.connection.sender.clone().try_send_request(request);
+        let sent = stream.connection.sender.clone().try_send_request(*request);
         Box::pin(async move {
             match sent.await {
-                Ok(response) => Ok(response.map(|body| ClientBody::new(body, Box::new(stream)))),
+                Ok(response) => Ok(ResponseBody::of_endpoint(response, Box::new(stream))),
                 Err(mut error) => {
-                    let unsent = error.take_message();
+                    let unsent = error.take_message().map(Box::new);
                     Err(Failed {
                         error: classify(error.into_error()),
                         request: unsent,
@@ -387,7 +387,7 @@ mod tests {
             let mut client: Http2Client<_, Empty<Bytes>> =
                 Http2Client::new(Dial(7), Http2Settings::default(), 1, backoff);
             let start = Instant::now();
-            poll_fn(|cx| Service::<Request<Empty<Bytes>>>::poll_ready(&mut client, cx))
+            poll_fn(|cx| Service::<BoxRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
                 .await
                 .unwrap();
             assert!(start.elapsed() < LAST_LOOK, "{:?}", start.elapsed());

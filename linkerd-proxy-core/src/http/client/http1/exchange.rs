@@ -1,0 +1,103 @@
+//! One exchange over one connection.
+
+use super::pool::Pool;
+use crate::http::{
+    BoxRequest, ResponseBody,
+    client::{
+        body::{Lease, PolledFrame},
+        driven::Driven,
+    },
+};
+use http::{Request, Response, Version};
+use http_body::Body;
+use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    rc::Weak,
+    task::{Context, Poll, ready},
+};
+use tokio::time::Instant;
+
+/// A connection. It returns to its pool when an exchange is complete.
+pub(super) struct Connection<C, B> {
+    pub(super) driven: Driven<B>,
+    pub(super) pool: Weak<Pool<C, B>>,
+    /// Whether it serves another exchange after this one.
+    pub(super) reusable: bool,
+    pub(super) idle_since: Instant,
+}
+
+/// What becomes of a request: a response, or the request if the connection did not begin to send it.
+pub(super) type Sent<B> = Result<Response<ResponseBody>, TrySendError<Request<B>>>;
+
+impl<C: 'static, B: Body + 'static> Connection<C, B> {
+    /// Sends a request. The connection has it when this returns.
+    pub(super) fn exchange(
+        mut self: Box<Self>,
+        request: BoxRequest<B>,
+    ) -> impl Future<Output = Sent<B>> + use<C, B> {
+        self.reusable = is_reusable(&request);
+        let uploads = !request.body().is_end_stream();
+        let upgrades = request.extensions().get::<OnUpgrade>().is_some();
+        Exchange {
+            sent: self.driven.sender.try_send_request(*request),
+            connection: Some(self),
+            goes_on: uploads || upgrades,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of an exchange. A hand-written one, as an async block would move the response three times more.
+    struct Exchange<C, B, F> {
+        #[pin]
+        sent: F,
+        connection: Option<Box<Connection<C, B>>>,
+        // Whether the connection has more to do than what the response's body asks for.
+        goes_on: bool,
+    }
+}
+
+impl<C, B, F> Future for Exchange<C, B, F>
+where
+    C: 'static,
+    B: 'static,
+    F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
+{
+    type Output = Sent<B>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Sent<B>> {
+        let this = self.project();
+        let mut connection = this.connection.take().expect("an exchange has one end");
+        let sent = connection.driven.drive(cx, |cx| this.sent.poll(cx));
+        if sent.is_pending() {
+            *this.connection = Some(connection);
+            return Poll::Pending;
+        }
+        let response = ready!(sent)?;
+        if *this.goes_on {
+            connection.driven.detach();
+        }
+        Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection)))
+    }
+}
+
+impl<C: 'static, B: 'static> Lease for Connection<C, B> {
+    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
+        self.driven.poll_frame(incoming, cx)
+    }
+
+    fn complete(self: Box<Self>) {
+        if self.reusable
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.put(self);
+        }
+    }
+}
+
+/// HTTP/1.0 connections end with their response, as the incumbent has it.
+pub(super) fn is_reusable<B>(request: &Request<B>) -> bool {
+    request.version() != Version::HTTP_10
+}

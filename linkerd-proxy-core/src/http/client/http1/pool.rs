@@ -1,0 +1,206 @@
+//! The connections of one endpoint, kept for reuse.
+
+use super::exchange::Connection;
+use crate::{
+    Backoff, Error,
+    http::{
+        PoolSettings,
+        client::{driven::Driven, failure::classify},
+    },
+    limits,
+    redial::Redial,
+};
+use bytes::Bytes;
+use http_body::Body;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::{Rc, Weak},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+use tower_service::Service;
+
+/// Idle connections, and a way to new ones.
+pub(super) struct Pool<C, B> {
+    connect: C,
+    settings: PoolSettings,
+    pub(super) redial: Redial,
+    /// The most recently used last: that one is the least likely to have been closed by the endpoint.
+    #[expect(
+        clippy::vec_box,
+        reason = "an exchange holds its connection by this box"
+    )]
+    idle: RefCell<Vec<Box<Connection<C, B>>>>,
+    open: Cell<usize>,
+    reaping: Cell<bool>,
+    probing: Cell<bool>,
+}
+
+impl<C, B> Pool<C, B> {
+    pub(super) fn new(connect: C, settings: PoolSettings, backoff: Backoff) -> Self {
+        Self {
+            connect,
+            settings,
+            redial: Redial::new(backoff),
+            idle: RefCell::default(),
+            open: Cell::new(0),
+            reaping: Cell::new(false),
+            probing: Cell::new(false),
+        }
+    }
+
+    pub(super) fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "protocol": "HTTP/1",
+            "open": self.open.get(),
+            "idle": self.idle.borrow().len(),
+            "max_idle": self.settings.max_idle,
+        })
+    }
+
+    /// Takes an idle connection that still lives. [`Pool::reap`] keeps out those that were idle for too long.
+    pub(super) fn checkout(&self) -> Option<Box<Connection<C, B>>> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(mut last) = idle.pop() {
+            if last.driven.is_ready() {
+                return Some(last);
+            }
+        }
+        None
+    }
+}
+
+impl<C: 'static, B: 'static> Pool<C, B> {
+    /// Keeps a connection for the next exchange.
+    pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
+        let mut idle = self.idle.borrow_mut();
+        if connection.driven.is_closed() || idle.len() >= self.settings.max_idle {
+            return;
+        }
+        connection.idle_since = Instant::now();
+        idle.push(connection);
+        if !self.reaping.replace(true) {
+            tokio::task::spawn_local(Self::reap(Rc::downgrade(self), self.settings));
+        }
+    }
+
+    /// Closes connections as soon as they were idle for too long, until none is left.
+    async fn reap(pool: Weak<Self>, settings: PoolSettings) {
+        let mut next = Instant::now() + settings.idle_timeout;
+        loop {
+            tokio::time::sleep_until(next).await;
+            let Some(pool) = pool.upgrade() else {
+                return;
+            };
+            let now = Instant::now();
+            let mut idle = pool.idle.borrow_mut();
+            let expires = |idle: &Connection<C, B>| idle.idle_since + settings.idle_timeout;
+            idle.retain(|idle| !idle.driven.is_closed() && expires(idle) > now);
+            // The first is the one that has been idle for the longest time.
+            match idle.first() {
+                Some(oldest) => next = expires(oldest),
+                None => {
+                    pool.reaping.set(false);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl<C, B, I> Pool<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+{
+    /// Dials, and remembers when that fails.
+    pub(super) async fn connect(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
+        match self.dial().await {
+            Ok(connection) => {
+                self.redial.succeeded();
+                Ok(connection)
+            }
+            Err(error) => {
+                if self.redial.failed(&error) {
+                    self.probe();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn dial(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
+        let mut connect = self.connect.clone();
+        poll_fn(|cx| connect.poll_ready(cx)).await?;
+        let io = connect.call(()).await?;
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(limits::HTTP1_MAX_BUFFER)
+            .max_headers(limits::HTTP1_MAX_HEADERS)
+            .handshake(TokioIo::new(io))
+            .await
+            .map_err(classify)?;
+        let open = Open::new(self);
+        let connection = async move {
+            let _open = open;
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "endpoint connection ended");
+            }
+        };
+        Ok(Box::new(Connection {
+            driven: Driven::new(sender, connection),
+            pool: Rc::downgrade(self),
+            reusable: true,
+            idle_since: Instant::now(),
+        }))
+    }
+
+    /// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
+    fn probe(self: &Rc<Self>) {
+        if self.probing.replace(true) {
+            return;
+        }
+        let pool = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            // The pool is not kept alive by its probe.
+            while let Some(pool) = pool.upgrade() {
+                let due = tokio::time::timeout(limits::PROBE_CHECK, pool.redial.due());
+                if due.await.is_err() {
+                    continue;
+                }
+                match pool.dial().await {
+                    Ok(connection) => {
+                        pool.probing.set(false);
+                        pool.put(connection);
+                        pool.redial.succeeded();
+                        return;
+                    }
+                    Err(error) => pool.redial.failed(&error),
+                };
+            }
+        });
+    }
+}
+
+/// Counts a connection as long as it is open.
+struct Open<C, B>(Weak<Pool<C, B>>);
+
+impl<C, B> Open<C, B> {
+    fn new(pool: &Rc<Pool<C, B>>) -> Self {
+        pool.open.set(pool.open.get() + 1);
+        Self(Rc::downgrade(pool))
+    }
+}
+
+impl<C, B> Drop for Open<C, B> {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.open.set(pool.open.get() - 1);
+        }
+    }
+}
