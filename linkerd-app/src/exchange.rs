@@ -15,7 +15,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     rc::Rc,
-    task::{Context as TaskContext, Poll, ready},
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -150,16 +150,18 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut result = ready!(this.inner.poll(cx));
-        match &mut result {
-            Ok(response) => {
+        // What is polled is changed where it is and returned: taking it apart would move it twice.
+        let mut polled = this.inner.poll(cx);
+        match &mut polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => {
                 let observer: Rc<dyn Observe> = match this.grpc {
                     true => this.counts.grpc.clone(),
                     false => this.counts.http.clone(),
                 };
                 response.body_mut().observe(observer, *this.start);
             }
-            Err(failed) => {
+            Poll::Ready(Err(failed)) => {
                 let series = &this.counts.http;
                 failed.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
@@ -168,7 +170,7 @@ where
                 }
             }
         }
-        Poll::Ready(result)
+        polled
     }
 }
 

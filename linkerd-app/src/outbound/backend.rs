@@ -17,7 +17,7 @@ use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
     rc::Rc,
-    task::{Context as TaskContext, Poll, ready},
+    task::{Context as TaskContext, Poll},
 };
 use tokio::time::Instant;
 
@@ -94,9 +94,10 @@ impl Future for BackendFuture {
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let series = &this.backend.series;
-        let mut result = ready!(this.sent.poll(cx));
-        match &mut result {
-            Ok(response) => {
+        let mut polled = this.sent.poll(cx);
+        match &mut polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => {
                 let observer: Rc<dyn Observe> = match this.progress.take() {
                     None => series.clone(),
                     Some(progress) => Rc::new(Uploaded {
@@ -106,12 +107,12 @@ impl Future for BackendFuture {
                 };
                 response.body_mut().observe(observer, *this.start);
             }
-            Err(error) => {
+            Poll::Ready(Err(error)) => {
                 series.statuses.count(Status::of_error(error));
                 error.add_context(this.backend.context.clone());
             }
         }
-        Poll::Ready(result)
+        polled
     }
 }
 

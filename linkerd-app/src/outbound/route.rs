@@ -35,7 +35,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Context as TaskContext, Poll, ready as or_pending},
+    task::{Context as TaskContext, Poll},
 };
 use tokio::{sync::watch, time::Instant};
 use tower_service::Service;
@@ -302,9 +302,11 @@ impl Future for RouteFuture {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut result = or_pending!(this.sent.poll(cx));
-        this.route.finish(*this.start, &mut result);
-        Poll::Ready(result)
+        let mut polled = this.sent.poll(cx);
+        if let Poll::Ready(result) = &mut polled {
+            this.route.finish(*this.start, result);
+        }
+        polled
     }
 }
 

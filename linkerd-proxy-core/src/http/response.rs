@@ -20,8 +20,10 @@ use tokio::time::Instant;
 ///
 /// It is one type from the endpoint's connection to the client's, and layers add to it where it is. When each layer
 /// wrapped the body of the one below, a response was moved 35 times on its way, for a tenth of a request's time in this
-/// process.
-pub struct ResponseBody {
+/// process. It is boxed, so that what is moved is small.
+pub struct ResponseBody(Box<Inner>);
+
+struct Inner {
     observers: Observers,
     endpoint: Option<ClientBody>,
     responder: Option<Responder>,
@@ -31,12 +33,12 @@ pub struct ResponseBody {
 impl ResponseBody {
     /// No body.
     pub fn empty() -> Self {
-        Self {
+        Self(Box::new(Inner {
             observers: Observers::new(StatusCode::OK, None),
             endpoint: None,
             responder: None,
             busy: None,
-        }
+        }))
     }
 
     /// The response of an endpoint. `lease` is what it holds until its body has ended.
@@ -50,33 +52,33 @@ impl ResponseBody {
         if endpoint.is_end_stream() {
             observers.end(End::Complete(None), &Now::default());
         }
-        let body = Self {
+        let body = Inner {
             observers,
             endpoint: Some(endpoint),
             responder: None,
             busy: None,
         };
-        Response::from_parts(head, body)
+        Response::from_parts(head, Self(Box::new(body)))
     }
 
     /// Tells `observer` what becomes of the body, after those that were added before. It began to measure at `start`.
     pub fn observe(&mut self, observer: Rc<dyn Observe>, start: Instant) {
-        self.observers.add(observer, start);
+        self.0.observers.add(observer, start);
     }
 
     /// If the body breaks off and the client speaks gRPC, `responder` ends it with trailers.
     pub fn end_well(&mut self, responder: Responder) {
-        self.responder = Some(responder);
+        self.0.responder = Some(responder);
     }
 
     /// Keeps the client's connection busy until the body is gone.
     pub fn hold(&mut self, busy: Option<Busy>) {
-        self.busy = busy;
+        self.0.busy = busy;
     }
 
     /// The endpoint's body alone, without its connection. Only for HTTP/2, where a connection goes on by itself.
     pub fn into_incoming(mut self) -> Option<Incoming> {
-        self.endpoint.take().map(ClientBody::into_incoming)
+        self.0.endpoint.take().map(ClientBody::into_incoming)
     }
 }
 
@@ -89,7 +91,9 @@ fn code(headers: &HeaderMap) -> Option<u8> {
 
 impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ResponseBody").field(&self.endpoint).finish()
+        f.debug_tuple("ResponseBody")
+            .field(&self.0.endpoint)
+            .finish()
     }
 }
 
@@ -101,7 +105,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
+        let this = &mut *self.0;
         let Some(endpoint) = &mut this.endpoint else {
             return Poll::Ready(None);
         };
@@ -133,11 +137,12 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.endpoint.as_ref().is_none_or(Body::is_end_stream)
+        self.0.endpoint.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.endpoint
+        self.0
+            .endpoint
             .as_ref()
             .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }

@@ -6,7 +6,7 @@ use http::{Method, Request};
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -110,14 +110,14 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut result = ready!(this.inner.poll(cx));
-        if let Err(failed) = &mut result
+        let mut polled = this.inner.poll(cx);
+        if let Poll::Ready(Err(failed)) = &mut polled
             && failed.request.is_none()
             && let Some(kept) = this.kept.take()
         {
             failed.request = kept.give_back(failed.error.reason().retry());
         }
-        Poll::Ready(result)
+        polled
     }
 }
 

@@ -14,7 +14,7 @@ use linkerd_proxy_core::{
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
-    task::{Context as TaskContext, Poll, ready},
+    task::{Context as TaskContext, Poll},
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -87,11 +87,11 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if let Some(inner) = this.inner.as_pin_mut() {
-            let mut result = ready!(inner.poll(cx));
-            if let Ok(response) = &mut result {
+            let mut polled = inner.poll(cx);
+            if let Poll::Ready(Ok(response)) = &mut polled {
                 (this.scrub)(response);
             }
-            return Poll::Ready(result);
+            return polled;
         }
         let error = this.refused.take().expect("a refusal is told once");
         Poll::Ready(Err(Failed::lost(error)))
