@@ -1,5 +1,6 @@
 //! A connection that is counted, and that may have been read from already.
 
+use super::{Duplex, Pipe};
 use crate::metrics::{Counter, Family, Gauge, Labels, Registry, Style};
 use bytes::{Buf, Bytes};
 use std::{
@@ -237,6 +238,27 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: Duplex> Duplex for Io<S> {
+    fn splices(&self) -> bool {
+        self.prefix.is_empty() && self.stream.splices()
+    }
+
+    fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let result = self.stream.poll_fill(pipe, cx);
+        let count = ready!(self.note(result))?;
+        self.series.received(count as u64);
+        self.was_read(count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let result = self.stream.poll_empty(pipe, cx);
+        let count = ready!(self.note(result))?;
+        self.series.sent(count as u64);
+        Poll::Ready(Ok(count))
     }
 }
 
