@@ -4,6 +4,7 @@ mod body;
 mod failure;
 mod http1;
 mod http2;
+mod peer;
 
 pub use body::ClientBody;
 pub use http1::Http1Client;
