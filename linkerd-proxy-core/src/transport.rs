@@ -12,7 +12,7 @@ mod relay;
 pub use connect::{ConnectOptions, connect, connect_error};
 pub use detect::{Detected, classify, detect, detect_until_drain};
 pub use duplex::Duplex;
-pub use io::{Io, TransferCost, TransportMetrics, TransportSeries};
+pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
 pub use pipe::{Pipe, Pipes};

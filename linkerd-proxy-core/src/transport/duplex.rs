@@ -1,4 +1,4 @@
-//! What a relay carries bytes between.
+//! Connections that may be plain sockets.
 
 use super::Pipe;
 use hyper::upgrade::Upgraded;
@@ -12,11 +12,18 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A connection, from and to which bytes may be moved without a copy if it is a plain socket.
+/// A connection. If it is a plain socket, bytes may be moved from and to it without a copy, and it can be waited for
+/// without a buffer.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
-    /// Whether bytes that come next can be moved: what was put back must be read, and what is encrypted, too.
-    fn splices(&self) -> bool {
+    /// Whether what comes next is in a plain socket: what was put back has to be read first, and what is encrypted, too.
+    fn is_socket(&self) -> bool {
         false
+    }
+
+    /// Waits until there is something to read, or an end or an error of which reading tells. Of a plain socket only;
+    /// others say that there is.
+    fn poll_readable(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
     }
 
     /// Moves bytes from the connection into an empty pipe. 0 does not tell the end: reading does.
@@ -31,8 +38,12 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
 }
 
 impl Duplex for TcpStream {
-    fn splices(&self) -> bool {
+    fn is_socket(&self) -> bool {
         true
+    }
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_ready(cx).map(drop)
     }
 
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

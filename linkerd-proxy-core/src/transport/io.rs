@@ -56,7 +56,31 @@ pub struct Io<S = TcpStream> {
     prefix: Bytes,
     series: Arc<TransportSeries>,
     errno: Option<i32>,
-    reads: Option<Arc<AtomicBool>>,
+    activity: Option<Arc<Activity>>,
+}
+
+/// What whoever reads and writes a connection does with it: a codec does not tell.
+#[derive(Debug, Default)]
+pub struct Activity {
+    was_read: AtomicBool,
+    is_unflushed: AtomicBool,
+}
+
+impl Activity {
+    /// Whether bytes were read since [`Activity::forget_reads`].
+    pub fn was_read(&self) -> bool {
+        self.was_read.load(Relaxed)
+    }
+
+    /// What was read until now does not count.
+    pub fn forget_reads(&self) {
+        self.was_read.store(false, Relaxed);
+    }
+
+    /// Whether the writer has flushed after all that it wrote. A codec does when it has nothing left to write.
+    pub fn is_flushed(&self) -> bool {
+        !self.is_unflushed.load(Relaxed)
+    }
 }
 
 impl TransportMetrics {
@@ -132,7 +156,7 @@ impl<S> Io<S> {
             prefix: Bytes::new(),
             series,
             errno: None,
-            reads: None,
+            activity: None,
         }
     }
 
@@ -142,9 +166,9 @@ impl<S> Io<S> {
         self.prefix = prefix;
     }
 
-    /// Sets `flag` whenever bytes are read.
-    pub fn watch_reads(&mut self, flag: Arc<AtomicBool>) {
-        self.reads = Some(flag);
+    /// Notes in `activity` what is done with the connection.
+    pub fn watch(&mut self, activity: Arc<Activity>) {
+        self.activity = Some(activity);
     }
 
     /// The socket, or what stands for it.
@@ -160,10 +184,16 @@ impl<S> Io<S> {
     }
 
     fn was_read(&self, count: usize) {
-        if let Some(flag) = &self.reads
+        if let Some(activity) = &self.activity
             && count > 0
         {
-            flag.store(true, Relaxed);
+            activity.was_read.store(true, Relaxed);
+        }
+    }
+
+    fn set_unflushed(&self, unflushed: bool) {
+        if let Some(activity) = &self.activity {
+            activity.is_unflushed.store(unflushed, Relaxed);
         }
     }
 }
@@ -192,6 +222,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
             let count = self.prefix.len().min(buf.remaining());
             buf.put_slice(&self.prefix[..count]);
             self.prefix.advance(count);
+            if self.prefix.is_empty() {
+                // Its memory goes with it.
+                self.prefix = Bytes::new();
+            }
             self.was_read(count);
             return Poll::Ready(Ok(()));
         }
@@ -211,6 +245,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         let count = ready!(self.note(result))?;
         self.series.sent(count as u64);
@@ -222,6 +257,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         let count = ready!(self.note(result))?;
         self.series.sent(count as u64);
@@ -233,7 +269,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.set_unflushed(false);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -242,8 +280,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
 }
 
 impl<S: Duplex> Duplex for Io<S> {
-    fn splices(&self) -> bool {
-        self.prefix.is_empty() && self.stream.splices()
+    fn is_socket(&self) -> bool {
+        self.prefix.is_empty() && self.stream.is_socket()
+    }
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.prefix.is_empty() {
+            true => self.stream.poll_readable(cx),
+            false => Poll::Ready(()),
+        }
     }
 
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

@@ -150,7 +150,7 @@ impl Direction {
         pipes: &Pipes,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let count = match self.is_bulk && from.splices() && to.splices() {
+        let count = match self.is_bulk && from.is_socket() && to.is_socket() {
             true => ready!(self.poll_splice(from, pipes, cx))?,
             false => 0,
         };
