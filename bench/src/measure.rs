@@ -248,6 +248,7 @@ fn idle(target: SocketAddr, proxy: Option<&Running>, measured: &mut Measured) ->
     let kept = openloop::used_once(target, 10)?;
     let before = cpu::rss(proxy.pid());
     let connections = openloop::used_once(target, IDLE)?;
+    thread::sleep(SETTLE);
     let after = cpu::rss(proxy.pid());
     let grown = after.saturating_sub(before) as f64;
     measured.insert(Metric::RssPerConnection, grown / IDLE as f64 / 1e3);
@@ -298,6 +299,8 @@ const CONNECTIONS: usize = 32;
 const RATE: u32 = 4000;
 /// How many connections are kept. RSS grows in pages, so that a few would say nothing.
 const IDLE: usize = 2000;
+/// How long they are idle: what a proxy gives back by and by is not counted.
+const SETTLE: Duration = Duration::from_secs(20);
 /// Within which a proxy has to serve.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two probes; adds as much to the time to the first byte at most.

@@ -19,7 +19,10 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
         };
         match accepted {
             Ok(accepted) => {
-                tokio::task::spawn_local(serve(accepted));
+                let connection = serve(accepted);
+                let size = size_of_val(&connection);
+                debug_assert!(size <= CONNECTION, "a connection's task takes {size} bytes");
+                tokio::task::spawn_local(connection);
             }
             Err(error) => {
                 // File descriptors may have run out: a pause lets connections end instead of burning the core.
@@ -29,5 +32,8 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
         }
     }
 }
+
+/// Every connection pays for the largest state that its task may have: what is large and rare belongs in a box.
+const CONNECTION: usize = 2816;
 
 const PAUSE: Duration = Duration::from_millis(10);

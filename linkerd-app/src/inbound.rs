@@ -25,7 +25,7 @@ use linkerd_proxy_core::{
     Error, Reason, drain,
     http::ServeError,
     metrics::Labels,
-    transport::{Accepted, Detected, Io, Listener, detect_until_drain, relay},
+    transport::{Accepted, Detected, Io, Listener, Pipes, detect_until_drain, relay},
 };
 use policy::Policy;
 use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
@@ -45,6 +45,8 @@ pub struct Context {
     pub workers: usize,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
+    /// What relays move bytes through; both directions of the worker share them.
+    pub pipes: Rc<Pipes>,
 }
 
 /// The inbound side of one worker.
@@ -177,7 +179,7 @@ impl Inbound {
     async fn opaque(&self, mut io: Io, application: &Application) -> Result<(), Error> {
         let _drain = self.ctx.drain.watch();
         let mut server = application.connect().call(()).await?;
-        match relay(&mut io, &mut server).await {
+        match relay(&mut io, &mut server, &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
             Err(error) => tracing::debug!(%error, "opaque connection broke off"),
         }

@@ -43,7 +43,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::Labels,
-    transport::{Accepted, Detected, Io, Listener, detect_until_drain},
+    transport::{Accepted, Detected, Duplex, Io, Listener, detect_until_drain},
 };
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 use target::{TargetStack, Targets};
@@ -111,7 +111,7 @@ impl Outbound {
     /// Stage 3: the protocol of a connection to a target.
     async fn connection<I>(self: &Rc<Self>, mut io: Io<I>, stack: Rc<TargetStack>)
     where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        I: Duplex + Send + 'static,
     {
         let protocol = stack.discovered().protocol();
         self.count_protocol(protocol, &stack);
@@ -198,7 +198,7 @@ impl Outbound {
 
     async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
     where
-        I: AsyncRead + AsyncWrite + Unpin,
+        I: Duplex,
     {
         let original = match stack.target() {
             Target::Addr(addr) => Some(*addr),

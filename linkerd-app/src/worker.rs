@@ -9,9 +9,12 @@ use crate::{
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
-use linkerd_proxy_core::{drain, readiness, transport::Listener};
+use linkerd_proxy_core::{
+    drain, readiness,
+    transport::{Listener, Pipes},
+};
 use serde_json::{Value, json};
-use std::{io, net::TcpListener, rc::Rc, sync::Arc, thread};
+use std::{io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a worker is started with.
@@ -56,6 +59,7 @@ impl Worker {
     }
 
     async fn serve(self) -> io::Result<()> {
+        let pipes = Rc::new(Pipes::default());
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -65,6 +69,7 @@ impl Worker {
             drain: self.drain.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
+            pipes: pipes.clone(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
@@ -72,6 +77,7 @@ impl Worker {
             drain: self.drain,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
+            pipes: pipes.clone(),
         }));
         let mut accepting = tokio::task::JoinSet::new();
         for socket in self.outbound {
@@ -82,12 +88,22 @@ impl Worker {
         accepting.spawn_local(inbound.clone().serve(listener));
         tokio::task::spawn_local(outbound.clone().sweep());
         tokio::task::spawn_local(inbound.clone().sweep());
-        tokio::task::spawn_local(inspect(self.inspect, self.index, outbound, inbound));
+        tokio::task::spawn_local(sweep(pipes.clone()));
+        tokio::task::spawn_local(inspect(self.inspect, self.index, outbound, inbound, pipes));
         drop(self.pending);
         // The listeners are closed when the drain begins; connections hold it until they have ended, and the process
         // ends with it.
         while accepting.join_next().await.is_some() {}
         std::future::pending().await
+    }
+}
+
+/// Closes pipes that are no longer needed, as long as the worker runs.
+async fn sweep(pipes: Rc<Pipes>) {
+    let mut ticks = tokio::time::interval(PIPES_SWEEP);
+    loop {
+        ticks.tick().await;
+        pipes.sweep();
     }
 }
 
@@ -97,14 +113,19 @@ async fn inspect(
     index: usize,
     outbound: Rc<Outbound>,
     inbound: Rc<Inbound>,
+    pipes: Rc<Pipes>,
 ) {
     while let Some(reply) = asked.recv().await {
         let state = json!({
             "worker": index,
             "outbound": outbound.inspect(),
             "inbound": inbound.inspect(),
+            "pipes": pipes.inspect(),
         });
         // Whoever asked may have left.
         let _ = reply.send(state);
     }
 }
+
+/// How often unused pipes are closed: a burst of bulk flows leaves few behind for long.
+const PIPES_SWEEP: Duration = Duration::from_secs(2);

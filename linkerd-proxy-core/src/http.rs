@@ -4,6 +4,7 @@ mod body;
 mod classify;
 pub mod client;
 mod exec;
+mod idle;
 mod message;
 mod observe;
 mod replay;

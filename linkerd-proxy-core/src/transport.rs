@@ -2,14 +2,18 @@
 
 mod connect;
 mod detect;
+mod duplex;
 mod io;
 mod listen;
 mod options;
+mod pipe;
 mod relay;
 
 pub use connect::{ConnectOptions, connect, connect_error};
 pub use detect::{Detected, classify, detect, detect_until_drain};
-pub use io::{Io, TransferCost, TransportMetrics, TransportSeries};
+pub use duplex::Duplex;
+pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
+pub use pipe::{Pipe, Pipes};
 pub use relay::relay;

@@ -13,10 +13,10 @@ use linkerd_proxy_core::{
     endpoint::{Endpoint, ZoneLocality},
     http::QueueSettings,
     metrics::Labels,
-    transport::{ConnectOptions, TransferCost},
+    transport::{ConnectOptions, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// One worker's view of the proxy.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub struct Context {
     pub workers: usize,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
+    /// What relays move bytes through; both directions of the worker share them.
+    pub pipes: Rc<Pipes>,
 }
 
 impl Context {

@@ -19,7 +19,7 @@ use linkerd_proxy_core::{
         add_host, authority, check_form, decline_upgrade, host_and_port, host_from_target,
         is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
     },
-    transport::Io,
+    transport::{Duplex, Io},
 };
 use std::{
     cell::RefCell,
@@ -27,7 +27,6 @@ use std::{
     rc::Rc,
     task::{Context, Poll, ready},
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service as _;
 
 /// How the requests of a connection find their target.
@@ -69,7 +68,7 @@ pub async fn serve<I>(
     routing: Routing,
 ) -> Result<(), ServeError>
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
 {
     let ctx = &outbound.ctx;
     let settings = ServerSettings {
@@ -170,7 +169,7 @@ impl Served {
     ) -> RouteFuture {
         Box::pin(async move {
             let stack = self.outbound.target(target_of(&authority)?).await?;
-            *self.last.borrow_mut() = Some((authority, stack.clone()));
+            *self.last.borrow_mut() = Some((detached(&authority), stack.clone()));
             as_server_expects(&mut request);
             self.route(&stack, request).await
         })
@@ -243,6 +242,11 @@ impl Future for Answer {
         response.body_mut().hold(busy.take());
         Poll::Ready(Ok(response))
     }
+}
+
+/// A copy that does not hold on to the buffer that the request was read into.
+fn detached(authority: &Authority) -> Authority {
+    Authority::try_from(authority.as_str()).unwrap_or_else(|_| authority.clone())
 }
 
 fn target_of(authority: &Authority) -> Result<Target, Error> {

@@ -21,7 +21,7 @@ use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed, Reason, Unavailable,
     metrics::{Counter, Family, Labels},
     redial::Redial,
-    transport::{Io, relay},
+    transport::{Duplex, Io, relay},
 };
 use std::{
     cell::RefCell,
@@ -30,7 +30,6 @@ use std::{
     sync::Arc,
     task::{Context as TaskContext, Poll},
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 /// The opaque backends of one target.
@@ -62,7 +61,7 @@ impl Opaque {
         mut io: Io<I>,
     ) -> Result<(), Error>
     where
-        I: AsyncRead + AsyncWrite + Unpin,
+        I: Duplex,
     {
         let _drain = self.ctx.drain.watch();
         let mut series = None;
@@ -90,7 +89,7 @@ impl Opaque {
             }
             (RouteSource::NoRoute { .. }, _) => return Err(Reason::NoRoute.into()),
         };
-        match relay(&mut io, &mut server).await {
+        match relay(&mut io, &mut server, &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
             Err(error) => tracing::debug!(%error, "opaque connection broke off"),
         }

@@ -5,6 +5,7 @@ mod driven;
 mod failure;
 mod http1;
 mod http2;
+mod peer;
 
 pub(super) use body::{ClientBody, Lease};
 pub use http1::Http1Client;

@@ -1,7 +1,10 @@
 //! Serving a client's connection.
 
-use super::{FlowControl, Http2Settings, LocalExec};
-use crate::{drain, limits, transport::Io};
+use super::{Http2Settings, LocalExec, idle::IdleTimer};
+use crate::{
+    drain, limits,
+    transport::{Activity, Duplex, Io},
+};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -16,10 +19,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -38,11 +38,13 @@ pub struct ServerSettings {
 /// A client's connection, as those who serve its requests see it.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// Bytes were read that belong to no request yet.
-    reads: Arc<AtomicBool>,
+    /// Bytes that were read belong to no request yet.
+    activity: Arc<Activity>,
+    requests: Cell<u32>,
     /// Messages that are being read or written.
     busy: Cell<u32>,
     close: Cell<bool>,
+    parked: Cell<bool>,
 }
 
 /// Keeps a connection from being taken for one that waits for a request.
@@ -66,15 +68,31 @@ impl Connection {
         self.close.set(true);
     }
 
+    /// Whether it has waited for a request for so long that its buffers were given back.
+    pub fn is_parked(&self) -> bool {
+        self.parked.get()
+    }
+
     /// A request has begun.
     pub fn busy(self: &Rc<Self>) -> Busy {
-        self.reads.store(false, Relaxed);
+        self.activity.forget_reads();
+        self.requests.set(self.requests.get().wrapping_add(1));
         self.busy.set(self.busy.get() + 1);
         Busy(self.clone())
     }
 
+    /// Counts what has begun.
+    pub(super) fn requests(&self) -> u32 {
+        self.requests.get()
+    }
+
+    /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
+    pub(super) fn is_idle(&self) -> bool {
+        self.busy.get() == 0 && !self.activity.was_read() && self.activity.is_flushed()
+    }
+
     fn reads_headers(&self) -> bool {
-        self.busy.get() == 0 && self.reads.load(Relaxed)
+        self.busy.get() == 0 && self.activity.was_read()
     }
 }
 
@@ -84,37 +102,71 @@ impl Drop for Busy {
         connection.busy.set(connection.busy.get() - 1);
         if connection.busy.get() == 0 {
             // What was read until now was the request's body.
-            connection.reads.store(false, Relaxed);
+            connection.activity.forget_reads();
         }
     }
 }
 
 /// Serves HTTP/1 until the connection ends, or gracefully until its present exchange is over when `drain` tells.
+///
+/// hyper holds 16 KiB of buffers for each connection. Those of one that has waited for a request for a while are given
+/// back: hyper is taken off the socket, and put on again when something comes.
 pub async fn serve_http1<I, S, B>(
     mut io: Io<I>,
-    service: S,
+    mut service: S,
     settings: &ServerSettings,
     connection: Rc<Connection>,
     drain: drain::Watch,
 ) -> Result<(), ServeError>
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
-    io.watch_reads(connection.reads.clone());
-    let serve = http1::Builder::new()
-        .timer(TokioTimer::new())
-        // hyper's limit runs while a connection is idle, too; ours does not.
-        .header_read_timeout(None)
-        .max_buf_size(limits::HTTP1_MAX_BUFFER)
-        .max_headers(limits::HTTP1_MAX_HEADERS)
-        .serve_connection(TokioIo::new(io), service)
-        .with_upgrades();
-    run(serve, settings.header_timeout, connection, drain).await
+    io.watch(connection.activity.clone());
+    loop {
+        let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
+        let mut serve = http1::Builder::new()
+            .timer(TokioTimer::new())
+            // hyper's limit runs while a connection is idle, too; ours does not.
+            .header_read_timeout(None)
+            .max_buf_size(limits::HTTP1_MAX_BUFFER)
+            .max_headers(limits::HTTP1_MAX_HEADERS)
+            .serve_connection(TokioIo::new(io), service)
+            .with_upgrades();
+        let timeout = settings.header_timeout;
+        if let Ran::Ended(ended) =
+            run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await
+        {
+            return ended;
+        }
+        let Some(parts) = serve.into_parts() else {
+            return Ok(());
+        };
+        (io, service) = (parts.io.into_inner(), parts.service);
+        if !parts.read_buf.is_empty() {
+            io.put_back(parts.read_buf);
+        }
+        connection.parked.set(true);
+        readable(&mut io, drain.clone()).await;
+        connection.parked.set(false);
+    }
+}
+
+/// Waits until a connection has something to say, or `drain` has.
+async fn readable(io: &mut impl Duplex, mut drain: drain::Watch) {
+    let mut drained = pin!(drain.signaled());
+    poll_fn(|cx| match io.poll_readable(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => drained.as_mut().poll(cx),
+    })
+    .await;
 }
 
 /// Serves HTTP/2 until the connection ends, or gracefully until its streams have ended when `drain` tells.
+///
+/// hyper's connection is in a box: it is twice as large as that of HTTP/1, and a task has room for the largest that it may
+/// become.
 pub async fn serve_http2<I, S, B>(
     io: Io<I>,
     service: S,
@@ -128,55 +180,13 @@ where
     S::Future: 'static,
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
-    let serve = http2_builder(&settings.http2).serve_connection(TokioIo::new(io), service);
-    run(serve, settings.header_timeout, connection, drain).await
-}
-
-fn http2_builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
-    let mut builder = http2::Builder::new(LocalExec);
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(settings.max_concurrent_streams)
-        .max_header_list_size(
-            settings
-                .max_header_list_size
-                .unwrap_or(limits::HTTP2_SERVER_HEADER_LIST),
-        )
-        .max_send_buf_size(
-            settings
-                .max_send_buf_size
-                .unwrap_or(limits::HTTP2_SERVER_SEND_BUFFER),
-        )
-        .max_local_error_reset_streams(limits::HTTP2_LOCAL_ERROR_RESET_STREAMS)
-        .max_pending_accept_reset_streams(
-            settings
-                .max_pending_accept_reset_streams
-                .unwrap_or(limits::HTTP2_PENDING_ACCEPT_RESET_STREAMS),
-        );
-    match settings.flow_control {
-        Some(FlowControl::Adaptive) => {
-            builder.adaptive_window(true);
-        }
-        Some(FlowControl::Fixed { stream, connection }) => {
-            builder
-                .initial_stream_window_size(stream)
-                .initial_connection_window_size(connection);
-        }
-        None => {
-            builder
-                .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
-                .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW);
-        }
+    let builder = settings.http2.server();
+    let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
+    let timeout = settings.header_timeout;
+    match run(serve.as_mut(), timeout, None, &connection, &drain).await {
+        Ran::Ended(ended) => ended,
+        Ran::Idle => Ok(()),
     }
-    if let Some(keep_alive) = settings.keep_alive {
-        builder
-            .keep_alive_interval(keep_alive.interval)
-            .keep_alive_timeout(keep_alive.timeout);
-    }
-    if let Some(size) = settings.max_frame_size {
-        builder.max_frame_size(size);
-    }
-    builder
 }
 
 /// hyper's two kinds of server connections.
@@ -209,13 +219,20 @@ where
     }
 }
 
-async fn run(
-    serve: impl Graceful,
+/// What came of serving a connection.
+enum Ran {
+    Ended(Result<(), ServeError>),
+    /// It waits for a request, and has for a while.
+    Idle,
+}
+
+async fn run<C: Graceful>(
+    mut serve: Pin<&mut C>,
     header_timeout: Duration,
-    connection: Rc<Connection>,
-    drain: drain::Watch,
-) -> Result<(), ServeError> {
-    let mut serve = pin!(serve);
+    mut idle: Option<IdleTimer>,
+    connection: &Connection,
+    drain: &drain::Watch,
+) -> Ran {
     let mut watch = drain.clone();
     let mut drained = pin!(watch.signaled());
     let mut waits = false;
@@ -224,7 +241,7 @@ async fn run(
     poll_fn(|cx| {
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
-                return Poll::Ready(ended.map_err(ServeError::from));
+                return Poll::Ready(Ran::Ended(ended.map_err(ServeError::from)));
             }
             // It is polled once, to be woken by; after that a look at the flag is enough.
             let draining = match waits {
@@ -240,10 +257,14 @@ async fn run(
         }
         if connection.reads_headers() {
             ready!(headers.poll(cx));
-            return Poll::Ready(Err(ServeError::HeaderTimeout(header_timeout)));
+            let late = ServeError::HeaderTimeout(header_timeout);
+            return Poll::Ready(Ran::Ended(Err(late)));
         }
         headers.stop();
-        Poll::Pending
+        match &mut idle {
+            Some(idle) if !closing => idle.poll(connection, cx).map(|()| Ran::Idle),
+            _ => Poll::Pending,
+        }
     })
     .await
 }
@@ -272,3 +293,10 @@ impl HeaderTimer {
         self.sleep = None;
     }
 }
+
+/// How long a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
+/// new ones cost a microsecond.
+const IDLE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,9 @@
 //! HTTP settings that come from the environment or, for an endpoint, from the control plane.
 
+use super::LocalExec;
+use crate::limits;
+use hyper::server::conn::http2;
+use hyper_util::rt::TokioTimer;
 use std::time::Duration;
 
 /// HTTP/2 settings of one side. `None` means the value of `limits.rs`.
@@ -21,6 +25,53 @@ pub struct Http2Settings {
     pub max_concurrent_reset_streams: Option<usize>,
     /// Bytes buffered for sending, for each stream.
     pub max_send_buf_size: Option<usize>,
+}
+
+impl Http2Settings {
+    /// What serves connections with these self.
+    pub(super) fn server(&self) -> http2::Builder<LocalExec> {
+        let mut builder = http2::Builder::new(LocalExec);
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.max_concurrent_streams)
+            .max_header_list_size(
+                self.max_header_list_size
+                    .unwrap_or(limits::HTTP2_SERVER_HEADER_LIST),
+            )
+            .max_send_buf_size(
+                self.max_send_buf_size
+                    .unwrap_or(limits::HTTP2_SERVER_SEND_BUFFER),
+            )
+            .max_local_error_reset_streams(limits::HTTP2_LOCAL_ERROR_RESET_STREAMS)
+            .max_pending_accept_reset_streams(
+                self.max_pending_accept_reset_streams
+                    .unwrap_or(limits::HTTP2_PENDING_ACCEPT_RESET_STREAMS),
+            );
+        match self.flow_control {
+            Some(FlowControl::Adaptive) => {
+                builder.adaptive_window(true);
+            }
+            Some(FlowControl::Fixed { stream, connection }) => {
+                builder
+                    .initial_stream_window_size(stream)
+                    .initial_connection_window_size(connection);
+            }
+            None => {
+                builder
+                    .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
+                    .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW);
+            }
+        }
+        if let Some(keep_alive) = self.keep_alive {
+            builder
+                .keep_alive_interval(keep_alive.interval)
+                .keep_alive_timeout(keep_alive.timeout);
+        }
+        if let Some(size) = self.max_frame_size {
+            builder.max_frame_size(size);
+        }
+        builder
+    }
 }
 
 /// How HTTP/2 windows are sized.

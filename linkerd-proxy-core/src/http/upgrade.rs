@@ -1,6 +1,9 @@
 //! Connections that become something else: WebSocket, CONNECT.
 
-use crate::{drain, transport::relay};
+use crate::{
+    drain,
+    transport::{Pipes, relay},
+};
 use http::{
     Method, Request, Response, StatusCode,
     header::{CONTENT_LENGTH, TRANSFER_ENCODING},
@@ -58,7 +61,8 @@ impl Upgrade {
                     return;
                 }
             };
-            let relayed = relay(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
+            let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
+            let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
             tracing::debug!(?relayed, "upgraded connection ended");
         });
     }

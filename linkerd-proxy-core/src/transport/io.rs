@@ -1,5 +1,6 @@
 //! A connection that is counted, and that may have been read from already.
 
+use super::{Duplex, Pipe};
 use crate::metrics::{Counter, Family, Gauge, Labels, Registry, Style};
 use bytes::{Buf, Bytes};
 use std::{
@@ -55,7 +56,31 @@ pub struct Io<S = TcpStream> {
     prefix: Bytes,
     series: Arc<TransportSeries>,
     errno: Option<i32>,
-    reads: Option<Arc<AtomicBool>>,
+    activity: Option<Arc<Activity>>,
+}
+
+/// What whoever reads and writes a connection does with it: a codec does not tell.
+#[derive(Debug, Default)]
+pub struct Activity {
+    was_read: AtomicBool,
+    is_unflushed: AtomicBool,
+}
+
+impl Activity {
+    /// Whether bytes were read since [`Activity::forget_reads`].
+    pub fn was_read(&self) -> bool {
+        self.was_read.load(Relaxed)
+    }
+
+    /// What was read until now does not count.
+    pub fn forget_reads(&self) {
+        self.was_read.store(false, Relaxed);
+    }
+
+    /// Whether the writer has flushed after all that it wrote. A codec does when it has nothing left to write.
+    pub fn is_flushed(&self) -> bool {
+        !self.is_unflushed.load(Relaxed)
+    }
 }
 
 impl TransportMetrics {
@@ -131,7 +156,7 @@ impl<S> Io<S> {
             prefix: Bytes::new(),
             series,
             errno: None,
-            reads: None,
+            activity: None,
         }
     }
 
@@ -141,9 +166,9 @@ impl<S> Io<S> {
         self.prefix = prefix;
     }
 
-    /// Sets `flag` whenever bytes are read.
-    pub fn watch_reads(&mut self, flag: Arc<AtomicBool>) {
-        self.reads = Some(flag);
+    /// Notes in `activity` what is done with the connection.
+    pub fn watch(&mut self, activity: Arc<Activity>) {
+        self.activity = Some(activity);
     }
 
     /// The socket, or what stands for it.
@@ -159,10 +184,16 @@ impl<S> Io<S> {
     }
 
     fn was_read(&self, count: usize) {
-        if let Some(flag) = &self.reads
+        if let Some(activity) = &self.activity
             && count > 0
         {
-            flag.store(true, Relaxed);
+            activity.was_read.store(true, Relaxed);
+        }
+    }
+
+    fn set_unflushed(&self, unflushed: bool) {
+        if let Some(activity) = &self.activity {
+            activity.is_unflushed.store(unflushed, Relaxed);
         }
     }
 }
@@ -191,6 +222,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
             let count = self.prefix.len().min(buf.remaining());
             buf.put_slice(&self.prefix[..count]);
             self.prefix.advance(count);
+            if self.prefix.is_empty() {
+                // Its memory goes with it.
+                self.prefix = Bytes::new();
+            }
             self.was_read(count);
             return Poll::Ready(Ok(()));
         }
@@ -204,12 +239,40 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> Io<S> {
+    fn write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.set_unflushed(true);
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let count = ready!(self.note(result))?;
+        self.series.sent(count as u64);
+        Poll::Ready(Ok(count))
+    }
+}
+
+/// Puts buffers together if there is room for them.
+fn gather<'a>(bufs: &[io::IoSlice<'_>], into: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut len = 0;
+    for buf in bufs {
+        into.get_mut(len..len + buf.len())?.copy_from_slice(buf);
+        len += buf.len();
+    }
+    Some(&into[..len])
+}
+
+/// The most bytes that are put together.
+const GATHERED: usize = 512;
+
 impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         let count = ready!(self.note(result))?;
         self.series.sent(count as u64);
@@ -217,14 +280,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        let count = ready!(self.note(result))?;
-        self.series.sent(count as u64);
-        Poll::Ready(Ok(count))
+        // A head, and a body as short as many are, go together for less than what the system charges for a list.
+        let mut gathered = [0; GATHERED];
+        match bufs {
+            [one] => self.poll_write(cx, one),
+            _ => match gather(bufs, &mut gathered) {
+                Some(small) => self.poll_write(cx, small),
+                None => self.write_vectored(cx, bufs),
+            },
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -232,11 +300,41 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.set_unflushed(false);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: Duplex> Duplex for Io<S> {
+    fn is_socket(&self) -> bool {
+        self.prefix.is_empty() && self.stream.is_socket()
+    }
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.prefix.is_empty() {
+            true => self.stream.poll_readable(cx),
+            false => Poll::Ready(()),
+        }
+    }
+
+    fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let result = self.stream.poll_fill(pipe, cx);
+        let count = ready!(self.note(result))?;
+        self.series.received(count as u64);
+        self.was_read(count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let result = self.stream.poll_empty(pipe, cx);
+        let count = ready!(self.note(result))?;
+        self.series.sent(count as u64);
+        Poll::Ready(Ok(count))
     }
 }
 

@@ -1,6 +1,10 @@
 //! HTTP/2 connections of one endpoint: as many as its stream limit asks for.
 
-use super::{body::Lease, failure::classify};
+use super::{
+    body::Lease,
+    failure::classify,
+    peer::{Heard, peer_limit},
+};
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed,
     http::{BoxRequest, FlowControl, Http2Settings, LocalExec, ResponseBody},
@@ -19,12 +23,8 @@ use std::{
     pin::Pin,
     rc::{Rc, Weak},
     task::{Context, Poll},
-    time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 /// Sends requests to one endpoint over HTTP/2. Its copies share the connections.
@@ -203,11 +203,12 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
+        let (io, heard) = Heard::new(io);
         let (sender, mut connection) = builder(&self.settings)
             .handshake(TokioIo::new(io))
             .await
             .map_err(classify)?;
-        let limit = peer_limit(&mut connection).await?;
+        let limit = peer_limit(&mut connection, heard).await?;
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
         tokio::task::spawn_local(async move {
@@ -230,36 +231,6 @@ where
             streams: Cell::new(0),
             limit,
         })
-    }
-}
-
-/// Waits for the peer's settings: they tell how many streams it takes, and that it speaks HTTP/2 at all.
-///
-/// hyper reads the connection in a task of its own, which wakes nobody when settings come. So they are looked for.
-async fn peer_limit<I, B>(
-    connection: &mut http2::Connection<TokioIo<I>, B, LocalExec>,
-) -> Result<usize, Error>
-where
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
-{
-    let deadline = Instant::now() + limits::HTTP2_SETTINGS_WAIT;
-    let mut pause = FIRST_LOOK;
-    loop {
-        match poll_fn(|cx| Poll::Ready(Pin::new(&mut *connection).poll(cx))).await {
-            Poll::Pending => {}
-            Poll::Ready(Ok(())) => {
-                let detail = "the endpoint closed the connection before it sent HTTP/2 settings";
-                return Err(Error::new(crate::Reason::ConnectionLost).detail(detail));
-            }
-            Poll::Ready(Err(error)) => return Err(classify(error)),
-        }
-        match connection.current_max_send_streams() {
-            limits::HTTP2_UNKNOWN_STREAM_LIMIT if Instant::now() < deadline => {}
-            limit => return Ok(limit),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LAST_LOOK);
     }
 }
 
@@ -341,19 +312,16 @@ fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
     builder
 }
 
-/// How long to wait before settings are looked for again: about what they take on a near network, and then longer.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const LAST_LOOK: Duration = Duration::from_millis(20);
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use http_body_util::Empty;
     use hyper::{server::conn, service::service_fn};
-    use std::convert::Infallible;
+    use std::{convert::Infallible, time::Duration};
     use tokio::{
         io::DuplexStream,
         task::{LocalSet, spawn_local},
+        time::Instant,
     };
 
     /// Connects to a server that takes this many streams.
@@ -390,7 +358,7 @@ mod tests {
             poll_fn(|cx| Service::<BoxRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
                 .await
                 .unwrap();
-            assert!(start.elapsed() < LAST_LOOK, "{:?}", start.elapsed());
+            assert_eq!(start.elapsed(), Duration::ZERO);
             assert_eq!(client.inspect()["connections"][0]["limit"], 7);
         };
         LocalSet::new().run_until(test).await;

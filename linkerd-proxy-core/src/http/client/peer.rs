@@ -1,0 +1,117 @@
+//! What an HTTP/2 peer tells of itself before it is used.
+
+use super::failure::classify;
+use crate::{Error, http::LocalExec, limits};
+use bytes::Bytes;
+use http_body::Body;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioIo;
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+/// A connection that tells when something was read from it, as long as somebody listens.
+pub struct Heard<I> {
+    io: I,
+    heard: Weak<Notify>,
+}
+
+impl<I> Heard<I> {
+    /// The connection, and what is notified by it.
+    pub fn new(io: I) -> (Self, Rc<Notify>) {
+        let notify = Rc::new(Notify::new());
+        let heard = Rc::downgrade(&notify);
+        (Self { io, heard }, notify)
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if polled.is_ready()
+            && let Some(heard) = self.heard.upgrade()
+        {
+            heard.notify_one();
+        }
+        polled
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Heard<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// Waits for the peer's settings: they tell how many streams it takes, and that it speaks HTTP/2 at all.
+///
+/// hyper reads the connection in a task of its own, which wakes nobody when settings come. So they are looked for
+/// whenever something was read, and now and then in case hyper could not make use of it at once. A timer alone would add
+/// a millisecond or two to the first request of each connection.
+pub async fn peer_limit<I, B>(
+    connection: &mut http2::Connection<TokioIo<I>, B, LocalExec>,
+    heard: Rc<Notify>,
+) -> Result<usize, Error>
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
+    let deadline = Instant::now() + limits::HTTP2_SETTINGS_WAIT;
+    loop {
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut *connection).poll(cx))).await {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => {
+                let detail = "the endpoint closed the connection before it sent HTTP/2 settings";
+                return Err(Error::new(crate::Reason::ConnectionLost).detail(detail));
+            }
+            Poll::Ready(Err(error)) => return Err(classify(error)),
+        }
+        match connection.current_max_send_streams() {
+            limits::HTTP2_UNKNOWN_STREAM_LIMIT if Instant::now() < deadline => {}
+            limit => return Ok(limit),
+        }
+        // Whether something was read or not, the next look tells.
+        let _ = timeout(LOOK, heard.notified()).await;
+    }
+}
+
+/// Between two looks for settings when nothing is read.
+const LOOK: Duration = Duration::from_millis(20);
