@@ -64,7 +64,14 @@ struct Class {
     failure: bool,
     /// `Some(None)`: gRPC without a code.
     grpc: Option<Option<u8>>,
-    error: &'static str,
+    error: Option<Broken>,
+}
+
+/// What ended an exchange without an answer, or in the middle of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    Reset(h2::Reason),
+    Unclassified,
 }
 
 impl EndpointMetricsLayer {
@@ -212,7 +219,7 @@ impl Series {
                 status: Some(exchange.status),
                 failure: true,
                 grpc: None,
-                error: stream_error(error),
+                error: Some(Broken::by(error)),
             },
         });
     }
@@ -229,7 +236,7 @@ impl Series {
                 None => is_failure(seen.status, None),
             },
             grpc,
-            error: "",
+            error: None,
         }
     }
 
@@ -265,7 +272,7 @@ impl Series {
                 .with_status(class.status)
                 .with("classification", classification)
                 .with("grpc_status", grpc)
-                .with("error", class.error);
+                .with("error", class.error.map_or("", Broken::label));
             self.families.responses.get(labels)
         };
         with_cached(&self.responses, class, take, Counter::incr);
@@ -275,9 +282,9 @@ impl Series {
     fn failed(&self, error: &Error, grpc: bool) {
         let reason = error.reason();
         let (status, grpc, error) = match error.reset_code() {
-            Some(code) => (None, None, h2_error(code)),
-            None if grpc => (Some(StatusCode::OK), Some(Some(reason.grpc_code())), ""),
-            None => (Some(reason.status()), None, ""),
+            Some(code) => (None, None, Some(Broken::Reset(code))),
+            None if grpc => (Some(StatusCode::OK), Some(Some(reason.grpc_code())), None),
+            None => (Some(reason.status()), None, None),
         };
         self.response(Class {
             status,
@@ -336,22 +343,25 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
     }
 }
 
-/// The `error` label of a response whose body broke off.
-fn stream_error(error: &hyper::Error) -> &'static str {
-    let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-    h2.and_then(h2::Error::reason)
-        .map_or("unclassified", h2_error)
-}
+impl Broken {
+    /// Why a body broke off.
+    fn by(error: &hyper::Error) -> Self {
+        let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
+        h2.and_then(h2::Error::reason)
+            .map_or(Self::Unclassified, Self::Reset)
+    }
 
-/// The `error` label of a stream's reset.
-fn h2_error(code: h2::Reason) -> &'static str {
-    match code {
-        h2::Reason::CANCEL => "h2(CANCEL)",
-        h2::Reason::REFUSED_STREAM => "h2(REFUSED_STREAM)",
-        h2::Reason::INTERNAL_ERROR => "h2(INTERNAL_ERROR)",
-        h2::Reason::ENHANCE_YOUR_CALM => "h2(ENHANCE_YOUR_CALM)",
-        h2::Reason::NO_ERROR => "h2(NO_ERROR)",
-        _ => "h2(OTHER)",
+    /// The `error` label.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Unclassified => "unclassified",
+            Self::Reset(h2::Reason::CANCEL) => "h2(CANCEL)",
+            Self::Reset(h2::Reason::REFUSED_STREAM) => "h2(REFUSED_STREAM)",
+            Self::Reset(h2::Reason::INTERNAL_ERROR) => "h2(INTERNAL_ERROR)",
+            Self::Reset(h2::Reason::ENHANCE_YOUR_CALM) => "h2(ENHANCE_YOUR_CALM)",
+            Self::Reset(h2::Reason::NO_ERROR) => "h2(NO_ERROR)",
+            Self::Reset(_) => "h2(OTHER)",
+        }
     }
 }
 

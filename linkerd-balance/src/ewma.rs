@@ -46,12 +46,20 @@ impl PeakEwma {
     /// What is left of an old estimate.
     fn weight(&self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
-        (-elapsed / self.decay).exp()
+        let passed = elapsed / self.decay;
+        if passed < SHORT {
+            // The same to eight digits, for a fifth of the price: an endpoint in use was measured just now.
+            return 1.0 - passed * (1.0 - passed / 2.0);
+        }
+        (-passed).exp()
     }
 }
 
 /// Keeps the weight a number when a control plane sends a decay of 0.
 const MIN_DECAY: f64 = 1e-3;
+
+/// The share of the decay time up to which two terms of the series are enough.
+const SHORT: f64 = 4e-3;
 
 #[cfg(test)]
 mod tests {
@@ -77,6 +85,16 @@ mod tests {
         let ewma = PeakEwma::new(MS(1000), DECAY, start);
         let after = ewma.estimate(start + DECAY);
         assert!((after - (-1.0f64).exp()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn short_times_decay_as_long_ones_do() {
+        let start = Instant::now();
+        let ewma = PeakEwma::new(MS(1000), DECAY, start);
+        for ms in [0, 1, 10, 39, 40, 41, 100] {
+            let exact = (-(ms as f64) / 10_000.0).exp();
+            assert!((ewma.estimate(start + MS(ms)) - exact).abs() < 2e-8);
+        }
     }
 
     proptest! {

@@ -54,10 +54,11 @@ pub fn is_upgrade<B>(request: &Request<B>) -> bool {
     if request.version() != Version::HTTP_11 {
         return false;
     }
+    let headers = request.headers();
+    let offers = || has_any(headers, &[UPGRADE]).then(|| headers.get(UPGRADE));
     request.method() == Method::CONNECT
-        || request
-            .headers()
-            .get(UPGRADE)
+        || offers()
+            .flatten()
             .is_some_and(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
 }
 

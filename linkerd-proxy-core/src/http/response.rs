@@ -49,7 +49,7 @@ impl ResponseBody {
         let (head, incoming) = response.into_parts();
         let endpoint = ClientBody::new(incoming, lease);
         let mut observers = Observers::new(head.status, code(&head.headers));
-        if endpoint.is_end_stream() {
+        if endpoint.has_ended() {
             observers.end(End::Complete(None), &Now::default());
         }
         let body = Inner {
@@ -127,7 +127,7 @@ impl Body for ResponseBody {
                 }
                 Some(data) => {
                     this.observers.data(data.len(), &now);
-                    if endpoint.is_end_stream() {
+                    if endpoint.has_ended() {
                         this.observers.end(End::Complete(None), &now);
                     }
                 }

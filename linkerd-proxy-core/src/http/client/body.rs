@@ -12,6 +12,7 @@ use std::{
 pub(in crate::http) struct ClientBody {
     incoming: Incoming,
     lease: Option<Box<dyn Lease>>,
+    ended: bool,
 }
 
 /// What a body yields.
@@ -33,6 +34,7 @@ impl ClientBody {
         let mut body = Self {
             incoming,
             lease: Some(lease),
+            ended: false,
         };
         body.complete_at_end();
         body
@@ -43,6 +45,11 @@ impl ClientBody {
         self.incoming
     }
 
+    /// Whether its end has been seen. Asking hyper anew takes a lock of the connection with HTTP/2.
+    pub(in crate::http) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     fn complete_at_end(&mut self) {
         if self.incoming.is_end_stream() {
             self.complete();
@@ -50,6 +57,7 @@ impl ClientBody {
     }
 
     fn complete(&mut self) {
+        self.ended = true;
         if let Some(lease) = self.lease.take() {
             lease.complete();
         }
@@ -81,7 +89,7 @@ impl Body for ClientBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.ended || self.incoming.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
