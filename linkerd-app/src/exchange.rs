@@ -8,7 +8,7 @@ use linkerd_proxy_core::{
     http::{
         End, Observe, Observed, RequestBody, client::ClientBody, grpc_status, is_failure, is_grpc,
     },
-    metrics::{Counter, Histogram, Labels},
+    metrics::{Counter, Histogram, LabelSet, Labels},
     reason::Phase,
 };
 use pin_project_lite::pin_project;
@@ -46,7 +46,7 @@ pub struct EndpointMetrics<S> {
 struct Series {
     addr: SocketAddr,
     families: EndpointFamilies,
-    labels: Labels,
+    labels: LabelSet,
     requests: Counter,
     /// Few: one for each status that the endpoint answers with.
     latencies: RefCell<Vec<(StatusCode, Histogram)>>,
@@ -232,6 +232,7 @@ impl Observe for Exchange {
 
 impl Series {
     fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
+        let labels = LabelSet::from(labels);
         Self {
             addr,
             requests: families.requests.get(labels.clone()),
@@ -287,8 +288,8 @@ impl Series {
 
     fn with_status(&self, status: Option<StatusCode>) -> Labels {
         match status {
-            Some(status) => self.labels.clone().with("status_code", status.as_u16()),
-            None => self.labels.clone(),
+            Some(status) => self.labels.to_labels().with("status_code", status.as_u16()),
+            None => self.labels.to_labels(),
         }
     }
 }
