@@ -76,6 +76,7 @@ impl Worker {
             drain: self.drain.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
+            costs: outbound::Costs::default(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),

@@ -6,7 +6,7 @@
 use super::{
     balance::{self, Target},
     context::Context,
-    endpoint::{EndpointBody, EndpointService, HttpRequest, NewEndpoint},
+    endpoint::{EndpointBody, EndpointService, HttpRequest, NewEndpoint, OnlyEndpoint},
     status::{Status, StatusCounters},
 };
 use crate::{
@@ -23,7 +23,7 @@ use linkerd_profiles::{Backend, Dispatcher, Meta, PeakEwma};
 use linkerd_proxy_core::{
     Error, NewService, Reason, Unavailable,
     http::{End, Observe, Observed, Progress},
-    metrics::{Counter, Histogram, Labels},
+    metrics::{Counter, Histogram, LabelSet, Labels},
 };
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ pub struct Concrete {
 enum Kind {
     Balance(Balance<SocketAddr, EndpointService>),
     /// One endpoint, asked directly: what it refuses fails at once.
-    Forward(SocketAddr, EndpointService),
+    Forward(SocketAddr, OnlyEndpoint),
     Fail(String),
 }
 
@@ -74,11 +74,7 @@ impl Concrete {
         let (kind, name, protocol) = match &key.backend.dispatcher {
             Dispatcher::Balance { path, load } => {
                 let authority: Arc<str> = path.strip_suffix(":80").unwrap_or(path).into();
-                let new_endpoint = NewEndpoint {
-                    ctx: ctx.clone(),
-                    version: key.version,
-                    authority: Some(authority),
-                };
+                let new_endpoint = NewEndpoint::new(ctx, key.version, Some(authority));
                 let target = Target {
                     path,
                     load: *load,
@@ -180,15 +176,11 @@ fn forward(
     key: &ConcreteKey,
     endpoint: &Arc<linkerd_profiles::Endpoint>,
 ) -> Kind {
-    let new_endpoint = NewEndpoint {
-        ctx: ctx.clone(),
-        version: key.version,
-        authority: None,
-    };
-    let service = new_endpoint.new_service(endpoint.clone());
+    let new_endpoint = NewEndpoint::new(ctx, key.version, None);
     if !new_endpoint.speaks_http2(endpoint) {
-        return Kind::Forward(endpoint.addr, service);
+        return Kind::Forward(endpoint.addr, new_endpoint.only(endpoint));
     }
+    let service = new_endpoint.new_service(endpoint.clone());
     let target = Target {
         path: "",
         load: PeakEwma::default(),
@@ -222,7 +214,7 @@ impl RouteBackend {
         concrete: Rc<Concrete>,
         families: &RouteFamilies,
         statuses: StatusCounters,
-        labels: Labels,
+        labels: LabelSet,
         meta: &Meta,
     ) -> Self {
         let series = Series {

@@ -13,11 +13,7 @@ use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
 };
-use std::{
-    collections::{HashSet, VecDeque},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc, vec};
 use tower::discover::Change;
 use tower_service::Service;
 
@@ -124,8 +120,8 @@ type Endpoints = IndexMap<SocketAddr, Arc<Endpoint>>;
 fn follow(watch: EndpointWatch) -> LocalBoxStream<'static, Result<Batch, Error>> {
     let following = Following {
         watch,
-        known: Endpoints::new(),
-        rest: VecDeque::new(),
+        known: None,
+        rest: Vec::new().into_iter(),
     };
     unfold(following, |mut following| async {
         let batch = following.next().await;
@@ -136,25 +132,32 @@ fn follow(watch: EndpointWatch) -> LocalBoxStream<'static, Result<Batch, Error>>
 
 struct Following {
     watch: EndpointWatch,
-    known: Endpoints,
+    /// The last set; its map is shared with discovery.
+    known: Option<Arc<EndpointSet>>,
     /// Changes that are still to be told.
-    rest: VecDeque<Change<SocketAddr, Arc<Endpoint>>>,
+    rest: vec::IntoIter<Change<SocketAddr, Arc<Endpoint>>>,
 }
 
 impl Following {
     async fn next(&mut self) -> Result<Batch, Error> {
         let mut reset = false;
-        if self.rest.is_empty() {
+        if self.rest.len() == 0 {
             let set = self.updated().await?;
-            reset = set.is_empty() && !self.known.is_empty();
-            self.rest = diff(&self.known, &set.endpoints).into();
-            self.known = set.endpoints.clone();
+            let known = self.known.as_ref().filter(|known| !known.is_empty());
+            reset = set.is_empty() && known.is_some();
+            let none = Endpoints::new();
+            let known = known.map_or(&none, |known| &known.endpoints);
+            self.rest = diff(known, &set.endpoints).into_iter();
+            self.known = Some(set);
         } else {
             // Requests of this worker come first: a service for an endpoint takes a while to make.
             tokio::task::yield_now().await;
         }
-        let count = self.rest.len().min(CHANGES_AT_ONCE);
-        let changes = self.rest.drain(..count).collect();
+        let changes = self.rest.by_ref().take(CHANGES_AT_ONCE).collect();
+        if self.rest.len() == 0 {
+            // Thousands of changes leave a list that the next ones do not need.
+            self.rest = Vec::new().into_iter();
+        }
         Ok(Batch { changes, reset })
     }
 
@@ -182,8 +185,7 @@ fn diff(old: &Endpoints, new: &Endpoints) -> Vec<Change<SocketAddr, Arc<Endpoint
             .is_some_and(|known| Arc::ptr_eq(known, endpoint) || known == *endpoint)
     };
     let added = new.iter().filter(changed);
-    let kept: HashSet<_> = new.keys().collect();
-    let removed = old.keys().filter(|addr| !kept.contains(addr));
+    let removed = old.keys().filter(|addr| !new.contains_key(*addr));
     added
         .map(|(addr, endpoint)| Change::Insert(*addr, endpoint.clone()))
         .chain(removed.map(|addr| Change::Remove(*addr)))

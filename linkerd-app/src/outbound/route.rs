@@ -28,7 +28,7 @@ use linkerd_profiles::{
 use linkerd_proxy_core::{
     Error, Reason, Unavailable,
     http::{End, Observe, Observed, Progress},
-    metrics::Histogram,
+    metrics::{Histogram, LabelSet},
 };
 use rand::rngs::SmallRng;
 use std::{
@@ -184,6 +184,7 @@ impl Inner {
             false => &self.ctx.families.outbound.http,
         };
         let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
+        let labels = LabelSet::from(labels);
         let series = Series {
             duration: families.request_duration.get(labels.clone()),
             frame_size: families.request_frame_size.get(labels.clone()),
@@ -191,6 +192,7 @@ impl Inner {
         };
         let backend = |backend: &Backend| {
             let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+            let labels = LabelSet::from(labels);
             let statuses = StatusCounters::new(&families.backend_statuses, labels.clone(), grpc);
             let concrete = self.concrete(&spec.parent, backend);
             let backend = RouteBackend::new(concrete, families, statuses, labels, &backend.meta);

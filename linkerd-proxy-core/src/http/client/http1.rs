@@ -6,7 +6,7 @@ use crate::{
     redial::Redial,
 };
 use bytes::Bytes;
-use futures::future::LocalBoxFuture;
+use futures::{FutureExt, future::LocalBoxFuture};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -83,13 +83,19 @@ impl<C, B> Availability for Http1Client<C, B> {
     }
 
     fn inspect(&self) -> serde_json::Value {
-        serde_json::json!({
-            "protocol": "HTTP/1",
-            "open": self.0.open.get(),
-            "idle": self.0.idle.borrow().len(),
-            "max_idle": self.0.settings.max_idle,
-        })
+        let inner = &self.0;
+        inspect_http1(inner.open.get(), inner.idle.borrow().len(), &inner.settings)
     }
+}
+
+/// The connections of a client, for `/state`.
+pub fn inspect_http1(open: usize, idle: usize, settings: &PoolSettings) -> serde_json::Value {
+    serde_json::json!({
+        "protocol": "HTTP/1",
+        "open": open,
+        "idle": idle,
+        "max_idle": settings.max_idle,
+    })
 }
 
 impl<C, B, I> Service<Request<B>> for Http1Client<C, B>
@@ -206,12 +212,14 @@ where
             .await
             .map_err(classify)?;
         let open = Open::new(self);
-        tokio::task::spawn_local(async move {
-            let _open = open;
-            if let Err(error) = connection.with_upgrades().await {
+        // Not an async block: it would hold the connection twice, and a proxy has thousands of idle ones.
+        let served = connection.with_upgrades().map(move |ended| {
+            drop(open);
+            if let Err(error) = ended {
                 tracing::debug!(%error, "endpoint connection ended");
             }
         });
+        tokio::task::spawn_local(served);
         Ok(sender)
     }
 
