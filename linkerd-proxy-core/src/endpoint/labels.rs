@@ -28,7 +28,16 @@ impl EndpointLabels {
 impl FromIterator<(String, String)> for EndpointLabels {
     /// The last one counts if a key occurs twice. What exceeds 4 GB is left out.
     fn from_iter<I: IntoIterator<Item = (String, String)>>(labels: I) -> Self {
-        let sorted: std::collections::BTreeMap<_, _> = labels.into_iter().collect();
+        let mut sorted: Vec<_> = labels.into_iter().collect();
+        // Stable, and cheap for what is sorted already.
+        sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        sorted.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                std::mem::swap(&mut later.1, &mut kept.1);
+            }
+            same
+        });
         let length = sorted.iter().map(|(key, value)| key.len() + value.len());
         let mut text = String::with_capacity(length.sum());
         let mut ends = Vec::with_capacity(sorted.len() * 2);
@@ -70,5 +79,12 @@ mod tests {
             prop_assert_eq!(shown, expected);
             prop_assert_eq!(serde_json::to_value(&held).unwrap(), serde_json::to_value(&labels).unwrap());
         }
+    }
+
+    #[test]
+    fn of_a_key_the_last_value_counts() {
+        let pairs = [("b", "1"), ("a", "2"), ("b", "3")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let labels: EndpointLabels = pairs.into_iter().collect();
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
     }
 }
