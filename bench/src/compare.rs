@@ -22,7 +22,9 @@ const QUICK: &[&str] = &["h1", "h2", "grpc-unary", "bulk", "latency", "idle", "c
 pub fn check(options: &Compare) -> Result<()> {
     require("wrk", "wrk")?;
     require("h2load", "nghttp2-client")?;
-    let known = |name: &&String| workload::ALL.iter().all(|known| known.name != **name);
+    let known = |name: &&String| {
+        **name != workload::SCALE && workload::ALL.iter().all(|known| known.name != **name)
+    };
     if let Some(unknown) = options.workload.iter().find(known) {
         let names: Vec<_> = workload::ALL.iter().map(|known| known.name).collect();
         return Err(Error::Other(format!(
@@ -91,8 +93,11 @@ fn chosen(all: Vec<Box<dyn Subject>>, only: &[String]) -> Result<Vec<Box<dyn Sub
 fn workloads(options: &Compare) -> impl Iterator<Item = &'static Workload> {
     workload::ALL.iter().filter(
         |workload| match (options.workload.is_empty(), options.quick) {
-            (true, quick) => !quick || QUICK.contains(&workload.name),
-            (false, _) => options.workload.iter().any(|name| name == workload.name),
+            (true, true) => QUICK.contains(&workload.name),
+            (true, false) => !workload.is_scale(),
+            (false, _) => options.workload.iter().any(|name| {
+                name == workload.name || (name == workload::SCALE && workload.is_scale())
+            }),
         },
     )
 }

@@ -1,5 +1,7 @@
 //! One measurement: a proxy is started, put under load, and ended.
 
+mod scale;
+
 use crate::{
     control::Control,
     cpu,
@@ -40,6 +42,8 @@ pub enum Metric {
     P99,
     /// Latency of one in a thousand, in microseconds.
     P999,
+    /// The longest latency, in microseconds: a stall.
+    Max,
     /// From exec to the first byte through the proxy, in milliseconds.
     FirstByte,
     /// Memory after the start, in megabytes.
@@ -48,13 +52,19 @@ pub enum Metric {
     RssLoad,
     /// Memory for each connection that was used and is kept, in kilobytes.
     RssPerConnection,
+    /// Memory when what came has left again, in megabytes.
+    RssAfter,
+    /// How long a scrape of the metrics takes, in milliseconds.
+    Scrape,
+    /// The size of a scrape, in megabytes.
+    ScrapeSize,
 }
 
 impl Metric {
     /// The first column.
     pub const FIRST: Self = Self::CpuPerRequest;
     /// The last column.
-    pub const LAST: Self = Self::RssPerConnection;
+    pub const LAST: Self = Self::ScrapeSize;
 
     /// The head of its column.
     pub fn title(self) -> &'static str {
@@ -66,16 +76,20 @@ impl Metric {
             Self::P50 => "p50 us",
             Self::P99 => "p99 us",
             Self::P999 => "p99.9 us",
+            Self::Max => "max us",
             Self::FirstByte => "first byte ms",
             Self::RssStart => "RSS start MB",
             Self::RssLoad => "RSS load MB",
             Self::RssPerConnection => "RSS KB/connection",
+            Self::RssAfter => "RSS after MB",
+            Self::Scrape => "scrape ms",
+            Self::ScrapeSize => "scrape MB",
         }
     }
 
     /// Whether it is a latency, of which the part without a proxy is not the proxy's.
     pub fn is_latency(self) -> bool {
-        matches!(self, Self::P50 | Self::P99 | Self::P999)
+        matches!(self, Self::P50 | Self::P99 | Self::P999 | Self::Max)
     }
 }
 
@@ -106,7 +120,7 @@ impl Bench<'_> {
             control: self.control.addr,
         };
         let is_direct = subject.name() == DIRECT;
-        if workload.needs_discovery() && !subject.discovers() {
+        if workload.needs_discovery() && !subject.discovers() && !is_direct {
             return Ok(None);
         }
         let program = subject.program(&setup)?;
@@ -173,8 +187,14 @@ impl Bench<'_> {
         measured: &mut Measured,
     ) -> Result<()> {
         match workload.traffic {
-            Traffic::Idle => return idle(target, proxy, measured),
+            Traffic::Idle => return idle(target, IDLE, proxy, measured).map(drop),
             Traffic::Destinations => return destinations(workload, proxy, measured),
+            Traffic::Growth => {
+                return scale::growth(self.control, workload, target, proxy, measured);
+            }
+            Traffic::Connections(count) => {
+                return scale::connections(target, count, self.seconds, proxy, measured);
+            }
             _ => {}
         }
         if self.warm_up {
@@ -228,7 +248,7 @@ impl Bench<'_> {
                 measured.insert(Metric::P999, latency.p999);
                 Ok(completed)
             }
-            Traffic::Idle | Traffic::Destinations => {
+            Traffic::Idle | Traffic::Destinations | Traffic::Growth | Traffic::Connections(_) => {
                 Err(Error::Other("this is no lasting load".to_owned()))
             }
         }
@@ -241,19 +261,23 @@ pub fn proxy_cores(workers: usize) -> String {
 }
 
 /// Memory for each connection, after a first one has made what all share.
-fn idle(target: SocketAddr, proxy: Option<&Running>, measured: &mut Measured) -> Result<()> {
+fn idle(
+    target: SocketAddr,
+    count: usize,
+    proxy: Option<&Running>,
+    measured: &mut Measured,
+) -> Result<Vec<Client>> {
     let Some(proxy) = proxy else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    let kept = openloop::used_once(target, 10)?;
+    let mut kept = openloop::used_once(target, 10)?;
     let before = cpu::rss(proxy.pid());
-    let connections = openloop::used_once(target, IDLE)?;
+    kept.extend(openloop::used_once(target, count)?);
     thread::sleep(SETTLE);
     let after = cpu::rss(proxy.pid());
     let grown = after.saturating_sub(before) as f64;
-    measured.insert(Metric::RssPerConnection, grown / IDLE as f64 / 1e3);
-    drop((kept, connections));
-    Ok(())
+    measured.insert(Metric::RssPerConnection, grown / count as f64 / 1e3);
+    Ok(kept)
 }
 
 /// Memory when each of many services was discovered and used.
@@ -271,7 +295,7 @@ fn destinations(
     }
     let used = cpu::rss(proxy.pid()) as f64 / 1e6;
     measured.insert(Metric::RssLoad, used);
-    Ok(())
+    scale::scrape(measured)
 }
 
 /// Does something, and returns the most memory that a process had meanwhile.

@@ -26,6 +26,8 @@ pub struct Latency {
     pub p99: f64,
     /// One of a thousand is slower.
     pub p999: f64,
+    /// None is slower.
+    pub max: f64,
 }
 
 /// Sends at a fixed rate over several connections, each with a schedule of its own, evenly interleaved.
@@ -66,6 +68,7 @@ pub fn fixed_rate(
         p50: at(0.5),
         p99: at(0.99),
         p999: at(0.999),
+        max: at(1.0),
     };
     let completed = Completed {
         count: all.len() as f64,
@@ -158,7 +161,8 @@ fn closed_loop(
     })
 }
 
-fn joined<T>(result: thread::Result<T>) -> Result<T> {
+/// What a thread of the load has returned.
+pub fn joined<T>(result: thread::Result<T>) -> Result<T> {
     result.map_err(|_| Error::Other("a thread of the load panicked".to_owned()))
 }
 

@@ -1,7 +1,7 @@
 //! What the proxies are made to do.
 
 use crate::net::{self, SERVICE};
-use std::net::SocketAddr;
+use std::{net::SocketAddr, ops::Range};
 
 /// One kind of traffic.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,10 @@ pub enum Traffic {
     Idle,
     /// HTTP/1.1, one request to each of many services.
     Destinations,
+    /// HTTP/1.1 at a fixed rate while the endpoints grow from a few, are replaced by as many others, and leave again.
+    Growth,
+    /// HTTP/1.1 at a fixed rate beside this many connections that were used once, and are kept.
+    Connections(usize),
 }
 
 /// What a proxy speaks.
@@ -60,6 +64,29 @@ const fn plain(name: &'static str, about: &'static str, traffic: Traffic) -> Wor
         services: 1,
         endpoints: 3,
         workers: 1,
+    }
+}
+
+const fn growth(name: &'static str, endpoints: usize) -> Workload {
+    let about =
+        "HTTP/1.1 at 1,000 requests/s while this many endpoints come, are replaced, and leave";
+    Workload {
+        endpoints,
+        ..plain(name, about, Traffic::Growth)
+    }
+}
+
+const fn connections(name: &'static str, count: usize) -> Workload {
+    let about = "HTTP/1.1 at 1,000 requests/s beside this many idle connections";
+    plain(name, about, Traffic::Connections(count))
+}
+
+const fn destinations(name: &'static str, services: usize) -> Workload {
+    let about = "HTTP/1.1, this many services of 10 endpoints, each used once";
+    Workload {
+        services,
+        endpoints: 10,
+        ..plain(name, about, Traffic::Destinations)
     }
 }
 
@@ -100,15 +127,18 @@ pub const ALL: &[Workload] = &[
         workers: 2,
         ..plain("workers-2", "HTTP/1.1, two workers", Traffic::Http1("/", 0))
     },
-    Workload {
-        services: 1000,
-        endpoints: 10,
-        ..plain(
-            "destinations-1000",
-            "HTTP/1.1, 1,000 services of 10 endpoints, each used once",
-            Traffic::Destinations,
-        )
-    },
+    destinations("destinations-1000", 1000),
+    growth("scale-endpoints-1", 1),
+    growth("scale-endpoints-10", 10),
+    growth("scale-endpoints-100", 100),
+    growth("scale-endpoints-1000", 1000),
+    growth("scale-endpoints-10000", 10_000),
+    connections("scale-connections-100", 100),
+    connections("scale-connections-1000", 1000),
+    connections("scale-connections-10000", 10_000),
+    destinations("scale-destinations-10", 10),
+    destinations("scale-destinations-100", 100),
+    destinations("scale-destinations-1000", 1000),
     plain(
         "down-1k",
         "responses of 1 KB",
@@ -141,13 +171,27 @@ impl Workload {
 
     /// The endpoints of a service: one backend listens on all of these addresses.
     pub fn endpoints(&self, service: usize) -> Vec<SocketAddr> {
+        let count = match self.traffic {
+            Traffic::Growth => self.endpoints.min(FEW),
+            _ => self.endpoints,
+        };
+        let first = service * self.endpoints;
+        self.backends(first..first + count)
+    }
+
+    /// The endpoints that come later, in the order in which one set replaces the other, if they change.
+    pub fn later(&self) -> [Vec<SocketAddr>; 3] {
+        let count = self.endpoints;
+        [0..count, count..2 * count, 0..count.min(FEW)].map(|range| self.backends(range))
+    }
+
+    fn backends(&self, numbers: Range<usize>) -> Vec<SocketAddr> {
         let port = match self.protocol() {
             Protocol::Http2 => BACKEND_HTTP2,
             Protocol::Http1 | Protocol::Opaque => BACKEND_HTTP1,
         };
-        let first = service * self.endpoints;
         let addr = |number| SocketAddr::new(net::backend(number), port);
-        (first..first + self.endpoints).map(addr).collect()
+        numbers.map(addr).collect()
     }
 
     /// Where the load goes: to the service, or past any proxy to an endpoint.
@@ -160,10 +204,19 @@ impl Workload {
 
     /// Whether only a control plane can tell a proxy of all services.
     pub fn needs_discovery(&self) -> bool {
-        self.services > 1
+        self.services > 1 || matches!(self.traffic, Traffic::Growth)
+    }
+
+    /// Whether it is a point of a curve, and measured only if it is asked for.
+    pub fn is_scale(&self) -> bool {
+        self.name.starts_with(SCALE)
     }
 }
 
+/// The name of all points of the curves.
+pub const SCALE: &str = "scale";
+/// How many endpoints there are before they grow.
+const FEW: usize = 10;
 /// Where the backend serves HTTP/1.
 pub const BACKEND_HTTP1: u16 = 8080;
 /// Where the backend serves HTTP/2.
@@ -183,7 +236,11 @@ mod tests {
     #[test]
     fn a_service_has_as_many_endpoints_as_it_should() {
         for workload in ALL {
-            let endpoints: HashSet<_> = workload.endpoints(0).into_iter().collect();
+            let endpoints = match workload.traffic {
+                Traffic::Growth => workload.later().into_iter().next().unwrap_or_default(),
+                _ => workload.endpoints(0),
+            };
+            let endpoints: HashSet<_> = endpoints.into_iter().collect();
             assert_eq!(endpoints.len(), workload.endpoints, "{}", workload.name);
         }
     }

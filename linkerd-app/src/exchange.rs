@@ -6,7 +6,7 @@ use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
     http::{End, Now, Observe, Observed, ResponseBody, grpc_status, is_failure, is_grpc},
-    metrics::{Counter, Histogram, Labels},
+    metrics::{Counter, Histogram, LabelSet, Labels},
     reason::Phase,
 };
 use pin_project_lite::pin_project;
@@ -50,7 +50,7 @@ struct OfGrpc(Rc<Series>);
 struct Series {
     addr: SocketAddr,
     families: EndpointFamilies,
-    labels: Labels,
+    labels: LabelSet,
     requests: Counter,
     /// Few: one for each status that the endpoint answers with.
     latencies: RefCell<Vec<(StatusCode, Histogram)>>,
@@ -241,6 +241,7 @@ impl Series {
     }
 
     fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
+        let labels = LabelSet::from(labels);
         Self {
             addr,
             requests: families.requests.get(labels.clone()),
@@ -296,8 +297,8 @@ impl Series {
 
     fn with_status(&self, status: Option<StatusCode>) -> Labels {
         match status {
-            Some(status) => self.labels.clone().with("status_code", status.as_u16()),
-            None => self.labels.clone(),
+            Some(status) => self.labels.to_labels().with("status_code", status.as_u16()),
+            None => self.labels.to_labels(),
         }
     }
 }

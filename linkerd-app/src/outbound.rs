@@ -22,6 +22,7 @@ mod context;
 mod distribute;
 mod endpoint;
 mod http;
+mod lazy;
 mod opaque;
 mod route;
 mod status;
@@ -29,7 +30,7 @@ mod target;
 mod tunnel;
 
 pub use connect::{Connect, DialGuard};
-pub use context::Context;
+pub use context::{Context, Costs};
 
 use self::http::{Routing, serve};
 use crate::{

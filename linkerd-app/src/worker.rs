@@ -70,6 +70,7 @@ impl Worker {
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
+            costs: outbound::Costs::default(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),

@@ -80,7 +80,10 @@ where
                 Poll::Ready(None) => self.updates = None,
                 Poll::Ready(Some(Ok(changes))) => {
                     self.shared.resolved.set(true);
-                    changes.into_iter().for_each(|change| self.apply(change));
+                    for change in changes {
+                        self.apply(change, cx);
+                    }
+                    self.shared.tidy();
                     self.shared.gauge();
                 }
                 Poll::Ready(Some(Err(error))) => {
@@ -93,7 +96,7 @@ where
         }
     }
 
-    fn apply(&mut self, change: Change<K, (S, u32)>) {
+    fn apply(&mut self, change: Change<K, (S, u32)>, cx: &mut Context<'_>) {
         let shared = self.shared.clone();
         match change {
             Change::Insert(key, (service, weight)) => {
@@ -115,7 +118,12 @@ where
                     self.forget(&superseded);
                 }
                 drop(slots);
-                self.watch(member);
+                // Most are ready at once, and need no future that waits for it.
+                let polled = member.service.borrow_mut().poll_ready(cx);
+                match polled {
+                    Poll::Ready(Ok(())) => self.promote(member),
+                    Poll::Ready(Err(_)) | Poll::Pending => self.watch(member),
+                }
             }
             Change::Remove(key) => {
                 let slot = shared.slots.borrow_mut().swap_remove(&key);
@@ -191,6 +199,7 @@ where
             }
         }
         drop(slots);
+        *member.polling.borrow_mut() = None;
         if member.down.take() {
             member.load.reset(shared.new_rtt());
         }

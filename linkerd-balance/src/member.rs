@@ -66,6 +66,11 @@ impl<K, S> Ready<K, S> {
         true
     }
 
+    /// Gives room back that is not needed.
+    pub(crate) fn shrink_to(&self, room: usize) {
+        self.0.borrow_mut().shrink_to(room);
+    }
+
     /// Picks one, and not `avoid` if there is another.
     pub(crate) fn pick(
         &self,

@@ -163,6 +163,16 @@ where
         }
     }
 
+    /// Gives memory back when many endpoints have left.
+    pub(crate) fn tidy(&self) {
+        let mut slots = self.slots.borrow_mut();
+        if slots.capacity() > SPARE && slots.len() < slots.capacity() / 4 {
+            let room = slots.len() * 2;
+            slots.shrink_to(room);
+            self.ready.shrink_to(room);
+        }
+    }
+
     /// Brings the gauges up to date.
     pub(crate) fn gauge(&self) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -173,3 +183,6 @@ where
         metrics.pending.set(count(all.saturating_sub(ready)));
     }
 }
+
+/// Room for endpoints that is not given back.
+const SPARE: usize = 1024;

@@ -2,8 +2,9 @@
 
 use crate::convert::status;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use linkerd_api_proto::destination::{
-    GetDestination, Update, destination_client::DestinationClient,
+use linkerd_api_proto::{
+    destination::{GetDestination, Update},
+    stream::{self, method},
 };
 use linkerd_proxy_core::subscription::Call;
 use parking_lot::Mutex;
@@ -17,8 +18,8 @@ pub trait GetEndpoints: Send + Sync + 'static {
 
 /// The control plane, over gRPC.
 pub(crate) struct OverGrpc<T> {
-    // Cloned for each call. The lock makes it shareable when the client itself is not.
-    client: Mutex<DestinationClient<T>>,
+    // Cloned for each call. The lock makes it shareable when the service itself is not.
+    service: Mutex<T>,
     context_token: String,
 }
 
@@ -33,7 +34,7 @@ where
 {
     pub(crate) fn new(service: T, context_token: String) -> Self {
         Self {
-            client: Mutex::new(DestinationClient::new(service)),
+            service: Mutex::new(service),
             context_token,
         }
     }
@@ -48,20 +49,16 @@ where
     <T::ResponseBody as http_body::Body>::Error: Into<BoxError> + Send,
 {
     fn get(&self, path: &str) -> Call<Update> {
-        let mut client = self.client.lock().clone();
+        let service = self.service.lock().clone();
         let request = GetDestination {
             scheme: String::new(),
             path: path.to_owned(),
             context_token: self.context_token.clone(),
         };
         async move {
-            match client.get(request).await {
-                Ok(response) => Ok(response
-                    .into_inner()
-                    .map_err(|error| status(&error))
-                    .boxed()),
-                Err(error) => Err(status(&error)),
-            }
+            let opened = stream::open(service, method::GET, request).await;
+            let updates = opened.map_err(|error| status(&error))?;
+            Ok(updates.map_err(|error| status(&error)).boxed())
         }
         .boxed()
     }

@@ -100,7 +100,7 @@ fn endpoint(parts: EndpointParts) -> Endpoint {
     Endpoint {
         addr: parts.addr,
         weight: parts.weight,
-        labels: parts.labels,
+        labels: parts.labels.into_iter().collect(),
         protocol_hint: match parts.hint {
             Hint::Unknown => ProtocolHint::Unknown,
             Hint::H2 => ProtocolHint::H2,

@@ -22,7 +22,7 @@ pub struct EndpointSet {
     /// The endpoints, by address. One whose metadata did not change is the same `Arc` as in the set before.
     ///
     /// At least one weight is above 0 unless the set is empty.
-    pub endpoints: IndexMap<SocketAddr, Arc<Endpoint>>,
+    pub endpoints: Arc<IndexMap<SocketAddr, Arc<Endpoint>>>,
     /// Whether the control plane knows the service; `None` before it said so.
     pub exists: Option<bool>,
     /// Rises with each update.

@@ -11,7 +11,7 @@ use linkerd_api_proto::destination::Update;
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
 };
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     future::pending,
     sync::{
@@ -79,7 +79,7 @@ impl Follow {
     pub(crate) async fn run(mut self) {
         let mut primary = self.subscribe();
         let mut looks = Ration::new(LOOK_INTERVAL);
-        let mut look: Option<Look> = None;
+        let mut look: Option<Box<Look>> = None;
         loop {
             let next = tokio::select! {
                 event = primary.next() => Next::Primary(event),
@@ -101,10 +101,10 @@ impl Follow {
                     self.publisher.shared().look_begun();
                     let now = Instant::now();
                     if self.known && looks.take(now).is_some() {
-                        look = Some(Look {
+                        look = Some(Box::new(Look {
                             stream: self.subscribe(),
                             deadline: now + LOOK_WAIT,
-                        });
+                        }));
                     }
                 }
                 Next::Look(event) => {
@@ -118,7 +118,7 @@ impl Follow {
 
     fn subscribe(&self) -> Subscription<Update> {
         let (calls, destination) = (self.calls.clone(), self.destination.clone());
-        let rng = StdRng::from_rng(&mut rand::rng());
+        let rng = SmallRng::from_rng(&mut rand::rng());
         Subscription::new(move || calls.get(&destination), self.settings, rng)
     }
 
@@ -167,7 +167,7 @@ impl Follow {
     /// Takes what the second look brought. Returns the stream that is to be the primary one from now on.
     fn look(
         &mut self,
-        look: &mut Option<Look>,
+        look: &mut Option<Box<Look>>,
         event: Option<Event<Update>>,
     ) -> Option<Subscription<Update>> {
         let update = match event {
@@ -260,7 +260,7 @@ impl Follow {
 }
 
 /// The next event of a look, if there is one; `None` when its time is over.
-async fn next_of(look: &mut Option<Look>) -> Option<Event<Update>> {
+async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<Update>> {
     let Some(look) = look else {
         return pending().await;
     };

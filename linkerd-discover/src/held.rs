@@ -3,13 +3,16 @@
 use crate::{convert::Change, endpoints::EndpointSet};
 use indexmap::IndexMap;
 use linkerd_proxy_core::endpoint::Endpoint;
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 use tokio::time::Instant;
+
+type Endpoints = IndexMap<SocketAddr, Arc<Endpoint>>;
 
 /// The latest state of a destination.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    endpoints: IndexMap<SocketAddr, Arc<Endpoint>>,
+    /// Shared with the last snapshot, until the next change.
+    endpoints: Arc<Endpoints>,
     exists: Option<bool>,
     /// Nothing was said yet on the present stream: what comes first replaces what an earlier stream said.
     fresh_stream: bool,
@@ -30,7 +33,7 @@ pub(crate) struct Applied {
 impl Held {
     pub(crate) fn new(max_endpoints: usize) -> Self {
         Self {
-            endpoints: IndexMap::new(),
+            endpoints: Arc::default(),
             exists: None,
             fresh_stream: true,
             max_endpoints,
@@ -51,7 +54,7 @@ impl Held {
             Change::Remove(addrs) => self.remove(&addrs),
             Change::Clear { exists } => {
                 let changed = !self.endpoints.is_empty() || self.exists != Some(exists);
-                self.endpoints.clear();
+                self.endpoints = Arc::default();
                 self.exists = Some(exists);
                 Applied {
                     changed,
@@ -79,14 +82,22 @@ impl Held {
     ) -> EndpointSet {
         let mut endpoints = self.endpoints.clone();
         // If nobody should get anything, everybody gets the same.
-        let all_zero = endpoints.values().all(|endpoint| endpoint.weight == 0);
-        for endpoint in endpoints.values_mut() {
-            if all_zero {
+        if endpoints.values().all(|endpoint| endpoint.weight == 0) {
+            for endpoint in Arc::make_mut(&mut endpoints).values_mut() {
                 Arc::make_mut(endpoint).weight = 1;
             }
-            let same = before.and_then(|before| before.endpoints.get(&endpoint.addr));
-            if let Some(same) = same.filter(|same| *same == endpoint) {
-                *endpoint = same.clone();
+        }
+        if let Some(before) = before {
+            let same = |endpoint: &Arc<Endpoint>| {
+                let same = before.endpoints.get(&endpoint.addr);
+                same.filter(|same| *same == endpoint && !Arc::ptr_eq(same, endpoint))
+            };
+            if endpoints.values().any(|endpoint| same(endpoint).is_some()) {
+                for endpoint in Arc::make_mut(&mut endpoints).values_mut() {
+                    if let Some(same) = same(endpoint) {
+                        *endpoint = same.clone();
+                    }
+                }
             }
         }
         EndpointSet {
@@ -98,39 +109,44 @@ impl Held {
     }
 
     fn add(&mut self, endpoints: Vec<Endpoint>) -> Applied {
-        let before = if self.fresh_stream {
-            std::mem::take(&mut self.endpoints)
-        } else {
-            IndexMap::new()
+        let before = match self.fresh_stream {
+            true => std::mem::take(&mut self.endpoints),
+            false => Arc::default(),
         };
         let mut applied = Applied {
             changed: self.exists != Some(true),
             ..Applied::default()
         };
         self.exists = Some(true);
+        let held = Arc::make_mut(&mut self.endpoints);
         for endpoint in endpoints {
             let addr = endpoint.addr;
-            let current = self.endpoints.get(&addr).or_else(|| before.get(&addr));
+            let current = held.get(&addr).or_else(|| before.get(&addr));
             let endpoint = match current {
                 Some(same) if **same == endpoint => same.clone(),
                 _ => Arc::new(endpoint),
             };
-            if self.endpoints.len() >= self.max_endpoints && !self.endpoints.contains_key(&addr) {
+            if held.len() >= self.max_endpoints && !held.contains_key(&addr) {
                 applied.beyond_limit += 1;
                 continue;
             }
-            let kept = self.endpoints.insert(addr, endpoint.clone());
+            let kept = held.insert(addr, endpoint.clone());
             let kept = kept.as_ref().or_else(|| before.get(&addr));
             applied.changed |= !kept.is_some_and(|kept| Arc::ptr_eq(kept, &endpoint));
         }
-        applied.changed |= before.keys().any(|addr| !self.endpoints.contains_key(addr));
+        applied.changed |= before.keys().any(|addr| !held.contains_key(addr));
+        held.shrink_to_fit();
         applied
     }
 
     fn remove(&mut self, addrs: &[SocketAddr]) -> Applied {
-        let mut changed = false;
-        for addr in addrs {
-            changed |= self.endpoints.shift_remove(addr).is_some();
+        // In one pass: each removal moves all that comes after it.
+        let gone: HashSet<_> = addrs.iter().collect();
+        let changed = gone.iter().any(|addr| self.endpoints.contains_key(*addr));
+        if changed {
+            let held = Arc::make_mut(&mut self.endpoints);
+            held.retain(|addr, _| !gone.contains(addr));
+            held.shrink_to_fit();
         }
         Applied {
             changed,

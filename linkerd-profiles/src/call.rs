@@ -3,10 +3,9 @@
 use crate::{convert::status, target::Target};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use linkerd_api_proto::{
-    destination::{DestinationProfile, GetDestination, destination_client::DestinationClient},
-    outbound::{
-        OutboundPolicy, TrafficSpec, outbound_policies_client::OutboundPoliciesClient, traffic_spec,
-    },
+    destination::{DestinationProfile, GetDestination},
+    outbound::{OutboundPolicy, TrafficSpec, traffic_spec},
+    stream::{self, method},
 };
 use linkerd_proxy_core::subscription::Call;
 use parking_lot::Mutex;
@@ -21,10 +20,10 @@ pub trait Lookups: Send + Sync + 'static {
     fn profile(&self, target: &Target) -> Call<DestinationProfile>;
 }
 
-/// The control plane, over gRPC. The clients are cloned for each call.
+/// The control plane, over gRPC. The services are cloned for each call.
 pub(crate) struct OverGrpc<D, P> {
-    pub(crate) destinations: Mutex<DestinationClient<D>>,
-    pub(crate) policies: Mutex<OutboundPoliciesClient<P>>,
+    pub(crate) destinations: Mutex<D>,
+    pub(crate) policies: Mutex<P>,
     pub(crate) context_token: String,
     pub(crate) workload: String,
 }
@@ -45,7 +44,7 @@ where
     <P::ResponseBody as http_body::Body>::Error: Into<BoxError> + Send,
 {
     fn policy(&self, target: &Target) -> Call<OutboundPolicy> {
-        let mut client = self.policies.lock().clone();
+        let service = self.policies.lock().clone();
         let target = match target {
             Target::Addr(addr) => traffic_spec::Target::Addr((*addr).into()),
             Target::Name { .. } => traffic_spec::Target::Authority(target.to_string()),
@@ -55,30 +54,24 @@ where
             target: Some(target),
         };
         async move {
-            let response = client
-                .watch(request)
-                .await
-                .map_err(|error| status(&error))?;
-            let stream = response.into_inner();
-            Ok(stream.map_err(|error| status(&error)).boxed())
+            let opened = stream::open(service, method::WATCH, request).await;
+            let policies = opened.map_err(|error| status(&error))?;
+            Ok(policies.map_err(|error| status(&error)).boxed())
         }
         .boxed()
     }
 
     fn profile(&self, target: &Target) -> Call<DestinationProfile> {
-        let mut client = self.destinations.lock().clone();
+        let service = self.destinations.lock().clone();
         let request = GetDestination {
             scheme: String::new(),
             path: target.to_string(),
             context_token: self.context_token.clone(),
         };
         async move {
-            let response = client
-                .get_profile(request)
-                .await
-                .map_err(|error| status(&error))?;
-            let stream = response.into_inner();
-            Ok(stream.map_err(|error| status(&error)).boxed())
+            let opened = stream::open(service, method::GET_PROFILE, request).await;
+            let profiles = opened.map_err(|error| status(&error))?;
+            Ok(profiles.map_err(|error| status(&error)).boxed())
         }
         .boxed()
     }

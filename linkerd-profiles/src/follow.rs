@@ -15,7 +15,7 @@ use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
 };
 use parking_lot::Mutex;
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{SeedableRng, rngs::SmallRng};
 use std::{future::pending, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
@@ -256,8 +256,8 @@ async fn at(due: Option<Instant>) {
     }
 }
 
-fn seed() -> StdRng {
-    StdRng::from_rng(&mut rand::rng())
+fn seed() -> SmallRng {
+    SmallRng::from_rng(&mut rand::rng())
 }
 
 /// When to say in the log what a connection is waiting for.

@@ -7,10 +7,6 @@ use crate::{
     synthesize::Defaults,
     target::Target,
 };
-use linkerd_api_proto::{
-    destination::destination_client::DestinationClient,
-    outbound::outbound_policies_client::OutboundPoliciesClient,
-};
 use linkerd_proxy_core::{
     Backoff,
     http::QueueSettings,
@@ -127,8 +123,8 @@ impl Policies {
             Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let lookups = OverGrpc {
-            destinations: Mutex::new(DestinationClient::new(destinations)),
-            policies: Mutex::new(OutboundPoliciesClient::new(policies)),
+            destinations: Mutex::new(destinations),
+            policies: Mutex::new(policies),
             context_token: config.context_token.clone(),
             workload: config.workload.clone(),
         };

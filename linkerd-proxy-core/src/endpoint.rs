@@ -4,8 +4,12 @@
 //! stacks use it. Wire messages are converted in `linkerd-discover` and `linkerd-profiles`, over helpers that
 //! `linkerd-api-proto` has for both.
 
+mod labels;
+
+pub use labels::EndpointLabels;
+
 use crate::http::Http2Settings;
-use std::{collections::BTreeMap, net::SocketAddr, num::NonZeroU16};
+use std::{net::SocketAddr, num::NonZeroU16};
 
 /// An endpoint and its metadata.
 ///
@@ -17,7 +21,7 @@ pub struct Endpoint {
     /// Its share of the load, relative to the other endpoints of its set. The control plane usually sends 10,000.
     pub weight: u32,
     /// Labels for metrics, sorted by key; those of the endpoint override those of its set.
-    pub labels: BTreeMap<String, String>,
+    pub labels: EndpointLabels,
     /// What the proxy at the endpoint understands.
     pub protocol_hint: ProtocolHint,
     /// The peer proxy's port for connections that begin with a transport header.
@@ -71,7 +75,7 @@ impl Endpoint {
         Self {
             addr,
             weight: 1,
-            labels: BTreeMap::new(),
+            labels: EndpointLabels::default(),
             protocol_hint: ProtocolHint::Unknown,
             opaque_transport_port: None,
             tls: None,

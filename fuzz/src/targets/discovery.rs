@@ -80,7 +80,7 @@ fn check(set: &EndpointSet) {
     assert!(set.endpoints.len() <= MAX_ENDPOINTS);
     let weights: u64 = set.endpoints.values().map(|e| u64::from(e.weight)).sum();
     assert!(set.is_empty() || weights > 0, "nobody would get anything");
-    for (addr, endpoint) in &set.endpoints {
+    for (addr, endpoint) in set.endpoints.iter() {
         assert_eq!(*addr, endpoint.addr);
         assert_ne!(addr.port(), 0);
     }

@@ -5,28 +5,38 @@ use super::{
     reply::{self, Reply},
     router::Asked,
 };
+use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
+use http_body::{Body, Frame};
+use linkerd_proxy_core::metrics::Document;
 use std::{
-    io::{self, Write},
+    convert::Infallible,
+    io::Write,
+    pin::Pin,
+    task::{Context, Poll},
     time::Instant,
 };
 
 /// All metrics; compressed if the client can read that.
 pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
-    let document = admin.registry.render(admin.retain, Instant::now());
-    if !accepts_gzip(asked) {
-        return reply::text(StatusCode::OK, document);
-    }
-    match gzip(document.as_bytes()) {
-        Ok(compressed) => {
-            let mut reply = reply::text(StatusCode::OK, compressed);
-            let gzip = HeaderValue::from_static("gzip");
-            reply.headers_mut().insert(header::CONTENT_ENCODING, gzip);
-            reply
+    let gzip = accepts_gzip(asked);
+    let document = admin.registry.document(admin.retain, Instant::now());
+    let mut scrape = Scrape::new(document, gzip);
+    let first = scrape.next();
+    let mut reply = match scrape.ended {
+        // Most documents are small: they have a length.
+        true => reply::text(StatusCode::OK, first),
+        false => {
+            scrape.made = Some(first);
+            reply::text_stream(StatusCode::OK, scrape)
         }
-        Err(error) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    if gzip {
+        let gzip = HeaderValue::from_static("gzip");
+        reply.headers_mut().insert(header::CONTENT_ENCODING, gzip);
     }
+    reply
 }
 
 /// Any mention counts, weights included, as with the incumbent.
@@ -36,10 +46,72 @@ fn accepts_gzip(asked: &Asked) -> bool {
     accepted.any(|value| value.contains("gzip"))
 }
 
-fn gzip(document: &[u8]) -> io::Result<Vec<u8>> {
-    // Metrics shrink to a tenth even at the fastest level, and this thread has other things to do.
-    let room = Vec::with_capacity(document.len() / 8);
-    let mut encoder = GzEncoder::new(room, Compression::fast());
-    encoder.write_all(document)?;
-    encoder.finish()
+/// A document as a body, piece by piece.
+struct Scrape {
+    document: Document,
+    text: String,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+    /// A piece that was made, and not taken yet.
+    made: Option<Vec<u8>>,
+    ended: bool,
+    /// Whether others on this thread had their turn since the last piece.
+    rested: bool,
+}
+
+impl Scrape {
+    fn new(document: Document, gzip: bool) -> Self {
+        // Metrics shrink to a tenth even at the fastest level, and this thread has other things to do.
+        let encoder = || GzEncoder::new(Vec::new(), Compression::fast());
+        Self {
+            document,
+            text: String::new(),
+            gzip: gzip.then(encoder),
+            made: None,
+            ended: false,
+            rested: false,
+        }
+    }
+
+    /// The next bytes, which may be none before the end.
+    fn next(&mut self) -> Vec<u8> {
+        self.ended = !self.document.write(&mut self.text);
+        let Some(gzip) = &mut self.gzip else {
+            return std::mem::take(&mut self.text).into_bytes();
+        };
+        let written = gzip.write_all(self.text.as_bytes());
+        let ended = if self.ended {
+            gzip.try_finish()
+        } else {
+            Ok(())
+        };
+        written.and(ended).expect("writing to memory does not fail");
+        self.text.clear();
+        std::mem::take(gzip.get_mut())
+    }
+}
+
+impl Body for Scrape {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            if let Some(bytes) = self.made.take().filter(|bytes| !bytes.is_empty()) {
+                return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            if !std::mem::replace(&mut self.rested, true) {
+                // Streams of the control plane are followed on this thread.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.rested = false;
+            self.made = Some(self.next());
+        }
+    }
 }

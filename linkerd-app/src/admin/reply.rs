@@ -3,19 +3,20 @@
 use super::connection::infallible;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, combinators::MapErr};
+use http_body::Body;
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use std::convert::Infallible;
 
 /// An answer.
 pub(super) type Reply = Response<ReplyBody>;
 
-/// The body of an answer: whole, in one piece.
-pub(super) type ReplyBody = MapErr<Full<Bytes>, fn(Infallible) -> hyper::Error>;
+/// The body of an answer.
+pub(super) type ReplyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// A body as it is, without a type.
 pub(super) fn bare(status: StatusCode, body: impl Into<Bytes>) -> Reply {
-    let body = Full::new(body.into()).map_err(infallible as fn(Infallible) -> hyper::Error);
-    let mut reply = Response::new(body);
+    let body = Full::new(body.into()).map_err(infallible);
+    let mut reply = Response::new(body.boxed_unsync());
     *reply.status_mut() = status;
     reply
 }
@@ -28,6 +29,16 @@ pub(super) fn empty(status: StatusCode) -> Reply {
 /// Plain text, without charset or version, as the incumbent has it.
 pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     typed(status, "text/plain", body)
+}
+
+/// Plain text in pieces, of which nobody knows the length.
+pub(super) fn text_stream<B>(status: StatusCode, body: B) -> Reply
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let mut reply = text(status, Bytes::new());
+    *reply.body_mut() = body.map_err(infallible).boxed_unsync();
+    reply
 }
 
 /// JSON.

@@ -118,6 +118,35 @@ async fn ready_tells_what_is_pending() {
 }
 
 #[tokio::test]
+async fn large_metrics_come_in_pieces_and_whole() {
+    let admin = admin();
+    let family = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let handles: Vec<_> = (0..5_000)
+        .map(|n| family.get(Labels::new().with("endpoint", n)))
+        .collect();
+    handles.iter().for_each(|handle| handle.add(3));
+    with(admin, |addr| async move {
+        let plain = get(addr, "/metrics").await;
+        assert_eq!((plain.status, plain.kind()), (200, Some("text/plain")));
+        assert_eq!(plain.header("content-length"), None);
+        let packed = request(addr, "GET /metrics\r\naccept-encoding: gzip", "").await;
+        let mut text = String::new();
+        let mut gzip = flate2::read::GzDecoder::new(&packed.body[..]);
+        gzip.read_to_string(&mut text).unwrap();
+        assert_eq!(text, plain.text());
+        for n in [0, 2_500, 4_999] {
+            assert!(
+                text.contains(&format!("x_total{{endpoint=\"{n}\"}} 3\n")),
+                "{n}"
+            );
+        }
+        assert_eq!(text.lines().count(), 2 + 5_000 + 1);
+        assert!(text.ends_with("# EOF\n"));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn metrics_are_text_and_compressed_on_request() {
     let admin = admin();
     let counter = admin.registry.counter(Style::Legacy, "x_total", "X");

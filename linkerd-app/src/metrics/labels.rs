@@ -23,7 +23,7 @@ pub fn endpoint_labels(endpoint: &Endpoint, authority: Option<&str>, local: bool
         true => labels.with("no_tls_reason", "loopback"),
         false => labels.with("no_tls_reason", "not_provided_by_service_discovery"),
     };
-    for (key, value) in &endpoint.labels {
+    for (key, value) in endpoint.labels.iter() {
         labels = labels.with(&format!("dst_{key}"), value);
     }
     labels

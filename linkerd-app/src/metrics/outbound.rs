@@ -4,7 +4,8 @@ use super::labels::{meta_labels, route_meta_labels};
 use linkerd_balance as balance;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::metrics::{
-    BYTES, Bounds, Counter, Family, Gauge, Histogram, Labels, Metric, Registry, Style, Unit,
+    BYTES, Bounds, Counter, Family, Gauge, Histogram, LabelSet, Labels, Metric, Registry, Style,
+    Unit,
 };
 
 /// What only the outbound direction counts.
@@ -218,13 +219,14 @@ impl Balancer {
 
     /// The handles of one balancer, for the calling thread.
     pub fn series(&self, labels: &Labels, failfast: std::time::Duration) -> balance::Metrics {
-        fn with<M: Metric>(family: &Family<M>, labels: &Labels) -> M {
+        fn with<M: Metric>(family: &Family<M>, labels: &LabelSet) -> M {
             family.get(labels.clone())
         }
         let state = |state| {
             let labels = Labels::new().with("endpoint_state", state).and(labels);
             self.endpoints.get(labels)
         };
+        let labels = &LabelSet::from(labels.clone());
         let timeout = with(&self.gate_timeout, labels);
         timeout.set(i64::try_from(failfast.as_secs()).unwrap_or(i64::MAX));
         balance::Metrics {

@@ -11,7 +11,7 @@ use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error,
     http::{End, Now, Observe, Observed, Progress, ResponseBody},
-    metrics::{Counter, Histogram, Labels},
+    metrics::{Counter, Histogram, LabelSet},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -44,7 +44,7 @@ impl RouteBackend {
         concrete: Rc<Concrete>,
         families: &RouteFamilies,
         statuses: StatusCounters,
-        labels: Labels,
+        labels: LabelSet,
         meta: &Meta,
     ) -> Self {
         let series = Series {

@@ -13,11 +13,7 @@ use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
 };
-use std::{
-    collections::{HashSet, VecDeque},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
 use tower_service::Service;
 
@@ -124,8 +120,8 @@ type Endpoints = IndexMap<SocketAddr, Arc<Endpoint>>;
 fn follow(watch: EndpointWatch) -> LocalBoxStream<'static, Result<Batch, Error>> {
     let following = Following {
         watch,
-        known: Endpoints::new(),
-        rest: VecDeque::new(),
+        known: Arc::default(),
+        comparison: None,
     };
     unfold(following, |mut following| async {
         let batch = following.next().await;
@@ -136,25 +132,38 @@ fn follow(watch: EndpointWatch) -> LocalBoxStream<'static, Result<Batch, Error>>
 
 struct Following {
     watch: EndpointWatch,
-    known: Endpoints,
-    /// Changes that are still to be told.
-    rest: VecDeque<Change<SocketAddr, Arc<Endpoint>>>,
+    /// The last set, which is shared with discovery.
+    known: Arc<Endpoints>,
+    /// What leads to the next one.
+    comparison: Option<Comparison>,
 }
 
 impl Following {
     async fn next(&mut self) -> Result<Batch, Error> {
-        let mut reset = false;
-        if self.rest.is_empty() {
-            let set = self.updated().await?;
-            reset = set.is_empty() && !self.known.is_empty();
-            self.rest = diff(&self.known, &set.endpoints).into();
-            self.known = set.endpoints.clone();
-        } else {
-            // Requests of this worker come first: a service for an endpoint takes a while to make.
-            tokio::task::yield_now().await;
+        let (mut comparison, reset) = match self.comparison.take() {
+            Some(comparison) => {
+                // Requests of this worker come first: a service for an endpoint takes a while to make.
+                tokio::task::yield_now().await;
+                (comparison, false)
+            }
+            None => {
+                let set = self.updated().await?;
+                let reset = set.is_empty() && !self.known.is_empty();
+                (Comparison::new(&self.known, &set.endpoints), reset)
+            }
+        };
+        if comparison.is_done() {
+            comparison.forget().await;
+            return Ok(Batch {
+                changes: Vec::new(),
+                reset,
+            });
         }
-        let count = self.rest.len().min(CHANGES_AT_ONCE);
-        let changes = self.rest.drain(..count).collect();
+        let changes = comparison.next();
+        if comparison.is_done() {
+            self.known = comparison.new.clone();
+        }
+        self.comparison = Some(comparison);
         Ok(Batch { changes, reset })
     }
 
@@ -172,37 +181,116 @@ impl Following {
     }
 }
 
-/// How many endpoints are added before requests get their turn. All of 10,000 at once held them up for 67 ms.
-const CHANGES_AT_ONCE: usize = 128;
-
-/// What must change to get from one set to the other. Additions come first, so that there is no moment without any.
-fn diff(old: &Endpoints, new: &Endpoints) -> Vec<Change<SocketAddr, Arc<Endpoint>>> {
-    let changed = |(addr, endpoint): &(&SocketAddr, &Arc<Endpoint>)| {
-        !old.get(*addr)
-            .is_some_and(|known| Arc::ptr_eq(known, endpoint) || known == *endpoint)
-    };
-    let added = new.iter().filter(changed);
-    let kept: HashSet<_> = new.keys().collect();
-    let removed = old.keys().filter(|addr| !kept.contains(addr));
-    added
-        .map(|(addr, endpoint)| Change::Insert(*addr, endpoint.clone()))
-        .chain(removed.map(|addr| Change::Remove(*addr)))
-        .collect()
+/// What must change to get from one set to the other, bit by bit. Additions come first, so that there is no moment
+/// without any endpoint.
+struct Comparison {
+    old: Arc<Endpoints>,
+    new: Arc<Endpoints>,
+    /// How many of the new ones, and then of the old ones, were looked at.
+    seen: usize,
 }
+
+impl Comparison {
+    fn new(old: &Arc<Endpoints>, new: &Arc<Endpoints>) -> Self {
+        Self {
+            old: old.clone(),
+            new: new.clone(),
+            seen: 0,
+        }
+    }
+
+    /// The next changes; there may be none before the end.
+    fn next(&mut self) -> Vec<Change<SocketAddr, Arc<Endpoint>>> {
+        let mut changes = Vec::new();
+        for _ in 0..LOOKS_AT_ONCE {
+            if changes.len() >= CHANGES_AT_ONCE || self.is_done() {
+                break;
+            }
+            changes.extend(self.look());
+        }
+        changes
+    }
+
+    /// Looks at one endpoint.
+    fn look(&mut self) -> Option<Change<SocketAddr, Arc<Endpoint>>> {
+        let index = self.seen;
+        self.seen += 1;
+        if let Some((addr, endpoint)) = self.new.get_index(index) {
+            let known = self.old.get(addr);
+            let same = |known| Arc::ptr_eq(known, endpoint) || known == endpoint;
+            return (!known.is_some_and(same)).then(|| Change::Insert(*addr, endpoint.clone()));
+        }
+        let (addr, _) = self.old.get_index(index - self.new.len())?;
+        (!self.new.contains_key(addr)).then(|| Change::Remove(*addr))
+    }
+
+    /// Drops the old set. Often nobody else holds it any more: at once, 10,000 endpoints took 11 ms.
+    async fn forget(self) {
+        let Some(mut left) = Arc::into_inner(self.old) else {
+            return;
+        };
+        while !left.is_empty() {
+            left.truncate(left.len().saturating_sub(DROPS_AT_ONCE));
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.seen >= self.new.len() + self.old.len()
+    }
+}
+
+/// How many endpoints are added before requests get their turn, which takes a tenth of a millisecond. All of 10,000 at
+/// once held them up for 67 ms.
+const CHANGES_AT_ONCE: usize = 32;
+
+/// How many endpoints are dropped before requests get their turn.
+const DROPS_AT_ONCE: usize = 128;
+
+/// How many endpoints are looked at, changed or not, before requests get their turn.
+const LOOKS_AT_ONCE: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn set(endpoints: &[(u16, u32)]) -> Endpoints {
-        let endpoint = |(port, weight): &(u16, u32)| {
-            let addr = SocketAddr::from(([10, 0, 0, 1], *port));
+    fn set(endpoints: impl IntoIterator<Item = (u16, u32)>) -> Arc<Endpoints> {
+        let endpoint = |(port, weight): (u16, u32)| {
+            let addr = SocketAddr::from(([10, 0, 0, 1], port));
             let mut endpoint = Endpoint::new(addr);
-            endpoint.weight = *weight;
+            endpoint.weight = weight;
             (addr, Arc::new(endpoint))
         };
-        endpoints.iter().map(endpoint).collect()
+        Arc::new(endpoints.into_iter().map(endpoint).collect())
+    }
+
+    /// Applies the changes, and returns how many came at once at most.
+    fn apply(old: &Arc<Endpoints>, new: &Arc<Endpoints>) -> (Endpoints, usize) {
+        let (mut held, mut most) = ((**old).clone(), 0);
+        let mut comparison = Comparison::new(old, new);
+        while !comparison.is_done() {
+            let changes = comparison.next();
+            most = most.max(changes.len());
+            for change in changes {
+                match change {
+                    Change::Insert(addr, endpoint) => {
+                        assert_ne!(old.get(&addr), Some(&endpoint), "no change for nothing");
+                        held.insert(addr, endpoint);
+                    }
+                    Change::Remove(addr) => assert!(held.swap_remove(&addr).is_some()),
+                }
+            }
+        }
+        (held, most)
+    }
+
+    #[test]
+    fn thousands_of_changes_come_a_few_at_a_time() {
+        let old = set((0..5_000).map(|port| (port, 1)));
+        let new = set((4_000..9_000).map(|port| (port, 1)));
+        let (held, most) = apply(&old, &new);
+        assert_eq!((&held, most), (&*new, CHANGES_AT_ONCE));
     }
 
     proptest! {
@@ -211,20 +299,8 @@ mod tests {
             old in prop::collection::vec((1u16..20, 0u32..3), 0..20),
             new in prop::collection::vec((1u16..20, 0u32..3), 0..20),
         ) {
-            let (old, new) = (set(&old), set(&new));
-            let mut held = old.clone();
-            for change in diff(&old, &new) {
-                match change {
-                    Change::Insert(addr, endpoint) => {
-                        prop_assert_ne!(old.get(&addr), Some(&endpoint), "no change for nothing");
-                        held.insert(addr, endpoint);
-                    }
-                    Change::Remove(addr) => {
-                        prop_assert!(held.swap_remove(&addr).is_some());
-                    }
-                }
-            }
-            prop_assert_eq!(held, new);
+            let (old, new) = (set(old), set(new));
+            prop_assert_eq!(&apply(&old, &new).0, &*new);
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::{
     balance::{self, Target},
     context::Context,
-    endpoint::{EndpointService, HttpRequest, NewEndpoint},
+    endpoint::{EndpointService, HttpRequest, NewEndpoint, OnlyEndpoint},
 };
 use crate::{
     exchange::send_to_only,
@@ -41,7 +41,7 @@ pub struct Concrete {
 enum Kind {
     Balance(Balance<SocketAddr, EndpointService>),
     /// One endpoint, asked directly: what it refuses fails at once.
-    Forward(SocketAddr, EndpointService),
+    Forward(SocketAddr, OnlyEndpoint),
     Fail(String),
 }
 
@@ -70,11 +70,7 @@ impl Concrete {
         let (kind, name, protocol) = match &key.backend.dispatcher {
             Dispatcher::Balance { path, load } => {
                 let authority: Arc<str> = path.strip_suffix(":80").unwrap_or(path).into();
-                let new_endpoint = NewEndpoint {
-                    ctx: ctx.clone(),
-                    version: key.version,
-                    authority: Some(authority),
-                };
+                let new_endpoint = NewEndpoint::new(ctx, key.version, Some(authority));
                 let target = Target {
                     path,
                     load: *load,
@@ -169,15 +165,11 @@ fn forward(
     key: &ConcreteKey,
     endpoint: &Arc<linkerd_profiles::Endpoint>,
 ) -> Kind {
-    let new_endpoint = NewEndpoint {
-        ctx: ctx.clone(),
-        version: key.version,
-        authority: None,
-    };
-    let service = new_endpoint.new_service(endpoint.clone());
+    let new_endpoint = NewEndpoint::new(ctx, key.version, None);
     if !new_endpoint.speaks_http2(endpoint) {
-        return Kind::Forward(endpoint.addr, service);
+        return Kind::Forward(endpoint.addr, new_endpoint.only(endpoint));
     }
+    let service = new_endpoint.new_service(endpoint.clone());
     let target = Target {
         path: "",
         load: PeakEwma::default(),

@@ -16,7 +16,7 @@ use linkerd_proxy_core::{
     transport::{ConnectOptions, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
-use std::{rc::Rc, sync::Arc};
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
 /// One worker's view of the proxy.
 #[derive(Debug)]
@@ -39,7 +39,13 @@ pub struct Context {
     pub in_flight: InFlightLimit,
     /// What relays move bytes through; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
+    /// What the bytes of this worker's endpoints cost.
+    pub costs: Costs,
 }
+
+/// One handle for all endpoints of a locality: a scrape sums those of a series.
+#[derive(Debug, Default)]
+pub struct Costs([OnceCell<TransferCost>; 3]);
 
 impl Context {
     /// Whether the endpoint is in this pod.
@@ -63,19 +69,20 @@ impl Context {
 
     /// What an endpoint's bytes may cost.
     fn cost(&self, endpoint: &Endpoint) -> TransferCost {
-        let locality = match endpoint.zone_locality {
-            ZoneLocality::Unknown => "Unknown",
-            ZoneLocality::Local => "Local",
-            ZoneLocality::Remote => "Remote",
+        let (cost, locality) = match endpoint.zone_locality {
+            ZoneLocality::Unknown => (&self.costs.0[0], "Unknown"),
+            ZoneLocality::Local => (&self.costs.0[1], "Local"),
+            ZoneLocality::Remote => (&self.costs.0[2], "Remote"),
         };
         let series = |op| {
             let labels = Labels::new().with("op", op).with("zone_locality", locality);
             self.families.outbound.transfer_cost.get(labels)
         };
-        TransferCost {
+        let new = || TransferCost {
             sent: series("Send"),
             received: series("Recv"),
-        }
+        };
+        cost.get_or_init(new).clone()
     }
 
     fn connect_options(&self) -> ConnectOptions {

@@ -1,12 +1,16 @@
 //! Stage 7: one endpoint.
 //!
 //! From the outside in: endpoint metrics, keeping requests that may be sent again, header rules, and a client for the
-//! protocols that the endpoint speaks, over the connections of stage 8.
+//! protocols that the endpoint speaks, over the connections of stage 8. All but the metrics are made for the first
+//! request.
 
 mod client;
 mod headers;
 
-use super::context::Context;
+use super::{
+    context::Context,
+    lazy::{Lazy, NewLazy},
+};
 pub use crate::exchange::HttpRequest;
 use crate::{
     exchange::{EndpointMetrics, EndpointMetricsLayer},
@@ -18,52 +22,101 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     NewService, Stack,
     endpoint::ProtocolHint,
-    http::{Http2Settings, KeepForRetry, KeepForRetryLayer},
+    http::{Http2Settings, KeepForRetry, KeepForRetryLayer, client::inspect_http1},
 };
+use serde_json::Value;
 use std::{rc::Rc, sync::Arc};
+use tower_layer::Layer;
 
-/// An endpoint as a service; its copies share its connections.
-pub type EndpointService = EndpointMetrics<KeepForRetry<headers::HeaderRules<Client>>>;
+/// An endpoint of a balancer as a service.
+pub type EndpointService = EndpointMetrics<Lazy<NewSender>>;
+
+/// The only endpoint there is, as a service; its copies share its connections.
+pub type OnlyEndpoint = EndpointMetrics<Sender>;
+
+/// What sends to an endpoint.
+type Sender = KeepForRetry<headers::HeaderRules<Client>>;
 
 /// Makes a service for each endpoint of a backend.
 #[derive(Clone, Debug)]
-pub struct NewEndpoint {
-    /// The worker.
-    pub ctx: Rc<Context>,
-    /// The version that the application speaks.
-    pub version: http::Version,
-    /// The name that was discovered, for labels.
-    pub authority: Option<Arc<str>>,
+pub struct NewEndpoint(Rc<NewSender>);
+
+/// Makes what sends to an endpoint.
+#[derive(Debug)]
+pub struct NewSender {
+    ctx: Rc<Context>,
+    version: http::Version,
+    authority: Option<Arc<str>>,
+}
+
+impl NewEndpoint {
+    /// Endpoints for applications that speak `version`. `authority` is the name that was discovered, for labels.
+    pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
+        Self(Rc::new(NewSender {
+            ctx: ctx.clone(),
+            version,
+            authority,
+        }))
+    }
+
+    /// The service of an endpoint that has no other beside it.
+    pub fn only(&self, endpoint: &Arc<Endpoint>) -> OnlyEndpoint {
+        let sender = self.0.new_service(endpoint.clone());
+        self.metrics(endpoint).layer(sender)
+    }
+
+    /// Whether requests to the endpoint are sent over HTTP/2, whatever the application speaks.
+    pub fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
+        self.0.speaks_http2(endpoint)
+    }
+
+    fn metrics(&self, endpoint: &Endpoint) -> EndpointMetricsLayer {
+        let NewSender { ctx, authority, .. } = &*self.0;
+        let labels = endpoint_labels(endpoint, authority.as_deref(), ctx.is_local(endpoint));
+        EndpointMetricsLayer::new(&ctx.families.endpoint, labels, endpoint.addr)
+    }
 }
 
 impl NewService<Arc<Endpoint>> for NewEndpoint {
     type Service = EndpointService;
 
     fn new_service(&self, endpoint: Arc<Endpoint>) -> EndpointService {
+        let metrics = self.metrics(&endpoint);
+        metrics.layer(Lazy::new(self.0.clone(), endpoint))
+    }
+}
+
+impl NewSender {
+    fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
+        self.version == http::Version::HTTP_2 || upgrades_http1(&self.ctx, endpoint)
+    }
+}
+
+impl NewService<Arc<Endpoint>> for NewSender {
+    type Service = Sender;
+
+    fn new_service(&self, endpoint: Arc<Endpoint>) -> Sender {
         let ctx = &self.ctx;
         let client = Client::new(ctx, &endpoint, self.version, self.authority.as_deref());
         let keep = KeepForRetryLayer {
             max_bytes: ctx.config.outbound.replay_max_bytes,
             refusals: client.speaks_http2(),
         };
-        let local = ctx.is_local(&endpoint);
-        let labels = endpoint_labels(&endpoint, self.authority.as_deref(), local);
         Stack::new(client)
             .push(HeaderRulesLayer::new(ctx, &endpoint))
             .push(keep)
-            .push(EndpointMetricsLayer::new(
-                &ctx.families.endpoint,
-                labels,
-                endpoint.addr,
-            ))
             .into_inner()
     }
 }
 
-impl NewEndpoint {
-    /// Whether requests to the endpoint are sent over HTTP/2, whatever the application speaks.
-    pub fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
-        self.version == http::Version::HTTP_2 || upgrades_http1(&self.ctx, endpoint)
+impl NewLazy for NewSender {
+    /// HTTP/1 is dialled by requests. HTTP/2 must know how many streams it may open.
+    fn is_ready(&self, endpoint: &Endpoint) -> bool {
+        !self.speaks_http2(endpoint)
+    }
+
+    fn inspect(&self) -> Value {
+        inspect_http1(0, 0, &self.ctx.config.outbound.pool)
     }
 }
 

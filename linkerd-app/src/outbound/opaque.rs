@@ -9,6 +9,7 @@ use super::{
     connect::Connect,
     context::Context,
     distribute::Distribute,
+    lazy::{Lazy, NewLazy},
 };
 use crate::metrics::{RouteFamilies, backend_labels};
 use futures::{FutureExt, future::LocalBoxFuture};
@@ -18,7 +19,7 @@ use linkerd_profiles::{
     TcpFilter,
 };
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason, Unavailable,
+    Availability, EndpointState, Error, Failed, NewService, Reason, Unavailable,
     metrics::{Counter, Family, Labels},
     redial::Redial,
     transport::{Duplex, Io, relay},
@@ -39,7 +40,7 @@ pub struct Opaque {
 }
 
 enum Concrete {
-    Balance(Balance<SocketAddr, TcpEndpoint>),
+    Balance(Balance<SocketAddr, Lazy<NewTcpEndpoint>>),
     Forward(Connect),
     Fail(String),
 }
@@ -214,10 +215,11 @@ impl Concrete {
                         .with("logical", path)
                         .with("concrete", path),
                 };
-                let (ctx_, authority) = (ctx.clone(), path.clone());
-                let new_endpoint = move |endpoint: Arc<Endpoint>| {
-                    TcpEndpoint::new(&ctx_, ctx_.connect(&endpoint, Some(&authority)))
-                };
+                let new = Rc::new(NewTcpEndpoint {
+                    ctx: ctx.clone(),
+                    authority: path.clone(),
+                });
+                let new_endpoint = move |endpoint| Lazy::new(new.clone(), endpoint);
                 match balance::new_balance(ctx, target, new_endpoint) {
                     Ok(balance) => Self::Balance(balance),
                     Err(error) => Self::Fail(error.to_string()),
@@ -253,13 +255,31 @@ struct TcpEndpoint {
     redial: Rc<Redial>,
 }
 
-impl TcpEndpoint {
-    fn new(ctx: &Context, connect: Connect) -> Self {
-        let redial = Redial::new(ctx.config.outbound.connect.backoff);
-        Self {
-            connect,
+/// Makes the endpoints of a backend.
+struct NewTcpEndpoint {
+    ctx: Rc<Context>,
+    authority: String,
+}
+
+impl NewService<Arc<Endpoint>> for NewTcpEndpoint {
+    type Service = TcpEndpoint;
+
+    fn new_service(&self, endpoint: Arc<Endpoint>) -> TcpEndpoint {
+        let redial = Redial::new(self.ctx.config.outbound.connect.backoff);
+        TcpEndpoint {
+            connect: self.ctx.connect(&endpoint, Some(&self.authority)),
             redial: Rc::new(redial),
         }
+    }
+}
+
+impl NewLazy for NewTcpEndpoint {
+    fn is_ready(&self, _: &Endpoint) -> bool {
+        true
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        serde_json::Value::Null
     }
 }
 

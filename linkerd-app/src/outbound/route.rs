@@ -26,7 +26,7 @@ use linkerd_profiles::{
 use linkerd_proxy_core::{
     Error, Reason, Unavailable,
     http::{End, Now, Observe, Observed, Progress, ResponseBody},
-    metrics::Histogram,
+    metrics::{Histogram, LabelSet},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
@@ -181,6 +181,7 @@ impl Inner {
             false => &self.ctx.families.outbound.http,
         };
         let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
+        let labels = LabelSet::from(labels);
         let series = Series {
             duration: families.request_duration.get(labels.clone()),
             frame_size: families.request_frame_size.get(labels.clone()),
@@ -188,6 +189,7 @@ impl Inner {
         };
         let backend = |backend: &Backend| {
             let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+            let labels = LabelSet::from(labels);
             let statuses = StatusCounters::new(&families.backend_statuses, labels.clone(), grpc);
             let concrete = self.concrete(&spec.parent, backend);
             let backend = RouteBackend::new(concrete, families, statuses, labels, &backend.meta);

@@ -4,7 +4,7 @@ use crate::exchange::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{End, Observed, grpc_name, grpc_status},
-    metrics::{Counter, Family, Labels},
+    metrics::{Counter, Family, LabelSet},
 };
 use std::cell::RefCell;
 
@@ -63,14 +63,14 @@ impl Failure {
 #[derive(Debug)]
 pub struct StatusCounters {
     family: Family<Counter>,
-    labels: Labels,
+    labels: LabelSet,
     grpc: bool,
     counters: RefCell<Vec<(Status, Counter)>>,
 }
 
 impl StatusCounters {
     /// Counters of `family`, labelled as gRPC or as HTTP.
-    pub fn new(family: &Family<Counter>, labels: Labels, grpc: bool) -> Self {
+    pub fn new(family: &Family<Counter>, labels: LabelSet, grpc: bool) -> Self {
         Self {
             family: family.clone(),
             labels,
@@ -86,7 +86,7 @@ impl StatusCounters {
             status.grpc = None;
         }
         let take = || {
-            let labels = self.labels.clone();
+            let labels = self.labels.to_labels();
             let labels = match self.grpc {
                 true => labels.with("grpc_status", status.grpc.map_or("UNKNOWN", grpc_name)),
                 false => labels.with(

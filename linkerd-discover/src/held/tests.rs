@@ -188,7 +188,7 @@ proptest! {
             if let Some(before) = &before {
                 let same = before.endpoints == now.endpoints && before.exists == now.exists;
                 prop_assert!(applied.changed || same, "a change must be reported");
-                for (addr, endpoint) in &now.endpoints {
+                for (addr, endpoint) in now.endpoints.iter() {
                     if let Some(was) = before.endpoints.get(addr).filter(|was| *was == endpoint) {
                         prop_assert!(Arc::ptr_eq(was, endpoint), "an equal endpoint keeps its Arc");
                     }

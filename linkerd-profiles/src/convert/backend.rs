@@ -47,11 +47,14 @@ pub(super) fn distribution<B>(
     match shape {
         Shape::Empty => Ok(Distribution::Empty),
         Shape::First(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
-        Shape::First(backends) => backends
-            .into_iter()
-            .map(convert)
-            .collect::<Result<_, _>>()
-            .map(Distribution::FirstAvailable),
+        Shape::First(backends) => {
+            let mut chosen = Vec::with_capacity(backends.len());
+            for backend in backends {
+                chosen.push(convert(backend)?);
+            }
+            // Not collected: that would convert in place, and keep the room of messages, a few KB for each backend.
+            Ok(Distribution::FirstAvailable(chosen))
+        }
         Shape::Random(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
         Shape::Random(backends) => {
             let total = backends.len();
@@ -159,7 +162,7 @@ pub(super) fn endpoint(parts: EndpointParts) -> Endpoint {
     Endpoint {
         addr: parts.addr,
         weight: parts.weight,
-        labels: parts.labels,
+        labels: parts.labels.into_iter().collect(),
         protocol_hint: match parts.hint {
             Hint::Unknown => ProtocolHint::Unknown,
             Hint::H2 => ProtocolHint::H2,

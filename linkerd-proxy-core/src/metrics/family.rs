@@ -1,6 +1,6 @@
 //! A name and its series.
 
-use super::{Labels, Metric};
+use super::{LabelSet, Metric};
 use indexmap::IndexMap;
 use parking_lot::Mutex;
 use std::{
@@ -19,7 +19,7 @@ struct Inner<M: Metric> {
     params: M::Params,
     limit: usize,
     refused: Arc<AtomicU64>,
-    series: Mutex<IndexMap<Labels, Series<M>>>,
+    series: Mutex<IndexMap<LabelSet, Series<M>>>,
 }
 
 struct Series<M: Metric> {
@@ -42,7 +42,8 @@ impl<M: Metric> Family<M> {
     /// A handle of the series with these labels, for the calling thread alone.
     ///
     /// Not for the hot path: it takes a lock. When the family is at its limit the handle counts, but nothing shows it.
-    pub fn get(&self, labels: Labels) -> M {
+    pub fn get(&self, labels: impl Into<LabelSet>) -> M {
+        let labels = labels.into();
         let handle = M::new(self.0.params);
         let mut all = self.0.series.lock();
         if all.len() >= self.0.limit && !all.contains_key(&labels) {
@@ -50,9 +51,8 @@ impl<M: Metric> Family<M> {
             return handle;
         }
         let series = all.entry(labels).or_insert_with(Series::new);
-        series.fold();
         series.orphaned = None;
-        series.handles.push(handle.clone());
+        series.push(handle.clone());
         handle
     }
 
@@ -60,13 +60,8 @@ impl<M: Metric> Family<M> {
         self.0.series.lock().len()
     }
 
-    pub(super) fn write(
-        &self,
-        name: &str,
-        retain: Duration,
-        now: Instant,
-        out: &mut String,
-    ) -> fmt::Result {
+    /// Drops the series that have had no owner for `retain`.
+    pub(super) fn sweep(&self, retain: Duration, now: Instant) {
         let mut all = self.0.series.lock();
         all.retain(|_, series| {
             series.fold();
@@ -76,9 +71,32 @@ impl<M: Metric> Family<M> {
             let since = *series.orphaned.get_or_insert(now);
             now.saturating_duration_since(since) < retain
         });
-        all.iter().try_for_each(|(labels, series)| {
-            M::write(&series.sum(), self.0.params, name, labels.as_str(), out)
-        })
+        // Endpoints leave by the thousand.
+        if all.capacity() > SPARE && all.len() < all.capacity() / 4 {
+            let room = all.len() * 2;
+            all.shrink_to(room);
+        }
+    }
+
+    /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        from: usize,
+        until: usize,
+        out: &mut String,
+    ) -> Option<usize> {
+        let all = self.0.series.lock();
+        let mut sum = M::Sum::default();
+        for index in from.. {
+            let (labels, series) = all.get_index(index)?;
+            if out.len() >= until {
+                return Some(index);
+            }
+            series.sum_to(&mut sum);
+            M::write(&sum, self.0.params, name, labels.as_str(), out);
+        }
+        None
     }
 }
 
@@ -105,6 +123,16 @@ impl<M: Metric> Series<M> {
         }
     }
 
+    /// Adds a handle. Most series have one only; where there are many, each is looked at a few times and not once for
+    /// each that is added after it.
+    fn push(&mut self, handle: M) {
+        if self.handles.len() == self.handles.capacity() {
+            self.fold();
+            self.handles.reserve_exact(self.handles.len().max(1));
+        }
+        self.handles.push(handle);
+    }
+
     /// Moves what dropped handles had counted into the past, so that handles do not pile up.
     fn fold(&mut self) {
         let past = &mut self.past;
@@ -117,11 +145,13 @@ impl<M: Metric> Series<M> {
         });
     }
 
-    fn sum(&self) -> M::Sum {
-        let mut sum = self.past.clone();
+    fn sum_to(&self, sum: &mut M::Sum) {
+        sum.clone_from(&self.past);
         for handle in &self.handles {
-            handle.add_to(&mut sum);
+            handle.add_to(sum);
         }
-        sum
     }
 }
+
+/// Room that is not given back.
+const SPARE: usize = 1024;

@@ -1,12 +1,12 @@
 //! The list of families, and the document that a scrape gets.
 
-use super::{Counter, Family, Gauge, Histogram, Metric, primitive::line};
-use parking_lot::Mutex;
+use super::{Counter, Document, Family, Gauge, Histogram, Metric, primitive::line};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fmt::Write,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -28,15 +28,18 @@ pub struct Registry(Arc<Inner>);
 struct Inner {
     families: Mutex<Vec<Entry>>,
     collectors: Mutex<Vec<Collector>>,
+    /// The documents that are being written.
+    documents: AtomicUsize,
 }
 
 type Collector = Box<dyn Fn(&mut String) + Send>;
 
-struct Entry {
+/// A declared family.
+pub(super) struct Entry {
     name: &'static str,
     help: &'static str,
     kind: &'static str,
-    style: Style,
+    pub(super) style: Style,
     limit: usize,
     refused: Arc<AtomicU64>,
     family: Box<dyn Collect>,
@@ -44,13 +47,8 @@ struct Entry {
 
 trait Collect: Send {
     fn len(&self) -> usize;
-    fn write(
-        &self,
-        name: &str,
-        retain: Duration,
-        now: Instant,
-        out: &mut String,
-    ) -> std::fmt::Result;
+    fn sweep(&self, retain: Duration, now: Instant);
+    fn write(&self, name: &str, from: usize, until: usize, out: &mut String) -> Option<usize>;
 }
 
 impl<M: Metric + Send + Sync> Collect for Family<M> {
@@ -58,14 +56,12 @@ impl<M: Metric + Send + Sync> Collect for Family<M> {
         Family::len(self)
     }
 
-    fn write(
-        &self,
-        name: &str,
-        retain: Duration,
-        now: Instant,
-        out: &mut String,
-    ) -> std::fmt::Result {
-        Family::write(self, name, retain, now, out)
+    fn sweep(&self, retain: Duration, now: Instant) {
+        Family::sweep(self, retain, now);
+    }
+
+    fn write(&self, name: &str, from: usize, until: usize, out: &mut String) -> Option<usize> {
+        Family::write(self, name, from, until, out)
     }
 }
 
@@ -124,35 +120,53 @@ impl Registry {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
-    /// The document. Series without an owner for `retain` are dropped on the way.
-    pub fn render(&self, retain: Duration, now: Instant) -> String {
-        let mut out = String::with_capacity(64 * 1024);
-        let families = self.0.families.lock();
-        for style in [Style::Legacy, Style::OpenMetrics] {
-            for entry in families.iter().filter(|entry| entry.style == style) {
-                entry.write(retain, now, &mut out);
+    /// What a scrape gets. Series without an owner for `retain` are dropped before.
+    pub fn document(&self, retain: Duration, now: Instant) -> Document {
+        // Another document goes on where it was, by place: no series may move meanwhile.
+        if self.0.documents.fetch_add(1, Relaxed) == 0 {
+            for entry in self.families().iter() {
+                entry.family.sweep(retain, now);
             }
         }
+        Document::new(self.clone())
+    }
+
+    /// The whole document at once.
+    pub fn render(&self, retain: Duration, now: Instant) -> String {
+        let mut out = String::new();
+        let mut document = self.document(retain, now);
+        while document.write(&mut out) {}
+        out
+    }
+
+    pub(super) fn families(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.families.lock()
+    }
+
+    /// Writes what is not a family.
+    pub(super) fn write_tail(&self, out: &mut String) {
         let refused = "proxy_metrics_series_refused_total";
-        for entry in families.iter() {
+        for entry in self.families().iter() {
             let count = entry.refused.load(Relaxed);
             if count > 0 {
                 let labels = format!("family=\"{}\"", entry.name);
-                line(&mut out, refused, "", &labels, None, count)
-                    .expect("writing to a string does not fail");
+                line(out, refused, "", &labels, None, count);
             }
         }
-        drop(families);
         for collector in self.0.collectors.lock().iter() {
-            collector(&mut out);
+            collector(out);
         }
         out.push_str("# EOF\n");
-        out
+    }
+
+    /// A document was written, or given up.
+    pub(super) fn written(&self) {
+        self.0.documents.fetch_sub(1, Relaxed);
     }
 
     /// How many series each family holds, and how many it may hold.
     pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
-        let families = self.0.families.lock();
+        let families = self.families();
         families
             .iter()
             .map(|entry| (entry.name, entry.family.len(), entry.limit))
@@ -161,7 +175,7 @@ impl Registry {
 
     /// The name, type and help of each family, for the documentation.
     pub fn describe(&self) -> Vec<(&'static str, &'static str, &'static str)> {
-        let families = self.0.families.lock();
+        let families = self.families();
         families
             .iter()
             .map(|entry| (entry.name, entry.kind, entry.help))
@@ -170,25 +184,23 @@ impl Registry {
 }
 
 impl Entry {
-    fn write(&self, retain: Duration, now: Instant, out: &mut String) {
-        let start = out.len();
+    /// Writes what comes before the series, if there are any.
+    pub(super) fn write_head(&self, out: &mut String) {
+        if self.family.len() == 0 {
+            return;
+        }
         let (title, stop) = match self.style {
             Style::Legacy => (self.name, ""),
             Style::OpenMetrics => (self.name.strip_suffix("_total").unwrap_or(self.name), "."),
         };
-        write!(
-            out,
-            "# HELP {title} {}{stop}\n# TYPE {title} {}\n",
-            self.help, self.kind
-        )
-        .expect("writing to a string does not fail");
-        let head = out.len();
-        self.family
-            .write(self.name, retain, now, out)
+        let (help, kind) = (self.help, self.kind);
+        write!(out, "# HELP {title} {help}{stop}\n# TYPE {title} {kind}\n")
             .expect("writing to a string does not fail");
-        if out.len() == head {
-            out.truncate(start);
-        }
+    }
+
+    /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
+    pub(super) fn write(&self, from: usize, until: usize, out: &mut String) -> Option<usize> {
+        self.family.write(self.name, from, until, out)
     }
 }
 

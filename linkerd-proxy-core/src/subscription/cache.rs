@@ -156,7 +156,9 @@ where
             key: key.clone(),
             entry: lease.entry.clone(),
         };
-        self.inner.runtime.spawn(tenancy.run(work(publisher)));
+        // Boxed: a task of which a part is moved into another holds the room for both.
+        let work = Box::pin(work(publisher));
+        self.inner.runtime.spawn(tenancy.run(work));
         Ok(lease)
     }
 

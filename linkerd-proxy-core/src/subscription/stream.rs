@@ -3,7 +3,7 @@
 use super::{Code, Status};
 use crate::Backoff;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
-use rand::rngs::StdRng;
+use rand::rngs::SmallRng;
 use std::{
     future::poll_fn,
     pin::Pin,
@@ -58,7 +58,7 @@ pub enum Event<T> {
 pub struct Subscription<T> {
     call: Box<dyn FnMut() -> Call<T> + Send>,
     settings: StreamSettings,
-    rng: StdRng,
+    rng: SmallRng,
     failures: u32,
     state: State<T>,
 }
@@ -86,7 +86,7 @@ impl<T> Subscription<T> {
     pub fn new(
         call: impl FnMut() -> Call<T> + Send + 'static,
         settings: StreamSettings,
-        rng: StdRng,
+        rng: SmallRng,
     ) -> Self {
         Self {
             call: Box::new(call),

@@ -1,7 +1,7 @@
 //! A connection that is counted, and that may have been read from already.
 
 use super::{Duplex, Pipe};
-use crate::metrics::{Counter, Family, Gauge, Labels, Registry, Style};
+use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, Style};
 use bytes::{Buf, Bytes};
 use std::{
     io,
@@ -36,7 +36,7 @@ pub struct TransportSeries {
     write: Counter,
     closed: Counter,
     close_total: Family<Counter>,
-    labels: Labels,
+    labels: LabelSet,
     cost: Option<TransferCost>,
 }
 
@@ -117,13 +117,15 @@ impl TransportMetrics {
         labels: Labels,
         cost: Option<TransferCost>,
     ) -> Arc<TransportSeries> {
+        let closed = self.close_total.get(labels.clone().with("errno", ""));
+        let labels = LabelSet::from(labels);
         Arc::new(TransportSeries {
             cost,
             open_total: self.open_total.get(labels.clone()),
             open: self.open.get(labels.clone()),
             read: self.read.get(labels.clone()),
             write: self.write.get(labels.clone()),
-            closed: self.close_total.get(labels.clone().with("errno", "")),
+            closed,
             close_total: self.close_total.clone(),
             labels,
         })
@@ -206,7 +208,7 @@ impl<S> Drop for Io<S> {
             None => series.closed.incr(),
             Some(errno) => series
                 .close_total
-                .get(series.labels.clone().with("errno", errno_name(errno)))
+                .get(series.labels.to_labels().with("errno", errno_name(errno)))
                 .incr(),
         }
     }

@@ -75,9 +75,28 @@ pub(super) async fn read(stream: &mut TcpStream) -> Answer {
         let (name, value) = line.split_once(": ").unwrap();
         (name.to_ascii_lowercase(), value.to_owned())
     });
-    Answer {
+    let mut answer = Answer {
         status: status.parse().unwrap(),
         headers: headers.collect(),
         body: bytes[end + 4..].to_vec(),
+    };
+    if answer.header("transfer-encoding") == Some("chunked") {
+        answer.body = whole(&answer.body);
+    }
+    answer
+}
+
+/// The body of a chunked answer.
+fn whole(mut chunks: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let line = chunks.windows(2).position(|two| two == b"\r\n").unwrap();
+        let length = std::str::from_utf8(&chunks[..line]).unwrap();
+        let length = usize::from_str_radix(length, 16).unwrap();
+        if length == 0 {
+            return body;
+        }
+        body.extend_from_slice(&chunks[line + 2..][..length]);
+        chunks = &chunks[line + 2 + length + 2..];
     }
 }

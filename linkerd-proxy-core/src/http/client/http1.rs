@@ -16,6 +16,7 @@ use http_body::Body;
 use hyper::client::conn::TrySendError;
 use pin_project_lite::pin_project;
 use pool::Pool;
+pub use pool::inspect_http1;
 use std::{
     pin::Pin,
     rc::Rc,

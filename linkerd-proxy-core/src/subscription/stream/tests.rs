@@ -58,7 +58,7 @@ fn subscription(
             }
         })
     };
-    Subscription::new(call, settings, StdRng::seed_from_u64(1))
+    Subscription::new(call, settings, SmallRng::seed_from_u64(1))
 }
 
 /// The next events, each with the second in which it came.

@@ -55,12 +55,7 @@ impl<C, B> Pool<C, B> {
     }
 
     pub(super) fn inspect(&self) -> serde_json::Value {
-        serde_json::json!({
-            "protocol": "HTTP/1",
-            "open": self.open.get(),
-            "idle": self.idle.borrow().len(),
-            "max_idle": self.settings.max_idle,
-        })
+        inspect_http1(self.open.get(), self.idle.borrow().len(), &self.settings)
     }
 
     /// Takes an idle connection that still lives. [`Pool::reap`] keeps out those that were idle for too long.
@@ -185,6 +180,16 @@ where
             }
         });
     }
+}
+
+/// The connections of a client, for `/state`.
+pub fn inspect_http1(open: usize, idle: usize, settings: &PoolSettings) -> serde_json::Value {
+    serde_json::json!({
+        "protocol": "HTTP/1",
+        "open": open,
+        "idle": idle,
+        "max_idle": settings.max_idle,
+    })
 }
 
 /// Counts a connection as long as it is open.

@@ -1,0 +1,122 @@
+//! What becomes of a proxy when there is ten times as much of something.
+
+use super::{Measured, Metric, idle, watch_rss};
+use crate::{
+    control::{Control, mesh_of},
+    cpu,
+    error::{Context, Error, Result},
+    load::Completed,
+    openloop::{self, Latency},
+    process::Running,
+    workload::Workload,
+};
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Requests at a fixed rate while endpoints come, are replaced, and leave: how long one of them waits at most, and
+/// whether memory comes back.
+///
+/// Only what a proxy adds to what is there without one is its own: the control plane makes its messages on the cores of
+/// the load.
+pub fn growth(
+    control: &Control,
+    workload: &Workload,
+    target: SocketAddr,
+    proxy: Option<&Running>,
+    measured: &mut Measured,
+) -> Result<()> {
+    let meshes = workload.later().map(|set| mesh_of(workload, &set));
+    let [come, replaced, left] = meshes;
+    let (come, replaced, left) = (come?, replaced?, left?);
+    let load = || openloop::fixed_rate(target, RATE, CONNECTIONS, PHASE * 4);
+    let change = |measured: &mut Measured| -> Result<()> {
+        for mesh in [&come, &replaced] {
+            thread::sleep(PHASE);
+            control.apply(mesh);
+        }
+        thread::sleep(PHASE);
+        if proxy.is_some() {
+            scrape(measured)?;
+        }
+        control.apply(&left);
+        Ok(())
+    };
+    let (outcome, rss) = watch_rss(proxy, || {
+        thread::scope(|scope| {
+            let load = scope.spawn(load);
+            let changed = change(measured);
+            let latency = openloop::joined(load.join())?;
+            changed.and(latency)
+        })
+    });
+    latencies(outcome?, measured);
+    if let Some(proxy) = proxy {
+        measured.insert(Metric::RssLoad, rss as f64 / 1e6);
+        thread::sleep(SETTLE);
+        measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+    }
+    Ok(())
+}
+
+/// Requests at a fixed rate while many connections are idle.
+pub fn connections(
+    target: SocketAddr,
+    count: usize,
+    seconds: u64,
+    proxy: Option<&Running>,
+    measured: &mut Measured,
+) -> Result<()> {
+    let kept = idle(target, count, proxy, measured)?;
+    let load = || openloop::fixed_rate(target, RATE, CONNECTIONS, Duration::from_secs(seconds));
+    let before = proxy.map_or(0, |proxy| cpu::nanoseconds(proxy.pid()));
+    let (outcome, rss) = watch_rss(proxy, load);
+    let (latency, completed) = outcome?;
+    if let Some(proxy) = proxy {
+        let used = cpu::nanoseconds(proxy.pid()).saturating_sub(before) as f64;
+        measured.insert(Metric::CpuPerRequest, used / 1e3 / completed.count);
+        measured.insert(Metric::RssLoad, rss as f64 / 1e6);
+        drop(kept);
+        thread::sleep(SETTLE);
+        measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+    }
+    latencies((latency, completed), measured);
+    Ok(())
+}
+
+/// Reads a sidecar's metrics.
+pub fn scrape(measured: &mut Measured) -> Result<()> {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(ADMIN).context("the admin port")?;
+    // Whose end is that of the connection.
+    let request = b"GET /metrics HTTP/1.0\r\n\r\n";
+    stream.write_all(request).context("the admin port")?;
+    let mut document = Vec::new();
+    stream.read_to_end(&mut document).context("a scrape")?;
+    if !document.starts_with(b"HTTP/1.0 200") || !document.ends_with(b"\n") {
+        let text = String::from_utf8_lossy(&document);
+        return Err(Error::unexpected("a scrape", &text));
+    }
+    measured.insert(Metric::Scrape, start.elapsed().as_secs_f64() * 1e3);
+    measured.insert(Metric::ScrapeSize, document.len() as f64 / 1e6);
+    Ok(())
+}
+
+fn latencies((latency, _): (Latency, Completed), measured: &mut Measured) {
+    measured.insert(Metric::P50, latency.p50);
+    measured.insert(Metric::P99, latency.p99);
+    measured.insert(Metric::Max, latency.max);
+}
+
+/// Where sidecars listen for scrapes.
+const ADMIN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 4191);
+/// Requests each second: a proxy that is not busy shows whether it stalls.
+const RATE: u32 = 1000;
+const CONNECTIONS: u32 = 16;
+/// Between two changes of the endpoints.
+const PHASE: Duration = Duration::from_secs(1);
+/// Until memory that was freed is given back; allocators keep it for about ten seconds.
+const SETTLE: Duration = Duration::from_secs(15);

@@ -1,0 +1,90 @@
+//! What a scrape gets, piece by piece.
+
+use super::{Registry, Style};
+use std::fmt;
+
+/// A document on its way out. With 10,000 endpoints it has many megabytes, which are never in memory at once.
+///
+/// What is counted while it is written may be in it or not.
+pub struct Document {
+    registry: Registry,
+    /// The families, in the order in which they are written.
+    order: std::vec::IntoIter<usize>,
+    part: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    NextFamily,
+    /// The series of a family, beginning with one of them.
+    Family {
+        family: usize,
+        from: usize,
+    },
+    /// What is made for each scrape.
+    Tail,
+    End,
+}
+
+impl Document {
+    pub(super) fn new(registry: Registry) -> Self {
+        let mut order = Vec::new();
+        for style in [Style::Legacy, Style::OpenMetrics] {
+            let families = registry.families();
+            let of_style = families.iter().enumerate();
+            let of_style = of_style.filter(|(_, entry)| entry.style == style);
+            order.extend(of_style.map(|(index, _)| index));
+        }
+        Self {
+            registry,
+            order: order.into_iter(),
+            part: Part::NextFamily,
+        }
+    }
+
+    /// Appends the next piece, of about 32 KB. Returns whether there is another.
+    pub fn write(&mut self, out: &mut String) -> bool {
+        let until = out.len() + PIECE;
+        while out.len() < until && self.part != Part::End {
+            self.part = match self.part {
+                Part::NextFamily => match self.order.next() {
+                    Some(family) => {
+                        self.registry.families()[family].write_head(out);
+                        Part::Family { family, from: 0 }
+                    }
+                    None => Part::Tail,
+                },
+                Part::Family { family, from } => {
+                    match self.registry.families()[family].write(from, until, out) {
+                        Some(from) => Part::Family { family, from },
+                        None => Part::NextFamily,
+                    }
+                }
+                Part::Tail => {
+                    self.registry.write_tail(out);
+                    Part::End
+                }
+                Part::End => Part::End,
+            };
+        }
+        self.part != Part::End
+    }
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.registry.written();
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document")
+            .field("part", &self.part)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A family is locked while a piece of it is written, which takes some ten microseconds: a thread that asks for a handle
+/// waits no longer.
+const PIECE: usize = 32 * 1024;
