@@ -9,6 +9,10 @@ pub const HTTP1_MAX_HEADERS: usize = 100;
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
 
+/// How long a connection to an endpoint is idle before its buffers are given back. Taking hyper off and putting it on again
+/// costs a few microseconds, which is nothing at two times a second.
+pub const HTTP1_PARK: Duration = Duration::from_millis(500);
+
 /// The HTTP/2 window of a stream, in bytes. RFC 9113's initial value and the incumbent's default.
 pub const HTTP2_STREAM_WINDOW: u32 = 65_535;
 

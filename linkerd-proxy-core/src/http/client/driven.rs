@@ -8,8 +8,11 @@
 //! A connection gets a task of its own when it must go on while nobody asks for the response: an upload goes on even if
 //! the client does not read yet, and an upgrade ends the exchange but not the connection.
 
-use super::body::PolledFrame;
-use futures::{FutureExt, future::LocalBoxFuture, task::AtomicWaker};
+use super::{
+    body::PolledFrame,
+    http1::socket::{Attached, Parked},
+};
+use futures::task::AtomicWaker;
 use http_body::Body as _;
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use std::{
@@ -26,25 +29,37 @@ use std::{
 
 /// A connection, and the handle that sends requests over it.
 pub(super) struct Driven<B> {
-    pub(super) sender: SendRequest<B>,
-    /// `None` if it has ended, or has a task of its own.
-    connection: Option<LocalBoxFuture<'static, ()>>,
+    link: Link<B>,
     relay: Arc<Relay>,
     /// The relay as a waker.
     waker: Waker,
 }
 
-impl<B> Driven<B> {
-    pub(super) fn new(
-        sender: SendRequest<B>,
-        connection: impl Future<Output = ()> + 'static,
-    ) -> Self {
+enum Link<B> {
+    /// The exchange polls the connection.
+    Attached(SendRequest<B>, Box<dyn Attached<B>>),
+    /// It has a task of its own, or has ended.
+    Detached(SendRequest<B>),
+    /// It has been idle for a while.
+    Parked(Box<dyn Parked<B>>),
+    Closed,
+}
+
+impl<B: 'static> Driven<B> {
+    pub(super) fn new(sender: SendRequest<B>, connection: Box<dyn Attached<B>>) -> Self {
         let relay = Arc::new(Relay::default());
         Self {
-            sender,
-            connection: Some(connection.boxed_local()),
+            link: Link::Attached(sender, connection),
             waker: relay.clone().into(),
             relay,
+        }
+    }
+
+    /// What sends requests. `None` while the connection is parked, or closed.
+    pub(super) fn sender(&mut self) -> Option<&mut SendRequest<B>> {
+        match &mut self.link {
+            Link::Attached(sender, _) | Link::Detached(sender) => Some(sender),
+            Link::Parked(_) | Link::Closed => None,
         }
     }
 
@@ -54,13 +69,13 @@ impl<B> Driven<B> {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let Some(connection) = &mut self.connection else {
+        let Link::Attached(_, connection) = &mut self.link else {
             return poll(cx);
         };
         self.relay.hold_back(cx.waker());
         let mut own = Context::from_waker(&self.waker);
-        if connection.as_mut().poll(&mut own).is_ready() {
-            self.connection = None;
+        if connection.poll(&mut own).is_ready() {
+            self.ended();
             return poll(cx);
         }
         let polled = poll(&mut own);
@@ -76,7 +91,7 @@ impl<B> Driven<B> {
         incoming: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> PolledFrame {
-        if self.connection.is_some() {
+        if let Link::Attached(..) = self.link {
             // Often it came with the head.
             let mut own = Context::from_waker(&self.waker);
             let frame = Pin::new(&mut *incoming).poll_frame(&mut own);
@@ -87,29 +102,76 @@ impl<B> Driven<B> {
         self.drive(cx, |cx| Pin::new(incoming).poll_frame(cx))
     }
 
-    /// Whether the connection takes a request. One that has just served another may need a last poll for that.
+    /// Whether the connection takes a request. One that was parked is attached again for that, and one that has just
+    /// served another may need a last poll.
     pub(super) fn is_ready(&mut self) -> bool {
-        if !self.sender.is_ready()
-            && let Some(connection) = &mut self.connection
+        if let Link::Parked(_) = self.link
+            && let Link::Parked(parked) = self.take()
+            && let Some((sender, connection)) = parked.attach()
+        {
+            self.link = Link::Attached(sender, connection);
+        }
+        if let Link::Attached(sender, connection) = &mut self.link
+            && !sender.is_ready()
         {
             let mut own = Context::from_waker(&self.waker);
-            if connection.as_mut().poll(&mut own).is_ready() {
-                self.connection = None;
+            if connection.poll(&mut own).is_ready() {
+                self.ended();
             }
         }
-        self.sender.is_ready()
+        self.sender().is_some_and(|sender| sender.is_ready())
     }
 
     /// Whether the connection has ended, as far as is known.
     pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+        match &self.link {
+            Link::Attached(sender, _) | Link::Detached(sender) => sender.is_closed(),
+            Link::Parked(_) => false,
+            Link::Closed => true,
+        }
     }
 
     /// Gives the connection a task of its own.
     pub(super) fn detach(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            tokio::task::spawn_local(connection);
+        match self.take() {
+            Link::Attached(sender, connection) => {
+                tokio::task::spawn_local(connection.detach());
+                self.link = Link::Detached(sender);
+            }
+            other => self.link = other,
         }
+    }
+
+    /// Gives back what an idle connection holds. One with a task of its own stays as it is.
+    pub(super) fn park(&mut self) {
+        if !self.may_park() {
+            return;
+        }
+        let idle = self.is_ready();
+        self.link = match self.take() {
+            Link::Attached(_, connection) if idle => {
+                connection.park().map_or(Link::Closed, Link::Parked)
+            }
+            Link::Detached(sender) => Link::Detached(sender),
+            // It has not ended its last exchange after all that time.
+            _ => Link::Closed,
+        };
+    }
+
+    /// Whether it holds what an idle connection can give back.
+    pub(super) fn may_park(&self) -> bool {
+        matches!(self.link, Link::Attached(..))
+    }
+
+    fn ended(&mut self) {
+        self.link = match self.take() {
+            Link::Attached(sender, _) => Link::Detached(sender),
+            other => other,
+        };
+    }
+
+    fn take(&mut self) -> Link<B> {
+        std::mem::replace(&mut self.link, Link::Closed)
     }
 }
 

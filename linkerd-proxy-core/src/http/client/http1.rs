@@ -2,6 +2,7 @@
 
 mod exchange;
 mod pool;
+pub(super) mod socket;
 
 use super::{Fresh, failure::classify};
 use crate::{
@@ -188,3 +189,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

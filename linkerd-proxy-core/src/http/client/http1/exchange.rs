@@ -40,10 +40,17 @@ impl<C: 'static, B: Body + 'static> Connection<C, B> {
         self.reusable = is_reusable(&request);
         let uploads = !request.body().is_end_stream();
         let upgrades = request.extensions().get::<OnUpgrade>().is_some();
+        if upgrades {
+            self.driven.detach();
+        }
+        let sender = self
+            .driven
+            .sender()
+            .expect("a connection is ready when it is used");
         Exchange {
-            sent: self.driven.sender.try_send_request(*request),
+            sent: sender.try_send_request(*request),
             connection: Some(self),
-            goes_on: uploads || upgrades,
+            uploads,
         }
     }
 }
@@ -54,8 +61,8 @@ pin_project! {
         #[pin]
         sent: F,
         connection: Option<Box<Connection<C, B>>>,
-        // Whether the connection has more to do than what the response's body asks for.
-        goes_on: bool,
+        // Whether the connection may have more to do than what the response's body asks for.
+        uploads: bool,
     }
 }
 
@@ -76,7 +83,7 @@ where
             return Poll::Pending;
         }
         let response = ready!(sent)?;
-        if *this.goes_on {
+        if *this.uploads {
             connection.driven.detach();
         }
         Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection)))

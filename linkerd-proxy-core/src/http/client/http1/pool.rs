@@ -1,6 +1,6 @@
 //! The connections of one endpoint, kept for reuse.
 
-use super::exchange::Connection;
+use super::{exchange::Connection, socket::attach};
 use crate::{
     Backoff, Error,
     http::{
@@ -12,8 +12,6 @@ use crate::{
 };
 use bytes::Bytes;
 use http_body::Body;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
@@ -57,7 +55,9 @@ impl<C, B> Pool<C, B> {
     pub(super) fn inspect(&self) -> serde_json::Value {
         inspect_http1(self.open.get(), self.idle.borrow().len(), &self.settings)
     }
+}
 
+impl<C: 'static, B: 'static> Pool<C, B> {
     /// Takes an idle connection that still lives. [`Pool::reap`] keeps out those that were idle for too long.
     pub(super) fn checkout(&self) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
@@ -68,9 +68,7 @@ impl<C, B> Pool<C, B> {
         }
         None
     }
-}
 
-impl<C: 'static, B: 'static> Pool<C, B> {
     /// Keeps a connection for the next exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
         let mut idle = self.idle.borrow_mut();
@@ -84,9 +82,9 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         }
     }
 
-    /// Closes connections as soon as they were idle for too long, until none is left.
+    /// Parks connections that are idle, and closes those that were for too long, until none is left.
     async fn reap(pool: Weak<Self>, settings: PoolSettings) {
-        let mut next = Instant::now() + settings.idle_timeout;
+        let mut next = Instant::now() + settings.idle_timeout.min(limits::HTTP1_PARK);
         loop {
             tokio::time::sleep_until(next).await;
             let Some(pool) = pool.upgrade() else {
@@ -95,10 +93,17 @@ impl<C: 'static, B: 'static> Pool<C, B> {
             let now = Instant::now();
             let mut idle = pool.idle.borrow_mut();
             let expires = |idle: &Connection<C, B>| idle.idle_since + settings.idle_timeout;
+            let parks = |idle: &Connection<C, B>| idle.idle_since + limits::HTTP1_PARK;
+            for idle in idle.iter_mut().filter(|idle| parks(idle) <= now) {
+                idle.driven.park();
+            }
             idle.retain(|idle| !idle.driven.is_closed() && expires(idle) > now);
-            // The first is the one that has been idle for the longest time.
-            match idle.first() {
-                Some(oldest) => next = expires(oldest),
+            let due = |idle: &Connection<C, B>| match idle.driven.may_park() {
+                true => parks(idle).min(expires(idle)),
+                false => expires(idle),
+            };
+            match idle.iter().map(|idle| due(idle)).min() {
+                Some(due) => next = due,
                 None => {
                     pool.reaping.set(false);
                     return;
@@ -134,19 +139,7 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
-        let (sender, connection) = http1::Builder::new()
-            .max_buf_size(limits::HTTP1_MAX_BUFFER)
-            .max_headers(limits::HTTP1_MAX_HEADERS)
-            .handshake(TokioIo::new(io))
-            .await
-            .map_err(classify)?;
-        let open = Open::new(self);
-        let connection = async move {
-            let _open = open;
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "endpoint connection ended");
-            }
-        };
+        let (sender, connection) = attach(io, Some(Open::new(self))).await.map_err(classify)?;
         Ok(Box::new(Connection {
             driven: Driven::new(sender, connection),
             pool: Rc::downgrade(self),

@@ -1,0 +1,117 @@
+//! hyper on a socket, and a socket without it.
+//!
+//! hyper holds 26 KB for a connection: buffers, and a queue of requests. A proxy has a connection for each destination that
+//! was used lately, so an idle one gives that back, and hyper is put on again for the next request. That costs a
+//! microsecond.
+
+use crate::limits;
+use bytes::Bytes;
+use futures::{FutureExt, future::LocalBoxFuture};
+use http_body::Body;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connection that hyper serves, when somebody polls it.
+pub(in crate::http::client) trait Attached<B> {
+    /// Ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// The connection as a future of its own, which may become something else than HTTP.
+    fn detach(self: Box<Self>) -> LocalBoxFuture<'static, ()>;
+
+    /// Takes hyper off an idle connection. `None` if the endpoint has sent what nobody asked for: then it is closed.
+    fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>>;
+}
+
+/// A connection that is idle. Nobody looks at it.
+pub(in crate::http::client) trait Parked<B> {
+    /// Puts hyper on it again.
+    fn attach(self: Box<Self>) -> Option<(SendRequest<B>, Box<dyn Attached<B>>)>;
+}
+
+/// Puts hyper on a socket. `open` is kept as long as the connection is.
+pub(in crate::http::client) async fn attach<I, B, G>(
+    io: I,
+    open: Option<G>,
+) -> hyper::Result<(SendRequest<B>, Box<dyn Attached<B>>)>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+    G: 'static,
+{
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(limits::HTTP1_MAX_BUFFER)
+        .max_headers(limits::HTTP1_MAX_HEADERS)
+        .handshake(TokioIo::new(io))
+        .await?;
+    Ok((sender, Box::new(Socket { connection, open })))
+}
+
+struct Socket<I, B, G>
+where
+    I: AsyncRead + AsyncWrite,
+    B: Body + 'static,
+{
+    connection: http1::Connection<TokioIo<I>, B>,
+    open: Option<G>,
+}
+
+struct Idle<I, G> {
+    io: I,
+    open: Option<G>,
+}
+
+impl<I, B, G> Attached<B> for Socket<I, B, G>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+    G: 'static,
+{
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = ready!(Pin::new(&mut self.connection).poll(cx));
+        self.open = None;
+        ended_with(ended);
+        Poll::Ready(())
+    }
+
+    fn detach(self: Box<Self>) -> LocalBoxFuture<'static, ()> {
+        let open = self.open;
+        let served = self.connection.with_upgrades().map(move |ended| {
+            drop(open);
+            ended_with(ended);
+        });
+        served.boxed_local()
+    }
+
+    fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>> {
+        let parts = self.connection.into_parts();
+        let idle = Idle {
+            io: parts.io.into_inner(),
+            open: self.open,
+        };
+        parts.read_buf.is_empty().then_some(Box::new(idle) as _)
+    }
+}
+
+impl<I, B, G> Parked<B> for Idle<I, G>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+    G: 'static,
+{
+    fn attach(self: Box<Self>) -> Option<(SendRequest<B>, Box<dyn Attached<B>>)> {
+        // HTTP/1 begins without a word from either side, so this waits for nothing.
+        attach(self.io, self.open).now_or_never()?.ok()
+    }
+}
+
+fn ended_with(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "endpoint connection ended");
+    }
+}

@@ -1,0 +1,185 @@
+//! Connections between exchanges: nobody may notice what becomes of them. Clocks are paused, and run on when nobody has
+//! anything to do.
+
+use super::*;
+use crate::limits;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use std::{cell::Cell, convert::Infallible, time::Duration};
+use tokio::{
+    io::DuplexStream,
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, LocalSet, spawn_local},
+};
+
+type TestBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Makes connections to a server that answers with what it is sent.
+#[derive(Clone, Default)]
+struct Dial(Rc<Server>);
+
+#[derive(Default)]
+struct Server {
+    connections: Cell<usize>,
+    serving: Cell<Option<JoinHandle<()>>>,
+}
+
+impl Service<()> for Dial {
+    type Response = DuplexStream;
+    type Error = Error;
+    type Future = std::future::Ready<Result<DuplexStream, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        let (client, server) = tokio::io::duplex(1 << 12);
+        let count = self.0.connections.get() + 1;
+        self.0.connections.set(count);
+        let echo = service_fn(|request: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::new(request.into_body()))
+        });
+        let serving = spawn_local(async move {
+            let served = http1::Builder::new().serve_connection(TokioIo::new(server), echo);
+            drop(served.await);
+        });
+        self.0.serving.set(Some(serving));
+        std::future::ready(Ok(client))
+    }
+}
+
+struct Test {
+    client: Http1Client<Dial, TestBody>,
+    server: Rc<Server>,
+}
+
+impl Test {
+    fn new() -> Self {
+        let dial = Dial::default();
+        let settings = PoolSettings {
+            max_idle: 8,
+            idle_timeout: IDLE,
+        };
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
+        Self {
+            server: dial.0.clone(),
+            client: Http1Client::new(dial, settings, backoff.unwrap()),
+        }
+    }
+
+    async fn send(&mut self, body: TestBody) -> Response<ResponseBody> {
+        let request = Request::post("/").header("host", "test").body(body);
+        self.client.call(Box::new(request.unwrap())).await.unwrap()
+    }
+
+    async fn exchange(&mut self, text: &'static str) {
+        let response = self.send(Full::from(text).boxed_unsync()).await;
+        let body = response.into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes(), text);
+    }
+
+    /// What `/state` shows of connections: open, idle.
+    fn connections(&self) -> (u64, u64) {
+        let shown = self.client.inspect();
+        let count = |name: &str| shown[name].as_u64().unwrap();
+        (count("open"), count("idle"))
+    }
+}
+
+async fn local(test: impl Future<Output = ()>) {
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_serves_again_after_it_was_parked() {
+    local(async {
+        let mut test = Test::new();
+        for pause in [0, 1, 2, 1, 0] {
+            // Without a body, as with one the connection has a task of its own.
+            test.exchange("").await;
+            assert_eq!(test.connections(), (1, 1));
+            tokio::time::sleep(limits::HTTP1_PARK * pause).await;
+        }
+        assert_eq!(test.server.connections.get(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_closed_while_nobody_looked_loses_nothing() {
+    local(async {
+        let mut test = Test::new();
+        for pause in [Duration::ZERO, 2 * limits::HTTP1_PARK] {
+            test.exchange("").await;
+            tokio::time::sleep(pause).await;
+            test.server.serving.take().unwrap().abort();
+            tokio::task::yield_now().await;
+            test.exchange("").await;
+        }
+        assert_eq!(test.server.connections.get(), 3);
+        assert_eq!(test.connections(), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_connections_are_closed_in_time() {
+    local(async {
+        let mut test = Test::new();
+        test.exchange("").await;
+        tokio::time::sleep(IDLE - Duration::from_millis(1)).await;
+        assert_eq!(test.connections(), (1, 1));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(test.connections(), (0, 0));
+        test.exchange("").await;
+        assert_eq!(test.server.connections.get(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_goes_on_while_nobody_reads_the_response() {
+    local(async {
+        let mut test = Test::new();
+        let (say, said) = mpsc::channel::<Bytes>(1);
+        let frames = futures::stream::unfold(said, |mut said| async {
+            let data = said.recv().await?;
+            Some((Ok(http_body::Frame::data(data)), said))
+        });
+        let (taken, all_taken) = oneshot::channel();
+        spawn_local(async move {
+            // More than all buffers on the way back and forth have room for is not taken, but this much is.
+            for _ in 0..8 {
+                say.send(Bytes::from_static(&[7; 512])).await.unwrap();
+            }
+            drop(say);
+            let _ = taken.send(());
+        });
+        let response = test.send(StreamBody::new(frames).boxed_unsync()).await;
+        tokio::time::timeout(IDLE, all_taken)
+            .await
+            .unwrap()
+            .unwrap();
+        let body = response.into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes().len(), 8 * 512);
+        test.exchange("again").await;
+        assert_eq!(test.server.connections.get(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exchange_that_is_given_up_takes_its_connection_with_it() {
+    local(async {
+        let mut test = Test::new();
+        let frames = futures::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
+        drop(test.send(StreamBody::new(frames).boxed_unsync()).await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(test.connections(), (0, 0));
+    })
+    .await;
+}
+
+const IDLE: Duration = Duration::from_secs(3);
