@@ -5,6 +5,7 @@
 
 mod budget;
 mod callgrind;
+mod futures;
 mod syscalls;
 
 use crate::{
@@ -83,6 +84,9 @@ impl Counting<'_> {
                 "idle" => self.memory(subject, workload, &mut counted)?,
                 _ => {}
             }
+            if workload.name == "h1" && subject.name() == OURS {
+                counted.append(&mut self.futures(subject, workload)?);
+            }
         }
         Ok(counted)
     }
@@ -135,6 +139,13 @@ impl Counting<'_> {
         counted.insert(name("instructions"), each(cost.instructions));
         counted.insert(name("allocations"), each(cost.allocations));
         Ok(())
+    }
+
+    /// The sizes of futures after some requests: the first ones open connections, and have larger ones.
+    fn futures(&self, subject: &dyn Subject, workload: &Workload) -> Result<Counted> {
+        let proxy = self.start(subject, workload, |program| program)?;
+        self.requests(workload, WARM_UP)?;
+        futures::sizes().map_err(|error| proxy.failed(&error.to_string()))
     }
 
     fn memory(

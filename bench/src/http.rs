@@ -85,6 +85,31 @@ impl Client {
     }
 }
 
+/// What is at a path, whole, over a connection that ends with it.
+pub fn document(addr: SocketAddr, path: &str) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
+    stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
+    // Of this version, so that the end of the body is that of the connection.
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).context("send")?;
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).context("read")?;
+    match body_of(&response) {
+        Some(body) => Ok(response.split_off(body)),
+        None => {
+            let text = String::from_utf8_lossy(&response);
+            Err(Error::unexpected("a document", &text))
+        }
+    }
+}
+
+/// Where the body of a response begins, if all is well.
+fn body_of(response: &[u8]) -> Option<usize> {
+    let is_ok = response.starts_with(b"HTTP/1.0 200 ") || response.starts_with(b"HTTP/1.1 200 ");
+    let head = response.windows(4).position(|window| window == b"\r\n\r\n");
+    head.filter(|_| is_ok).map(|end| end + 4)
+}
+
 /// The size of the head and the length of the body, once the head is complete.
 fn parse_head(bytes: &[u8]) -> Result<Option<(usize, u64)>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -122,6 +147,13 @@ mod tests {
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nhello, world";
         assert!(matches!(parse_head(response), Ok(Some((39, 12)))));
         assert!(matches!(parse_head(&response[..30]), Ok(None)));
+    }
+
+    #[test]
+    fn a_document_begins_after_its_head() {
+        assert_eq!(body_of(b"HTTP/1.0 200 OK\r\na: b\r\n\r\n{}"), Some(25));
+        assert_eq!(body_of(b"HTTP/1.0 403 Forbidden\r\n\r\n"), None);
+        assert_eq!(body_of(b"HTTP/1.0 200 OK\r\na: b"), None);
     }
 
     #[test]

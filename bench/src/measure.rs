@@ -7,7 +7,7 @@ use crate::{
     cpu,
     error::{Error, Result},
     http::Client,
-    load::{Completed, h2load, requests_h2, wrk},
+    load::{Completed, h2load, h2load_streams, requests_h2, wrk},
     net::{self, PROXY_USER},
     openloop,
     process::Running,
@@ -30,10 +30,14 @@ use std::{
 pub enum Metric {
     /// CPU time of the proxy for each request, in microseconds.
     CpuPerRequest,
+    /// CPU time of the proxy for each message of a stream, in microseconds.
+    CpuPerMessage,
     /// CPU time of the proxy for each gigabyte, in milliseconds.
     CpuPerGigabyte,
     /// Requests each second.
     Requests,
+    /// Messages each second.
+    Messages,
     /// Megabytes each second.
     Megabytes,
     /// Latency of one half, in microseconds.
@@ -70,8 +74,10 @@ impl Metric {
     pub fn title(self) -> &'static str {
         match self {
             Self::CpuPerRequest => "CPU us/request",
+            Self::CpuPerMessage => "CPU us/message",
             Self::CpuPerGigabyte => "CPU ms/GB",
             Self::Requests => "requests/s",
+            Self::Messages => "messages/s",
             Self::Megabytes => "MB/s",
             Self::P50 => "p50 us",
             Self::P99 => "p99 us",
@@ -156,7 +162,7 @@ impl Bench<'_> {
         target: SocketAddr,
         proxy: &mut Running,
     ) -> Result<Duration> {
-        let grpc = matches!(workload.traffic, Traffic::Grpc);
+        let grpc = matches!(workload.traffic, Traffic::Grpc | Traffic::GrpcStreams);
         let deadline = proxy.started + START_TIMEOUT;
         loop {
             let probed = match workload.protocol() {
@@ -207,6 +213,7 @@ impl Bench<'_> {
         let completed = completed?;
         let (rate, each) = match workload.traffic {
             Traffic::Bulk => (Metric::Megabytes, Metric::CpuPerGigabyte),
+            Traffic::GrpcStreams => (Metric::Messages, Metric::CpuPerMessage),
             _ => (Metric::Requests, Metric::CpuPerRequest),
         };
         if let Some(proxy) = proxy {
@@ -238,6 +245,7 @@ impl Bench<'_> {
             Traffic::Http1(path, body) => wrk(to, path, body, CONNECTIONS, seconds, self.scratch),
             Traffic::Http2 => h2load(to, false, seconds, self.scratch),
             Traffic::Grpc => h2load(to, true, seconds, self.scratch),
+            Traffic::GrpcStreams => h2load_streams(to, seconds, self.scratch),
             Traffic::Bulk => openloop::bulk(to, 4, time),
             Traffic::Churn => openloop::churn(to, 8, time),
             Traffic::FixedRate => {

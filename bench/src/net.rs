@@ -21,6 +21,9 @@ pub const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 100));
 /// Where the proxy listens.
 pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4140);
 
+/// Where a sidecar tells of itself.
+pub const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
+
 /// As whom the proxy runs, so that its own connections are known.
 pub const PROXY_USER: u32 = 2102;
 

@@ -26,23 +26,11 @@ impl Programs {
         if profile == "dev" {
             eprintln!("note: this is a debug build; its figures mean nothing");
         }
-        let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-        command.args(["build", "--quiet", "--profile", profile]);
-        command.args(["--package", "bench", "--bin", "backend"]);
-        command.args(["--bin", "forwarder", "--bin", "relay"]);
-        if std::env::var_os(OURS).is_none() {
-            command.args(["--package", "linkerd-app", "--bin", "linkerd-proxy"]);
-        }
-        if let Some(target) = directory.parent() {
-            command.arg("--target-dir").arg(target);
-        }
-        let status = command
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .context("cargo build")?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(Error::Other("the programs cannot be built".to_owned())),
+        let build = |package, programs: &[&str]| build(&directory, profile, package, programs);
+        build("bench", &OWN)?;
+        match std::env::var_os(OURS) {
+            Some(_) => Ok(()),
+            None => build("linkerd-app", &["linkerd-proxy"]),
         }
     }
 
@@ -52,7 +40,7 @@ impl Programs {
         let programs = Self {
             directory: directory.to_owned(),
         };
-        for name in ["backend", "forwarder", "relay"] {
+        for name in OWN {
             programs.add(name, &own.join(name))?;
         }
         let ours = std::env::var_os(OURS).map_or_else(|| own.join("linkerd-proxy"), PathBuf::from);
@@ -75,11 +63,36 @@ impl Programs {
     }
 }
 
+/// Builds programs of one package. Two packages in one command would give the proxy the features that the harness asks
+/// of their libraries: it would be another proxy than the one that is shipped, and be built once more.
+fn build(directory: &Path, profile: &str, package: &str, programs: &[&str]) -> Result<()> {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    command.args(["build", "--quiet", "--profile", profile]);
+    command.args(["--package", package]);
+    for program in programs {
+        command.args(["--bin", program]);
+    }
+    if let Some(target) = directory.parent() {
+        command.arg("--target-dir").arg(target);
+    }
+    let status = command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .context("cargo build")?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Error::Other(format!("{package} cannot be built"))),
+    }
+}
+
 /// `target/<profile>`
 fn own_directory() -> Result<PathBuf> {
     let program = std::env::current_exe().context("the path of this program")?;
     Ok(program.parent().unwrap_or(Path::new(".")).to_owned())
 }
+
+/// Those of the harness.
+const OWN: [&str; 3] = ["backend", "forwarder", "relay"];
 
 /// Another build of the proxy to measure in place of this workspace's.
 const OURS: &str = "LINKERD_BENCH_OURS";

@@ -29,6 +29,9 @@ pub enum Traffic {
     Http2,
     /// gRPC, likewise: 20 bytes there, 12 bytes and trailers back.
     Grpc,
+    /// gRPC calls over as many streams: [`MESSAGES`] messages of [`MESSAGE`] bytes back for each, in frames of their own, at
+    /// the backend's pace.
+    GrpcStreams,
     /// Bytes without a protocol over 4 connections.
     Bulk,
     /// HTTP/1.1, each request over a connection of its own.
@@ -99,6 +102,11 @@ pub const ALL: &[Workload] = &[
         "gRPC, 16 connections of 10 calls",
         Traffic::Grpc,
     ),
+    plain(
+        "grpc-streams",
+        "gRPC, 16 connections of 10 streams, 80,000 small messages/s back",
+        Traffic::GrpcStreams,
+    ),
     plain("bulk", "opaque TCP, 4 connections", Traffic::Bulk),
     plain(
         "latency",
@@ -163,7 +171,7 @@ impl Workload {
     /// What the proxy has to speak.
     pub fn protocol(&self) -> Protocol {
         match self.traffic {
-            Traffic::Http2 | Traffic::Grpc => Protocol::Http2,
+            Traffic::Http2 | Traffic::Grpc | Traffic::GrpcStreams => Protocol::Http2,
             Traffic::Bulk => Protocol::Opaque,
             _ => Protocol::Http1,
         }
@@ -215,6 +223,10 @@ impl Workload {
 
 /// The name of all points of the curves.
 pub const SCALE: &str = "scale";
+/// How many messages a stream has: so many that its head and its end cost little beside them.
+pub const MESSAGES: u32 = 1000;
+/// The size of a message, with its prefix.
+pub const MESSAGE: u32 = 5 + 12;
 /// How many endpoints there are before they grow.
 const FEW: usize = 10;
 /// Where the backend serves HTTP/1.

@@ -4,14 +4,18 @@ use linkerd_proxy_core::{
     drain,
     transport::{Accepted, Listener},
 };
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
-/// Gives each connection a task of its own, until the end is told.
+/// Gives each connection a task of its own, until the end is told. `bytes` is told how large their futures are.
 pub async fn accept<F: Future<Output = ()> + 'static>(
     listener: Listener,
     mut drain: drain::Handle,
+    bytes: &Cell<usize>,
     serve: impl Fn(Accepted) -> F,
 ) {
+    let size = size_of::<F>();
+    debug_assert!(size <= CONNECTION, "a connection's task takes {size} bytes");
+    bytes.set(size);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -19,10 +23,7 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
         };
         match accepted {
             Ok(accepted) => {
-                let connection = serve(accepted);
-                let size = size_of_val(&connection);
-                debug_assert!(size <= CONNECTION, "a connection's task takes {size} bytes");
-                tokio::task::spawn_local(connection);
+                tokio::task::spawn_local(serve(accepted));
             }
             Err(error) => {
                 // File descriptors may have run out: a pause lets connections end instead of burning the core.

@@ -28,7 +28,7 @@ use linkerd_proxy_core::{
     transport::{Accepted, Detected, Io, Listener, Pipes, detect_until_drain, relay},
 };
 use policy::Policy;
-use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -53,19 +53,28 @@ pub struct Context {
 pub struct Inbound {
     ctx: Rc<Context>,
     applications: Applications,
+    /// The size of the future of a connection.
+    connection_bytes: Cell<usize>,
 }
 
 impl Inbound {
     /// An inbound side without connections.
     pub fn new(ctx: Rc<Context>) -> Rc<Self> {
-        let applications = Applications::default();
-        Rc::new(Self { ctx, applications })
+        Rc::new(Self {
+            ctx,
+            applications: Applications::default(),
+            connection_bytes: Cell::default(),
+        })
     }
 
     /// Takes connections until the end is told.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
         let drain = self.ctx.drain.clone();
-        accept(listener, drain, |accepted| self.clone().accepted(accepted)).await;
+        let bytes = &self.connection_bytes;
+        accept(listener, drain, bytes, |accepted| {
+            self.clone().accepted(accepted)
+        })
+        .await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -82,6 +91,7 @@ impl Inbound {
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
+            "future_bytes": { "connection": self.connection_bytes.get() },
             "applications": self.applications.inspect(),
         })
     }

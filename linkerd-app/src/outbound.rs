@@ -46,7 +46,8 @@ use linkerd_proxy_core::{
     metrics::Labels,
     transport::{Accepted, Detected, Duplex, Io, Listener, detect_until_drain},
 };
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use route::Router;
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use target::{TargetStack, Targets};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -57,19 +58,28 @@ use tokio::{
 pub struct Outbound {
     ctx: Rc<Context>,
     targets: Targets,
+    /// The size of the future of a connection.
+    connection_bytes: Cell<usize>,
 }
 
 impl Outbound {
     /// An outbound side without connections.
     pub fn new(ctx: Rc<Context>) -> Rc<Self> {
-        let targets = Targets::default();
-        Rc::new(Self { ctx, targets })
+        Rc::new(Self {
+            ctx,
+            targets: Targets::default(),
+            connection_bytes: Cell::default(),
+        })
     }
 
     /// Takes connections until the end is told.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
         let drain = self.ctx.drain.clone();
-        accept(listener, drain, |accepted| self.clone().accepted(accepted)).await;
+        let bytes = &self.connection_bytes;
+        accept(listener, drain, bytes, |accepted| {
+            self.clone().accepted(accepted)
+        })
+        .await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -86,6 +96,14 @@ impl Outbound {
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
+            // What each connection and each request takes on the heap for its futures; the client's is the last one's.
+            "future_bytes": {
+                "connection": self.connection_bytes.get(),
+                "request": {
+                    "route": Router::FUTURE_BYTES,
+                    "client": self.ctx.client_bytes.get(),
+                },
+            },
             "targets": self.targets.inspect(),
         })
     }

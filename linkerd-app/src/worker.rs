@@ -14,7 +14,7 @@ use linkerd_proxy_core::{
     transport::{Listener, Pipes},
 };
 use serde_json::{Value, json};
-use std::{io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
+use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a worker is started with.
@@ -71,6 +71,7 @@ impl Worker {
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             costs: outbound::Costs::default(),
+            client_bytes: Cell::default(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),

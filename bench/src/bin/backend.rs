@@ -3,6 +3,7 @@
 //! - `/bytes/N`: N bytes.
 //! - `/echo`: the body of the request.
 //! - `/grpc`: a message of 12 bytes and trailers, when the request's body is complete.
+//! - `/stream/N`: N such messages, each in a frame of its own, and trailers, when the request's body is complete.
 //! - anything else: 12 bytes, when the request's body is complete.
 
 use bytes::{Buf, Bytes};
@@ -10,7 +11,7 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body, Frame, Incoming, SizeHint},
-    header::{HeaderName, HeaderValue},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -19,11 +20,13 @@ use std::{
     convert::Infallible,
     error::Error,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{LocalSet, spawn_local},
+    time::{Sleep, sleep},
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -71,6 +74,56 @@ impl Body for Bytewise {
     }
 }
 
+/// Messages of a gRPC stream, a few at a time, and trailers.
+///
+/// They have a pace: h2 ends a connection on which more than about two thousand small frames wait to be read, and a
+/// backend that is faster than the proxy would have it do so.
+struct Messages {
+    left: u64,
+    /// How many are left of those that come together.
+    together: u32,
+    pause: Pin<Box<Sleep>>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Messages {
+    fn new(count: u64) -> Self {
+        Self {
+            left: count,
+            together: TOGETHER,
+            pause: Box::pin(sleep(PAUSE)),
+            trailers: Some(status_ok()),
+        }
+    }
+}
+
+impl Body for Messages {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(self.trailers.take().map(|map| Ok(Frame::trailers(map))));
+        }
+        if self.together == 0 {
+            ready!(self.pause.as_mut().poll(cx));
+            let next = self.pause.deadline() + PAUSE;
+            self.pause.as_mut().reset(next);
+            self.together = TOGETHER;
+        }
+        self.together -= 1;
+        self.left -= 1;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(MESSAGE)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0 && self.trailers.is_none()
+    }
+}
+
 async fn answer(request: Request<Incoming>) -> Result<Response<Answer>> {
     let path = request.uri().path();
     if let Some(count) = path.strip_prefix("/bytes/") {
@@ -84,28 +137,45 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Answer>> {
         return Ok(Response::new(Either::Left(request.into_body())));
     }
     let is_grpc = path == "/grpc";
+    let messages: Option<u64> = match path.strip_prefix("/stream/") {
+        Some(count) => Some(count.parse()?),
+        None => None,
+    };
     let mut body = request.into_body();
     while let Some(frame) = body.frame().await {
         frame?;
     }
     if is_grpc {
-        let status = (
-            HeaderName::from_static("grpc-status"),
-            HeaderValue::from_static("0"),
-        );
         let body = Bytewise {
             left: HELLO.len() as u64,
-            trailers: Some([status].into_iter().collect()),
+            trailers: Some(status_ok()),
         };
-        let response = Response::builder()
-            .header("content-type", HeaderValue::from_static("application/grpc"));
-        return Ok(response.body(Either::Right(Either::Left(body)))?);
+        return Ok(grpc(Either::Right(Either::Left(body))));
     }
-    let body = Full::new(Bytes::from_static(HELLO));
+    if let Some(count) = messages {
+        let body = Either::Left(Messages::new(count));
+        return Ok(grpc(Either::Right(Either::Right(body))));
+    }
+    let body = Either::Right(Full::new(Bytes::from_static(HELLO)));
     Ok(Response::new(Either::Right(Either::Right(body))))
 }
 
-type Answer = Either<Incoming, Either<Bytewise, Full<Bytes>>>;
+type Answer = Either<Incoming, Either<Bytewise, Either<Messages, Full<Bytes>>>>;
+
+fn grpc(body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// The trailers of a call that went well.
+fn status_ok() -> HeaderMap {
+    let name = HeaderName::from_static("grpc-status");
+    [(name, HeaderValue::from_static("0"))]
+        .into_iter()
+        .collect()
+}
 
 async fn accept(listener: &TcpListener) -> Result<TcpStream> {
     let (stream, _) = listener.accept().await?;
@@ -152,6 +222,15 @@ fn main() -> Result<()> {
 }
 
 const HELLO: &[u8; 12] = b"hello, world";
+
+/// With the prefix of a gRPC message: not compressed, 12 bytes.
+const MESSAGE: &[u8; 17] = b"\0\0\0\0\x0chello, world";
+
+/// An application has a few messages at a time: what is there is sent before it has more.
+const TOGETHER: u32 = 4;
+
+/// Between those. 160 streams make 80,000 messages each second.
+const PAUSE: Duration = Duration::from_millis(8);
 
 /// Large enough that bulk transfers cost the backend few writes.
 static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];

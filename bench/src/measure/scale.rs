@@ -4,15 +4,16 @@ use super::{Measured, Metric, idle, watch_rss};
 use crate::{
     control::{Control, mesh_of},
     cpu,
-    error::{Context, Error, Result},
+    error::{Error, Result},
+    http,
     load::Completed,
+    net::ADMIN,
     openloop::{self, Latency},
     process::Running,
     workload::Workload,
 };
 use std::{
-    io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -90,13 +91,8 @@ pub fn connections(
 /// Reads a sidecar's metrics.
 pub fn scrape(measured: &mut Measured) -> Result<()> {
     let start = Instant::now();
-    let mut stream = TcpStream::connect(ADMIN).context("the admin port")?;
-    // Whose end is that of the connection.
-    let request = b"GET /metrics HTTP/1.0\r\n\r\n";
-    stream.write_all(request).context("the admin port")?;
-    let mut document = Vec::new();
-    stream.read_to_end(&mut document).context("a scrape")?;
-    if !document.starts_with(b"HTTP/1.0 200") || !document.ends_with(b"\n") {
+    let document = http::document(ADMIN, "/metrics")?;
+    if !document.ends_with(b"\n") {
         let text = String::from_utf8_lossy(&document);
         return Err(Error::unexpected("a scrape", &text));
     }
@@ -111,8 +107,6 @@ fn latencies((latency, _): (Latency, Completed), measured: &mut Measured) {
     measured.insert(Metric::Max, latency.max);
 }
 
-/// Where sidecars listen for scrapes.
-const ADMIN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 4191);
 /// Requests each second: a proxy that is not busy shows whether it stalls.
 const RATE: u32 = 1000;
 const CONNECTIONS: u32 = 16;

@@ -33,7 +33,7 @@ type Derived = (&'static str, fn(&Table, &Row, Metric) -> String);
 
 fn derived(metric: Metric) -> Option<Derived> {
     match metric {
-        Metric::CpuPerRequest | Metric::CpuPerGigabyte => {
+        Metric::CpuPerRequest | Metric::CpuPerMessage | Metric::CpuPerGigabyte => {
             let ratio = |table: &Table, row: &Row, metric| {
                 let ratio = table.ratio(row, metric);
                 ratio.map_or_else(none, |ratio| format!("{ratio:.2}"))

@@ -16,7 +16,11 @@ use linkerd_proxy_core::{
     transport::{ConnectOptions, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
-use std::{cell::OnceCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 /// One worker's view of the proxy.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ pub struct Context {
     pub pipes: Rc<Pipes>,
     /// What the bytes of this worker's endpoints cost.
     pub costs: Costs,
+    /// The size of the future that a client has boxed for its last request; none before the first.
+    pub client_bytes: Cell<usize>,
 }
 
 /// One handle for all endpoints of a locality: a scrape sums those of a series.

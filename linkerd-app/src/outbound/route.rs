@@ -78,6 +78,9 @@ struct Series {
 }
 
 impl Router {
+    /// The size of the future that is boxed for a request, without what its client boxes.
+    pub const FUTURE_BYTES: usize = size_of::<RouteFuture>();
+
     /// A router for what `watch` tells; `discovered` is what it tells now.
     pub fn new(
         ctx: &Rc<Context>,

@@ -107,6 +107,24 @@ async fn the_state_tells_why_an_endpoint_is_not_used() {
 }
 
 #[tokio::test]
+async fn the_state_tells_what_a_connection_and_a_request_take() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", [server.addr()]);
+    assert_eq!(mesh.get("http://web/").await.status, 200);
+    let state = mesh.proxy.admin.state().await;
+    for path in [
+        "/outbound/future_bytes/connection",
+        "/outbound/future_bytes/request/route",
+        "/outbound/future_bytes/request/client",
+        "/inbound/future_bytes/connection",
+    ] {
+        let size = state["workers"][0].pointer(path).and_then(Value::as_u64);
+        assert!(size.is_some_and(|size| size > 0), "{path}: {size:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_log_level_can_be_changed_while_it_runs() {
     let mesh = Mesh::start().await;
     let admin = mesh.proxy.admin;

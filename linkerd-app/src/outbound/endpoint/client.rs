@@ -14,8 +14,8 @@ use linkerd_proxy_core::{
     },
 };
 use std::{
+    rc::Rc,
     task::{Context as TaskContext, Poll},
-    time::Duration,
 };
 use tower_service::Service;
 
@@ -23,9 +23,7 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct Client {
     kind: Kind,
-    drain: drain::Handle,
-    /// How long a request waits for a connection of its own.
-    patience: Duration,
+    ctx: Rc<Context>,
 }
 
 #[derive(Clone)]
@@ -44,7 +42,7 @@ type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<
 
 impl Client {
     pub(super) fn new(
-        ctx: &Context,
+        ctx: &Rc<Context>,
         endpoint: &Endpoint,
         version: Version,
         authority: Option<&str>,
@@ -72,13 +70,50 @@ impl Client {
         };
         Self {
             kind,
-            drain: ctx.drain.clone(),
-            patience: outbound.http_queue.failfast,
+            ctx: ctx.clone(),
         }
     }
 
     pub(super) fn speaks_http2(&self) -> bool {
         !matches!(self.kind, Kind::Http1(_))
+    }
+
+    fn send(&mut self, mut request: HttpRequest) -> SendFuture {
+        let drain = &self.ctx.drain;
+        match &mut self.kind {
+            Kind::Http2(client) => {
+                for_http2(&mut request);
+                client.call(request)
+            }
+            Kind::Http1(client) => send_http1(client, request, drain),
+            Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
+                // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
+                // attempt tells why.
+                let (mut client, ctx) = (http1.clone(), self.ctx.clone());
+                async move {
+                    let patience = ctx.config.outbound.http_queue.failfast;
+                    let _ = tokio::time::timeout(patience, client.up()).await;
+                    send_http1(&mut client, request, &ctx.drain).await
+                }
+                .boxed_local()
+            }
+            Kind::Upgraded {
+                http2,
+                default_authority,
+                ..
+            } => {
+                let version = request.version();
+                orig_proto_request(&mut request, default_authority);
+                let response = http2.call(request);
+                response
+                    .map_ok(move |mut response| {
+                        orig_proto_response(&mut response, version);
+                        response
+                    })
+                    .map_err(not_a_reset)
+                    .boxed_local()
+            }
+        }
     }
 }
 
@@ -117,45 +152,10 @@ impl Service<HttpRequest> for Client {
         }
     }
 
-    fn call(&mut self, mut request: HttpRequest) -> SendFuture {
-        let Self {
-            kind,
-            drain,
-            patience,
-        } = self;
-        match kind {
-            Kind::Http2(client) => {
-                for_http2(&mut request);
-                client.call(request)
-            }
-            Kind::Http1(client) => send_http1(client, request, drain),
-            Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
-                // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
-                // attempt tells why.
-                let (mut client, drain, patience) = (http1.clone(), drain.clone(), *patience);
-                async move {
-                    let _ = tokio::time::timeout(patience, client.up()).await;
-                    send_http1(&mut client, request, &drain).await
-                }
-                .boxed_local()
-            }
-            Kind::Upgraded {
-                http2,
-                default_authority,
-                ..
-            } => {
-                let version = request.version();
-                orig_proto_request(&mut request, default_authority);
-                let response = http2.call(request);
-                response
-                    .map_ok(move |mut response| {
-                        orig_proto_response(&mut response, version);
-                        response
-                    })
-                    .map_err(not_a_reset)
-                    .boxed_local()
-            }
-        }
+    fn call(&mut self, request: HttpRequest) -> SendFuture {
+        let sent = self.send(request);
+        self.ctx.client_bytes.set(size_of_val(&*sent));
+        sent
     }
 }
 
