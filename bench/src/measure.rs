@@ -303,7 +303,10 @@ fn destinations(
     }
     let used = cpu::rss(proxy.pid()) as f64 / 1e6;
     measured.insert(Metric::RssLoad, used);
-    scale::scrape(measured)
+    scale::scrape(measured)?;
+    thread::sleep(SETTLE);
+    measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+    Ok(())
 }
 
 /// Does something, and returns the most memory that a process had meanwhile.
