@@ -122,6 +122,14 @@ impl<B: 'static> Driven<B> {
         self.sender().is_some_and(|sender| sender.is_ready())
     }
 
+    /// Whether the connection serves another request after the one that is complete. One that does not is about to close.
+    pub(super) fn is_open(&mut self) -> bool {
+        match &self.link {
+            Link::Attached(..) => self.is_ready(),
+            Link::Detached(_) | Link::Parked(_) | Link::Closed => !self.is_closed(),
+        }
+    }
+
     /// Whether the connection has ended, as far as is known.
     pub(super) fn is_closed(&self) -> bool {
         match &self.link {

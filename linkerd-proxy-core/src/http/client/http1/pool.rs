@@ -72,7 +72,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
     /// Keeps a connection for the next exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
         let mut idle = self.idle.borrow_mut();
-        if connection.driven.is_closed() || idle.len() >= self.settings.max_idle {
+        if idle.len() >= self.settings.max_idle || !connection.driven.is_open() {
             return;
         }
         connection.idle_since = Instant::now();

@@ -22,6 +22,7 @@ struct Dial(Rc<Server>);
 #[derive(Default)]
 struct Server {
     connections: Cell<usize>,
+    closes: Cell<bool>,
     serving: Cell<Option<JoinHandle<()>>>,
 }
 
@@ -41,9 +42,11 @@ impl Service<()> for Dial {
         let echo = service_fn(|request: Request<Incoming>| async {
             Ok::<_, Infallible>(Response::new(request.into_body()))
         });
+        let closes = self.0.closes.get();
         let serving = spawn_local(async move {
-            let served = http1::Builder::new().serve_connection(TokioIo::new(server), echo);
-            drop(served.await);
+            let mut builder = http1::Builder::new();
+            let served = builder.keep_alive(!closes);
+            drop(served.serve_connection(TokioIo::new(server), echo).await);
         });
         self.0.serving.set(Some(serving));
         std::future::ready(Ok(client))
@@ -120,6 +123,20 @@ async fn a_connection_that_was_closed_while_nobody_looked_loses_nothing() {
         }
         assert_eq!(test.server.connections.get(), 3);
         assert_eq!(test.connections(), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_the_endpoint_closes_with_its_answer_is_not_kept() {
+    local(async {
+        let mut test = Test::new();
+        test.server.closes.set(true);
+        for count in 1..4 {
+            test.exchange("").await;
+            assert_eq!(test.connections(), (0, 0));
+            assert_eq!(test.server.connections.get(), count);
+        }
     })
     .await;
 }
