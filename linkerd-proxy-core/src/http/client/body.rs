@@ -82,6 +82,8 @@ impl Body for ClientBody {
         });
         match &frame {
             None => this.complete(),
+            // Who reads trailers does not ask for more.
+            Some(Ok(frame)) if frame.is_trailers() => this.complete(),
             Some(Ok(_)) => this.complete_at_end(),
             Some(Err(_)) => this.lease = None,
         }

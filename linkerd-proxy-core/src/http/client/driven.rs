@@ -156,6 +156,8 @@ impl<B: 'static> Driven<B> {
             return;
         }
         let idle = self.is_ready();
+        // The waker of the last exchange keeps what its task took.
+        drop(self.relay.task.take());
         self.link = match self.take() {
             Link::Attached(_, connection) if idle => {
                 connection.park().map_or(Link::Closed, Link::Parked)

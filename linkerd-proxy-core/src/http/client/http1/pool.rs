@@ -72,8 +72,12 @@ impl<C: 'static, B: 'static> Pool<C, B> {
     /// Keeps a connection for the next exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= self.settings.max_idle || !connection.driven.is_open() {
+        if self.settings.max_idle == 0 || !connection.driven.is_open() {
             return;
+        }
+        if idle.len() >= self.settings.max_idle {
+            // The oldest is the likeliest to have been closed by the endpoint.
+            idle.remove(0);
         }
         connection.idle_since = Instant::now();
         idle.push(connection);
@@ -103,7 +107,8 @@ impl<C: 'static, B: 'static> Pool<C, B> {
                 false => expires(idle),
             };
             match idle.iter().map(|idle| due(idle)).min() {
-                Some(due) => next = due,
+                // Others may come before that, and are parked in time.
+                Some(due) => next = due.min(now + limits::HTTP1_PARK),
                 None => {
                     pool.reaping.set(false);
                     return;

@@ -10,11 +10,13 @@ use futures::{FutureExt, future::LocalBoxFuture};
 use http_body::Body;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use pin_project_lite::pin_project;
 use std::{
+    io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection that hyper serves, when somebody polls it.
 pub(in crate::http::client) trait Attached<B> {
@@ -24,7 +26,8 @@ pub(in crate::http::client) trait Attached<B> {
     /// The connection as a future of its own, which may become something else than HTTP.
     fn detach(self: Box<Self>) -> LocalBoxFuture<'static, ()>;
 
-    /// Takes hyper off an idle connection. `None` if the endpoint has sent what nobody asked for: then it is closed.
+    /// Takes hyper off an idle connection. `None` if it is closed for that: the endpoint has sent what nobody asked for, or
+    /// has answered before it took the whole request.
     fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>>;
 }
 
@@ -47,7 +50,7 @@ where
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits::HTTP1_MAX_BUFFER)
         .max_headers(limits::HTTP1_MAX_HEADERS)
-        .handshake(TokioIo::new(io))
+        .handshake(TokioIo::new(Written::new(io)))
         .await?;
     Ok((sender, Box::new(Socket { connection, open })))
 }
@@ -57,7 +60,7 @@ where
     I: AsyncRead + AsyncWrite,
     B: Body + 'static,
 {
-    connection: http1::Connection<TokioIo<I>, B>,
+    connection: http1::Connection<TokioIo<Written<I>>, B>,
     open: Option<G>,
 }
 
@@ -90,11 +93,14 @@ where
 
     fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>> {
         let parts = self.connection.into_parts();
-        let idle = Idle {
-            io: parts.io.into_inner(),
+        let written = parts.io.into_inner();
+        if written.waits || !parts.read_buf.is_empty() {
+            return None;
+        }
+        Some(Box::new(Idle {
+            io: written.io,
             open: self.open,
-        };
-        parts.read_buf.is_empty().then_some(Box::new(idle) as _)
+        }))
     }
 }
 
@@ -107,6 +113,68 @@ where
     fn attach(self: Box<Self>) -> Option<(SendRequest<B>, Box<dyn Attached<B>>)> {
         // HTTP/1 begins without a word from either side, so this waits for nothing.
         attach(self.io, self.open).now_or_never()?.ok()
+    }
+}
+
+pin_project! {
+    /// A socket that remembers whether hyper has more to write.
+    struct Written<I> {
+        #[pin]
+        io: I,
+        // The last write found no room.
+        waits: bool,
+    }
+}
+
+impl<I> Written<I> {
+    fn new(io: I) -> Self {
+        Self { io, waits: false }
+    }
+}
+
+impl<I: AsyncRead> AsyncRead for Written<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.project().io.poll_read(cx, buf)
+    }
+}
+
+impl<I: AsyncWrite> AsyncWrite for Written<I> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write(cx, buf);
+        *this.waits = written.is_pending();
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write_vectored(cx, bufs);
+        *this.waits = written.is_pending();
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().io.poll_shutdown(cx)
     }
 }
 

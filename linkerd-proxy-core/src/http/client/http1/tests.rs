@@ -142,6 +142,36 @@ async fn a_connection_that_the_endpoint_closes_with_its_answer_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_response_that_ends_with_trailers_gives_its_connection_back() {
+    local(async {
+        let mut test = Test::new();
+        for _ in 0..2 {
+            let trailers = [("x-end".parse().unwrap(), "1".parse().unwrap())];
+            let frames = [
+                http_body::Frame::data(Bytes::from_static(b"hello")),
+                http_body::Frame::trailers(trailers.into_iter().collect()),
+            ];
+            let body = StreamBody::new(futures::stream::iter(frames.map(Ok)));
+            let request = Request::post("/")
+                .header("host", "test")
+                .header("te", "trailers");
+            let request = request.header("trailer", "x-end").body(body.boxed_unsync());
+            let response = test.client.call(Box::new(request.unwrap())).await.unwrap();
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                if frame.unwrap().is_trailers() {
+                    break;
+                }
+            }
+            drop(body);
+            assert_eq!(test.connections(), (1, 1));
+        }
+        assert_eq!(test.server.connections.get(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_connections_are_closed_in_time() {
     local(async {
         let mut test = Test::new();
