@@ -18,15 +18,15 @@ use tokio::{
 /// A pod with an opaque service, and the connections that its endpoint takes.
 struct Opaque {
     pod: Pod,
-    accepted: mpsc::UnboundedReceiver<TcpStream>,
+    accepted: mpsc::Receiver<TcpStream>,
     _server: Tcp,
 }
 
 impl Opaque {
     async fn start() -> Self {
-        let (took, accepted) = mpsc::unbounded_channel();
+        let (took, accepted) = mpsc::channel(FLOWS);
         let server = Tcp::start_at(SocketAddr::new(PEER, 0), move |socket| {
-            took.send(socket).unwrap();
+            took.try_send(socket).unwrap();
             async {}
         })
         .await;

@@ -28,7 +28,15 @@ pub struct Http2Settings {
 }
 
 impl Http2Settings {
-    /// What serves connections with these self.
+    /// How windows are sized: as it is set, or else by the values of `limits.rs`.
+    pub(super) fn flow_control(&self) -> FlowControl {
+        self.flow_control.unwrap_or(FlowControl::Fixed {
+            stream: limits::HTTP2_STREAM_WINDOW,
+            connection: limits::HTTP2_CONNECTION_WINDOW,
+        })
+    }
+
+    /// What serves connections with these settings.
     pub(super) fn server(&self) -> http2::Builder<LocalExec> {
         let mut builder = http2::Builder::new(LocalExec);
         builder
@@ -47,21 +55,12 @@ impl Http2Settings {
                 self.max_pending_accept_reset_streams
                     .unwrap_or(limits::HTTP2_PENDING_ACCEPT_RESET_STREAMS),
             );
-        match self.flow_control {
-            Some(FlowControl::Adaptive) => {
-                builder.adaptive_window(true);
-            }
-            Some(FlowControl::Fixed { stream, connection }) => {
-                builder
-                    .initial_stream_window_size(stream)
-                    .initial_connection_window_size(connection);
-            }
-            None => {
-                builder
-                    .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
-                    .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW);
-            }
-        }
+        match self.flow_control() {
+            FlowControl::Adaptive => builder.adaptive_window(true),
+            FlowControl::Fixed { stream, connection } => builder
+                .initial_stream_window_size(stream)
+                .initial_connection_window_size(connection),
+        };
         if let Some(keep_alive) = self.keep_alive {
             builder
                 .keep_alive_interval(keep_alive.interval)

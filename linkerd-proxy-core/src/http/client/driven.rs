@@ -38,7 +38,7 @@ pub(super) struct Driven<B> {
 enum Link<B> {
     /// The exchange polls the connection.
     Attached(SendRequest<B>, Box<dyn Attached<B>>),
-    /// It has a task of its own, or has ended.
+    /// It has a task of its own.
     Detached(SendRequest<B>),
     /// It has been idle for a while.
     Parked(Box<dyn Parked<B>>),
@@ -75,7 +75,7 @@ impl<B: 'static> Driven<B> {
         self.relay.hold_back(cx.waker());
         let mut own = Context::from_waker(&self.waker);
         if connection.poll(&mut own).is_ready() {
-            self.ended();
+            self.link = Link::Closed;
             return poll(cx);
         }
         let polled = poll(&mut own);
@@ -116,7 +116,7 @@ impl<B: 'static> Driven<B> {
         {
             let mut own = Context::from_waker(&self.waker);
             if connection.poll(&mut own).is_ready() {
-                self.ended();
+                self.link = Link::Closed;
             }
         }
         self.sender().is_some_and(|sender| sender.is_ready())
@@ -162,8 +162,7 @@ impl<B: 'static> Driven<B> {
             Link::Attached(_, connection) if idle => {
                 connection.park().map_or(Link::Closed, Link::Parked)
             }
-            Link::Detached(sender) => Link::Detached(sender),
-            // It has not ended its last exchange after all that time.
+            // It has ended, or has not ended its last exchange after all that time.
             _ => Link::Closed,
         };
     }
@@ -171,13 +170,6 @@ impl<B: 'static> Driven<B> {
     /// Whether it holds what an idle connection can give back.
     pub(super) fn may_park(&self) -> bool {
         matches!(self.link, Link::Attached(..))
-    }
-
-    fn ended(&mut self) {
-        self.link = match self.take() {
-            Link::Attached(sender, _) => Link::Detached(sender),
-            other => other,
-        };
     }
 
     fn take(&mut self) -> Link<B> {

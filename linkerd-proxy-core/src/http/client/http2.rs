@@ -277,21 +277,12 @@ fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
                 .max_header_list_size
                 .unwrap_or(limits::HTTP2_CLIENT_HEADER_LIST),
         );
-    match settings.flow_control {
-        Some(FlowControl::Adaptive) => {
-            builder.adaptive_window(true);
-        }
-        Some(FlowControl::Fixed { stream, connection }) => {
-            builder
-                .initial_stream_window_size(stream)
-                .initial_connection_window_size(connection);
-        }
-        None => {
-            builder
-                .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
-                .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW);
-        }
-    }
+    match settings.flow_control() {
+        FlowControl::Adaptive => builder.adaptive_window(true),
+        FlowControl::Fixed { stream, connection } => builder
+            .initial_stream_window_size(stream)
+            .initial_connection_window_size(connection),
+    };
     if let Some(keep_alive) = settings.keep_alive {
         builder
             .keep_alive_interval(keep_alive.interval)
