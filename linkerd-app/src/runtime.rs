@@ -4,6 +4,7 @@
 //! within a runtime would put a second queue, and a poll of what runs beside the tasks, before each of them.
 
 use crate::process::Runtimes;
+use linkerd_proxy_core::transport;
 use std::{io, sync::mpsc, thread};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
@@ -36,6 +37,8 @@ pub fn spawn<F: Future<Output = ()>>(
 pub fn local() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
+        // What was written in a turn of the loop leaves together.
+        .on_thread_park(transport::end_turn)
         // Nothing blocks here; one thread is for what the runtime itself may need.
         .max_blocking_threads(1)
         .build_local(LocalOptions::default())

@@ -6,8 +6,10 @@ mod duplex;
 mod io;
 mod listen;
 mod options;
+mod outbox;
 mod pipe;
 mod relay;
+mod socket;
 
 pub use connect::{ConnectOptions, connect, connect_error};
 pub use detect::{Detected, classify, detect, detect_until_drain};
@@ -15,5 +17,7 @@ pub use duplex::Duplex;
 pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
+pub use outbox::{deliver, end_turn};
 pub use pipe::{Pipe, Pipes};
 pub use relay::relay;
+pub use socket::Socket;

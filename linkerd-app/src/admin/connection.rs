@@ -9,7 +9,7 @@ use linkerd_proxy_core::{
     BoxError, drain,
     http::{Connection, Http2Settings, ServerSettings, serve_http1, serve_http2},
     metrics::{Labels, Registry},
-    transport::{Detected, Io, TransportMetrics, detect},
+    transport::{Detected, Io, Socket, TransportMetrics, detect},
 };
 use std::{
     cell::Cell,
@@ -100,7 +100,7 @@ impl Connections {
 /// Serves HTTP/1 or HTTP/2, whichever the client begins with. Its first bytes and the head of a request may take the
 /// timeout; what is in flight is finished when the drain begins. Must run where tasks may stay on their thread (`spawn_local`).
 pub(crate) async fn converse<A, F, B>(
-    mut stream: TcpStream,
+    stream: TcpStream,
     answer: A,
     read_timeout: Duration,
     mut drain: drain::Watch,
@@ -112,6 +112,7 @@ where
 {
     // Answers are small, and written at once.
     stream.set_nodelay(true)?;
+    let mut stream = Socket::from(stream);
     let (detected, read) = tokio::select! {
         biased;
         () = drain.signaled() => return Ok(()),

@@ -3,13 +3,12 @@
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     Error,
-    transport::{ConnectOptions, connect},
+    transport::{ConnectOptions, Socket, connect},
 };
 use std::{
     net::SocketAddr,
     task::{Context, Poll},
 };
-use tokio::net::TcpStream;
 use tower_service::Service;
 
 /// Dials one address of a controller. Unlike the outbound side it may dial loopback.
@@ -20,9 +19,9 @@ pub(super) struct Connect {
 }
 
 impl Service<()> for Connect {
-    type Response = TcpStream;
+    type Response = Socket;
     type Error = Error;
-    type Future = LocalBoxFuture<'static, Result<TcpStream, Error>>;
+    type Future = LocalBoxFuture<'static, Result<Socket, Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))

@@ -53,7 +53,7 @@ pub async fn serve(
         connection: connection.clone(),
         version,
         application,
-        client: io.inner().peer_addr().ok(),
+        client: io.inner().stream().peer_addr().ok(),
         denied: RefCell::new(authorized.err()),
     });
     let service = hyper::service::service_fn(move |request| served.clone().handle(request));

@@ -1,6 +1,6 @@
 //! Dialling.
 
-use super::SocketOptions;
+use super::{Socket, SocketOptions};
 use crate::{Error, Reason};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::net::TcpStream;
@@ -15,11 +15,11 @@ pub struct ConnectOptions {
 }
 
 /// Dials `addr`. The error tells why, and that nothing was sent. Cancel safe.
-pub async fn connect(addr: SocketAddr, options: &ConnectOptions) -> Result<TcpStream, Error> {
+pub async fn connect(addr: SocketAddr, options: &ConnectOptions) -> Result<Socket, Error> {
     match tokio::time::timeout(options.timeout, TcpStream::connect(addr)).await {
         Ok(Ok(stream)) => {
             options.socket.apply(&stream);
-            Ok(stream)
+            Ok(stream.into())
         }
         Ok(Err(error)) => Err(connect_error(addr, error)),
         Err(_) => Err(Error::new(Reason::ConnectTimeout)

@@ -7,10 +7,7 @@ use std::{
     io,
     task::{Context, Poll},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A connection. If it is a plain socket, bytes may be moved from and to it without a copy, and it can be waited for
 /// without a buffer.
@@ -34,24 +31,6 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
     /// Moves bytes from a pipe to the connection.
     fn poll_empty(&mut self, _pipe: &mut Pipe, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-}
-
-impl Duplex for TcpStream {
-    fn is_socket(&self) -> bool {
-        true
-    }
-
-    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_read_ready(cx).map(drop)
-    }
-
-    fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        pipe.poll_fill(self, cx)
-    }
-
-    fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        pipe.poll_empty(self, cx)
     }
 }
 

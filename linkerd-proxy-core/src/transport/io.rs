@@ -1,6 +1,6 @@
 //! A connection that is counted, and that may have been read from already.
 
-use super::{Duplex, Pipe};
+use super::{Duplex, Pipe, Socket};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, Style};
 use bytes::{Buf, Bytes};
 use std::{
@@ -12,10 +12,7 @@ use std::{
     },
     task::{Context, Poll, ready},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The families of transport metrics, in both directions.
 #[derive(Clone, Debug)]
@@ -51,7 +48,7 @@ pub struct TransferCost {
 
 /// A connection that counts its bytes. Bytes that were read too early can be put back.
 #[derive(Debug)]
-pub struct Io<S = TcpStream> {
+pub struct Io<S = Socket> {
     stream: S,
     prefix: Bytes,
     series: Arc<TransportSeries>,
@@ -241,33 +238,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Io<S> {
-    fn write_vectored(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.set_unflushed(true);
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        let count = ready!(self.note(result))?;
-        self.series.sent(count as u64);
-        Poll::Ready(Ok(count))
-    }
-}
-
-/// Puts buffers together if there is room for them.
-fn gather<'a>(bufs: &[io::IoSlice<'_>], into: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut len = 0;
-    for buf in bufs {
-        into.get_mut(len..len + buf.len())?.copy_from_slice(buf);
-        len += buf.len();
-    }
-    Some(&into[..len])
-}
-
-/// The most bytes that are put together.
-const GATHERED: usize = 512;
-
 impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -286,15 +256,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A head, and a body as short as many are, go together for less than what the system charges for a list.
-        let mut gathered = [0; GATHERED];
-        match bufs {
-            [one] => self.poll_write(cx, one),
-            _ => match gather(bufs, &mut gathered) {
-                Some(small) => self.poll_write(cx, small),
-                None => self.write_vectored(cx, bufs),
-            },
-        }
+        self.set_unflushed(true);
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let count = ready!(self.note(result))?;
+        self.series.sent(count as u64);
+        Poll::Ready(Ok(count))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -359,7 +325,10 @@ fn errno_name(errno: i32) -> &'static str {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
 
     #[tokio::test]
     async fn what_was_put_back_is_read_first_and_bytes_are_counted() {

@@ -20,7 +20,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
-    pub stream: TcpStream,
+    pub stream: super::Socket,
     /// Who opened it.
     pub client: SocketAddr,
     /// The address of this end.
@@ -85,7 +85,7 @@ impl Listener {
             client: unmapped(client),
             local,
             orig_dst,
-            stream,
+            stream: stream.into(),
         })
     }
 }

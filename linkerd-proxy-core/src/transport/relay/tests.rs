@@ -1,33 +1,23 @@
 //! Relays between real sockets: what splice(2) does cannot be made up.
 
 use super::*;
-use crate::transport::Pipes;
+use crate::transport::{Pipes, Socket, socket::tests::pair};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::time::Duration;
-use tokio::{
-    io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
-};
-
-async fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap());
-    let (near, far) = tokio::join!(near, listener.accept());
-    (near.unwrap(), far.unwrap().0)
-}
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 /// A relay between two outer ends.
 struct Relayed {
     client: TcpStream,
     server: TcpStream,
-    inner: (TcpStream, TcpStream),
+    inner: (Socket, Socket),
 }
 
 impl Relayed {
     async fn new() -> Self {
         let ((client, a), (b, server)) = (pair().await, pair().await);
-        let inner = (a, b);
+        let inner = (a.into(), b.into());
         Self {
             client,
             server,

@@ -1,0 +1,101 @@
+//! The short writes of one turn of a thread's loop, which leave together at the end of the turn.
+//!
+//! A write wakes the process that reads it, which costs more than the write. If there is other work between two writes,
+//! the reader has dealt with the first and sleeps again when the second comes, and each wakes it. Written one right after
+//! the other, most find it awake. A request saves 0.6 of 13 microseconds so when there are others beside it, and waits for
+//! nobody when there are none.
+
+use super::socket::Shared;
+use std::{cell::RefCell, io::IoSlice, sync::Arc};
+
+thread_local! {
+    static OUTBOX: RefCell<Outbox> = const { RefCell::new(Outbox::closed()) };
+}
+
+struct Outbox {
+    is_open: bool,
+    letters: Vec<Letter>,
+    /// What is in the letters, one after the other.
+    bytes: Vec<u8>,
+}
+
+/// What is to be sent on one socket.
+struct Letter {
+    socket: Arc<Shared>,
+    len: usize,
+}
+
+/// Sends what the calling thread has written in this turn. A thread that never calls this writes everything at once.
+pub fn end_turn() {
+    OUTBOX.with_borrow_mut(|outbox| {
+        outbox.is_open = true;
+        outbox.deliver();
+    });
+}
+
+/// Sends what the calling thread has written, for a task that keeps a turn from ending.
+pub fn deliver() {
+    // After the thread's end nothing is left to deliver.
+    let _ = OUTBOX.try_with(|outbox| outbox.borrow_mut().deliver());
+}
+
+/// Takes what is short for the end of the turn, and tells its length.
+pub(super) fn post(socket: &Arc<Shared>, bufs: &[IoSlice<'_>]) -> Option<usize> {
+    let len = bufs.iter().map(|buf| buf.len()).sum();
+    if len > SHORT {
+        return None;
+    }
+    OUTBOX.with_borrow_mut(|outbox| {
+        if !outbox.is_open {
+            return None;
+        }
+        outbox.add(socket, bufs, len);
+        Some(len)
+    })
+}
+
+impl Outbox {
+    const fn closed() -> Self {
+        Self {
+            is_open: false,
+            letters: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, socket: &Arc<Shared>, bufs: &[IoSlice<'_>], len: usize) {
+        for buf in bufs {
+            self.bytes.extend_from_slice(buf);
+        }
+        match self.letters.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.socket, socket) => last.len += len,
+            _ => {
+                socket.posted();
+                let socket = socket.clone();
+                self.letters.push(Letter { socket, len });
+            }
+        }
+        if self.letters.len() >= LETTERS || self.bytes.len() >= BYTES {
+            self.deliver();
+        }
+    }
+
+    fn deliver(&mut self) {
+        let mut bytes = self.bytes.as_slice();
+        for Letter { socket, len } in self.letters.drain(..) {
+            let (letter, rest) = bytes.split_at(len);
+            socket.send_posted(letter);
+            bytes = rest;
+        }
+        self.bytes.clear();
+    }
+}
+
+/// What is longer is written at once, as copying it costs more than may be saved.
+const SHORT: usize = 2 * 1024;
+
+/// How many letters a turn may gather: the first waits for what the last 31 cost, a fifth of a millisecond.
+const LETTERS: usize = 32;
+
+/// How many bytes a turn may gather, beside one letter.
+const BYTES: usize = 16 * 1024;

@@ -1,0 +1,344 @@
+//! A TCP socket, whose short writes leave at the end of the turn.
+
+use super::{Duplex, Pipe, outbox};
+use bytes::{Buf, BytesMut};
+use rustix::{
+    io::retry_on_intr,
+    net::{SendFlags, Shutdown, send, shutdown},
+};
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::TcpStream,
+    runtime::Handle,
+};
+
+/// A TCP socket.
+///
+/// What is short enough is written at the end of the turn ([`outbox`]), where the thread has one; the write is done as far
+/// as the writer knows. If the system does not take it then, the socket is not writable before it has, and the rest is sent
+/// even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
+#[derive(Debug)]
+pub struct Socket(Arc<Shared>);
+
+/// What the outbox and the owner of a socket share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    stream: TcpStream,
+    state: AtomicU8,
+    unsent: Mutex<Unsent>,
+}
+
+/// What came of a letter that could not be delivered.
+#[derive(Debug, Default)]
+struct Unsent {
+    bytes: BytesMut,
+    writer: Option<Waker>,
+    error: Option<i32>,
+}
+
+/// All that was written is sent.
+const SENT: u8 = 0;
+/// Something is in the outbox.
+const POSTED: u8 = 1;
+/// The system did not take all that was in the outbox; a task sends the rest.
+const STUCK: u8 = 2;
+/// Something could not be sent.
+const FAILED: u8 = 3;
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Self {
+        Self(Arc::new(Shared {
+            stream,
+            state: AtomicU8::new(SENT),
+            unsent: Mutex::default(),
+        }))
+    }
+}
+
+impl Socket {
+    /// The socket, as the runtime has it. Writing to it overtakes what was not sent yet.
+    pub fn stream(&self) -> &TcpStream {
+        &self.0.stream
+    }
+
+    /// Waits until nothing is stuck.
+    #[inline]
+    fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0.state() < STUCK {
+            true => Poll::Ready(Ok(())),
+            false => self.poll_stuck(cx),
+        }
+    }
+
+    #[cold]
+    fn poll_stuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut unsent = self.0.unsent();
+        match unsent.error {
+            Some(errno) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
+            None if unsent.bytes.is_empty() => Poll::Ready(Ok(())),
+            None => {
+                unsent.writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits until the system has taken all that was written.
+    fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.0.state() == POSTED {
+            outbox::deliver();
+        }
+        self.poll_unstuck(cx)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let stream = self.stream();
+        loop {
+            ready!(self.poll_unstuck(cx))?;
+            ready!(stream.poll_write_ready(cx))?;
+            if let Some(len) = outbox::post(&self.0, bufs) {
+                return Poll::Ready(Ok(len));
+            }
+            ready!(self.poll_sent(cx))?;
+            let room = bufs.iter().map(|buf| buf.len()).sum();
+            let sent = attempt(stream, Interest::WRITABLE, room, || match bufs {
+                [one] => stream.try_write(one),
+                _ => stream.try_write_vectored(bufs),
+            });
+            if !would_block(&sent) {
+                return Poll::Ready(sent);
+            }
+        }
+    }
+}
+
+/// Reads or writes. What does less than there was room for waits for the system before it is tried again: that saves a
+/// call which would tell the same.
+fn attempt(
+    stream: &TcpStream,
+    interest: Interest,
+    room: usize,
+    io: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    let result = stream.try_io(interest, || {
+        done = io()?;
+        match done > 0 && done < room {
+            true => Err(io::ErrorKind::WouldBlock.into()),
+            false => Ok(done),
+        }
+    });
+    match would_block(&result) && done > 0 {
+        true => Ok(done),
+        false => result,
+    }
+}
+
+fn would_block<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.0.state() == POSTED {
+            outbox::deliver();
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let stream = self.stream();
+        let room = buf.remaining();
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            let read = attempt(stream, Interest::READABLE, room, || {
+                stream.try_read_buf(buf)
+            });
+            if would_block(&read) {
+                continue;
+            }
+            if read? == 0 && self.0.state() == FAILED {
+                // The end is that of the socket, which was closed for this.
+                return self.poll_unstuck(cx);
+            }
+            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What is in the outbox counts as flushed: it leaves with the turn.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_unstuck(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_sent(cx))?;
+        match shutdown(self.stream(), Shutdown::Write) {
+            // The peer was quicker.
+            Err(rustix::io::Errno::NOTCONN) => Poll::Ready(Ok(())),
+            done => Poll::Ready(Ok(done?)),
+        }
+    }
+}
+
+impl Duplex for Socket {
+    fn is_socket(&self) -> bool {
+        true
+    }
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream().poll_read_ready(cx).map(drop)
+    }
+
+    fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        pipe.poll_fill(self.stream(), cx)
+    }
+
+    fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sent(cx))?;
+        pipe.poll_empty(self.stream(), cx)
+    }
+}
+
+impl Shared {
+    /// Something for this socket is in the outbox.
+    pub(super) fn posted(&self) {
+        if self.state() == SENT {
+            self.state.store(POSTED, Relaxed);
+        }
+    }
+
+    /// Sends what was in the outbox.
+    pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
+        match self.state() {
+            // Another letter of the same turn.
+            STUCK => self.stuck(bytes),
+            FAILED => {}
+            _ => match self.try_send(bytes) {
+                Ok(count) if count == bytes.len() => self.state.store(SENT, Relaxed),
+                Ok(count) => self.stuck(&bytes[count..]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stuck(bytes),
+                Err(error) => self.failed(&mut self.unsent(), &error),
+            },
+        }
+    }
+
+    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.try_io(Interest::WRITABLE, || {
+            Ok(retry_on_intr(|| {
+                send(&self.stream, bytes, SendFlags::NOSIGNAL)
+            })?)
+        })
+    }
+
+    fn stuck(self: &Arc<Self>, rest: &[u8]) {
+        let mut unsent = self.unsent();
+        unsent.bytes.extend_from_slice(rest);
+        if self.state.swap(STUCK, Relaxed) == STUCK {
+            return;
+        }
+        // There is none when the runtime ends, and nobody to send it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(send_rest(self.clone()));
+        }
+    }
+
+    fn failed(&self, unsent: &mut Unsent, error: &io::Error) {
+        tracing::debug!(%error, "a socket did not take what was written");
+        unsent.error = Some(error.raw_os_error().unwrap_or(libc::EIO));
+        unsent.bytes = BytesMut::new();
+        self.state.store(FAILED, Relaxed);
+        // Whoever waits for something to read waits in vain.
+        let _ = shutdown(&self.stream, Shutdown::Both);
+        unsent.wake();
+    }
+
+    /// Tries to send what is stuck. Whether nothing is any more.
+    fn try_rest(&self) -> bool {
+        let mut unsent = self.unsent();
+        match self.try_send(&unsent.bytes) {
+            Ok(count) => unsent.bytes.advance(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(error) => self.failed(&mut unsent, &error),
+        }
+        if !unsent.bytes.is_empty() {
+            return false;
+        }
+        if unsent.error.is_none() {
+            unsent.bytes = BytesMut::new();
+            self.state.store(SENT, Relaxed);
+            unsent.wake();
+        }
+        true
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Relaxed)
+    }
+
+    /// A lock that nobody holds over a wait, and only those take whose writes were not accepted.
+    fn unsent(&self) -> MutexGuard<'_, Unsent> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Unsent {
+    fn wake(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+}
+
+/// Sends what is stuck, as the peer makes room for it.
+async fn send_rest(socket: Arc<Shared>) {
+    while !socket.try_rest() {
+        let writable = tokio::time::timeout(LINGER, socket.stream.writable()).await;
+        // One that was dropped is closed if the peer reads nothing.
+        if writable.is_err() && Arc::strong_count(&socket) == 1 {
+            return;
+        }
+    }
+}
+
+/// How long a socket that was dropped waits for a peer that does not read.
+const LINGER: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+pub(super) mod tests;

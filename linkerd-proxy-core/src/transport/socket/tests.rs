@@ -1,0 +1,184 @@
+use super::*;
+use crate::transport::end_turn;
+use std::future::poll_fn;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+/// Both ends of a connection.
+pub(in crate::transport) async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap());
+    let (near, far) = tokio::join!(near, listener.accept());
+    (near.unwrap(), far.unwrap().0)
+}
+
+/// Likewise. The thread has an outbox from here on.
+async fn posting() -> (Socket, TcpStream) {
+    let (near, far) = pair().await;
+    end_turn();
+    (near.into(), far)
+}
+
+/// What has come, if anything has. Loopback delivers before the sender's call returns.
+fn come(far: &TcpStream) -> Vec<u8> {
+    let mut bytes = vec![0; 1024 * 1024];
+    let count = rustix::net::recv(far, bytes.as_mut_slice(), rustix::net::RecvFlags::DONTWAIT);
+    bytes.truncate(count.map_or(0, |(_, count)| count));
+    bytes
+}
+
+/// Writes until the system takes no more, and tells how much that was.
+async fn stuff(near: &mut Socket) -> usize {
+    let block = [b'.'; 64 * 1024];
+    let mut written = 0;
+    loop {
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *near).poll_write(cx, &block))).await;
+        match polled {
+            Poll::Ready(count) => written += count.unwrap(),
+            Poll::Pending => return written,
+        }
+    }
+}
+
+/// Reads until the runtime thinks that there is room, and fills that behind its back. Tells how much it took.
+async fn refill(near: &Socket, far: &TcpStream) -> usize {
+    loop {
+        tokio::select! {
+            biased;
+            room = near.stream().writable() => break room.unwrap(),
+            more = far.readable() => {
+                more.unwrap();
+                let _ = far.try_read(&mut [0; 64 * 1024]);
+            }
+        }
+    }
+    let mut written = 0;
+    while let Ok(count) = send(near.stream(), &[b'.'; 4096], SendFlags::DONTWAIT) {
+        written += count;
+    }
+    written
+}
+
+#[tokio::test]
+async fn short_writes_leave_at_the_end_of_the_turn_together() {
+    let (mut near, far) = posting().await;
+    let (mut other, other_far) = posting().await;
+    near.write_all(b"head").await.unwrap();
+    other.write_all(b"other").await.unwrap();
+    near.write_all(b" and body").await.unwrap();
+    near.flush().await.unwrap();
+    assert_eq!(come(&far), b"");
+    end_turn();
+    assert_eq!(come(&far), b"head and body");
+    assert_eq!(come(&other_far), b"other");
+}
+
+#[tokio::test]
+async fn a_long_write_does_not_overtake_a_short_one() {
+    let (mut near, far) = posting().await;
+    near.write_all(b"short").await.unwrap();
+    near.write_all(&[b'.'; SHORT_AND_MORE]).await.unwrap();
+    let come = come(&far);
+    assert!(come.starts_with(b"short..."));
+    assert_eq!(come.len(), 5 + SHORT_AND_MORE);
+}
+
+#[tokio::test]
+async fn a_turn_gathers_no_more_than_its_bounds() {
+    let (mut near, far) = posting().await;
+    let (mut other, _other_far) = posting().await;
+    for _ in 0..16 {
+        near.write_all(b"a").await.unwrap();
+        other.write_all(b"b").await.unwrap();
+    }
+    assert_eq!(come(&far).len(), 16, "letters");
+    for _ in 0..8 {
+        near.write_all(&[b'.'; 2048]).await.unwrap();
+    }
+    assert_eq!(come(&far).len(), 8 * 2048, "bytes");
+}
+
+#[tokio::test]
+async fn what_is_posted_leaves_before_the_end() {
+    let (mut near, mut far) = posting().await;
+    near.write_all(b"bye").await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut read = Vec::new();
+    far.read_to_end(&mut read).await.unwrap();
+    assert_eq!(read, b"bye");
+    let (mut near, mut far) = posting().await;
+    near.write_all(b"dropped").await.unwrap();
+    drop(near);
+    read.clear();
+    far.read_to_end(&mut read).await.unwrap();
+    assert_eq!(read, b"dropped");
+}
+
+#[tokio::test]
+async fn without_turns_everything_is_written_at_once() {
+    let (mut near, far) = posting().await;
+    let written = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(near.write_all(b"at once")).unwrap();
+        near
+    });
+    let near = written.join().unwrap();
+    assert_eq!(come(&far), b"at once");
+    drop(near);
+}
+
+#[tokio::test]
+async fn what_the_system_does_not_take_is_sent_when_it_does_even_if_the_socket_is_gone() {
+    let (mut near, mut far) = posting().await;
+    let mut written = stuff(&mut near).await;
+    written += refill(&near, &far).await;
+    near.write_all(b"the last word").await.unwrap();
+    end_turn();
+    let flushed = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_flush(cx))).await;
+    assert!(flushed.is_pending(), "the last word is stuck");
+    let more = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_write(cx, b"more"))).await;
+    assert!(more.is_pending(), "nothing overtakes it");
+    drop(near);
+    let mut read = Vec::new();
+    far.read_to_end(&mut read).await.unwrap();
+    assert!(read.ends_with(b"the last word"));
+    assert!(read.len() <= written + 13);
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_is_woken_when_what_was_stuck_is_sent() {
+    let (mut near, far) = posting().await;
+    stuff(&mut near).await;
+    refill(&near, &far).await;
+    near.write_all(b"stuck").await.unwrap();
+    end_turn();
+    let reader = tokio::spawn(async move {
+        let mut far = far;
+        let mut read = Vec::new();
+        far.read_to_end(&mut read).await.unwrap();
+        read
+    });
+    near.write_all(b", then more").await.unwrap();
+    near.shutdown().await.unwrap();
+    assert!(reader.await.unwrap().ends_with(b"stuck, then more"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
+    let (mut near, far) = posting().await;
+    near.write_all(b"lost").await.unwrap();
+    // Closing what has not read all resets the connection.
+    far.set_zero_linger().unwrap();
+    drop(far);
+    end_turn();
+    let read = near.read(&mut [0; 16]).await.unwrap_err();
+    assert_eq!(read.kind(), io::ErrorKind::ConnectionReset);
+    let write = near.write_all(b"more").await.unwrap_err();
+    assert_eq!(write.kind(), io::ErrorKind::ConnectionReset);
+    assert!(near.flush().await.is_err());
+}
+
+const SHORT_AND_MORE: usize = 3 * 1024;
