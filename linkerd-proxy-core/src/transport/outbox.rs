@@ -2,8 +2,8 @@
 //!
 //! A write wakes the process that reads it, which costs more than the write. If there is other work between two writes,
 //! the reader has dealt with the first and sleeps again when the second comes, and each wakes it. Written one right after
-//! the other, most find it awake. A request saves 0.6 of 13 microseconds so when there are others beside it, and waits for
-//! nobody when there are none.
+//! the other, most find it awake. So an HTTP/1 request that has others beside it costs 0.6 of 13 microseconds less, and a
+//! gRPC call 1.2 of 15. One that is alone waits for nobody: its turn ends when it has written.
 
 use super::socket::Shared;
 use std::{cell::RefCell, io::IoSlice, sync::Arc};
@@ -36,7 +36,12 @@ pub fn end_turn() {
 /// Sends what the calling thread has written, for a task that keeps a turn from ending.
 pub fn deliver() {
     // After the thread's end nothing is left to deliver.
-    let _ = OUTBOX.try_with(|outbox| outbox.borrow_mut().deliver());
+    let _ = OUTBOX.try_with(|outbox| {
+        // What is being delivered may end a socket; its letters are among them.
+        if let Ok(mut outbox) = outbox.try_borrow_mut() {
+            outbox.deliver();
+        }
+    });
 }
 
 /// Takes what is short for the end of the turn, and tells its length.
@@ -94,8 +99,10 @@ impl Outbox {
 /// What is longer is written at once, as copying it costs more than may be saved.
 const SHORT: usize = 2 * 1024;
 
-/// How many letters a turn may gather: the first waits for what the last 31 cost, a fifth of a millisecond.
-const LETTERS: usize = 32;
+/// How many letters are gathered before the turn ends: the first waits for what the others cost, a tenth of a millisecond.
+/// With 8 a request costs 1 % more than with 32; with 32 the peers of one who sends as much as he can stand still while
+/// the proxy works, and he sends 5 % less.
+const LETTERS: usize = 16;
 
-/// How many bytes a turn may gather, beside one letter.
+/// How many bytes are gathered before the turn ends, beside one letter.
 const BYTES: usize = 16 * 1024;
