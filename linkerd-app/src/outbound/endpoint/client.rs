@@ -49,7 +49,7 @@ impl Client {
     ) -> Self {
         let outbound = &ctx.config.outbound;
         let connect = ctx.connect(endpoint, authority);
-        let http1 = || Http1Client::new(connect.clone(), outbound.pool, outbound.connect.backoff);
+        let http1 = || Http1Client::new(connect.clone(), &ctx.http1, outbound.connect.backoff);
         let http2 = || {
             Http2Client::new(
                 connect.clone(),
