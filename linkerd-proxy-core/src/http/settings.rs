@@ -38,7 +38,7 @@ impl Http2Settings {
 
     /// What serves connections with these settings.
     pub(super) fn server(&self) -> http2::Builder<LocalExec> {
-        let mut builder = http2::Builder::new(LocalExec);
+        let mut builder = http2::Builder::new(LocalExec::default());
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.max_concurrent_streams)
