@@ -53,7 +53,7 @@ impl Client {
         let http2 = || {
             Http2Client::new(
                 connect.clone(),
-                http2_settings(&outbound.http2_client, &endpoint.http2),
+                http2_settings(&outbound.http2_client, endpoint.http2.as_deref()),
                 outbound.http2_max_connections,
                 outbound.connect.backoff,
             )
