@@ -23,7 +23,7 @@ use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason, drain,
-    http::ServeError,
+    http::{ServeError, client::Http1Pools},
     metrics::Labels,
     transport::{Accepted, Detected, Io, Listener, Pipes, detect_until_drain, relay},
 };
@@ -47,6 +47,8 @@ pub struct Context {
     pub in_flight: InFlightLimit,
     /// What relays move bytes through; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
+    /// What the HTTP/1 pools of this side share.
+    pub http1: Http1Pools,
 }
 
 /// The inbound side of one worker.
@@ -92,6 +94,7 @@ impl Inbound {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
             "future_bytes": { "connection": self.connection_bytes.get() },
+            "http1_pools": self.ctx.http1.inspect(),
             "applications": self.applications.inspect(),
         })
     }

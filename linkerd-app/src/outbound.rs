@@ -104,6 +104,7 @@ impl Outbound {
                     "client": self.ctx.client_bytes.get(),
                 },
             },
+            "http1_pools": self.ctx.http1.inspect(),
             "targets": self.targets.inspect(),
         })
     }

@@ -10,7 +10,9 @@ use crate::{
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain, readiness,
+    drain,
+    http::client::Http1Pools,
+    readiness,
     transport::{Listener, Pipes},
 };
 use serde_json::{Value, json};
@@ -70,6 +72,7 @@ impl Worker {
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
+            http1: Http1Pools::new(self.config.outbound.pool),
             costs: outbound::Costs::default(),
             client_bytes: Cell::default(),
         }));
@@ -80,6 +83,7 @@ impl Worker {
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
+            http1: Http1Pools::new(self.config.inbound.pool),
         }));
         let mut accepting = tokio::task::JoinSet::new();
         for socket in self.outbound {

@@ -30,8 +30,8 @@ pub struct Endpoint {
     pub tls: Option<ServerTls>,
     /// The authority that requests to this endpoint carry instead of their own.
     pub authority_override: Option<http::uri::Authority>,
-    /// HTTP/2 settings that overlay those of the environment, field by field.
-    pub http2: Http2Settings,
+    /// HTTP/2 settings that overlay those of the environment, field by field. In a box: few endpoints have some.
+    pub http2: Option<Box<Http2Settings>>,
     /// Whether the endpoint is in the zone of this proxy.
     pub zone_locality: ZoneLocality,
 }
@@ -80,7 +80,7 @@ impl Endpoint {
             opaque_transport_port: None,
             tls: None,
             authority_override: None,
-            http2: Http2Settings::default(),
+            http2: None,
             zone_locality: ZoneLocality::Unknown,
         }
     }

@@ -24,7 +24,8 @@ use linkerd_discover::dns::AddressSet;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        BoxRequest, Http2Settings, QueueSettings, client::Http2Client, grpc_status, is_failure,
+        BoxRequest, Http2Settings, LocalExec, QueueSettings, client::Http2Client, grpc_status,
+        is_failure,
     },
     metrics::{Counter, Family, Labels},
     transport::ConnectOptions,
@@ -82,8 +83,12 @@ impl Controller {
             socket: config.connect.socket,
         };
         let http2 = http2.clone();
-        let new_endpoint =
-            move |addr| Http2Client::new(Connect { addr, options }, http2.clone(), 1, backoff);
+        // Its streams are watches, three for each destination.
+        let exec = LocalExec::boxing();
+        let new_endpoint = move |addr| {
+            let connect = Connect { addr, options };
+            Http2Client::with_exec(connect, http2.clone(), exec, 1, backoff)
+        };
         let params = Params {
             name: name.clone(),
             queue: QUEUE,

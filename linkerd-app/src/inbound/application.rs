@@ -183,7 +183,7 @@ impl Application {
 
     fn new_http1(&self) -> Http1 {
         let inbound = &self.ctx.config.inbound;
-        let client = Http1Client::new(self.connect(), inbound.pool, inbound.connect.backoff);
+        let client = Http1Client::new(self.connect(), &self.ctx.http1, inbound.connect.backoff);
         self.metrics().layer(self.keep(false).layer(client))
     }
 

@@ -12,7 +12,7 @@ use linkerd_discover::{EndpointSet, EndpointWatch, Resolution};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
-    transport,
+    transport::next_turn,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -144,7 +144,7 @@ impl Following {
         let (mut comparison, reset) = match self.comparison.take() {
             Some(comparison) => {
                 // Requests of this worker come first: a service for an endpoint takes a while to make.
-                take_turns().await;
+                next_turn().await;
                 (comparison, false)
             }
             None => {
@@ -232,19 +232,13 @@ impl Comparison {
         };
         while !left.is_empty() {
             left.truncate(left.len().saturating_sub(DROPS_AT_ONCE));
-            take_turns().await;
+            next_turn().await;
         }
     }
 
     fn is_done(&self) -> bool {
         self.seen >= self.new.len() + self.old.len()
     }
-}
-
-/// Lets requests have their turn, and what they have written.
-async fn take_turns() {
-    transport::deliver();
-    tokio::task::yield_now().await;
 }
 
 /// How many endpoints are added before requests get their turn, which takes a tenth of a millisecond. All of 10,000 at

@@ -126,7 +126,10 @@ fn upgrades_http1(ctx: &Context, endpoint: &Endpoint) -> bool {
 }
 
 /// The environment's HTTP/2 settings with the endpoint's own on top, field by field.
-fn http2_settings(env: &Http2Settings, own: &Http2Settings) -> Http2Settings {
+fn http2_settings(env: &Http2Settings, own: Option<&Http2Settings>) -> Http2Settings {
+    let Some(own) = own else {
+        return env.clone();
+    };
     Http2Settings {
         flow_control: own.flow_control.or(env.flow_control),
         keep_alive: own.keep_alive.or(env.keep_alive),

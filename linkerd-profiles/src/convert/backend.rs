@@ -159,6 +159,14 @@ pub(super) fn endpoint(parts: EndpointParts) -> Endpoint {
             timeout,
             while_idle,
         });
+    let http2 = Http2Settings {
+        flow_control,
+        keep_alive,
+        max_frame_size: parts.http2.max_frame_size,
+        max_concurrent_reset_streams: parts.http2.max_concurrent_reset_streams.map(|n| n as usize),
+        max_send_buf_size: parts.http2.max_send_buf_size.map(|n| n as usize),
+        ..Http2Settings::default()
+    };
     Endpoint {
         addr: parts.addr,
         weight: parts.weight,
@@ -174,17 +182,7 @@ pub(super) fn endpoint(parts: EndpointParts) -> Endpoint {
             server_name,
         }),
         authority_override: parts.authority_override,
-        http2: Http2Settings {
-            flow_control,
-            keep_alive,
-            max_frame_size: parts.http2.max_frame_size,
-            max_concurrent_reset_streams: parts
-                .http2
-                .max_concurrent_reset_streams
-                .map(|n| n as usize),
-            max_send_buf_size: parts.http2.max_send_buf_size.map(|n| n as usize),
-            ..Http2Settings::default()
-        },
+        http2: http2.boxed(),
         zone_locality: match parts.local_zone {
             None => ZoneLocality::Unknown,
             Some(true) => ZoneLocality::Local,

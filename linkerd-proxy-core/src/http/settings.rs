@@ -28,6 +28,11 @@ pub struct Http2Settings {
 }
 
 impl Http2Settings {
+    /// The settings in a box, if there is any.
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+
     /// How windows are sized: as it is set, or else by the values of `limits.rs`.
     pub(super) fn flow_control(&self) -> FlowControl {
         self.flow_control.unwrap_or(FlowControl::Fixed {
@@ -38,7 +43,7 @@ impl Http2Settings {
 
     /// What serves connections with these settings.
     pub(super) fn server(&self) -> http2::Builder<LocalExec> {
-        let mut builder = http2::Builder::new(LocalExec);
+        let mut builder = http2::Builder::new(LocalExec::default());
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.max_concurrent_streams)

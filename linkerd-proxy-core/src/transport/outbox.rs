@@ -33,8 +33,15 @@ pub fn end_turn() {
     });
 }
 
-/// Sends what the calling thread has written, for a task that keeps a turn from ending.
-pub fn deliver() {
+/// Lets other tasks of the thread have their turn, for a task that has much to do. It would keep a turn from ending, so
+/// what was written is sent.
+pub async fn next_turn() {
+    deliver();
+    tokio::task::yield_now().await;
+}
+
+/// Sends what the calling thread has written, without a turn's end.
+pub(super) fn deliver() {
     // After the thread's end nothing is left to deliver.
     let _ = OUTBOX.try_with(|outbox| {
         // What is being delivered may end a socket; its letters are among them.

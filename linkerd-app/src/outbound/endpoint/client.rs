@@ -49,11 +49,11 @@ impl Client {
     ) -> Self {
         let outbound = &ctx.config.outbound;
         let connect = ctx.connect(endpoint, authority);
-        let http1 = || Http1Client::new(connect.clone(), outbound.pool, outbound.connect.backoff);
+        let http1 = || Http1Client::new(connect.clone(), &ctx.http1, outbound.connect.backoff);
         let http2 = || {
             Http2Client::new(
                 connect.clone(),
-                http2_settings(&outbound.http2_client, &endpoint.http2),
+                http2_settings(&outbound.http2_client, endpoint.http2.as_deref()),
                 outbound.http2_max_connections,
                 outbound.connect.backoff,
             )

@@ -2,12 +2,13 @@
 
 mod exchange;
 mod pool;
+mod pools;
 pub(super) mod socket;
 
 use super::{Fresh, failure::classify};
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed, Reason,
-    http::{BoxRequest, PoolSettings, ResponseBody},
+    http::{BoxRequest, ResponseBody},
 };
 use bytes::Bytes;
 use exchange::{Sent, is_reusable};
@@ -18,6 +19,7 @@ use hyper::client::conn::TrySendError;
 use pin_project_lite::pin_project;
 use pool::Pool;
 pub use pool::inspect_http1;
+pub use pools::Http1Pools;
 use std::{
     pin::Pin,
     rc::Rc,
@@ -41,9 +43,9 @@ impl<C, B> Clone for Http1Client<C, B> {
 }
 
 impl<C, B> Http1Client<C, B> {
-    /// A client without connections.
-    pub fn new(connect: C, settings: PoolSettings, backoff: Backoff) -> Self {
-        Self(Rc::new(Pool::new(connect, settings, backoff)))
+    /// A client without connections, the pool of which is one of `pools`.
+    pub fn new(connect: C, pools: &Http1Pools, backoff: Backoff) -> Self {
+        Self(Rc::new(Pool::new(connect, pools, backoff)))
     }
 
     /// Waits until the endpoint is thought to accept connections, for a request that was not balanced by this client's

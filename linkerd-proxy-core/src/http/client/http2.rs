@@ -37,6 +37,7 @@ pub struct Http2Client<C, B>(Rc<Inner<C, B>>);
 struct Inner<C, B> {
     connect: C,
     settings: Http2Settings,
+    exec: LocalExec,
     max_connections: usize,
     redial: Redial,
     connections: RefCell<Vec<Rc<Connection<B>>>>,
@@ -64,9 +65,22 @@ impl<C, B> Http2Client<C, B> {
         max_connections: usize,
         backoff: Backoff,
     ) -> Self {
+        let exec = LocalExec::default();
+        Self::with_exec(connect, settings, exec, max_connections, backoff)
+    }
+
+    /// A client, the connections of which are run by `exec`.
+    pub fn with_exec(
+        connect: C,
+        settings: Http2Settings,
+        exec: LocalExec,
+        max_connections: usize,
+        backoff: Backoff,
+    ) -> Self {
         Self(Rc::new(Inner {
             connect,
             settings,
+            exec,
             max_connections: max_connections.max(1),
             redial: Redial::new(backoff),
             connections: RefCell::default(),
@@ -204,7 +218,7 @@ where
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
         let (io, heard) = Heard::new(io);
-        let (sender, mut connection) = builder(&self.settings)
+        let (sender, mut connection) = builder(&self.settings, self.exec)
             .handshake(TokioIo::new(io))
             .await
             .map_err(classify)?;
@@ -267,8 +281,8 @@ fn wake<C, B>(client: &Weak<Inner<C, B>>) {
     }
 }
 
-fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
-    let mut builder = http2::Builder::new(LocalExec);
+fn builder(settings: &Http2Settings, exec: LocalExec) -> http2::Builder<LocalExec> {
+    let mut builder = http2::Builder::new(exec);
     builder
         .timer(TokioTimer::new())
         .initial_max_send_streams(limits::HTTP2_UNKNOWN_STREAM_LIMIT)
@@ -330,7 +344,7 @@ mod tests {
 
         fn call(&mut self, (): ()) -> Self::Future {
             let (client, server) = tokio::io::duplex(64 * 1024);
-            let mut builder = conn::http2::Builder::new(LocalExec);
+            let mut builder = conn::http2::Builder::new(LocalExec::default());
             builder.max_concurrent_streams(self.0);
             let service =
                 service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });

@@ -31,7 +31,7 @@ fn come(far: &TcpStream) -> Vec<u8> {
 
 /// Writes until the system takes no more, and tells how much that was.
 async fn stuff(near: &mut Socket) -> usize {
-    let block = [b'.'; 64 * 1024];
+    let block = vec![b'.'; 64 * 1024];
     let mut written = 0;
     loop {
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *near).poll_write(cx, &block))).await;
@@ -50,7 +50,7 @@ async fn refill(near: &Socket, far: &TcpStream) -> usize {
             room = near.stream().writable() => break room.unwrap(),
             more = far.readable() => {
                 more.unwrap();
-                let _ = far.try_read(&mut [0; 64 * 1024]);
+                let _ = far.try_read(&mut vec![0; 64 * 1024]);
             }
         }
     }

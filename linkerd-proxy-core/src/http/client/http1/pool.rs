@@ -1,6 +1,10 @@
 //! The connections of one endpoint, kept for reuse.
 
-use super::{exchange::Connection, socket::attach};
+use super::{
+    exchange::Connection,
+    pools::{Http1Pools, Left, Place, Tend},
+    socket::attach,
+};
 use crate::{
     Backoff, Error,
     http::{
@@ -16,6 +20,7 @@ use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
     rc::{Rc, Weak},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,7 +31,6 @@ use tower_service::Service;
 /// Idle connections, and a way to new ones.
 pub(super) struct Pool<C, B> {
     connect: C,
-    settings: PoolSettings,
     pub(super) redial: Redial,
     /// The most recently used last: that one is the least likely to have been closed by the endpoint.
     #[expect(
@@ -35,30 +39,30 @@ pub(super) struct Pool<C, B> {
     )]
     idle: RefCell<Vec<Box<Connection<C, B>>>>,
     open: Cell<usize>,
-    reaping: Cell<bool>,
+    place: Place,
     probing: Cell<bool>,
 }
 
 impl<C, B> Pool<C, B> {
-    pub(super) fn new(connect: C, settings: PoolSettings, backoff: Backoff) -> Self {
+    pub(super) fn new(connect: C, pools: &Http1Pools, backoff: Backoff) -> Self {
         Self {
             connect,
-            settings,
             redial: Redial::new(backoff),
             idle: RefCell::default(),
             open: Cell::new(0),
-            reaping: Cell::new(false),
+            place: pools.place(),
             probing: Cell::new(false),
         }
     }
 
     pub(super) fn inspect(&self) -> serde_json::Value {
-        inspect_http1(self.open.get(), self.idle.borrow().len(), &self.settings)
+        let idle = self.idle.borrow().len();
+        inspect_http1(self.open.get(), idle, self.place.settings())
     }
 }
 
 impl<C: 'static, B: 'static> Pool<C, B> {
-    /// Takes an idle connection that still lives. [`Pool::reap`] keeps out those that were idle for too long.
+    /// Takes an idle connection that still lives. [`Pool::tend`] keeps out those that were idle for too long.
     pub(super) fn checkout(&self) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
@@ -71,50 +75,42 @@ impl<C: 'static, B: 'static> Pool<C, B> {
 
     /// Keeps a connection for the next exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
-        let mut idle = self.idle.borrow_mut();
-        if self.settings.max_idle == 0 || !connection.driven.is_open() {
+        let max_idle = self.place.settings().max_idle;
+        if max_idle == 0 || !connection.driven.is_open() {
             return;
         }
-        if idle.len() >= self.settings.max_idle {
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= max_idle {
             // The oldest is the likeliest to have been closed by the endpoint.
             idle.remove(0);
         }
         connection.idle_since = Instant::now();
         idle.push(connection);
-        if !self.reaping.replace(true) {
-            tokio::task::spawn_local(Self::reap(Rc::downgrade(self), self.settings));
+        self.place.has_warm(self);
+    }
+}
+
+impl<C: 'static, B: 'static> Tend for Pool<C, B> {
+    fn tend(&self, now: Instant, park: Duration) -> Option<Left> {
+        let timeout = self.place.settings().idle_timeout;
+        let mut idle = self.idle.borrow_mut();
+        for idle in idle.iter_mut().filter(|idle| idle.idle_since + park <= now) {
+            idle.driven.park();
         }
+        idle.retain(|idle| !idle.driven.is_closed() && idle.idle_since + timeout > now);
+        let warm = |idle: &Connection<C, B>| idle.driven.may_park();
+        let due = |idle: &Connection<C, B>| match warm(idle) {
+            true => idle.idle_since + park.min(timeout),
+            false => idle.idle_since + timeout,
+        };
+        Some(Left {
+            due: idle.iter().map(|idle| due(idle)).min()?,
+            warm: idle.iter().any(|idle| warm(idle)),
+        })
     }
 
-    /// Parks connections that are idle, and closes those that were for too long, until none is left.
-    async fn reap(pool: Weak<Self>, settings: PoolSettings) {
-        let mut next = Instant::now() + settings.idle_timeout.min(limits::HTTP1_PARK);
-        loop {
-            tokio::time::sleep_until(next).await;
-            let Some(pool) = pool.upgrade() else {
-                return;
-            };
-            let now = Instant::now();
-            let mut idle = pool.idle.borrow_mut();
-            let expires = |idle: &Connection<C, B>| idle.idle_since + settings.idle_timeout;
-            let parks = |idle: &Connection<C, B>| idle.idle_since + limits::HTTP1_PARK;
-            for idle in idle.iter_mut().filter(|idle| parks(idle) <= now) {
-                idle.driven.park();
-            }
-            idle.retain(|idle| !idle.driven.is_closed() && expires(idle) > now);
-            let due = |idle: &Connection<C, B>| match idle.driven.may_park() {
-                true => parks(idle).min(expires(idle)),
-                false => expires(idle),
-            };
-            match idle.iter().map(|idle| due(idle)).min() {
-                // Others may come before that, and are parked in time.
-                Some(due) => next = due.min(now + limits::HTTP1_PARK),
-                None => {
-                    pool.reaping.set(false);
-                    return;
-                }
-            }
-        }
+    fn place(&self) -> &Place {
+        &self.place
     }
 }
 

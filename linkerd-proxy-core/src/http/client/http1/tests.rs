@@ -2,7 +2,7 @@
 //! anything to do.
 
 use super::*;
-use crate::limits;
+use crate::{http::PoolSettings, limits};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -54,22 +54,40 @@ impl Service<()> for Dial {
 }
 
 struct Test {
+    pools: Http1Pools,
     client: Http1Client<Dial, TestBody>,
     server: Rc<Server>,
 }
 
 impl Test {
     fn new() -> Self {
-        let dial = Dial::default();
-        let settings = PoolSettings {
+        Self::beside(&Http1Pools::new(PoolSettings {
             max_idle: 8,
             idle_timeout: IDLE,
-        };
+        }))
+    }
+
+    /// A client of another endpoint.
+    fn beside(pools: &Http1Pools) -> Self {
+        let dial = Dial::default();
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
         Self {
             server: dial.0.clone(),
-            client: Http1Client::new(dial, settings, backoff.unwrap()),
+            client: Http1Client::new(dial, pools, backoff.unwrap()),
+            pools: pools.clone(),
         }
+    }
+
+    /// As many clients of other endpoints, each of which has an idle connection.
+    async fn many(count: usize) -> Vec<Self> {
+        let mut tests = vec![Self::new()];
+        while tests.len() < count {
+            tests.push(Self::beside(&tests[0].pools));
+        }
+        for test in &mut tests {
+            test.exchange("").await;
+        }
+        tests
     }
 
     async fn send(&mut self, body: TestBody) -> Response<ResponseBody> {
@@ -88,6 +106,13 @@ impl Test {
         let shown = self.client.inspect();
         let count = |name: &str| shown[name].as_u64().unwrap();
         (count("open"), count("idle"))
+    }
+
+    /// What `/state` shows of pools: those with idle connections, and those with such that are not parked.
+    fn pools(&self) -> (usize, usize) {
+        let shown = self.pools.inspect();
+        let count = |name: &str| shown[name].as_u64().unwrap() as usize;
+        (count("idle"), count("warm"))
     }
 }
 
@@ -182,6 +207,68 @@ async fn idle_connections_are_closed_in_time() {
         assert_eq!(test.connections(), (0, 0));
         test.exchange("").await;
         assert_eq!(test.server.connections.get(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_connections_are_parked_late() {
+    local(async {
+        let mut tests = Test::many(limits::HTTP1_WARM_POOLS).await;
+        let count = tests.len();
+        tokio::time::sleep(limits::HTTP1_PARK - Duration::from_millis(1)).await;
+        assert_eq!(tests[0].pools(), (count, count));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(tests[0].pools(), (count, 0));
+        tests[0].exchange("").await;
+        assert_eq!(tests[0].pools(), (count, 1));
+        assert_eq!(tests[0].server.connections.get(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_connections_are_parked_early() {
+    local(async {
+        let mut tests = Test::many(limits::HTTP1_WARM_POOLS + 1).await;
+        let count = tests.len();
+        assert_eq!(tests[0].pools(), (count, count));
+        tokio::time::sleep(2 * limits::HTTP1_PARK_CROWDED).await;
+        assert_eq!(tests[0].pools(), (count, 0));
+        for test in &mut tests {
+            test.exchange("").await;
+            assert_eq!(test.server.connections.get(), 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_connections_in_use_are_not_parked() {
+    local(async {
+        let mut tests = Test::many(limits::HTTP1_WARM_POOLS + 1).await;
+        let count = tests.len();
+        for _ in 0..20 {
+            tokio::time::sleep(limits::HTTP1_PARK_CROWDED / 2).await;
+            assert_eq!(tests[0].pools(), (count, count));
+            for test in &mut tests {
+                test.exchange("").await;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_that_are_gone_are_not_many() {
+    local(async {
+        let mut tests = Test::many(limits::HTTP1_WARM_POOLS + 1).await;
+        tests.truncate(2);
+        assert_eq!(tests[0].pools().1, 2);
+        tokio::time::sleep(2 * limits::HTTP1_PARK_CROWDED).await;
+        assert_eq!(tests[0].pools(), (2, 2));
+        tokio::time::sleep(IDLE).await;
+        assert_eq!(tests[0].pools(), (0, 0));
     })
     .await;
 }
