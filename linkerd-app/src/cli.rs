@@ -47,7 +47,11 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
             Err(error) => return failed_to_start(&error),
         };
         match proxy::start(loaded, env, log) {
-            Ok(running) => until_shutdown(running, signals, grace).await,
+            Ok(running) => {
+                // On this thread, which has time to wait, and when the proxy takes connections already.
+                process::reserve_descriptors();
+                until_shutdown(running, signals, grace).await
+            }
             Err(error) => failed_to_start(&error),
         }
     })

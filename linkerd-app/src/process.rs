@@ -9,8 +9,10 @@ use std::{
 };
 use tokio::runtime::{Handle, RuntimeMetrics};
 
+mod descriptors;
 mod usage;
 
+pub use descriptors::reserve as reserve_descriptors;
 use usage::Usage;
 
 /// What this program was built from.

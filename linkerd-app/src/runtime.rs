@@ -37,8 +37,8 @@ pub fn spawn<F: Future<Output = ()>>(
 pub fn local() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
-        // What was written in a turn of the loop leaves together.
-        .on_thread_park(transport::end_turn)
+        // What was written in a tick of the loop leaves together.
+        .on_thread_park(transport::end_tick)
         // Nothing blocks here; one thread is for what the runtime itself may need.
         .max_blocking_threads(1)
         .build_local(LocalOptions::default())

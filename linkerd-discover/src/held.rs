@@ -1,8 +1,9 @@
-//! The endpoints that are held for one destination, and what updates do to them. Pure.
+//! The endpoints that are held for one destination, and what updates do to them. Pure, but for
+//! offering the core to other threads while it is at it.
 
 use crate::{convert::Change, endpoints::EndpointSet};
 use indexmap::IndexMap;
-use linkerd_proxy_core::endpoint::Endpoint;
+use linkerd_proxy_core::{endpoint::Endpoint, turns::in_turns};
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 use tokio::time::Instant;
 
@@ -119,7 +120,7 @@ impl Held {
         };
         self.exists = Some(true);
         let held = Arc::make_mut(&mut self.endpoints);
-        for endpoint in endpoints {
+        for endpoint in in_turns(endpoints) {
             let addr = endpoint.addr;
             let current = held.get(&addr).or_else(|| before.get(&addr));
             let endpoint = match current {

@@ -17,7 +17,7 @@ pub use duplex::Duplex;
 pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
-pub use outbox::{end_turn, next_turn};
+pub use outbox::{end_tick, next_tick};
 pub use pipe::{Pipe, Pipes};
 pub use relay::relay;
 pub use socket::Socket;

@@ -22,7 +22,7 @@ use std::{
 /// whether memory comes back.
 ///
 /// Only what a proxy adds to what is there without one is its own: the control plane makes its messages on the cores of
-/// the load.
+/// the load, though only while neither load nor backend want them.
 pub fn growth(
     control: &Control,
     workload: &Workload,

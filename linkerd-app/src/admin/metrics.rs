@@ -9,7 +9,7 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
-use linkerd_proxy_core::metrics::Document;
+use linkerd_proxy_core::{metrics::Document, turns::Turn};
 use std::{
     convert::Infallible,
     io::Write,
@@ -56,6 +56,8 @@ struct Scrape {
     ended: bool,
     /// Whether others on this thread had their turn since the last piece.
     rested: bool,
+    /// That of this thread: workers may want its core.
+    turn: Turn,
 }
 
 impl Scrape {
@@ -69,6 +71,7 @@ impl Scrape {
             made: None,
             ended: false,
             rested: false,
+            turn: Turn::begin(),
         }
     }
 
@@ -111,6 +114,7 @@ impl Body for Scrape {
                 return Poll::Pending;
             }
             self.rested = false;
+            self.turn.offer();
             self.made = Some(self.next());
         }
     }

@@ -12,7 +12,7 @@ use linkerd_discover::{EndpointSet, EndpointWatch, Resolution};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
-    transport::next_turn,
+    transport::next_tick,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -144,7 +144,7 @@ impl Following {
         let (mut comparison, reset) = match self.comparison.take() {
             Some(comparison) => {
                 // Requests of this worker come first: a service for an endpoint takes a while to make.
-                next_turn().await;
+                next_tick().await;
                 (comparison, false)
             }
             None => {
@@ -232,7 +232,7 @@ impl Comparison {
         };
         while !left.is_empty() {
             left.truncate(left.len().saturating_sub(DROPS_AT_ONCE));
-            next_turn().await;
+            next_tick().await;
         }
     }
 

@@ -1,9 +1,9 @@
-//! The short writes of one turn of a thread's loop, which leave together at the end of the turn.
+//! The short writes of one tick of a thread's loop, which leave together at the end of the tick.
 //!
 //! A write wakes the process that reads it, which costs more than the write. If there is other work between two writes,
 //! the reader has dealt with the first and sleeps again when the second comes, and each wakes it. Written one right after
 //! the other, most find it awake. So an HTTP/1 request that has others beside it costs 0.6 of 13 microseconds less, and a
-//! gRPC call 1.2 of 15. One that is alone waits for nobody: its turn ends when it has written.
+//! gRPC call 1.2 of 15. One that is alone waits for nobody: its tick ends when it has written.
 
 use super::socket::Shared;
 use std::{cell::RefCell, io::IoSlice, sync::Arc};
@@ -25,22 +25,22 @@ struct Letter {
     len: usize,
 }
 
-/// Sends what the calling thread has written in this turn. A thread that never calls this writes everything at once.
-pub fn end_turn() {
+/// Sends what the calling thread has written in this tick. A thread that never calls this writes everything at once.
+pub fn end_tick() {
     OUTBOX.with_borrow_mut(|outbox| {
         outbox.is_open = true;
         outbox.deliver();
     });
 }
 
-/// Lets other tasks of the thread have their turn, for a task that has much to do. It would keep a turn from ending, so
+/// Lets other tasks of the thread run, for a task that has much to do. It would keep a tick from ending, so
 /// what was written is sent.
-pub async fn next_turn() {
+pub async fn next_tick() {
     deliver();
     tokio::task::yield_now().await;
 }
 
-/// Sends what the calling thread has written, without a turn's end.
+/// Sends what the calling thread has written, without a tick's end.
 pub(super) fn deliver() {
     // After the thread's end nothing is left to deliver.
     let _ = OUTBOX.try_with(|outbox| {
@@ -51,7 +51,7 @@ pub(super) fn deliver() {
     });
 }
 
-/// Takes what is short for the end of the turn, and tells its length.
+/// Takes what is short for the end of the tick, and tells its length.
 pub(super) fn post(socket: &Arc<Shared>, bufs: &[IoSlice<'_>]) -> Option<usize> {
     let len = bufs.iter().map(|buf| buf.len()).sum();
     if len > SHORT {
@@ -106,10 +106,10 @@ impl Outbox {
 /// What is longer is written at once, as copying it costs more than may be saved.
 const SHORT: usize = 2 * 1024;
 
-/// How many letters are gathered before the turn ends: the first waits for what the others cost, a tenth of a millisecond.
+/// How many letters are gathered before the tick ends: the first waits for what the others cost, a tenth of a millisecond.
 /// With 8 a request costs 1 % more than with 32; with 32 the peers of one who sends as much as he can stand still while
 /// the proxy works, and he sends 5 % less.
 const LETTERS: usize = 16;
 
-/// How many bytes are gathered before the turn ends, beside one letter.
+/// How many bytes are gathered before the tick ends, beside one letter.
 const BYTES: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! A TCP socket, whose short writes leave at the end of the turn.
+//! A TCP socket, whose short writes leave at the end of the tick.
 
 use super::{Duplex, Pipe, outbox};
 use bytes::{Buf, BytesMut};
@@ -24,7 +24,7 @@ use tokio::{
 
 /// A TCP socket.
 ///
-/// What is short enough is written at the end of the turn ([`outbox`]), where the thread has one; the write is done as far
+/// What is short enough is written at the end of the tick ([`outbox`]), where the thread has one; the write is done as far
 /// as the writer knows. If the system does not take it then, the socket is not writable before it has, and the rest is sent
 /// even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// What is in the outbox counts as flushed: it leaves with the turn.
+    /// What is in the outbox counts as flushed: it leaves with the tick.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_unstuck(cx)
     }
@@ -247,7 +247,7 @@ impl Shared {
     /// Sends what was in the outbox.
     pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
         match self.state() {
-            // Another letter of the same turn.
+            // Another letter of the same tick.
             STUCK => self.stuck(bytes),
             FAILED => {}
             _ => match self.try_send(bytes) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::transport::end_turn;
+use crate::transport::end_tick;
 use std::future::poll_fn;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,7 +17,7 @@ pub(in crate::transport) async fn pair() -> (TcpStream, TcpStream) {
 /// Likewise. The thread has an outbox from here on.
 async fn posting() -> (Socket, TcpStream) {
     let (near, far) = pair().await;
-    end_turn();
+    end_tick();
     (near.into(), far)
 }
 
@@ -62,7 +62,7 @@ async fn refill(near: &Socket, far: &TcpStream) -> usize {
 }
 
 #[tokio::test]
-async fn short_writes_leave_at_the_end_of_the_turn_together() {
+async fn short_writes_leave_at_the_end_of_the_tick_together() {
     let (mut near, far) = posting().await;
     let (mut other, other_far) = posting().await;
     near.write_all(b"head").await.unwrap();
@@ -70,7 +70,7 @@ async fn short_writes_leave_at_the_end_of_the_turn_together() {
     near.write_all(b" and body").await.unwrap();
     near.flush().await.unwrap();
     assert_eq!(come(&far), b"");
-    end_turn();
+    end_tick();
     assert_eq!(come(&far), b"head and body");
     assert_eq!(come(&other_far), b"other");
 }
@@ -86,7 +86,7 @@ async fn a_long_write_does_not_overtake_a_short_one() {
 }
 
 #[tokio::test]
-async fn a_turn_gathers_no_more_than_its_bounds() {
+async fn a_tick_gathers_no_more_than_its_bounds() {
     let (mut near, far) = posting().await;
     let (mut other, _other_far) = posting().await;
     for _ in 0..16 {
@@ -117,7 +117,7 @@ async fn what_is_posted_leaves_before_the_end() {
 }
 
 #[tokio::test]
-async fn without_turns_everything_is_written_at_once() {
+async fn without_ticks_everything_is_written_at_once() {
     let (mut near, far) = posting().await;
     let written = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread();
@@ -136,7 +136,7 @@ async fn what_the_system_does_not_take_is_sent_when_it_does_even_if_the_socket_i
     let mut written = stuff(&mut near).await;
     written += refill(&near, &far).await;
     near.write_all(b"the last word").await.unwrap();
-    end_turn();
+    end_tick();
     let flushed = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_flush(cx))).await;
     assert!(flushed.is_pending(), "the last word is stuck");
     let more = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_write(cx, b"more"))).await;
@@ -154,7 +154,7 @@ async fn a_writer_that_waits_is_woken_when_what_was_stuck_is_sent() {
     stuff(&mut near).await;
     refill(&near, &far).await;
     near.write_all(b"stuck").await.unwrap();
-    end_turn();
+    end_tick();
     let reader = tokio::spawn(async move {
         let mut far = far;
         let mut read = Vec::new();
@@ -173,7 +173,7 @@ async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
     // Closing what has not read all resets the connection.
     far.set_zero_linger().unwrap();
     drop(far);
-    end_turn();
+    end_tick();
     let read = near.read(&mut [0; 16]).await.unwrap_err();
     assert_eq!(read.kind(), io::ErrorKind::ConnectionReset);
     let write = near.write_all(b"more").await.unwrap_err();

@@ -5,7 +5,7 @@
 //! connection in use should never be parked. When many pools have idle connections at once, half a second's worth of them
 //! is more than 10 MB, so that then those are parked that nobody used since the last look, a tenth of a second ago.
 
-use crate::{http::PoolSettings, limits, transport::next_turn};
+use crate::{http::PoolSettings, limits, transport::next_tick};
 use std::{
     cell::{Cell, RefCell},
     fmt,
@@ -171,7 +171,7 @@ impl Shared {
             }
             if looked % LOOKS_AT_ONCE == 0 {
                 drop(pool);
-                next_turn().await;
+                next_tick().await;
             }
         }
         due
