@@ -35,13 +35,13 @@ pub fn spawn<F: Future<Output = ()>>(
 
 /// A runtime for the calling thread.
 pub fn local() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread()
+    let runtime = Builder::new_current_thread()
         .enable_all()
-        // What was written in a tick of the loop leaves together.
-        .on_thread_park(transport::end_tick)
         // Nothing blocks here; one thread is for what the runtime itself may need.
         .max_blocking_threads(1)
-        .build_local(LocalOptions::default())
+        .build_local(LocalOptions::default())?;
+    runtime.spawn_local(transport::deliveries());
+    Ok(runtime)
 }
 
 #[cfg(test)]

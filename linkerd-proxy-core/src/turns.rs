@@ -11,6 +11,7 @@
 //! **Bounds** if a worker is busy all the time, it has its slice of some milliseconds between two turns: this thread then
 //! has about a twentieth of the core, and never none.
 
+use crate::transport::deliver;
 use std::{
     thread,
     time::{Duration, Instant},
@@ -30,6 +31,8 @@ impl Turn {
     /// Offers the core to others, if this thread had it for a while.
     pub fn offer(&mut self) {
         if self.is_over(Instant::now()) {
+            // What was written should not wait as long.
+            deliver();
             thread::yield_now();
             *self = Self::begin();
         }

@@ -12,7 +12,6 @@ use linkerd_discover::{EndpointSet, EndpointWatch, Resolution};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
-    transport::next_tick,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -144,7 +143,7 @@ impl Following {
         let (mut comparison, reset) = match self.comparison.take() {
             Some(comparison) => {
                 // Requests of this worker come first: a service for an endpoint takes a while to make.
-                next_tick().await;
+                tokio::task::yield_now().await;
                 (comparison, false)
             }
             None => {
@@ -232,7 +231,7 @@ impl Comparison {
         };
         while !left.is_empty() {
             left.truncate(left.len().saturating_sub(DROPS_AT_ONCE));
-            next_tick().await;
+            tokio::task::yield_now().await;
         }
     }
 

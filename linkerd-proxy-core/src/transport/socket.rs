@@ -1,4 +1,4 @@
-//! A TCP socket, whose short writes leave at the end of the tick.
+//! A TCP socket, whose short writes leave at the end of a round of the thread's tasks.
 
 use super::{Duplex, Pipe, outbox};
 use bytes::{Buf, BytesMut};
@@ -24,11 +24,16 @@ use tokio::{
 
 /// A TCP socket.
 ///
-/// What is short enough is written at the end of the tick ([`outbox`]), where the thread has one; the write is done as far
-/// as the writer knows. If the system does not take it then, the socket is not writable before it has, and the rest is sent
-/// even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
+/// What is short enough is written at the end of a round of the thread's tasks ([`outbox`]), where the thread has one; the
+/// write is done as far as the writer knows. If the system does not take it then, the socket is not writable before it has, and the rest is sent
+/// even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told. One thread writes to it: what
+/// another has posted is not waited for.
 #[derive(Debug)]
-pub struct Socket(Arc<Shared>);
+pub struct Socket {
+    shared: Arc<Shared>,
+    /// Nobody reads any more, and would learn that something was not sent.
+    has_ended: bool,
+}
 
 /// What the outbox and the owner of a socket share.
 #[derive(Debug)]
@@ -57,24 +62,28 @@ const FAILED: u8 = 3;
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Shared {
             stream,
             state: AtomicU8::new(SENT),
             unsent: Mutex::default(),
-        }))
+        };
+        Self {
+            shared: Arc::new(shared),
+            has_ended: false,
+        }
     }
 }
 
 impl Socket {
     /// The socket, as the runtime has it. Writing to it overtakes what was not sent yet.
     pub fn stream(&self) -> &TcpStream {
-        &self.0.stream
+        &self.shared.stream
     }
 
     /// Waits until nothing is stuck.
     #[inline]
     fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.0.state() < STUCK {
+        match self.shared.state() < STUCK {
             true => Poll::Ready(Ok(())),
             false => self.poll_stuck(cx),
         }
@@ -82,7 +91,7 @@ impl Socket {
 
     #[cold]
     fn poll_stuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut unsent = self.0.unsent();
+        let mut unsent = self.shared.unsent();
         match unsent.error {
             Some(errno) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
             None if unsent.bytes.is_empty() => Poll::Ready(Ok(())),
@@ -95,7 +104,7 @@ impl Socket {
 
     /// Waits until the system has taken all that was written.
     fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.0.state() == POSTED {
+        if self.shared.state() == POSTED {
             outbox::deliver();
         }
         self.poll_unstuck(cx)
@@ -106,7 +115,9 @@ impl Socket {
         loop {
             ready!(self.poll_unstuck(cx))?;
             ready!(stream.poll_write_ready(cx))?;
-            if let Some(len) = outbox::post(&self.0, bufs) {
+            if !self.has_ended
+                && let Some(len) = outbox::post(&self.shared, bufs)
+            {
                 return Poll::Ready(Ok(len));
             }
             ready!(self.poll_sent(cx))?;
@@ -150,7 +161,7 @@ fn would_block<T>(result: &io::Result<T>) -> bool {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.0.state() == POSTED {
+        if self.shared.state() == POSTED {
             outbox::deliver();
         }
     }
@@ -158,26 +169,29 @@ impl Drop for Socket {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let stream = self.stream();
         let room = buf.remaining();
-        loop {
+        let read = loop {
+            let stream = self.stream();
             ready!(stream.poll_read_ready(cx))?;
             let read = attempt(stream, Interest::READABLE, room, || {
                 stream.try_read_buf(buf)
             });
-            if would_block(&read) {
-                continue;
+            if !would_block(&read) {
+                break read?;
             }
-            if read? == 0 && self.0.state() == FAILED {
-                // The end is that of the socket, which was closed for this.
-                return self.poll_unstuck(cx);
+        };
+        if read == 0 && room > 0 {
+            self.has_ended = true;
+            // The end may be that of a socket which was closed because something could not be sent.
+            if self.shared.state() == FAILED {
+                return self.poll_stuck(cx);
             }
-            return Poll::Ready(Ok(()));
         }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -202,7 +216,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// What is in the outbox counts as flushed: it leaves with the tick.
+    /// What is in the outbox counts as flushed: it leaves with the others.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_unstuck(cx)
     }
@@ -247,7 +261,7 @@ impl Shared {
     /// Sends what was in the outbox.
     pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
         match self.state() {
-            // Another letter of the same tick.
+            // Another letter of the same round.
             STUCK => self.stuck(bytes),
             FAILED => {}
             _ => match self.try_send(bytes) {

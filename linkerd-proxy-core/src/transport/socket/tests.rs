@@ -1,9 +1,11 @@
 use super::*;
-use crate::transport::end_tick;
+use crate::transport::deliveries;
 use std::future::poll_fn;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
+    task::yield_now,
+    time::timeout,
 };
 
 /// Both ends of a connection.
@@ -17,7 +19,8 @@ pub(in crate::transport) async fn pair() -> (TcpStream, TcpStream) {
 /// Likewise. The thread has an outbox from here on.
 async fn posting() -> (Socket, TcpStream) {
     let (near, far) = pair().await;
-    end_tick();
+    tokio::spawn(deliveries());
+    yield_now().await;
     (near.into(), far)
 }
 
@@ -62,7 +65,7 @@ async fn refill(near: &Socket, far: &TcpStream) -> usize {
 }
 
 #[tokio::test]
-async fn short_writes_leave_at_the_end_of_the_tick_together() {
+async fn short_writes_leave_at_the_end_of_the_round_together() {
     let (mut near, far) = posting().await;
     let (mut other, other_far) = posting().await;
     near.write_all(b"head").await.unwrap();
@@ -70,7 +73,7 @@ async fn short_writes_leave_at_the_end_of_the_tick_together() {
     near.write_all(b" and body").await.unwrap();
     near.flush().await.unwrap();
     assert_eq!(come(&far), b"");
-    end_tick();
+    yield_now().await;
     assert_eq!(come(&far), b"head and body");
     assert_eq!(come(&other_far), b"other");
 }
@@ -86,7 +89,7 @@ async fn a_long_write_does_not_overtake_a_short_one() {
 }
 
 #[tokio::test]
-async fn a_tick_gathers_no_more_than_its_bounds() {
+async fn a_round_gathers_no_more_than_its_bounds() {
     let (mut near, far) = posting().await;
     let (mut other, _other_far) = posting().await;
     for _ in 0..16 {
@@ -117,7 +120,7 @@ async fn what_is_posted_leaves_before_the_end() {
 }
 
 #[tokio::test]
-async fn without_ticks_everything_is_written_at_once() {
+async fn without_deliveries_everything_is_written_at_once() {
     let (mut near, far) = posting().await;
     let written = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread();
@@ -136,7 +139,7 @@ async fn what_the_system_does_not_take_is_sent_when_it_does_even_if_the_socket_i
     let mut written = stuff(&mut near).await;
     written += refill(&near, &far).await;
     near.write_all(b"the last word").await.unwrap();
-    end_tick();
+    yield_now().await;
     let flushed = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_flush(cx))).await;
     assert!(flushed.is_pending(), "the last word is stuck");
     let more = poll_fn(|cx| Poll::Ready(Pin::new(&mut near).poll_write(cx, b"more"))).await;
@@ -154,7 +157,7 @@ async fn a_writer_that_waits_is_woken_when_what_was_stuck_is_sent() {
     stuff(&mut near).await;
     refill(&near, &far).await;
     near.write_all(b"stuck").await.unwrap();
-    end_tick();
+    yield_now().await;
     let reader = tokio::spawn(async move {
         let mut far = far;
         let mut read = Vec::new();
@@ -173,7 +176,7 @@ async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
     // Closing what has not read all resets the connection.
     far.set_zero_linger().unwrap();
     drop(far);
-    end_tick();
+    yield_now().await;
     let read = near.read(&mut [0; 16]).await.unwrap_err();
     assert_eq!(read.kind(), io::ErrorKind::ConnectionReset);
     let write = near.write_all(b"more").await.unwrap_err();
@@ -182,3 +185,32 @@ async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
 }
 
 const SHORT_AND_MORE: usize = 3 * 1024;
+
+#[tokio::test]
+async fn a_task_that_always_goes_on_holds_no_write_up() {
+    let (mut near, mut far) = posting().await;
+    let busy = tokio::spawn(async {
+        loop {
+            yield_now().await;
+        }
+    });
+    near.write_all(b"in time").await.unwrap();
+    let mut read = [0; 7];
+    let limit = Duration::from_secs(5);
+    let come = timeout(limit, far.read_exact(&mut read)).await;
+    come.expect("the round ends though the thread is busy")
+        .unwrap();
+    busy.abort();
+}
+
+#[tokio::test]
+async fn who_has_read_the_end_is_told_by_the_write_itself() {
+    let (mut near, mut far) = posting().await;
+    far.shutdown().await.unwrap();
+    assert_eq!(near.read(&mut [0; 16]).await.unwrap(), 0);
+    near.write_all(b"at once").await.unwrap();
+    assert_eq!(come(&far), b"at once");
+    far.set_zero_linger().unwrap();
+    drop(far);
+    assert!(near.write_all(b"lost").await.is_err());
+}

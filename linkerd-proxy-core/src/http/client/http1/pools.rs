@@ -5,7 +5,7 @@
 //! connection in use should never be parked. When many pools have idle connections at once, half a second's worth of them
 //! is more than 10 MB, so that then those are parked that nobody used since the last look, a tenth of a second ago.
 
-use crate::{http::PoolSettings, limits, transport::next_tick};
+use crate::{http::PoolSettings, limits};
 use std::{
     cell::{Cell, RefCell},
     fmt,
@@ -151,27 +151,23 @@ impl Shared {
             true => limits::HTTP1_PARK_CROWDED,
             false => limits::HTTP1_PARK,
         };
-        let (mut index, mut due) = (0, None);
+        let mut due = None;
         // What comes meanwhile is for the next time.
-        let count = self.idle.borrow().len();
-        for looked in 1..=count {
-            let pool = self.idle.borrow()[index].upgrade();
-            let left = pool.as_ref().and_then(|pool| pool.tend(now, park));
-            if let Some(pool) = &pool {
-                pool.place()
-                    .count_warm(left.as_ref().is_some_and(|left| left.warm));
-                pool.place().listed.set(left.is_some());
+        let pools = self.idle.take();
+        for (index, listed) in pools.into_iter().enumerate() {
+            if index > 0 && index % LOOKS_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
             }
-            match left {
-                Some(left) => {
-                    due = Some(due.map_or(left.due, |due: Instant| due.min(left.due)));
-                    index += 1;
-                }
-                None => drop(self.idle.borrow_mut().swap_remove(index)),
-            }
-            if looked % LOOKS_AT_ONCE == 0 {
-                drop(pool);
-                next_tick().await;
+            let Some(pool) = listed.upgrade() else {
+                continue;
+            };
+            let left = pool.tend(now, park);
+            let place = pool.place();
+            place.count_warm(left.as_ref().is_some_and(|left| left.warm));
+            place.listed.set(left.is_some());
+            if let Some(left) = left {
+                due = Some(due.map_or(left.due, |due: Instant| due.min(left.due)));
+                self.idle.borrow_mut().push(listed);
             }
         }
         due
