@@ -19,7 +19,7 @@ pub const HTTP1_WARM_POOLS: usize = 64;
 
 /// How long a connection is idle before its buffers are given back when more pools than that have some: it is looked for
 /// as often, so that it takes up to twice as long. A thousand connections in turns at full speed come back each 25 ms.
-pub const HTTP1_PARK_CROWDED: Duration = Duration::from_millis(100);
+pub const HTTP1_PARK_CROWDED: Duration = Duration::from_millis(50);
 
 /// The HTTP/2 window of a stream, in bytes. RFC 9113's initial value and the incumbent's default.
 pub const HTTP2_STREAM_WINDOW: u32 = 65_535;

@@ -3,7 +3,7 @@
 //!
 //! An idle connection keeps hyper and its buffers, 23 KB, until it is parked. That waits for half a second, as a
 //! connection in use should never be parked. When many pools have idle connections at once, half a second's worth of them
-//! is more than 10 MB, so that then those are parked that nobody used since the last look, a tenth of a second ago.
+//! is more than 10 MB, so that then those are parked that nobody used since the last look, a twentieth of a second ago.
 
 use crate::{http::PoolSettings, limits};
 use std::{
