@@ -182,6 +182,12 @@ impl<S> Io<S> {
         result
     }
 
+    fn sent(&mut self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let count = ready!(self.note(result))?;
+        self.series.sent(count as u64);
+        Poll::Ready(Ok(count))
+    }
+
     fn was_read(&self, count: usize) {
         if let Some(activity) = &self.activity
             && count > 0
@@ -246,9 +252,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     ) -> Poll<io::Result<usize>> {
         self.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
-        let count = ready!(self.note(result))?;
-        self.series.sent(count as u64);
-        Poll::Ready(Ok(count))
+        self.sent(result)
     }
 
     fn poll_write_vectored(
@@ -258,9 +262,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     ) -> Poll<io::Result<usize>> {
         self.set_unflushed(true);
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        let count = ready!(self.note(result))?;
-        self.series.sent(count as u64);
-        Poll::Ready(Ok(count))
+        self.sent(result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -302,9 +304,7 @@ impl<S: Duplex> Duplex for Io<S> {
 
     fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let result = self.stream.poll_empty(pipe, cx);
-        let count = ready!(self.note(result))?;
-        self.series.sent(count as u64);
-        Poll::Ready(Ok(count))
+        self.sent(result)
     }
 }
 

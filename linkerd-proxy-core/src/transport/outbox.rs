@@ -40,8 +40,9 @@ pub async fn deliveries() {
     let _closes = Closes;
     poll_fn(|cx| {
         OUTBOX.with_borrow_mut(|outbox| {
-            if !outbox.wakes(cx.waker()) {
-                outbox.deliverer = Some(cx.waker().clone());
+            match &mut outbox.deliverer {
+                Some(deliverer) => deliverer.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
             }
             outbox.deliver();
         });
@@ -93,11 +94,6 @@ impl Outbox {
             letters: Vec::new(),
             bytes: Vec::new(),
         }
-    }
-
-    fn wakes(&self, task: &Waker) -> bool {
-        let deliverer = self.deliverer.as_ref();
-        deliverer.is_some_and(|deliverer| deliverer.will_wake(task))
     }
 
     fn add(&mut self, socket: &Arc<Shared>, bufs: &[IoSlice<'_>], len: usize) {

@@ -25,9 +25,9 @@ use tokio::{
 /// A TCP socket.
 ///
 /// What is short enough is written at the end of a round of the thread's tasks ([`outbox`]), where the thread has one; the
-/// write is done as far as the writer knows. If the system does not take it then, the socket is not writable before it has, and the rest is sent
-/// even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told. One thread writes to it: what
-/// another has posted is not waited for.
+/// write is done as far as the writer knows. If the system does not take it then, the socket is not writable before it
+/// has, and the rest is sent even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
+/// One thread writes to it: what another has posted is not waited for.
 #[derive(Debug)]
 pub struct Socket {
     shared: Arc<Shared>,

@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     drain::Signal,
     metrics::{Labels, Registry},
-    transport::TransportMetrics,
+    transport::{Socket, TransportMetrics},
 };
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use tokio::{
@@ -174,10 +174,7 @@ async fn a_real_socket_is_parked_and_served_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap());
         let (client, accepted) = tokio::join!(client, listener.accept());
-        let mut served = Served::over(
-            client.unwrap(),
-            crate::transport::Socket::from(accepted.unwrap().0),
-        );
+        let mut served = Served::over(client.unwrap(), Socket::from(accepted.unwrap().0));
         served.exchange("/a").await;
         served.park().await;
         served.exchange("/b").await;

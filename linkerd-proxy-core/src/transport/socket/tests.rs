@@ -184,8 +184,6 @@ async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
     assert!(near.flush().await.is_err());
 }
 
-const SHORT_AND_MORE: usize = 3 * 1024;
-
 #[tokio::test]
 async fn a_task_that_always_goes_on_holds_no_write_up() {
     let (mut near, mut far) = posting().await;
@@ -214,3 +212,5 @@ async fn who_has_read_the_end_is_told_by_the_write_itself() {
     drop(far);
     assert!(near.write_all(b"lost").await.is_err());
 }
+
+const SHORT_AND_MORE: usize = 3 * 1024;
