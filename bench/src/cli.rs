@@ -62,6 +62,9 @@ pub struct Counts {
     /// Keeps callgrind's profiles, for `callgrind_annotate`.
     #[arg(long, value_name = "DIRECTORY")]
     pub profiles: Option<PathBuf>,
+    /// Writes which functions ran, as the linker's order of them.
+    #[arg(long, value_name = "FILE")]
+    pub order: Option<PathBuf>,
 }
 
 impl Compare {

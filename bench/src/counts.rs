@@ -6,6 +6,7 @@
 mod budget;
 mod callgrind;
 mod futures;
+mod order;
 mod syscalls;
 
 use crate::{
@@ -23,7 +24,8 @@ use crate::{
     workload::{self, Protocol, Workload},
 };
 use budget::Budget;
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use order::Order;
+use std::{cell::RefCell, collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// What was counted, by name.
 pub type Counted = BTreeMap<String, f64>;
@@ -40,6 +42,7 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
         control: &control,
         scratch,
         profiles: options.profiles.as_deref(),
+        order: options.order.is_some().then(RefCell::default),
     };
     let mut all = BTreeMap::new();
     for subject in proxies::all(&programs, &[])? {
@@ -49,6 +52,15 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
     }
     let floor = all.remove(FLOOR).unwrap_or_default();
     let ours = all.remove(OURS).unwrap_or_default();
+    if let (Some(file), Some(order)) = (&options.order, &counting.order) {
+        let order = order.borrow();
+        if order.is_empty() {
+            let reason =
+                "the order of functions needs valgrind (on Debian: apt-get install valgrind)";
+            return Err(Error::Other(reason.to_owned()));
+        }
+        fs::write(file, order.script()).context(file.display().to_string())?;
+    }
     if options.update {
         fs::write(&options.budget, budget.updated(&ours))
             .context(options.budget.display().to_string())?;
@@ -70,6 +82,8 @@ struct Counting<'a> {
     scratch: &'a Path,
     /// Where profiles are kept.
     profiles: Option<&'a Path>,
+    /// What of our own proxy ran, if it is asked for.
+    order: Option<RefCell<Order>>,
 }
 
 impl Counting<'_> {
@@ -122,7 +136,7 @@ impl Counting<'_> {
         let file = self.scratch.join("callgrind.out");
         let run = |requests| {
             let proxy = self.start(subject, workload, |program| {
-                callgrind::under(program, &file)
+                callgrind::under(program, &file, self.order.is_none())
             })?;
             self.requests(workload, requests)?;
             callgrind::finish(proxy, &file)
@@ -133,6 +147,10 @@ impl Counting<'_> {
             let name = format!("{}.{}.callgrind", subject.name(), workload.name);
             let kept = directory.join(name);
             fs::copy(&file, &kept).context(kept.display().to_string())?;
+        }
+        if let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) {
+            let profile = fs::read_to_string(&file).context(file.display().to_string())?;
+            order.borrow_mut().add(&profile, "linkerd-proxy");
         }
         let each = |total: u64| total as f64 / f64::from(SIMULATED);
         let name = |what| format!("{}-{what}-per-request", workload.name);

@@ -33,10 +33,14 @@ pub fn is_installed() -> bool {
     find("valgrind").is_some()
 }
 
-/// A program under callgrind.
-pub fn under(program: Program, file: &Path) -> Program {
+/// A program under callgrind. Names of functions are those of the source, or the linker's.
+pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     let out = format!("--callgrind-out-file={}", file.display());
-    program.under("valgrind", &["--tool=callgrind", &out])
+    let names = match demangle {
+        true => "--demangle=yes",
+        false => "--demangle=no",
+    };
+    program.under("valgrind", &["--tool=callgrind", names, &out])
 }
 
 /// Ends a process that runs under callgrind, and tells what it cost from its start to its end.
