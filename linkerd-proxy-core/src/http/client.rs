@@ -6,6 +6,7 @@ mod failure;
 mod http1;
 mod http2;
 mod peer;
+mod watched;
 
 pub(super) use body::{ClientBody, Lease};
 pub use http1::{Http1Client, Http1Pools, inspect_http1};

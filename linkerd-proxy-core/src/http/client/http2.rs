@@ -3,7 +3,8 @@
 use super::{
     body::Lease,
     failure::classify,
-    peer::{Heard, peer_limit},
+    peer::{Reads, peer_limit},
+    watched::Watched,
 };
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed,
@@ -217,9 +218,9 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
-        let (io, heard) = Heard::new(io);
+        let (watch, heard) = Reads::new();
         let (sender, mut connection) = builder(&self.settings, self.exec)
-            .handshake(TokioIo::new(io))
+            .handshake(TokioIo::new(Watched { io, watch }))
             .await
             .map_err(classify)?;
         let limit = peer_limit(&mut connection, heard).await?;

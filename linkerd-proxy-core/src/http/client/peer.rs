@@ -1,6 +1,6 @@
 //! What an HTTP/2 peer tells of itself before it is used.
 
-use super::failure::classify;
+use super::{failure::classify, watched::Watch};
 use crate::{Error, http::LocalExec, limits};
 use bytes::Bytes;
 use http_body::Body;
@@ -8,76 +8,33 @@ use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use std::{
     future::poll_fn,
-    io,
     pin::Pin,
     rc::{Rc, Weak},
-    task::{Context, Poll},
+    task::Poll,
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     sync::Notify,
     time::{Instant, timeout},
 };
 
-/// A connection that tells when something was read from it, as long as somebody listens.
-pub struct Heard<I> {
-    io: I,
-    heard: Weak<Notify>,
-}
+/// Tells when something was read, as long as somebody listens.
+pub(super) struct Reads(Weak<Notify>);
 
-impl<I> Heard<I> {
-    /// The connection, and what is notified by it.
-    pub fn new(io: I) -> (Self, Rc<Notify>) {
+impl Reads {
+    /// What watches a connection, and what is notified by it.
+    pub(super) fn new() -> (Self, Rc<Notify>) {
         let notify = Rc::new(Notify::new());
-        let heard = Rc::downgrade(&notify);
-        (Self { io, heard }, notify)
+        (Self(Rc::downgrade(&notify)), notify)
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        if polled.is_ready()
-            && let Some(heard) = self.heard.upgrade()
-        {
+impl Watch for Reads {
+    fn was_read(&mut self) {
+        if let Some(heard) = self.0.upgrade() {
             heard.notify_one();
         }
-        polled
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for Heard<I> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 

@@ -4,19 +4,20 @@
 //! was used lately, so an idle one gives that back, and hyper is put on again for the next request. That costs a
 //! microsecond.
 
-use crate::limits;
+use crate::{
+    http::client::watched::{Watch, Watched},
+    limits,
+};
 use bytes::Bytes;
 use futures::{FutureExt, future::LocalBoxFuture};
 use http_body::Body;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use pin_project_lite::pin_project;
 use std::{
-    io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A connection that hyper serves, when somebody polls it.
 pub(in crate::http::client) trait Attached<B> {
@@ -47,20 +48,21 @@ where
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
     G: 'static,
 {
+    let watch = Writes::default();
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits::HTTP1_MAX_BUFFER)
         .max_headers(limits::HTTP1_MAX_HEADERS)
-        .handshake(TokioIo::new(Written::new(io)))
+        .handshake(TokioIo::new(Watched { io, watch }))
         .await?;
     Ok((sender, Box::new(Socket { connection, open })))
 }
 
 struct Socket<I, B, G>
 where
-    I: AsyncRead + AsyncWrite,
+    I: AsyncRead + AsyncWrite + Unpin,
     B: Body + 'static,
 {
-    connection: http1::Connection<TokioIo<Written<I>>, B>,
+    connection: http1::Connection<TokioIo<Watched<I, Writes>>, B>,
     open: Option<G>,
 }
 
@@ -93,14 +95,12 @@ where
 
     fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>> {
         let parts = self.connection.into_parts();
-        let written = parts.io.into_inner();
-        if written.waits || !parts.read_buf.is_empty() {
+        let Watched { io, watch } = parts.io.into_inner();
+        if watch.wait || !parts.read_buf.is_empty() {
             return None;
         }
-        Some(Box::new(Idle {
-            io: written.io,
-            open: self.open,
-        }))
+        let open = self.open;
+        Some(Box::new(Idle { io, open }))
     }
 }
 
@@ -116,65 +116,16 @@ where
     }
 }
 
-pin_project! {
-    /// A socket that remembers whether hyper has more to write.
-    struct Written<I> {
-        #[pin]
-        io: I,
-        // The last write found no room.
-        waits: bool,
-    }
+/// Remembers whether hyper has more to write.
+#[derive(Default)]
+struct Writes {
+    /// The last write found no room.
+    wait: bool,
 }
 
-impl<I> Written<I> {
-    fn new(io: I) -> Self {
-        Self { io, waits: false }
-    }
-}
-
-impl<I: AsyncRead> AsyncRead for Written<I> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.project().io.poll_read(cx, buf)
-    }
-}
-
-impl<I: AsyncWrite> AsyncWrite for Written<I> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let written = this.io.poll_write(cx, buf);
-        *this.waits = written.is_pending();
-        written
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let written = this.io.poll_write_vectored(cx, bufs);
-        *this.waits = written.is_pending();
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_shutdown(cx)
+impl Watch for Writes {
+    fn was_written(&mut self, waits: bool) {
+        self.wait = waits;
     }
 }
 
