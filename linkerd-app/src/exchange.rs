@@ -11,7 +11,7 @@ use linkerd_proxy_core::{
 };
 use pin_project_lite::pin_project;
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     net::SocketAddr,
     pin::Pin,
     rc::Rc,
@@ -26,32 +26,29 @@ pub use linkerd_proxy_core::http::BoxRequest as HttpRequest;
 
 /// Counts what passes an endpoint.
 #[derive(Clone, Debug)]
-pub struct EndpointMetricsLayer(Counts);
+pub struct EndpointMetricsLayer(Rc<Series>);
 
 /// See [`EndpointMetricsLayer`].
 #[derive(Clone, Debug)]
 pub struct EndpointMetrics<S> {
     inner: S,
-    counts: Counts,
+    series: Rc<Series>,
 }
 
-/// What observes the responses of one endpoint: those to gRPC requests have a code that counts.
-#[derive(Clone, Debug)]
-struct Counts {
-    http: Rc<Series>,
-    grpc: Rc<OfGrpc>,
-}
-
-#[derive(Debug)]
-struct OfGrpc(Rc<Series>);
-
-/// The series of one endpoint.
+/// The series of one endpoint. Many are only known and never asked: what they are asked is shown as 0, and the rest is
+/// made for the first answer.
 #[derive(Debug)]
 struct Series {
     addr: SocketAddr,
-    families: EndpointFamilies,
+    families: Rc<EndpointFamilies>,
     labels: LabelSet,
     requests: Counter,
+    answers: OnceCell<Box<Answers>>,
+}
+
+/// What an endpoint answers.
+#[derive(Debug, Default)]
+struct Answers {
     /// Few: one for each status that the endpoint answers with.
     latencies: RefCell<Vec<(StatusCode, Histogram)>>,
     responses: RefCell<Vec<(Class, Counter)>>,
@@ -76,10 +73,14 @@ enum Broken {
 
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
-    pub fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
-        let http = Rc::new(Series::new(families, labels, addr));
-        let grpc = Rc::new(OfGrpc(http.clone()));
-        Self(Counts { http, grpc })
+    pub fn new(families: &Rc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
+        Self(Rc::new(Series {
+            addr,
+            families: families.clone(),
+            requests: families.requests.get(labels.clone()),
+            labels,
+            answers: OnceCell::new(),
+        }))
     }
 }
 
@@ -87,8 +88,8 @@ impl<S> Layer<S> for EndpointMetricsLayer {
     type Service = EndpointMetrics<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let counts = self.0.clone();
-        EndpointMetrics { inner, counts }
+        let series = self.0.clone();
+        EndpointMetrics { inner, series }
     }
 }
 
@@ -102,7 +103,7 @@ impl<S: Availability> Availability for EndpointMetrics<S> {
     }
 
     fn gave_up(&self, error: &Error) {
-        self.counts.http.failed(error, false);
+        self.series.failed(error, false);
     }
 
     fn inspect(&self) -> serde_json::Value {
@@ -123,13 +124,13 @@ where
     }
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
-        self.counts.http.requests.incr();
+        self.series.requests.incr();
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         EndpointMetricsFuture {
             inner: self.inner.call(request),
             start: Instant::now(),
-            counts: self.counts.clone(),
+            series: self.series.clone(),
             grpc,
             answered_as_grpc,
         }
@@ -142,7 +143,7 @@ pin_project! {
         #[pin]
         inner: F,
         start: Instant,
-        counts: Counts,
+        series: Rc<Series>,
         grpc: bool,
         // Whether the proxy's own answer would be gRPC's.
         answered_as_grpc: bool,
@@ -162,14 +163,14 @@ where
         match &mut polled {
             Poll::Pending => {}
             Poll::Ready(Ok(response)) => {
-                let observer: Rc<dyn Observe> = match this.grpc {
-                    true => this.counts.grpc.clone(),
-                    false => this.counts.http.clone(),
-                };
-                response.body_mut().observe(observer, *this.start);
+                let body = response.body_mut();
+                if *this.grpc {
+                    body.answers_grpc();
+                }
+                body.observe(this.series.clone(), *this.start);
             }
             Poll::Ready(Err(failed)) => {
-                let series = &this.counts.http;
+                let series = &*this.series;
                 failed.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
                 if failed.request.is_none() {
@@ -187,17 +188,17 @@ impl Observe for Series {
     }
 
     fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
-        self.ended(exchange, false, end, now);
-    }
-}
-
-impl Observe for OfGrpc {
-    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
-        self.0.first(exchange, now);
-    }
-
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
-        self.0.ended(exchange, true, end, now);
+        self.first(exchange, now);
+        self.response(match end {
+            End::Complete(trailers) => Self::class(exchange, trailers),
+            End::Dropped => Self::class(exchange, None),
+            End::Failed(error) => Class {
+                status: Some(exchange.status),
+                failure: true,
+                grpc: None,
+                error: Some(Broken::by(error)),
+            },
+        });
     }
 }
 
@@ -210,23 +211,9 @@ impl Series {
         }
     }
 
-    fn ended(&self, exchange: &Observed, is_grpc: bool, end: End<'_>, now: &Now) {
-        self.first(exchange, now);
-        self.response(match end {
-            End::Complete(trailers) => Self::class(exchange, is_grpc, trailers),
-            End::Dropped => Self::class(exchange, is_grpc, None),
-            End::Failed(error) => Class {
-                status: Some(exchange.status),
-                failure: true,
-                grpc: None,
-                error: Some(Broken::by(error)),
-            },
-        });
-    }
-
-    fn class(seen: &Observed, is_grpc: bool, trailers: Option<&HeaderMap>) -> Class {
+    fn class(seen: &Observed, trailers: Option<&HeaderMap>) -> Class {
         let code = seen.code.or_else(|| trailers.and_then(grpc_status));
-        let grpc = is_grpc.then_some(code);
+        let grpc = seen.is_grpc.then_some(code);
         Class {
             status: Some(seen.status),
             failure: match grpc {
@@ -240,21 +227,13 @@ impl Series {
         }
     }
 
-    fn new(families: &EndpointFamilies, labels: Labels, addr: SocketAddr) -> Self {
-        let labels = LabelSet::from(labels);
-        Self {
-            addr,
-            requests: families.requests.get(labels.clone()),
-            families: families.clone(),
-            labels,
-            latencies: RefCell::default(),
-            responses: RefCell::default(),
-        }
-    }
-
     fn latency(&self, status: StatusCode, latency: Duration) {
-        let take = || self.families.latency.get(self.with_status(Some(status)));
-        with_cached(&self.latencies, status, take, |histogram| {
+        let take = || {
+            self.families
+                .latency
+                .get(self.labels.and(status_label(Some(status))))
+        };
+        with_cached(&self.answers().latencies, status, take, |histogram| {
             histogram.observe_duration(latency);
         });
     }
@@ -269,14 +248,14 @@ impl Series {
                 true => "failure",
                 false => "success",
             };
-            let labels = self
-                .with_status(class.status)
+            let labels = status_label(class.status)
                 .with("classification", classification)
                 .with("grpc_status", grpc)
                 .with("error", class.error.map_or("", Broken::label));
+            let labels = self.labels.and(labels);
             self.families.responses.get(labels)
         };
-        with_cached(&self.responses, class, take, Counter::incr);
+        with_cached(&self.answers().responses, class, take, Counter::incr);
     }
 
     /// Counts an exchange that got no response: as what the client sees, when the proxy answers for the endpoint.
@@ -295,11 +274,15 @@ impl Series {
         });
     }
 
-    fn with_status(&self, status: Option<StatusCode>) -> Labels {
-        match status {
-            Some(status) => self.labels.to_labels().with("status_code", status.as_u16()),
-            None => self.labels.to_labels(),
-        }
+    fn answers(&self) -> &Answers {
+        self.answers.get_or_init(Box::default)
+    }
+}
+
+fn status_label(status: Option<StatusCode>) -> Labels {
+    match status {
+        Some(status) => Labels::new().with("status_code", status.as_u16()),
+        None => Labels::new(),
     }
 }
 
@@ -339,6 +322,8 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
         None => {
             let handle = take();
             apply(&handle);
+            // Most lists stay with one.
+            list.reserve_exact(1);
             list.push((key, handle));
         }
     }

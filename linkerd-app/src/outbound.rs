@@ -43,7 +43,7 @@ use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
-    metrics::Labels,
+    metrics::{LabelSet, Labels},
     transport::{Accepted, Detected, Duplex, Io, Listener, detect_until_drain},
 };
 use route::Router;
@@ -196,8 +196,9 @@ impl Outbound {
             Ok((None, _)) => "read_timeout",
             Err(_) => "error",
         };
-        let labels = Labels::new().with("result", result).and(&parent);
-        outbound.detect_results.get(labels).incr();
+        let parent = LabelSet::from(parent);
+        let result = Labels::new().with("result", result);
+        outbound.detect_results.get(parent.after(result)).incr();
         let duration = outbound.detect_duration.get(parent);
         duration.observe_duration(start.elapsed());
         let (detected, read) = detected?;

@@ -16,7 +16,7 @@ pub(crate) struct Member<K, S> {
     /// Whether it did not accept connections when it was last ready.
     pub(crate) down: Cell<bool>,
     /// Where it stands in the list of ready ones, if it does.
-    pub(crate) ready_at: Cell<Option<usize>>,
+    pub(crate) ready_at: Cell<Option<u32>>,
     /// Ends the future that waits for it to be ready.
     pub(crate) polling: RefCell<Option<AbortHandle>>,
 }
@@ -48,7 +48,7 @@ impl<K, S> Ready<K, S> {
     pub(crate) fn insert(&self, member: Rc<Member<K, S>>) {
         let mut ready = self.0.borrow_mut();
         if member.ready_at.get().is_none() {
-            member.ready_at.set(Some(ready.len()));
+            member.ready_at.set(Some(place(ready.len())));
             ready.push(member);
         }
     }
@@ -59,8 +59,8 @@ impl<K, S> Ready<K, S> {
             return false;
         };
         let mut ready = self.0.borrow_mut();
-        ready.swap_remove(index);
-        if let Some(moved) = ready.get(index) {
+        ready.swap_remove(index as usize);
+        if let Some(moved) = ready.get(index as usize) {
             moved.ready_at.set(Some(index));
         }
         true
@@ -87,4 +87,9 @@ impl<K, S> Ready<K, S> {
             _ => Some(picked.clone()),
         }
     }
+}
+
+/// A place in the list, in few bytes: every endpoint has one.
+fn place(index: usize) -> u32 {
+    u32::try_from(index).expect("there are less than 4 billion endpoints")
 }

@@ -163,13 +163,16 @@ where
         }
     }
 
-    /// Gives memory back when many endpoints have left.
+    /// Gives memory back when many endpoints have left, or when there are few.
     pub(crate) fn tidy(&self) {
         let mut slots = self.slots.borrow_mut();
         if slots.capacity() > SPARE && slots.len() < slots.capacity() / 4 {
             let room = slots.len() * 2;
             slots.shrink_to(room);
             self.ready.shrink_to(room);
+        } else if slots.len() <= FEW {
+            slots.shrink_to_fit();
+            self.ready.shrink_to(slots.len());
         }
     }
 
@@ -186,3 +189,7 @@ where
 
 /// Room for endpoints that is not given back.
 const SPARE: usize = 1024;
+
+/// So few endpoints get just the room that they need: a proxy may have a thousand balancers of this kind, and moving the
+/// endpoints with each update takes no time.
+const FEW: usize = 32;

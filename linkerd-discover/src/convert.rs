@@ -116,11 +116,13 @@ fn endpoint(parts: EndpointParts) -> Endpoint {
             Hint::Opaque => ProtocolHint::Opaque,
         },
         opaque_transport_port: parts.opaque_transport_port,
-        tls: parts.tls.map(|(identity, server_name)| ServerTls {
-            identity,
-            server_name,
+        tls: parts.tls.map(|(identity, server_name)| {
+            Box::new(ServerTls {
+                identity,
+                server_name,
+            })
         }),
-        authority_override: parts.authority_override,
+        authority_override: parts.authority_override.map(Box::new),
         http2: http2.boxed(),
         zone_locality: match parts.local_zone {
             None => ZoneLocality::Unknown,

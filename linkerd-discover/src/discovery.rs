@@ -44,6 +44,7 @@ pub struct Discovery {
     calls: Arc<dyn GetEndpoints>,
     config: Arc<DiscoveryConfig>,
     cache: Cache<Arc<str>, Resolution, Feedback>,
+    settings: Arc<StreamSettings>,
     totals: Arc<Counts>,
 }
 
@@ -90,8 +91,14 @@ impl Discovery {
             idle_timeout: config.idle_timeout,
             max_entries: config.max_destinations,
         };
+        let settings = StreamSettings {
+            limits: config.limits,
+            backoff: config.backoff,
+            terminal: |code| matches!(code, Code::InvalidArgument | Code::FailedPrecondition),
+        };
         Self {
             calls: Arc::new(calls),
+            settings: Arc::new(settings),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
             totals: Arc::new(Counts::default()),
@@ -107,15 +114,15 @@ impl Discovery {
             &destination,
             || (Resolution::Pending, Feedback::default()),
             |publisher| {
-                Follow::new(
+                let mut follow = Follow::new(
                     self.calls.clone(),
                     destination.clone(),
                     self.config.max_endpoints,
-                    self.stream_settings(),
+                    self.settings.clone(),
                     publisher,
                     self.totals.clone(),
-                )
-                .run()
+                );
+                async move { follow.run().await }
             },
         )?;
         Ok(EndpointWatch { destination, lease })
@@ -139,14 +146,6 @@ impl Discovery {
             "counters": self.stats(),
             "destinations": self.cache.inspect(show),
         })
-    }
-
-    fn stream_settings(&self) -> StreamSettings {
-        StreamSettings {
-            limits: self.config.limits,
-            backoff: self.config.backoff,
-            terminal: |code| matches!(code, Code::InvalidArgument | Code::FailedPrecondition),
-        }
     }
 }
 

@@ -26,14 +26,13 @@ use tokio::time::{Instant, sleep_until};
 pub(crate) struct Follow {
     calls: Arc<dyn GetEndpoints>,
     destination: Arc<str>,
-    settings: StreamSettings,
+    settings: Arc<StreamSettings>,
     publisher: Publisher<Resolution, Feedback>,
     /// Those of all destinations.
     totals: Arc<Counts>,
     held: Held,
     /// A message has been applied.
     known: bool,
-    max_endpoints: usize,
     published: Option<Arc<EndpointSet>>,
     freshness: Freshness,
     warnings: Ration,
@@ -56,7 +55,7 @@ impl Follow {
         calls: Arc<dyn GetEndpoints>,
         destination: Arc<str>,
         max_endpoints: usize,
-        settings: StreamSettings,
+        settings: Arc<StreamSettings>,
         publisher: Publisher<Resolution, Feedback>,
         totals: Arc<Counts>,
     ) -> Self {
@@ -68,7 +67,6 @@ impl Follow {
             totals,
             held: Held::new(max_endpoints),
             known: false,
-            max_endpoints,
             published: None,
             freshness: Freshness::default(),
             warnings: Ration::new(WARNING_INTERVAL),
@@ -76,7 +74,7 @@ impl Follow {
     }
 
     /// Runs until it is dropped, or until the control plane refuses for good.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(&mut self) {
         let mut primary = self.subscribe();
         let mut looks = Ration::new(LOOK_INTERVAL);
         let mut look: Option<Box<Look>> = None;
@@ -119,7 +117,7 @@ impl Follow {
     fn subscribe(&self) -> Subscription<Update> {
         let (calls, destination) = (self.calls.clone(), self.destination.clone());
         let rng = SmallRng::from_rng(&mut rand::rng());
-        Subscription::new(move || calls.get(&destination), self.settings, rng)
+        Subscription::new(move || calls.get(&destination), self.settings.clone(), rng)
     }
 
     /// Takes an event of the primary stream. Returns whether there is something new to publish.
@@ -181,7 +179,7 @@ impl Follow {
             }
         };
         let now = Instant::now();
-        let mut seen = Held::new(self.max_endpoints);
+        let mut seen = Held::new(self.held.max_endpoints());
         let Converted { change, nonsense } = update.into();
         let applied = change.map(|change| seen.apply(change)).unwrap_or_default();
         self.complain(&nonsense, applied.beyond_limit, now);
@@ -240,7 +238,7 @@ impl Follow {
         self.count(skipped as u64, |counts| &counts.skipped_endpoints);
         self.count(parts as u64, |counts| &counts.left_out_parts);
         if let Some(unreported) = self.warnings.take(now) {
-            let max = self.max_endpoints;
+            let max = self.held.max_endpoints();
             let first = match nonsense.first() {
                 Some(first) => first.to_string(),
                 None => format!("there are more than {max} endpoints"),
@@ -266,7 +264,7 @@ async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<Update>> {
     };
     tokio::select! {
         event = look.stream.next() => Some(event),
-        () = sleep_until(look.deadline) => None,
+        () = Box::pin(sleep_until(look.deadline)) => None,
     }
 }
 
@@ -274,7 +272,7 @@ async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<Update>> {
 async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &Ration) {
     publisher.shared().look_wanted().await;
     if let Some(at) = looks.ready_at() {
-        sleep_until(at).await;
+        Box::pin(sleep_until(at)).await;
     }
 }
 
@@ -286,3 +284,20 @@ const LOOK_WAIT: Duration = Duration::from_secs(5);
 const MAX_DRAINED: usize = 1024;
 /// One line in ten seconds shows a problem; one for each update of a large service would hide others.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl FnOnce(Follow) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// One for each of them; an async function that holds something twice makes it twice as large.
+    #[test]
+    fn the_task_of_a_destination_is_small() {
+        let run = |mut follow: Follow| async move { follow.run().await };
+        let bytes = size_of_future(run);
+        assert!(bytes <= 640, "{bytes}");
+    }
+}

@@ -41,6 +41,11 @@ impl Held {
         }
     }
 
+    /// The most endpoints that are held.
+    pub(crate) fn max_endpoints(&self) -> usize {
+        self.max_endpoints
+    }
+
     /// A new stream was opened.
     pub(crate) fn reopened(&mut self) {
         self.fresh_stream = true;

@@ -3,6 +3,7 @@
 mod backend;
 mod http;
 mod profile;
+mod shared;
 mod tcp;
 
 use crate::{
@@ -65,7 +66,10 @@ struct NotHonoured(BTreeSet<&'static str>);
 impl From<OutboundPolicy> for ClientPolicy {
     /// A message that makes no sense becomes a policy that lets nothing pass.
     fn from(policy: OutboundPolicy) -> Self {
-        try_policy(policy).unwrap_or_else(|invalid| Self::invalid(invalid.to_string()))
+        let mut policy =
+            try_policy(policy).unwrap_or_else(|invalid| Self::invalid(invalid.to_string()));
+        shared::share_metas(&mut policy);
+        policy
     }
 }
 

@@ -82,7 +82,11 @@ impl Follow {
     }
 
     /// Runs until it is dropped. Without settings for the profile, there is none.
-    pub(crate) async fn run(mut self, policy: StreamSettings, profile: Option<StreamSettings>) {
+    pub(crate) async fn run(
+        &mut self,
+        policy: Arc<StreamSettings>,
+        profile: Option<Arc<StreamSettings>>,
+    ) {
         let (lookups, target) = (self.lookups.clone(), self.target.clone());
         let mut policies: Subscription<OutboundPolicy> =
             Subscription::new(move || lookups.policy(&target), policy, seed());
@@ -251,7 +255,7 @@ async fn next_of<T>(stream: &mut Option<Subscription<T>>) -> Event<T> {
 
 async fn at(due: Option<Instant>) {
     match due {
-        Some(due) => sleep_until(due).await,
+        Some(due) => Box::pin(sleep_until(due)).await,
         None => pending().await,
     }
 }
@@ -266,3 +270,21 @@ const PROFILE_LATE: Duration = Duration::from_millis(500);
 const MAX_DRAINED: usize = 1024;
 /// One line in ten seconds shows a problem; one for each update would hide others.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl FnOnce(Follow) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// One for each of them; an async function that holds something twice makes it twice as large.
+    #[test]
+    fn the_task_of_a_target_is_small() {
+        let settings = || -> Arc<StreamSettings> { unreachable!("it is not run") };
+        let run = |mut follow: Follow| async move { follow.run(settings(), None).await };
+        let bytes = size_of_future(run);
+        assert!(bytes <= 896, "{bytes}");
+    }
+}

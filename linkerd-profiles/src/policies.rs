@@ -59,6 +59,8 @@ pub struct PoliciesConfig {
 pub struct Policies {
     lookups: Arc<dyn Lookups>,
     config: Arc<PoliciesConfig>,
+    policy: Arc<StreamSettings>,
+    profile: Arc<StreamSettings>,
     cache: Cache<Target, State, History>,
 }
 
@@ -141,8 +143,15 @@ impl Policies {
             idle_timeout: config.idle_timeout,
             max_entries: config.max_entries,
         };
+        let settings = |backoff, terminal| StreamSettings {
+            limits: config.limits,
+            backoff,
+            terminal,
+        };
         Self {
             lookups: Arc::new(lookups),
+            policy: Arc::new(settings(config.policy_backoff, policy_refused)),
+            profile: Arc::new(settings(config.profile_backoff, profile_refused)),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
         }
@@ -178,18 +187,11 @@ impl Policies {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
                     Target::Name { host, .. } => (self.config.profile_names)(host),
                 };
-                Follow::new(self.lookups.clone(), target.clone(), defaults, publisher).run(
-                    StreamSettings {
-                        limits: self.config.limits,
-                        backoff: self.config.policy_backoff,
-                        terminal: policy_refused,
-                    },
-                    has_profile.then_some(StreamSettings {
-                        limits: self.config.limits,
-                        backoff: self.config.profile_backoff,
-                        terminal: profile_refused,
-                    }),
-                )
+                let policy = self.policy.clone();
+                let profile = has_profile.then(|| self.profile.clone());
+                let lookups = self.lookups.clone();
+                let mut follow = Follow::new(lookups, target.clone(), defaults, publisher);
+                async move { follow.run(policy, profile).await }
             },
         )?;
         Ok(lease)

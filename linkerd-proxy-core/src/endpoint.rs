@@ -26,11 +26,11 @@ pub struct Endpoint {
     pub protocol_hint: ProtocolHint,
     /// The peer proxy's port for connections that begin with a transport header.
     pub opaque_transport_port: Option<NonZeroU16>,
-    /// The identity to verify, if the endpoint is meshed.
-    pub tls: Option<ServerTls>,
+    /// The identity to verify, if the endpoint is meshed. In a box, as what follows: few endpoints have it.
+    pub tls: Option<Box<ServerTls>>,
     /// The authority that requests to this endpoint carry instead of their own.
-    pub authority_override: Option<http::uri::Authority>,
-    /// HTTP/2 settings that overlay those of the environment, field by field. In a box: few endpoints have some.
+    pub authority_override: Option<Box<http::uri::Authority>>,
+    /// HTTP/2 settings that overlay those of the environment, field by field.
     pub http2: Option<Box<Http2Settings>>,
     /// Whether the endpoint is in the zone of this proxy.
     pub zone_locality: ZoneLocality,

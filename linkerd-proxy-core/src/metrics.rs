@@ -11,9 +11,10 @@ mod family;
 mod label;
 mod primitive;
 mod registry;
+mod series;
 
 pub use document::Document;
 pub use family::Family;
-pub use label::{LabelSet, Labels};
+pub use label::{AddLabels, LabelSet, Labels};
 pub use primitive::{BYTES, Bounds, Counter, Gauge, Histogram, LATENCY_MS, Metric, Unit};
 pub use registry::{Registry, Style};

@@ -27,7 +27,7 @@ use linkerd_proxy_core::{
         BoxRequest, Http2Settings, LocalExec, QueueSettings, client::Http2Client, grpc_status,
         is_failure,
     },
-    metrics::{Counter, Family, Labels},
+    metrics::{Counter, Family, LabelSet, Labels},
     transport::ConnectOptions,
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -94,7 +94,7 @@ impl Controller {
             queue: QUEUE,
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),
-            metrics: balancer.series(&labels, QUEUE.failfast),
+            metrics: balancer.series(&labels.clone().into(), QUEUE.failfast),
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),
         };
@@ -105,13 +105,16 @@ impl Controller {
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
-            labels: labels.with("tls", "no_identity").with(
-                "no_tls_reason",
-                match config.is_loopback {
-                    true => "loopback",
-                    false => "not_provided_by_service_discovery",
-                },
-            ),
+            labels: labels
+                .with("tls", "no_identity")
+                .with(
+                    "no_tls_reason",
+                    match config.is_loopback {
+                        true => "loopback",
+                        false => "not_provided_by_service_discovery",
+                    },
+                )
+                .into(),
         });
         tokio::task::spawn_local(served.take(rx));
         Self {
@@ -158,7 +161,7 @@ struct Served {
     authority: Authority,
     balance: Balance<SocketAddr, Endpoint>,
     families: EndpointFamilies,
-    labels: Labels,
+    labels: LabelSet,
 }
 
 impl Served {
@@ -184,16 +187,16 @@ impl Served {
         let request = Box::new(self.address(request));
         let called = self.balance.clone().call(request).await;
         let response = called.map_err(|error| {
-            let labels = self.labels.clone().with("classification", "failure");
-            let labels = labels.with("grpc_status", "").with("error", "unclassified");
-            self.families.responses.get(labels).incr();
+            let labels = Labels::new()
+                .with("classification", "failure")
+                .with("grpc_status", "")
+                .with("error", "unclassified");
+            self.families.responses.get(self.labels.and(labels)).incr();
             error.context(format!("controller {}", self.authority))
         })?;
         let response = response.response;
-        let labels = self
-            .labels
-            .clone()
-            .with("status_code", response.status().as_u16());
+        let status = Labels::new().with("status_code", response.status().as_u16());
+        let labels = self.labels.and(status);
         let latency = self.families.latency.get(labels.clone());
         latency.observe_duration(start.elapsed());
         let ended = Ended {
@@ -228,7 +231,7 @@ pub struct ControlBody {
 #[derive(Debug)]
 struct Ended {
     family: Family<Counter>,
-    labels: Labels,
+    labels: LabelSet,
     status: http::StatusCode,
     code: Option<u8>,
 }
@@ -242,9 +245,11 @@ impl Ended {
             false => "success",
         };
         let code = code.map(|code| code.to_string()).unwrap_or_default();
-        let labels = self.labels.with("classification", classification);
-        let labels = labels.with("grpc_status", code).with("error", error);
-        self.family.get(labels).incr();
+        let labels = Labels::new()
+            .with("classification", classification)
+            .with("grpc_status", code)
+            .with("error", error);
+        self.family.get(self.labels.and(labels)).incr();
     }
 }
 

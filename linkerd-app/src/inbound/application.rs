@@ -21,7 +21,7 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
         for_http2,
     },
-    metrics::Labels,
+    metrics::{LabelSet, Labels},
     transport::{ConnectOptions, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -44,7 +44,7 @@ pub struct Application {
     addr: SocketAddr,
     client_series: Arc<TransportSeries>,
     server_series: Arc<TransportSeries>,
-    labels: Labels,
+    labels: LabelSet,
     http1: OnceCell<Http1>,
     http2: OnceCell<Balance<SocketAddr, Http2>>,
     idle_since: Cell<Option<Instant>>,
@@ -130,7 +130,9 @@ impl Application {
             addr,
             client_series: transport.series(policy.server_labels(client)),
             server_series: transport.series(server),
-            labels: policy.request_labels(from_peer(target_labels(inbound(), addr))),
+            labels: policy
+                .request_labels(from_peer(target_labels(inbound(), addr)))
+                .into(),
             http1: OnceCell::new(),
             http2: OnceCell::new(),
             idle_since: Cell::new(None),
@@ -213,7 +215,8 @@ impl Application {
     }
 
     fn metrics(&self) -> EndpointMetricsLayer {
-        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone(), self.addr)
+        let families = Rc::new(self.ctx.families.endpoint.clone());
+        EndpointMetricsLayer::new(&families, self.labels.clone(), self.addr)
     }
 
     fn keep(&self, refusals: bool) -> KeepForRetryLayer {

@@ -1,8 +1,11 @@
 //! Label groups that several families share.
 
 use linkerd_profiles::Meta;
-use linkerd_proxy_core::{endpoint::Endpoint, metrics::Labels};
-use std::net::SocketAddr;
+use linkerd_proxy_core::{
+    endpoint::Endpoint,
+    metrics::{AddLabels, Labels},
+};
+use std::{net::SocketAddr, sync::Arc};
 
 /// `target_addr`, `target_ip`, `target_port`.
 pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
@@ -12,21 +15,33 @@ pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
         .with("target_port", addr.port())
 }
 
-/// The labels of an endpoint's outbound series. `authority` is the name that was discovered, if any.
-pub fn endpoint_labels(endpoint: &Endpoint, authority: Option<&str>, local: bool) -> Labels {
-    let mut labels = Labels::new().with("direction", "outbound");
-    if let Some(authority) = authority {
-        labels = labels.with("authority", authority);
+/// The labels of an endpoint's outbound series: made when they are needed, of what is known of it anyway.
+#[derive(Debug)]
+pub struct OfEndpoint {
+    /// The endpoint.
+    pub endpoint: Arc<Endpoint>,
+    /// The name that was discovered, if any.
+    pub authority: Option<Arc<str>>,
+    /// Whether it is in this pod.
+    pub is_local: bool,
+}
+
+impl AddLabels for OfEndpoint {
+    fn add_to(&self, labels: Labels) -> Labels {
+        let mut labels = labels.with("direction", "outbound");
+        if let Some(authority) = &self.authority {
+            labels = labels.with("authority", authority);
+        }
+        labels = target_labels(labels, self.endpoint.addr).with("tls", "no_identity");
+        labels = match self.is_local {
+            true => labels.with("no_tls_reason", "loopback"),
+            false => labels.with("no_tls_reason", "not_provided_by_service_discovery"),
+        };
+        for (key, value) in self.endpoint.labels.iter() {
+            labels = labels.with_prefix("dst_", key, value);
+        }
+        labels
     }
-    labels = target_labels(labels, endpoint.addr).with("tls", "no_identity");
-    labels = match local {
-        true => labels.with("no_tls_reason", "loopback"),
-        false => labels.with("no_tls_reason", "not_provided_by_service_discovery"),
-    };
-    for (key, value) in endpoint.labels.iter() {
-        labels = labels.with(&format!("dst_{key}"), value);
-    }
-    labels
 }
 
 /// The labels that name a resource, such as `parent_group` and so on.
@@ -54,4 +69,40 @@ pub fn backend_labels(parent: &Meta, backend: &Meta) -> Labels {
         "backend",
         backend,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linkerd_proxy_core::metrics::{LabelSet, Registry, Style};
+    use std::time::{Duration, Instant};
+
+    fn labels() -> LabelSet {
+        let mut endpoint = Endpoint::new(SocketAddr::from(([10, 0, 0, 1], 80)));
+        let own = [("pod", "web-1"), ("a.b/c", "\"")];
+        let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        endpoint.labels = own.into_iter().collect();
+        LabelSet::new(OfEndpoint {
+            endpoint: Arc::new(endpoint),
+            authority: Some("web.default.svc.cluster.local".into()),
+            is_local: false,
+        })
+    }
+
+    #[test]
+    fn workers_that_know_the_same_endpoint_count_in_one_line() {
+        let registry = Registry::new();
+        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let workers = [family.get(labels()), family.get(labels())];
+        workers[0].add(2);
+        workers[1].incr();
+        let text = registry.render(Duration::from_secs(600), Instant::now());
+        let line = concat!(
+            r#"request_total{direction="outbound",authority="web.default.svc.cluster.local","#,
+            r#"target_addr="10.0.0.1:80",target_ip="10.0.0.1",target_port="80",tls="no_identity","#,
+            r#"no_tls_reason="not_provided_by_service_discovery",dst_a_b_c="\"",dst_pod="web-1"} 3"#,
+        );
+        assert_eq!(text.lines().nth(2), Some(line), "{text}");
+        assert_eq!(text.matches("request_total{").count(), 1);
+    }
 }

@@ -218,15 +218,14 @@ impl Balancer {
     }
 
     /// The handles of one balancer, for the calling thread.
-    pub fn series(&self, labels: &Labels, failfast: std::time::Duration) -> balance::Metrics {
+    pub fn series(&self, labels: &LabelSet, failfast: std::time::Duration) -> balance::Metrics {
         fn with<M: Metric>(family: &Family<M>, labels: &LabelSet) -> M {
             family.get(labels.clone())
         }
         let state = |state| {
-            let labels = Labels::new().with("endpoint_state", state).and(labels);
-            self.endpoints.get(labels)
+            let state = Labels::new().with("endpoint_state", state);
+            self.endpoints.get(labels.after(state))
         };
-        let labels = &LabelSet::from(labels.clone());
         let timeout = with(&self.gate_timeout, labels);
         timeout.set(i64::try_from(failfast.as_secs()).unwrap_or(i64::MAX));
         balance::Metrics {
@@ -246,8 +245,8 @@ impl Balancer {
     }
 
     /// The handles of one balancer's updates, for the calling thread.
-    pub fn updates(&self, labels: &Labels) -> UpdateSeries {
-        let series = |op| self.updates.get(Labels::new().with("op", op).and(labels));
+    pub fn updates(&self, labels: &LabelSet) -> UpdateSeries {
+        let series = |op| self.updates.get(labels.after(Labels::new().with("op", op)));
         UpdateSeries {
             reset: series("Reset"),
             add: series("Add"),
@@ -328,17 +327,17 @@ pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
 
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {
-        Bounds { buckets: &[$(($micros * 1_000, $text)),+], unit: Unit::Seconds }
+        &Bounds { buckets: &[$(($micros * 1_000, $text)),+], unit: Unit::Seconds }
     };
 }
 
-pub(super) const DETECT_SECONDS: Bounds = seconds!(1_000 "0.001", 100_000 "0.1");
-const REQUEST_SECONDS: Bounds =
+pub(super) const DETECT_SECONDS: &Bounds = seconds!(1_000 "0.001", 100_000 "0.1");
+const REQUEST_SECONDS: &Bounds =
     seconds!(50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 10_000_000 "10.0");
-const BACKEND_SECONDS: Bounds = seconds!(
+const BACKEND_SECONDS: &Bounds = seconds!(
     25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
     1_000_000 "1.0", 10_000_000 "10.0"
 );
-const QUEUE_SECONDS: Bounds = seconds!(
+const QUEUE_SECONDS: &Bounds = seconds!(
     500 "0.0005", 5_000 "0.005", 50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 3_000_000 "3.0"
 );

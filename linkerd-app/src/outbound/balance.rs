@@ -11,7 +11,7 @@ use linkerd_balance::{Balance, Params};
 use linkerd_discover::{EndpointSet, EndpointWatch, Resolution};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
-    Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::Labels,
+    Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::LabelSet,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -28,7 +28,7 @@ pub struct Target<'a> {
     /// The families of its kind.
     pub families: &'a Balancer,
     /// The labels of its series.
-    pub labels: Labels,
+    pub labels: LabelSet,
 }
 
 /// A balancer over the endpoints of a destination, each served by what `new_endpoint` makes.

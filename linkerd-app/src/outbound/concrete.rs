@@ -76,7 +76,7 @@ impl Concrete {
                     load: *load,
                     queue: ctx.config.outbound.http_queue,
                     families: &ctx.families.outbound.http_balancer,
-                    labels: backend_labels(&key.parent, &key.backend.meta),
+                    labels: backend_labels(&key.parent, &key.backend.meta).into(),
                 };
                 let kind = match balance::new_balance(ctx, target, new_endpoint) {
                     Ok(balance) => Kind::Balance(balance),
@@ -175,7 +175,7 @@ fn forward(
         load: PeakEwma::default(),
         queue: ctx.config.outbound.http_queue,
         families: &ctx.families.outbound.http_balancer,
-        labels: backend_labels(&key.parent, &key.backend.meta),
+        labels: backend_labels(&key.parent, &key.backend.meta).into(),
     };
     Kind::Balance(balance::new_static(ctx, endpoint.addr, service, target))
 }

@@ -4,7 +4,7 @@ use super::connect::{Connect, DialGuard};
 use crate::{
     config::Config,
     in_flight::{InFlightLimit, share},
-    metrics::{Families, endpoint_labels},
+    metrics::{Families, OfEndpoint},
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
@@ -12,7 +12,7 @@ use linkerd_proxy_core::{
     drain,
     endpoint::{Endpoint, ZoneLocality},
     http::{QueueSettings, client::Http1Pools},
-    metrics::Labels,
+    metrics::{LabelSet, Labels},
     transport::{ConnectOptions, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -62,8 +62,9 @@ impl Context {
     }
 
     /// A connector to an endpoint. `authority` is the name that was discovered, if any.
-    pub fn connect(&self, endpoint: &Endpoint, authority: Option<&str>) -> Connect {
-        let labels = endpoint_labels(endpoint, authority, self.is_local(endpoint));
+    pub fn connect(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> Connect {
+        let peer = Labels::new().with("peer", "dst");
+        let labels = self.labels(endpoint, authority).after(peer);
         Connect {
             addr: endpoint.addr,
             options: self.connect_options(),
@@ -71,8 +72,17 @@ impl Context {
             series: self
                 .families
                 .transport
-                .series_with_cost(with_peer(&labels), Some(self.cost(endpoint))),
+                .series_with_cost(labels, Some(self.cost(endpoint))),
         }
+    }
+
+    /// The labels of an endpoint's series. `authority` is the name that was discovered, if any.
+    pub fn labels(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> LabelSet {
+        LabelSet::new(OfEndpoint {
+            endpoint: endpoint.clone(),
+            authority: authority.cloned(),
+            is_local: self.is_local(endpoint),
+        })
     }
 
     /// What an endpoint's bytes may cost.
@@ -113,9 +123,4 @@ impl Context {
     pub fn rng(&self) -> SmallRng {
         SmallRng::from_rng(&mut rand::rng())
     }
-}
-
-/// The labels of the connections to an endpoint.
-fn with_peer(labels: &Labels) -> Labels {
-    Labels::new().with("peer", "dst").and(labels)
 }

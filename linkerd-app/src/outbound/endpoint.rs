@@ -14,7 +14,7 @@ use super::{
 pub use crate::exchange::HttpRequest;
 use crate::{
     exchange::{EndpointMetrics, EndpointMetricsLayer},
-    metrics::endpoint_labels,
+    metrics::EndpointFamilies,
 };
 use client::Client;
 use headers::HeaderRulesLayer;
@@ -45,6 +45,7 @@ pub struct NewEndpoint(Rc<NewSender>);
 #[derive(Debug)]
 pub struct NewSender {
     ctx: Rc<Context>,
+    families: Rc<EndpointFamilies>,
     version: http::Version,
     authority: Option<Arc<str>>,
 }
@@ -54,6 +55,7 @@ impl NewEndpoint {
     pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
         Self(Rc::new(NewSender {
             ctx: ctx.clone(),
+            families: Rc::new(ctx.families.endpoint.clone()),
             version,
             authority,
         }))
@@ -70,10 +72,10 @@ impl NewEndpoint {
         self.0.speaks_http2(endpoint)
     }
 
-    fn metrics(&self, endpoint: &Endpoint) -> EndpointMetricsLayer {
-        let NewSender { ctx, authority, .. } = &*self.0;
-        let labels = endpoint_labels(endpoint, authority.as_deref(), ctx.is_local(endpoint));
-        EndpointMetricsLayer::new(&ctx.families.endpoint, labels, endpoint.addr)
+    fn metrics(&self, endpoint: &Arc<Endpoint>) -> EndpointMetricsLayer {
+        let new = &self.0;
+        let labels = new.ctx.labels(endpoint, new.authority.as_ref());
+        EndpointMetricsLayer::new(&new.families, labels, endpoint.addr)
     }
 }
 
@@ -97,7 +99,7 @@ impl NewService<Arc<Endpoint>> for NewSender {
 
     fn new_service(&self, endpoint: Arc<Endpoint>) -> Sender {
         let ctx = &self.ctx;
-        let client = Client::new(ctx, &endpoint, self.version, self.authority.as_deref());
+        let client = Client::new(ctx, &endpoint, self.version, self.authority.as_ref());
         let keep = KeepForRetryLayer {
             max_bytes: ctx.config.outbound.replay_max_bytes,
             refusals: client.speaks_http2(),

@@ -82,7 +82,7 @@ impl Opaque {
             }
             (_, Some(addr)) if discovered.policy.invalid.is_none() => {
                 // No route is for such traffic: it goes where it was going.
-                let endpoint = Endpoint::new(addr);
+                let endpoint = Arc::new(Endpoint::new(addr));
                 self.ctx.connect(&endpoint, None).call(()).await?
             }
             (RouteSource::Invalid { reason, .. }, _) => {
@@ -213,11 +213,12 @@ impl Concrete {
                     families: &ctx.families.outbound.tcp_balancer,
                     labels: backend_labels(parent, &backend.meta)
                         .with("logical", path)
-                        .with("concrete", path),
+                        .with("concrete", path)
+                        .into(),
                 };
                 let new = Rc::new(NewTcpEndpoint {
                     ctx: ctx.clone(),
-                    authority: path.clone(),
+                    authority: path.as_str().into(),
                 });
                 let new_endpoint = move |endpoint| Lazy::new(new.clone(), endpoint);
                 match balance::new_balance(ctx, target, new_endpoint) {
@@ -258,7 +259,7 @@ struct TcpEndpoint {
 /// Makes the endpoints of a backend.
 struct NewTcpEndpoint {
     ctx: Rc<Context>,
-    authority: String,
+    authority: Arc<str>,
 }
 
 impl NewService<Arc<Endpoint>> for NewTcpEndpoint {

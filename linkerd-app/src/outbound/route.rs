@@ -232,6 +232,8 @@ impl Inner {
             return concrete.clone();
         }
         let concrete = Rc::new(Concrete::new(&self.ctx, &key));
+        // Most routers have one.
+        backends.reserve_exact(1);
         backends.push((key, concrete.clone()));
         concrete
     }

@@ -4,7 +4,7 @@ use crate::exchange::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{End, Observed, grpc_name, grpc_status},
-    metrics::{Counter, Family, LabelSet},
+    metrics::{Counter, Family, LabelSet, Labels},
 };
 use std::cell::RefCell;
 
@@ -86,15 +86,16 @@ impl StatusCounters {
             status.grpc = None;
         }
         let take = || {
-            let labels = self.labels.to_labels();
             let labels = match self.grpc {
-                true => labels.with("grpc_status", status.grpc.map_or("UNKNOWN", grpc_name)),
-                false => labels.with(
+                true => Labels::new().with("grpc_status", status.grpc.map_or("UNKNOWN", grpc_name)),
+                false => Labels::new().with(
                     "http_status",
                     status.http.map(|code| code.to_string()).unwrap_or_default(),
                 ),
             };
-            self.family.get(labels.with("error", status.error.label()))
+            let error = status.error.label();
+            self.family
+                .get(self.labels.and(labels.with("error", error)))
         };
         with_cached(&self.counters, status, take, Counter::incr);
     }

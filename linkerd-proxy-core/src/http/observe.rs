@@ -23,6 +23,8 @@ pub struct Observed {
     pub status: StatusCode,
     /// The gRPC code among the response's headers.
     pub code: Option<u8>,
+    /// Whether the request was gRPC's, if somebody has [said so](super::ResponseBody::answers_grpc).
+    pub is_grpc: bool,
     /// Whether a frame of data has passed before.
     pub has_data: bool,
 }
@@ -57,6 +59,7 @@ pub(super) struct Observers {
     list: SmallVec<[(Rc<dyn Observe>, Instant); 4]>,
     status: StatusCode,
     code: Option<u8>,
+    pub(super) is_grpc: bool,
     has_data: bool,
     ended: bool,
 }
@@ -67,6 +70,7 @@ impl Observers {
             list: SmallVec::new(),
             status,
             code,
+            is_grpc: false,
             has_data: false,
             ended: false,
         }
@@ -100,6 +104,7 @@ impl Observers {
             start,
             status: self.status,
             code: self.code,
+            is_grpc: self.is_grpc,
             has_data: self.has_data,
         }
     }

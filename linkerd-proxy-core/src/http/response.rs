@@ -66,6 +66,11 @@ impl ResponseBody {
         self.0.observers.add(observer, start);
     }
 
+    /// Tells observers that the request was gRPC's.
+    pub fn answers_grpc(&mut self) {
+        self.0.observers.is_grpc = true;
+    }
+
     /// If the body breaks off and the client speaks gRPC, `responder` ends it with trailers.
     pub fn end_well(&mut self, responder: Responder) {
         self.0.responder = Some(responder);

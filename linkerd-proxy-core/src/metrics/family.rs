@@ -1,7 +1,7 @@
 //! A name and its series.
 
-use super::{LabelSet, Metric};
-use indexmap::IndexMap;
+use super::{LabelSet, Labels, Metric, series::Series};
+use indexmap::{IndexMap, map::Entry};
 use parking_lot::Mutex;
 use std::{
     fmt,
@@ -19,14 +19,8 @@ struct Inner<M: Metric> {
     params: M::Params,
     limit: usize,
     refused: Arc<AtomicU64>,
+    begun: Instant,
     series: Mutex<IndexMap<LabelSet, Series<M>>>,
-}
-
-struct Series<M: Metric> {
-    /// What handles that are gone had counted.
-    past: M::Sum,
-    handles: Vec<M>,
-    orphaned: Option<Instant>,
 }
 
 impl<M: Metric> Family<M> {
@@ -35,6 +29,7 @@ impl<M: Metric> Family<M> {
             params,
             limit,
             refused,
+            begun: Instant::now(),
             series: Mutex::default(),
         }))
     }
@@ -50,9 +45,12 @@ impl<M: Metric> Family<M> {
             self.0.refused.fetch_add(1, Relaxed);
             return handle;
         }
-        let series = all.entry(labels).or_insert_with(Series::new);
-        series.orphaned = None;
-        series.push(handle.clone());
+        match all.entry(labels) {
+            Entry::Occupied(mut series) => series.get_mut().push(handle.clone()),
+            Entry::Vacant(place) => {
+                place.insert(Series::One(handle.clone()));
+            }
+        }
         handle
     }
 
@@ -63,13 +61,11 @@ impl<M: Metric> Family<M> {
     /// Drops the series that have had no owner for `retain`.
     pub(super) fn sweep(&self, retain: Duration, now: Instant) {
         let mut all = self.0.series.lock();
-        all.retain(|_, series| {
-            series.fold();
-            if !series.handles.is_empty() {
-                return true;
-            }
-            let since = *series.orphaned.get_or_insert(now);
-            now.saturating_duration_since(since) < retain
+        let now = tenths(now.saturating_duration_since(self.0.begun));
+        let retain = tenths(retain);
+        all.retain(|_, series| match series.orphaned_since(now) {
+            Some(since) => now.saturating_sub(since) < retain,
+            None => true,
         });
         // Endpoints leave by the thousand.
         if all.capacity() > SPARE && all.len() < all.capacity() / 4 {
@@ -87,14 +83,16 @@ impl<M: Metric> Family<M> {
         out: &mut String,
     ) -> Option<usize> {
         let all = self.0.series.lock();
-        let mut sum = M::Sum::default();
+        let (mut sum, mut text) = (M::Sum::default(), Labels::new());
         for index in from.. {
             let (labels, series) = all.get_index(index)?;
             if out.len() >= until {
                 return Some(index);
             }
             series.sum_to(&mut sum);
-            M::write(&sum, self.0.params, name, labels.as_str(), out);
+            text.clear();
+            text = labels.add_to(text);
+            M::write(&sum, self.0.params, name, text.as_str(), out);
         }
         None
     }
@@ -114,43 +112,9 @@ impl<M: Metric> fmt::Debug for Family<M> {
     }
 }
 
-impl<M: Metric> Series<M> {
-    fn new() -> Self {
-        Self {
-            past: M::Sum::default(),
-            handles: Vec::new(),
-            orphaned: None,
-        }
-    }
-
-    /// Adds a handle. Most series have one only; where there are many, each is looked at a few times and not once for
-    /// each that is added after it.
-    fn push(&mut self, handle: M) {
-        if self.handles.len() == self.handles.capacity() {
-            self.fold();
-            self.handles.reserve_exact(self.handles.len().max(1));
-        }
-        self.handles.push(handle);
-    }
-
-    /// Moves what dropped handles had counted into the past, so that handles do not pile up.
-    fn fold(&mut self) {
-        let past = &mut self.past;
-        self.handles.retain(|handle| {
-            let live = !handle.is_last();
-            if !live {
-                handle.add_to(past);
-            }
-            live
-        });
-    }
-
-    fn sum_to(&self, sum: &mut M::Sum) {
-        sum.clone_from(&self.past);
-        for handle in &self.handles {
-            handle.add_to(sum);
-        }
-    }
+/// In tenths of a second, of which a number of four bytes has enough for 13 years.
+fn tenths(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis() / 100).unwrap_or(u32::MAX)
 }
 
 /// Room that is not given back.

@@ -153,13 +153,13 @@ macro_rules! millis {
 }
 
 /// The buckets of the incumbent's `*_latency_ms` families.
-pub const LATENCY_MS: Bounds = Bounds {
+pub const LATENCY_MS: &Bounds = &Bounds {
     buckets: millis!(1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000),
     unit: Unit::Milliseconds,
 };
 
 /// The buckets of frame sizes.
-pub const BYTES: Bounds = Bounds {
+pub const BYTES: &Bounds = &Bounds {
     buckets: &[(128, "128.0"), (1024, "1024.0"), (10240, "10240.0")],
     unit: Unit::Bytes,
 };
@@ -167,30 +167,20 @@ pub const BYTES: Bounds = Bounds {
 /// Counts observations in buckets. Belongs to one thread.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    bounds: Bounds,
-    cells: Arc<Cells>,
-}
-
-#[derive(Debug)]
-struct Cells {
-    sum: AtomicU64,
-    /// One for each bound, and one for what is above them all.
-    counts: Box<[AtomicU64]>,
+    bounds: &'static Bounds,
+    /// The sum, a count for each bound, and one for what is above them all.
+    cells: Arc<[AtomicU64]>,
 }
 
 impl Histogram {
     /// Counts a value in the unit in which the bounds are given.
     #[inline]
     pub fn observe(&self, value: u64) {
-        let bucket = self
-            .bounds
-            .buckets
-            .iter()
-            .position(|(bound, _)| value <= *bound)
-            .unwrap_or(self.bounds.buckets.len());
-        let cell = &self.cells.counts[bucket];
-        cell.store(cell.load(Relaxed) + 1, Relaxed);
-        let sum = &self.cells.sum;
+        let buckets = self.bounds.buckets;
+        let bucket = buckets.iter().position(|(bound, _)| value <= *bound);
+        let count = &self.cells[1 + bucket.unwrap_or(buckets.len())];
+        count.store(count.load(Relaxed) + 1, Relaxed);
+        let sum = &self.cells[0];
         sum.store(sum.load(Relaxed).wrapping_add(value), Relaxed);
     }
 
@@ -201,50 +191,38 @@ impl Histogram {
     }
 }
 
-/// The sum of a histogram's handles.
+/// The sum of a histogram's handles: their cells, or nothing if there is none.
 #[derive(Debug, Default)]
-pub struct HistogramSum {
-    sum: u64,
-    counts: Vec<u64>,
-}
+pub struct HistogramSum(Vec<u64>);
 
 impl Clone for HistogramSum {
     fn clone(&self) -> Self {
-        Self {
-            sum: self.sum,
-            counts: self.counts.clone(),
-        }
+        Self(self.0.clone())
     }
 
     /// Keeps the allocation: a scrape sums one series after the other.
     fn clone_from(&mut self, other: &Self) {
-        self.sum = other.sum;
-        self.counts.clone_from(&other.counts);
+        self.0.clone_from(&other.0);
     }
 }
 
 impl Metric for Histogram {
-    type Params = Bounds;
+    type Params = &'static Bounds;
     type Sum = HistogramSum;
     const TYPE: &'static str = "histogram";
 
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: &'static Bounds) -> Self {
+        let cells = 1 + bounds.buckets.len() + 1;
         Self {
             bounds,
-            cells: Arc::new(Cells {
-                sum: AtomicU64::new(0),
-                counts: (0..=bounds.buckets.len())
-                    .map(|_| AtomicU64::new(0))
-                    .collect(),
-            }),
+            cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     fn add_to(&self, total: &mut HistogramSum) {
-        total.counts.resize(self.cells.counts.len(), 0);
-        total.sum = total.sum.wrapping_add(self.cells.sum.load(Relaxed));
-        for (total, cell) in total.counts.iter_mut().zip(&self.cells.counts) {
-            *total += cell.load(Relaxed);
+        total.0.resize(self.cells.len(), 0);
+        for (total, cell) in total.0.iter_mut().zip(&*self.cells) {
+            *total = total.wrapping_add(cell.load(Relaxed));
         }
     }
 
@@ -252,25 +230,31 @@ impl Metric for Histogram {
         Arc::strong_count(&self.cells) == 1
     }
 
-    fn write(total: &HistogramSum, bounds: Bounds, name: &str, labels: &str, out: &mut String) {
+    fn write(
+        total: &HistogramSum,
+        bounds: &'static Bounds,
+        name: &str,
+        labels: &str,
+        out: &mut String,
+    ) {
+        let mut cells = total.0.iter().copied();
+        let sum = cells.next().unwrap_or(0);
         let mut seen = 0;
-        let mut counts = total.counts.iter().copied();
         for (_, le) in bounds.buckets {
-            seen += counts.next().unwrap_or(0);
+            seen += cells.next().unwrap_or(0);
             line(out, name, "_bucket", labels, Some(le), seen);
         }
-        seen += counts.next().unwrap_or(0);
+        seen += cells.next().unwrap_or(0);
         line(out, name, "_bucket", labels, Some("+Inf"), seen);
         line(out, name, "_count", labels, None, seen);
         match bounds.unit {
-            Unit::Milliseconds => line(out, name, "_sum", labels, None, total.sum / 1_000_000),
+            Unit::Milliseconds => line(out, name, "_sum", labels, None, sum / 1_000_000),
             Unit::Seconds => {
-                let seconds = total.sum as f64 / 1e9;
+                let seconds = sum as f64 / 1e9;
                 line(out, name, "_sum", labels, None, format_args!("{seconds:?}"));
             }
             Unit::Bytes => {
-                let bytes = total.sum;
-                line(out, name, "_sum", labels, None, format_args!("{bytes}.0"));
+                line(out, name, "_sum", labels, None, format_args!("{sum}.0"));
             }
         }
     }

@@ -110,7 +110,7 @@ impl Registry {
         style: Style,
         name: &'static str,
         help: &'static str,
-        bounds: super::Bounds,
+        bounds: &'static super::Bounds,
     ) -> Family<Histogram> {
         self.family(style, name, help, bounds, SERIES_LIMIT)
     }

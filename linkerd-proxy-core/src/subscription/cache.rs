@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::{
     fmt,
     hash::Hash,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -156,9 +156,12 @@ where
             key: key.clone(),
             entry: lease.entry.clone(),
         };
-        // Boxed: a task of which a part is moved into another holds the room for both.
+        // Boxed: a task of which a part is moved into another holds the room for both. For the same reason a task borrows
+        // what it works with from the block around it: an async function would hold it as an argument and as a variable.
         let work = Box::pin(work(publisher));
-        self.inner.runtime.spawn(tenancy.run(work));
+        self.inner
+            .runtime
+            .spawn(async move { tenancy.run(work).await });
         Ok(lease)
     }
 
@@ -291,7 +294,7 @@ struct Tenancy<K: Eq + Hash, S, X> {
 }
 
 impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
-    async fn run<F: Future<Output = ()>>(self, work: F) {
+    async fn run<F: Future<Output = ()>>(&self, work: Pin<Box<F>>) {
         let mut eviction = pin!(self.evicted());
         tokio::select! {
             () = &mut eviction => {}
@@ -310,7 +313,8 @@ impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
                 Verdict::Gone => return,
                 Verdict::Stay => self.entry.changed.notified().await,
                 Verdict::StayUntil(at) => tokio::select! {
-                    () = sleep_until(at) => {}
+                    // In a box: most of the time nobody sleeps.
+                    () = Box::pin(sleep_until(at)) => {}
                     () = self.entry.changed.notified() => {}
                 },
                 Verdict::Leave => {

@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -57,7 +58,7 @@ pub enum Event<T> {
 /// for the codes that are terminal; every other failure is retried for ever. Bounds: one stream, nothing buffered.
 pub struct Subscription<T> {
     call: Box<dyn FnMut() -> Call<T> + Send>,
-    settings: StreamSettings,
+    settings: Arc<StreamSettings>,
     rng: SmallRng,
     failures: u32,
     state: State<T>,
@@ -85,12 +86,12 @@ impl<T> Subscription<T> {
     /// A subscription that makes its first call when it is first polled.
     pub fn new(
         call: impl FnMut() -> Call<T> + Send + 'static,
-        settings: StreamSettings,
+        settings: impl Into<Arc<StreamSettings>>,
         rng: SmallRng,
     ) -> Self {
         Self {
             call: Box::new(call),
-            settings,
+            settings: settings.into(),
             rng,
             failures: 0,
             state: State::Idle,

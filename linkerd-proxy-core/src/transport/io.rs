@@ -104,18 +104,17 @@ impl TransportMetrics {
     }
 
     /// The series with these labels, for the calling thread.
-    pub fn series(&self, labels: Labels) -> Arc<TransportSeries> {
-        self.series_with_cost(labels, None)
+    pub fn series(&self, labels: impl Into<LabelSet>) -> Arc<TransportSeries> {
+        self.series_with_cost(labels.into(), None)
     }
 
     /// The series with these labels, and what else the bytes are counted in.
     pub fn series_with_cost(
         &self,
-        labels: Labels,
+        labels: LabelSet,
         cost: Option<TransferCost>,
     ) -> Arc<TransportSeries> {
-        let closed = self.close_total.get(labels.clone().with("errno", ""));
-        let labels = LabelSet::from(labels);
+        let closed = self.close_total.get(with_errno(&labels, ""));
         Arc::new(TransportSeries {
             cost,
             open_total: self.open_total.get(labels.clone()),
@@ -211,7 +210,7 @@ impl<S> Drop for Io<S> {
             None => series.closed.incr(),
             Some(errno) => series
                 .close_total
-                .get(series.labels.to_labels().with("errno", errno_name(errno)))
+                .get(with_errno(&series.labels, errno_name(errno)))
                 .incr(),
         }
     }
@@ -306,6 +305,10 @@ impl<S: Duplex> Duplex for Io<S> {
         let result = self.stream.poll_empty(pipe, cx);
         self.sent(result)
     }
+}
+
+fn with_errno(labels: &LabelSet, errno: &str) -> LabelSet {
+    labels.and(Labels::new().with("errno", errno))
 }
 
 /// The symbolic name of an error of a connection, as the incumbent's `errno` label has it.

@@ -15,6 +15,7 @@ use linkerd_proxy_core::{
 };
 use std::{
     rc::Rc,
+    sync::Arc,
     task::{Context as TaskContext, Poll},
 };
 use tower_service::Service;
@@ -43,9 +44,9 @@ type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<
 impl Client {
     pub(super) fn new(
         ctx: &Rc<Context>,
-        endpoint: &Endpoint,
+        endpoint: &Arc<Endpoint>,
         version: Version,
-        authority: Option<&str>,
+        authority: Option<&Arc<str>>,
     ) -> Self {
         let outbound = &ctx.config.outbound;
         let connect = ctx.connect(endpoint, authority);

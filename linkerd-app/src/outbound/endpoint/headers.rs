@@ -36,7 +36,11 @@ impl HeaderRulesLayer {
     pub(super) fn new(ctx: &Context, endpoint: &Endpoint) -> Self {
         let overrides = !ctx.is_local(endpoint);
         Self {
-            authority_override: endpoint.authority_override.clone().filter(|_| overrides),
+            authority_override: endpoint
+                .authority_override
+                .as_deref()
+                .filter(|_| overrides)
+                .cloned(),
         }
     }
 }

@@ -188,7 +188,8 @@ async fn a_backoff_of_zero_is_no_busy_loop() {
         StreamLimits::default(),
         (0..100).map(|_| Script::Ends(vec![])),
     );
-    subscription.settings.backoff = Backoff::new(Duration::ZERO, SECS(1), 0.0).unwrap();
+    let settings = std::sync::Arc::get_mut(&mut subscription.settings).unwrap();
+    settings.backoff = Backoff::new(Duration::ZERO, SECS(1), 0.0).unwrap();
     let begin = Instant::now();
     events(&mut subscription, 20).await;
     assert!(begin.elapsed() >= 9 * MIN_WAIT);

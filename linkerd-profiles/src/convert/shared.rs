@@ -1,0 +1,79 @@
+//! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
+
+use crate::{
+    backend::{Backend, Distribution},
+    meta::Meta,
+    policy::{ClientPolicy, HttpRoute, Protocol},
+};
+use std::{collections::HashSet, sync::Arc};
+
+/// Lets equal resources of a policy be the same.
+pub(super) fn share_metas(policy: &mut ClientPolicy) {
+    let mut known = Known::default();
+    known.meta(&mut policy.parent);
+    match &mut policy.protocol {
+        Protocol::Detect {
+            http1,
+            http2,
+            opaque,
+            ..
+        } => {
+            known.routes(http1);
+            known.routes(http2);
+            if let Some(opaque) = opaque {
+                known.route(&mut opaque.meta, &mut opaque.distribution);
+            }
+        }
+        Protocol::Http1(routes) | Protocol::Http2(routes) | Protocol::Grpc(routes) => {
+            known.routes(routes);
+        }
+        Protocol::Opaque(route) => {
+            if let Some(route) = route {
+                known.route(&mut route.meta, &mut route.distribution);
+            }
+        }
+        Protocol::Tls(routes) => {
+            for route in routes {
+                known.route(&mut route.meta, &mut route.distribution);
+            }
+        }
+    }
+}
+
+/// The resources that were seen.
+#[derive(Default)]
+struct Known(HashSet<Arc<Meta>>);
+
+impl Known {
+    fn meta(&mut self, meta: &mut Arc<Meta>) {
+        match self.0.get(meta) {
+            Some(known) => *meta = known.clone(),
+            None => {
+                self.0.insert(meta.clone());
+            }
+        }
+    }
+
+    fn routes(&mut self, routes: &mut [HttpRoute]) {
+        for route in routes {
+            self.route(&mut route.meta, &mut route.distribution);
+        }
+    }
+
+    fn route(&mut self, meta: &mut Arc<Meta>, distribution: &mut Distribution) {
+        self.meta(meta);
+        match distribution {
+            Distribution::Empty => {}
+            Distribution::FirstAvailable(backends) => self.backends(backends.iter_mut()),
+            Distribution::RandomAvailable(backends) => {
+                self.backends(backends.iter_mut().map(|(backend, _)| backend));
+            }
+        }
+    }
+
+    fn backends<'a>(&mut self, backends: impl Iterator<Item = &'a mut Backend>) {
+        for backend in backends {
+            self.meta(&mut backend.meta);
+        }
+    }
+}
