@@ -5,6 +5,7 @@ mod discovery;
 mod environment;
 mod head;
 mod mesh;
+mod messages;
 mod names;
 mod policy;
 mod replay;
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     environment::TARGET,
     head::TARGET,
     mesh::TARGET,
+    messages::TARGET,
     names::TARGET,
     policy::TARGET,
     replay::TARGET,

@@ -32,7 +32,7 @@ pin_project! {
 
 impl<B, M> Messages<B, M> {
     /// The messages of a response, if it is none that tells of a failure only.
-    pub(super) fn of(response: Response<B>) -> Result<Self, Status> {
+    pub fn of(response: Response<B>) -> Result<Self, Status> {
         let told = Status::from_header_map(response.headers());
         let is_told = told.is_some();
         if let Some(failure) = told.filter(|status| status.code() != Code::Ok) {
@@ -78,12 +78,14 @@ where
                     Err(frame) => ending(frame.trailers_ref(), *this.status, *this.is_told),
                 },
                 Some(Err(error)) => Err(Status::from_error(error.into())),
-                None if !this.unread.is_empty() => {
-                    Err(Status::internal("the response ends within a message"))
-                }
+                None if !this.unread.is_empty() => Ok(()),
                 None => ending(None, *this.status, *this.is_told),
             };
             *this.is_over = true;
+            let end = match this.unread.is_empty() {
+                true => end,
+                false => end.and(Err(Status::internal("the response ends within a message"))),
+            };
             return Poll::Ready(end.err().map(Err));
         }
         Poll::Ready(None)

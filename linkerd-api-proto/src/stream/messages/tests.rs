@@ -103,8 +103,11 @@ fn headers_may_tell_the_end_before_it_comes() {
 #[test]
 fn what_makes_no_sense_ends_it() {
     let bytes = encoded(&update(true));
-    let part = data(&bytes[..bytes.len() - 1]);
-    assert_eq!(read_all(200, vec![part]), [Err(Code::Internal)]);
+    let part = || data(&bytes[..bytes.len() - 1]);
+    assert_eq!(read_all(200, vec![part()]), [Err(Code::Internal)]);
+    let told = |status| read_all(200, vec![part(), trailers(status)]);
+    assert_eq!(told("0"), [Err(Code::Internal)]);
+    assert_eq!(told("5"), [Err(Code::NotFound)]);
     let compressed = data(&[1, 0, 0, 0, 0]);
     assert_eq!(read_all(200, vec![compressed]), [Err(Code::Internal)]);
     let html = data(b"<html>");
