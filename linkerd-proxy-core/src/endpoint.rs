@@ -26,7 +26,7 @@ pub struct Endpoint {
     pub protocol_hint: ProtocolHint,
     /// The peer proxy's port for connections that begin with a transport header.
     pub opaque_transport_port: Option<NonZeroU16>,
-    /// The identity to verify, if the endpoint is meshed. In a box, as what follows: few endpoints have it.
+    /// The identity to verify, if the endpoint is meshed. In a box, as what follows: an endpoint without takes less.
     pub tls: Option<Box<ServerTls>>,
     /// The authority that requests to this endpoint carry instead of their own.
     pub authority_override: Option<Box<http::uri::Authority>>,
