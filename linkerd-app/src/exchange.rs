@@ -15,6 +15,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Duration,
 };
@@ -40,7 +41,7 @@ pub struct EndpointMetrics<S> {
 #[derive(Debug)]
 struct Series {
     addr: SocketAddr,
-    families: Rc<EndpointFamilies>,
+    families: Arc<EndpointFamilies>,
     labels: LabelSet,
     requests: Counter,
     answers: OnceCell<Box<Answers>>,
@@ -73,7 +74,7 @@ enum Broken {
 
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
-    pub fn new(families: &Rc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
+    pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
         Self(Rc::new(Series {
             addr,
             families: families.clone(),

@@ -14,12 +14,13 @@ use linkerd_proxy_core::{
     metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, Style},
     transport::TransportMetrics,
 };
+use std::sync::Arc;
 
 /// All families of the data path. Cheap to clone, shared by all threads; handles are taken for each thread.
 #[derive(Clone, Debug)]
 pub struct Families {
     /// `request_total`, `response_total`, `response_latency_ms`
-    pub endpoint: EndpointFamilies,
+    pub endpoint: Arc<EndpointFamilies>,
     /// `tcp_*`
     pub transport: TransportMetrics,
     /// `stack_*`
@@ -122,7 +123,7 @@ impl Families {
             policy: Balancer::register(registry, &outbound::CONTROL_POLICY_BALANCER),
         };
         Self {
-            endpoint,
+            endpoint: Arc::new(endpoint),
             control,
             transport: TransportMetrics::register(registry),
             stack: StackFamilies {

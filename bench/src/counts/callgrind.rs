@@ -61,17 +61,14 @@ fn parse(text: &str) -> Option<Cost> {
         rest.trim().parse().ok()
     };
     let instructions = text.lines().find_map(total)?;
-    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut names = Names::default();
     let (mut callee, mut allocations) = ("", 0);
     for line in text.lines() {
         let function = line.strip_prefix("fn=").or(line.strip_prefix("cfn="));
-        if let Some((number, name)) = function.and_then(|f| f.split_once(')')) {
-            if !name.is_empty() {
-                names.insert(number, name.trim());
-            }
-            callee = number;
+        if let Some(function) = function {
+            callee = names.resolve(function);
         } else if let Some(calls) = line.strip_prefix("calls=")
-            && names.get(callee).is_some_and(|name| is_allocation(name))
+            && is_allocation(callee)
         {
             let count = calls.split(' ').next()?;
             allocations += count.parse::<u64>().ok()?;
@@ -81,6 +78,21 @@ fn parse(text: &str) -> Option<Cost> {
         instructions,
         allocations,
     })
+}
+
+/// Names of callgrind's format: they have a number, and a text where they first appear.
+#[derive(Default)]
+pub(super) struct Names<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Names<'a> {
+    /// The name that is meant by what follows `fn=`, `ob=` and the like.
+    pub(super) fn resolve(&mut self, text: &'a str) -> &'a str {
+        let (number, name) = text.split_once(')').unwrap_or((text, ""));
+        match name.trim() {
+            "" => self.0.get(number).copied().unwrap_or_default(),
+            name => self.0.entry(number).insert_entry(name).get(),
+        }
+    }
 }
 
 /// The entries of the C library's allocator and of jemalloc.

@@ -3,6 +3,7 @@
 //! The system maps a file in pieces of 64 KB around what is used of it, so that used functions between unused ones make
 //! nearly all of the code resident. What this writes is a script for the linker.
 
+use super::callgrind::Names;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Write,
@@ -17,6 +18,7 @@ impl Order {
     pub fn add(&mut self, profile: &str, program: &str) {
         let (mut objects, mut functions) = (Names::default(), Names::default());
         let (mut within, mut function, mut inclusive) = (false, "", false);
+        let mut own: HashMap<&str, u64> = HashMap::new();
         for line in profile.lines() {
             if let Some(object) = line.strip_prefix("ob=") {
                 within = objects.resolve(object).ends_with(program);
@@ -33,11 +35,14 @@ impl Order {
                 || line.starts_with(|c: char| c.is_ascii_digit())
             {
                 let cost = line.split(' ').nth(1).and_then(|cost| cost.parse().ok());
-                if within && !inclusive && is_symbol(function) {
-                    *self.0.entry(pattern(function)).or_default() += cost.unwrap_or(0);
+                if within && !inclusive {
+                    *own.entry(function).or_default() += cost.unwrap_or(0);
                 }
                 inclusive = false;
             }
+        }
+        for (function, cost) in own.into_iter().filter(|(name, _)| is_symbol(name)) {
+            *self.0.entry(pattern(function)).or_default() += cost;
         }
     }
 
@@ -55,20 +60,6 @@ impl Order {
             writeln!(text, "      .text*.{pattern}").expect("writing to a string does not fail");
         }
         text + TAIL
-    }
-}
-
-/// Names of callgrind's format: they have a number, and a text where they first appear.
-#[derive(Default)]
-struct Names<'a>(HashMap<&'a str, &'a str>);
-
-impl<'a> Names<'a> {
-    fn resolve(&mut self, text: &'a str) -> &'a str {
-        let (number, name) = text.split_once(')').unwrap_or((text, ""));
-        match name.trim() {
-            "" => self.0.get(number).copied().unwrap_or_default(),
-            name => self.0.entry(number).insert_entry(name).get(),
-        }
     }
 }
 
@@ -134,7 +125,7 @@ mod tests {
     #[test]
     fn what_the_program_ran_is_ordered_by_its_own_cost() {
         let profile = "\
-ob=(1) /tmp/linkerd-proxy
+ob=(1) ./linkerd-proxy
 fn=(1) main
 1 5
 cob=(2) /lib/libc.so

@@ -116,10 +116,8 @@ fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status
             "a message has {length} bytes; the limit is {MAX_MESSAGE}"
         )));
     }
-    if let Some(missing) = length
-        .checked_sub(rest.len())
-        .filter(|missing| *missing > 0)
-    {
+    let missing = length.saturating_sub(rest.len());
+    if missing > 0 {
         unread.reserve(missing);
         return Ok(None);
     }

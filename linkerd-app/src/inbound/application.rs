@@ -215,8 +215,7 @@ impl Application {
     }
 
     fn metrics(&self) -> EndpointMetricsLayer {
-        let families = Rc::new(self.ctx.families.endpoint.clone());
-        EndpointMetricsLayer::new(&families, self.labels.clone(), self.addr)
+        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone(), self.addr)
     }
 
     fn keep(&self, refusals: bool) -> KeepForRetryLayer {

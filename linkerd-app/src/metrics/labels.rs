@@ -49,17 +49,17 @@ pub fn meta_labels(labels: Labels, prefix: &str, meta: &Meta) -> Labels {
     let labels = route_meta_labels(labels, prefix, meta);
     let port = meta.port().map(|port| port.to_string()).unwrap_or_default();
     labels
-        .with(&format!("{prefix}_port"), port)
-        .with(&format!("{prefix}_section_name"), meta.section())
+        .with_prefix(prefix, "_port", port)
+        .with_prefix(prefix, "_section_name", meta.section())
 }
 
 /// The labels that name a route: no port, no section.
 pub(super) fn route_meta_labels(labels: Labels, prefix: &str, meta: &Meta) -> Labels {
     labels
-        .with(&format!("{prefix}_group"), meta.group())
-        .with(&format!("{prefix}_kind"), meta.kind())
-        .with(&format!("{prefix}_namespace"), meta.namespace())
-        .with(&format!("{prefix}_name"), meta.name())
+        .with_prefix(prefix, "_group", meta.group())
+        .with_prefix(prefix, "_kind", meta.kind())
+        .with_prefix(prefix, "_namespace", meta.namespace())
+        .with_prefix(prefix, "_name", meta.name())
 }
 
 /// The labels of a backend under a parent.

@@ -12,10 +12,7 @@ use super::{
     lazy::{Lazy, NewLazy},
 };
 pub use crate::exchange::HttpRequest;
-use crate::{
-    exchange::{EndpointMetrics, EndpointMetricsLayer},
-    metrics::EndpointFamilies,
-};
+use crate::exchange::{EndpointMetrics, EndpointMetricsLayer};
 use client::Client;
 use headers::HeaderRulesLayer;
 use linkerd_profiles::Endpoint;
@@ -45,7 +42,6 @@ pub struct NewEndpoint(Rc<NewSender>);
 #[derive(Debug)]
 pub struct NewSender {
     ctx: Rc<Context>,
-    families: Rc<EndpointFamilies>,
     version: http::Version,
     authority: Option<Arc<str>>,
 }
@@ -55,7 +51,6 @@ impl NewEndpoint {
     pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
         Self(Rc::new(NewSender {
             ctx: ctx.clone(),
-            families: Rc::new(ctx.families.endpoint.clone()),
             version,
             authority,
         }))
@@ -73,9 +68,9 @@ impl NewEndpoint {
     }
 
     fn metrics(&self, endpoint: &Arc<Endpoint>) -> EndpointMetricsLayer {
-        let new = &self.0;
-        let labels = new.ctx.labels(endpoint, new.authority.as_ref());
-        EndpointMetricsLayer::new(&new.families, labels, endpoint.addr)
+        let NewSender { ctx, authority, .. } = &*self.0;
+        let labels = ctx.labels(endpoint, authority.as_ref());
+        EndpointMetricsLayer::new(&ctx.families.endpoint, labels, endpoint.addr)
     }
 }
 

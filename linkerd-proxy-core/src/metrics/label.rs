@@ -17,11 +17,8 @@ impl Labels {
     }
 
     /// Adds a label. The value is escaped; the name must be one that Prometheus allows, and is made so.
-    pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
-        self.comma();
-        self.push_name(name);
-        self.push_value(value);
-        self
+    pub fn with(self, name: &str, value: impl fmt::Display) -> Self {
+        self.with_prefix("", name, value)
     }
 
     /// Adds a label whose name has two parts.
@@ -29,7 +26,9 @@ impl Labels {
         self.comma();
         self.push_name(prefix);
         self.push_name(name);
-        self.push_value(value);
+        self.0.push_str("=\"");
+        write!(Escaped(&mut self.0), "{value}").expect("writing to a string does not fail");
+        self.0.push('"');
         self
     }
 
@@ -70,12 +69,6 @@ impl Labels {
         }
         let valid = name.chars().map(|c| if is_valid(c) { c } else { '_' });
         self.0.extend(valid);
-    }
-
-    fn push_value(&mut self, value: impl fmt::Display) {
-        self.0.push_str("=\"");
-        write!(Escaped(&mut self.0), "{value}").expect("writing to a string does not fail");
-        self.0.push('"');
     }
 }
 
