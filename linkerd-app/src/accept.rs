@@ -2,11 +2,11 @@
 
 use linkerd_proxy_core::{
     drain,
-    transport::{Accepted, Listener},
+    transport::{AcceptErrors, Accepted, Listener},
 };
 use std::{cell::Cell, time::Duration};
 
-/// Gives each connection a task of its own, until the end is told. `bytes` is told how large their futures are.
+/// Gives each connection a task of its own, until drain is signalled. `bytes` is set to the size of their futures.
 pub async fn accept<F: Future<Output = ()> + 'static>(
     listener: Listener,
     mut drain: drain::Handle,
@@ -16,6 +16,7 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
     let size = size_of::<F>();
     debug_assert!(size <= CONNECTION, "a connection's task takes {size} bytes");
     bytes.set(size);
+    let mut errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -27,7 +28,7 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
             }
             Err(error) => {
                 // File descriptors may have run out: a pause lets connections end instead of burning the core.
-                tracing::warn!(%error, "Server failed to accept connection");
+                errors.log(&error);
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -18,7 +18,9 @@ use linkerd_discover::{
     dns::{DnsError, Resolve, SystemResolver},
 };
 use linkerd_profiles::{Policies, PoliciesConfig};
-use linkerd_proxy_core::{metrics::Registry, subscription::StreamLimits};
+use linkerd_proxy_core::{
+    metrics::Registry, subscription::StreamLimits, transport::OwnConnections,
+};
 use std::sync::Arc;
 
 /// What is discovered, and who is asked.
@@ -43,6 +45,7 @@ impl ControlPlane {
         config: &Config,
         registry: &Registry,
         families: &Families,
+        own: &OwnConnections,
     ) -> Result<Self, StartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
@@ -58,6 +61,7 @@ impl ControlPlane {
                 dns,
                 &families.control.endpoint,
                 balancer,
+                own,
             )
         };
         let destination = start(

@@ -25,7 +25,7 @@ use linkerd_proxy_core::{
     Error, Reason, drain,
     http::{ServeError, client::Http1Pools},
     metrics::Labels,
-    transport::{Accepted, Detected, Io, Listener, Pipes, detect_until_drain, relay},
+    transport::{Accepted, Detected, Dialer, Io, Listener, Pipes, Side, detect_until_drain, relay},
 };
 use policy::Policy;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
@@ -39,6 +39,8 @@ pub struct Context {
     pub config: Arc<Config>,
     /// What is counted.
     pub families: Families,
+    /// Dials applications.
+    pub dialer: Arc<Dialer>,
     /// Tells of the end, and waits for connections.
     pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
@@ -102,7 +104,7 @@ impl Inbound {
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
         // The end waits for the connection from here on: it may have sent its request already.
         let _hold = self.ctx.drain.watch();
-        let destination = accepted.orig_dst.unwrap_or(accepted.local);
+        let destination = accepted.going_to();
         if let Err(error) = self.connection(accepted).await {
             self.failed(destination, &error);
         }
@@ -111,6 +113,8 @@ impl Inbound {
     /// All stages of one connection.
     async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
         // 1. Where it was going.
+        let own = &self.ctx.dialer.own;
+        own.check_accepted(Side::Inbound, accepted.client, accepted.going_to())?;
         let destination = accepted.destination()?;
         self.check_destination(destination)?;
         // 2. Whether the client is let in.

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod dialers;
 pub mod exchange;
 pub mod in_flight;
 pub mod inbound;

@@ -29,7 +29,7 @@ mod status;
 mod target;
 mod tunnel;
 
-pub use connect::{Connect, DialGuard};
+pub use connect::Connect;
 pub use context::{Context, Costs};
 
 use self::http::{Routing, serve};
@@ -44,7 +44,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, Detected, Duplex, Io, Listener, detect_until_drain},
+    transport::{Accepted, Detected, Duplex, Io, Listener, Side, detect_until_drain},
 };
 use route::Router;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
@@ -114,6 +114,11 @@ impl Outbound {
         // The end waits for the connection from here on: it may have sent its request already.
         let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
+        let (client, going_to) = (accepted.client, accepted.going_to());
+        let own = &self.ctx.dialer.own;
+        if let Err(error) = own.check_accepted(Side::Outbound, client, going_to) {
+            return self.failed(going_to, &error);
+        }
         let destination = match accepted.destination() {
             Ok(destination) => destination,
             Err(_) if explicit => return self.explicit(accepted).await,

@@ -4,16 +4,21 @@ use crate::{
     admin::{self, Admin, StateSection},
     config::{self, Config, Cores, Loaded, decide_workers},
     control::{self, ControlPlane},
+    dialers::{Dialers, OwnListeners},
     logging::LogFilter,
     metrics::Families,
-    outbound::DialGuard,
     process::{self, Runtimes},
     worker::Worker,
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
-use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness, transport};
+use linkerd_proxy_core::{
+    drain,
+    metrics::Registry,
+    readiness::Readiness,
+    transport::{self, OwnConnections},
+};
 use serde_json::{Value, json};
 use std::{
     io,
@@ -95,11 +100,8 @@ pub fn start(
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
     let addresses = sockets.addresses()?;
-    let guard = DialGuard {
-        allow_loopback: config.outbound.allow_loopback,
-        listeners: addresses.all().into(),
-        local_ips: config.inbound.ips.iter().copied().collect(),
-    };
+    let own = OwnConnections::default();
+    let dialers = Dialers::new(&config, &addresses.own(), &own);
     announce(&addresses, &config);
 
     let (inspectors, inspected): (Vec<_>, Vec<_>) =
@@ -111,6 +113,7 @@ pub fn start(
         log,
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
         inspectors,
+        own,
     };
     let (discovery, policies) = spawn_control(
         config.clone(),
@@ -131,7 +134,7 @@ pub fn start(
             families: families.clone(),
             discovery: discovery.clone(),
             policies: policies.clone(),
-            guard: guard.clone(),
+            dialers: dialers.clone(),
             outbound: outbound.iter_mut().filter_map(Iterator::next).collect(),
             inbound,
             drain: drain.clone(),
@@ -208,10 +211,13 @@ struct Addresses {
 }
 
 impl Addresses {
-    fn all(&self) -> Vec<SocketAddr> {
-        let mut all = self.outbound.clone();
-        all.extend([self.inbound, self.admin]);
-        all
+    fn own(&self) -> OwnListeners {
+        let mut proxy = self.outbound.clone();
+        proxy.push(self.inbound);
+        OwnListeners {
+            proxy,
+            admin: self.admin,
+        }
     }
 }
 
@@ -238,6 +244,7 @@ struct AdminParts {
     log: Option<LogFilter>,
     shutdown: Option<mpsc::Sender<()>>,
     inspectors: Vec<Inspector>,
+    own: OwnConnections,
 }
 
 /// Asks a thread for its state.
@@ -271,7 +278,7 @@ async fn run_control(
     drain: drain::Handle,
     started: std_mpsc::Sender<Started>,
 ) {
-    let control = match ControlPlane::start(&config, &registry, &families) {
+    let control = match ControlPlane::start(&config, &registry, &families, &parts.own) {
         Ok(control) => control,
         Err(error) => {
             // Whoever starts the proxy waits for it.
@@ -284,7 +291,7 @@ async fn run_control(
     let (inspect, inspected) = mpsc::channel(4);
     let admin = Admin {
         retain: config.admin.metrics_retain_idle,
-        sections: sections(&registry, &control, inspect, parts.inspectors),
+        sections: sections(&registry, &control, inspect, parts.own, parts.inspectors),
         registry,
         readiness: parts.readiness,
         log: parts.log,
@@ -311,6 +318,7 @@ fn sections(
     registry: &Registry,
     control: &ControlPlane,
     controllers: Inspector,
+    own: OwnConnections,
     workers: Vec<Inspector>,
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
@@ -318,6 +326,7 @@ fn sections(
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
+        section("own_connections", move || own.inspect()),
         section("metrics", move || {
             let sizes = registry.sizes().into_iter();
             sizes

@@ -2,10 +2,11 @@
 
 use crate::{
     config::Config,
+    dialers::Dialers,
     in_flight::{InFlightLimit, share},
     inbound::{self, Inbound},
     metrics::Families,
-    outbound::{self, DialGuard, Outbound},
+    outbound::{self, Outbound},
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
@@ -33,8 +34,8 @@ pub struct Worker {
     pub discovery: Discovery,
     /// What applies.
     pub policies: Policies,
-    /// What must not be dialled.
-    pub guard: DialGuard,
+    /// Dials for each direction.
+    pub dialers: Dialers,
     /// Its outbound sockets.
     pub outbound: Vec<TcpListener>,
     /// Its inbound socket.
@@ -67,7 +68,7 @@ impl Worker {
             families: self.families.clone(),
             discovery: self.discovery,
             policies: self.policies,
-            guard: self.guard,
+            dialer: self.dialers.outbound,
             drain: self.drain.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
@@ -79,6 +80,7 @@ impl Worker {
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
             families: self.families,
+            dialer: self.dialers.inbound,
             drain: self.drain,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),

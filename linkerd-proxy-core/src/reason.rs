@@ -67,6 +67,8 @@ pub enum Unavailable {
     Unreachable,
     /// Every connection carries as many streams as its peer allows.
     StreamLimit,
+    /// Every endpoint that accepts connections answers HTTP/2 in HTTP/1.
+    Http1Only,
 }
 
 /// Why the proxy itself answered a request, or ended a connection or a stream.
@@ -86,6 +88,10 @@ pub enum Reason {
     ConnectFailed,
     /// The endpoint did not answer the connection attempt in time.
     ConnectTimeout,
+    /// The proxy has no file descriptor for another connection.
+    DescriptorLimit,
+    /// The endpoint answered HTTP/2 in HTTP/1.
+    EndpointSpeaksHttp1,
     /// The address must not be dialled from here.
     Prohibited,
     /// The destination is this proxy.
@@ -124,10 +130,16 @@ pub enum Reason {
     DestinationLimit,
     /// The request's form is not allowed.
     InvalidRequest,
-    /// The request does not say whom it is for.
+    /// Two servers could read the end of the request's body differently.
+    InvalidFraming,
+    /// The client's body is not valid, or ended before its end.
+    BrokenBody,
+    /// The request names no target.
     NoAuthority,
     /// The request's headers took too long.
     HeaderTimeout,
+    /// More requests are half sent than the proxy waits for.
+    HalfSentLimit,
     /// The connection's original destination is not known.
     NoDestination,
     /// The client closed before its protocol could be told.

@@ -1,24 +1,32 @@
 //! Sockets: accepting, dialling, telling protocols apart, relaying bytes.
 
+mod accept_errors;
+mod address;
 mod connect;
 mod detect;
 mod duplex;
+mod guard;
 mod io;
 mod listen;
 mod options;
 mod outbox;
+mod own;
 mod pipe;
 mod relay;
 mod socket;
 
-pub use connect::{ConnectOptions, connect, connect_error};
+pub use accept_errors::AcceptErrors;
+pub use address::{reached, reached_ip};
+pub use connect::{ConnectOptions, Dialer, is_descriptor_limit};
 pub use detect::{Detected, classify, detect, detect_until_drain};
 pub use duplex::Duplex;
+pub use guard::DialGuard;
 pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};
 pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
 pub(crate) use outbox::deliver;
 pub use outbox::deliveries;
+pub use own::{CameBack, OwnConnection, OwnConnections, Side};
 pub use pipe::{Pipe, Pipes};
 pub use relay::relay;
 pub use socket::Socket;

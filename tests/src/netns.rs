@@ -72,6 +72,20 @@ pub struct Pod {
 impl Pod {
     /// Starts a proxy as it is started in a pod.
     pub async fn start(describe: impl FnOnce(Builder) -> Builder) -> Self {
+        let pod = Self::unredirected(describe).await;
+        except_own_user();
+        redirect(&pod.proxy);
+        pod
+    }
+
+    /// Starts a proxy to which its own traffic is redirected, too: the rules lack the exception for its user.
+    pub async fn start_without_exception(describe: impl FnOnce(Builder) -> Builder) -> Self {
+        let pod = Self::unredirected(describe).await;
+        redirect(&pod.proxy);
+        pod
+    }
+
+    async fn unredirected(describe: impl FnOnce(Builder) -> Builder) -> Self {
         let controller = Controller::new();
         let control = controller.spawn().await.unwrap();
         let directory = Directory::new();
@@ -82,25 +96,27 @@ impl Pod {
             .env("LINKERD2_PROXY_INBOUND_IPS", POD)
             .program(directory.program())
             .uid(PROXY_UID);
-        let proxy = describe(builder).start().await;
-        redirect(&proxy);
         Self {
             controller,
             _control: control,
-            proxy,
+            proxy: describe(builder).start().await,
             _directory: directory,
         }
     }
 }
 
+/// The rule of a pod's init container for what the proxy itself sends.
+fn except_own_user() {
+    let rule = format!("-m owner --uid-owner {PROXY_UID} -j RETURN");
+    run(&format!("iptables -t nat -A OUTPUT -p tcp {rule}")).unwrap();
+}
+
 /// The rules of a pod's init container. What a peer sends comes from here, too, so that it is redirected as output.
 fn redirect(proxy: &Proxy) {
-    let (uid, pod) = (PROXY_UID.to_string(), POD.to_string());
     let (inbound, outbound) = (proxy.inbound.port(), proxy.outbound.port());
     let rules = [
-        format!("-m owner --uid-owner {uid} -j RETURN"),
         "-d 127.0.0.0/8 -j RETURN".to_owned(),
-        format!("-d {pod} -j REDIRECT --to-ports {inbound}"),
+        format!("-d {POD} -j REDIRECT --to-ports {inbound}"),
         format!("-j REDIRECT --to-ports {outbound}"),
     ];
     for rule in rules {

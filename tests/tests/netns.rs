@@ -135,6 +135,35 @@ fn http_to_an_unknown_address_goes_there() {
 }
 
 #[test]
+fn a_proxy_that_gets_its_own_traffic_says_which_rule_is_missing() {
+    isolated(
+        "a_proxy_that_gets_its_own_traffic_says_which_rule_is_missing",
+        async {
+            let pod = Pod::start_without_exception(|proxy| proxy).await;
+            let server = server(ELSEWHERE).await;
+            for _ in 0..3 {
+                let mut client = Http1::connect(server.addr()).await.host_form();
+                let reply = soon(client.get("http://elsewhere.example/")).await.unwrap();
+                assert_eq!(reply.status, 502);
+                let status = reply.header("proxy-status").unwrap();
+                assert!(status.contains("details=\"loop\""), "{status}");
+            }
+            assert_eq!(server.connections(), 0);
+            let log = pod.proxy.wait_for_log("--uid-owner 2102").await;
+            assert!(log.contains("WARN"), "{log}");
+            assert_eq!(pod.proxy.log().matches("--uid-owner").count(), 1);
+            // Three clients, and one connection that came back for each of them.
+            let accepted = pod.proxy.metrics().await;
+            let open = accepted.sum(
+                "tcp_open_total",
+                &[("peer", "src"), ("direction", "outbound")],
+            );
+            assert!(open <= 6.0, "{open}");
+        },
+    );
+}
+
+#[test]
 fn nobody_at_an_unknown_address_is_an_answer() {
     isolated("nobody_at_an_unknown_address_is_an_answer", async {
         let _pod = Pod::start(|proxy| proxy).await;

@@ -7,7 +7,7 @@
 
 use super::{connect::Connect, dns::Lookup};
 use crate::{
-    config,
+    config, dialers,
     metrics::{Balancer, EndpointFamilies},
 };
 use bytes::Bytes;
@@ -28,7 +28,7 @@ use linkerd_proxy_core::{
         is_failure,
     },
     metrics::{Counter, Family, LabelSet, Labels},
-    transport::ConnectOptions,
+    transport::OwnConnections,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -74,19 +74,18 @@ impl Controller {
         dns: Lookup,
         families: &EndpointFamilies,
         balancer: &Balancer,
+        own: &OwnConnections,
     ) -> Self {
         let name = config.addr.to_string();
         let labels = Labels::new().with("addr", &name);
         let backoff = config.connect.backoff;
-        let options = ConnectOptions {
-            timeout: config.connect.timeout,
-            socket: config.connect.socket,
-        };
+        let dialer = dialers::controller(&config.connect, own);
         let http2 = http2.clone();
         // Its streams are watches, three for each destination.
         let exec = LocalExec::boxing();
         let new_endpoint = move |addr| {
-            let connect = Connect { addr, options };
+            let dialer = dialer.clone();
+            let connect = Connect { addr, dialer };
             Http2Client::with_exec(connect, http2.clone(), exec, 1, backoff)
         };
         let params = Params {

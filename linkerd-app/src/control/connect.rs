@@ -3,10 +3,11 @@
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     Error,
-    transport::{ConnectOptions, Socket, connect},
+    transport::{Dialer, Socket},
 };
 use std::{
     net::SocketAddr,
+    sync::Arc,
     task::{Context, Poll},
 };
 use tower_service::Service;
@@ -15,7 +16,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub(super) struct Connect {
     pub(super) addr: SocketAddr,
-    pub(super) options: ConnectOptions,
+    pub(super) dialer: Arc<Dialer>,
 }
 
 impl Service<()> for Connect {
@@ -29,6 +30,6 @@ impl Service<()> for Connect {
 
     fn call(&mut self, (): ()) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move { connect(this.addr, &this.options).await })
+        Box::pin(async move { this.dialer.connect(this.addr).await })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     exchange::{EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
     in_flight::share,
     metrics::target_labels,
-    outbound::{Connect, DialGuard},
+    outbound::Connect,
 };
 use http::{Response, Version};
 use linkerd_balance::{Balance, Metrics, Params};
@@ -22,7 +22,7 @@ use linkerd_proxy_core::{
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    transport::{ConnectOptions, TransportSeries},
+    transport::TransportSeries,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -147,18 +147,9 @@ impl Application {
 
     /// A connector to the application: loopback is where applications live.
     pub fn connect(&self) -> Connect {
-        let connect = &self.ctx.config.inbound.connect;
         Connect {
             addr: self.addr,
-            options: ConnectOptions {
-                timeout: connect.timeout,
-                socket: connect.socket,
-            },
-            guard: DialGuard {
-                allow_loopback: true,
-                listeners: [].into(),
-                local_ips: [].into(),
-            },
+            dialer: self.ctx.dialer.clone(),
             series: self.server_series.clone(),
         }
     }

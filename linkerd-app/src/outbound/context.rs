@@ -1,6 +1,6 @@
 //! What every stage of a worker's outbound side shares.
 
-use super::connect::{Connect, DialGuard};
+use super::connect::Connect;
 use crate::{
     config::Config,
     in_flight::{InFlightLimit, share},
@@ -13,7 +13,7 @@ use linkerd_proxy_core::{
     endpoint::{Endpoint, ZoneLocality},
     http::{QueueSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
-    transport::{ConnectOptions, Pipes, TransferCost},
+    transport::{Dialer, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -33,8 +33,8 @@ pub struct Context {
     pub discovery: Discovery,
     /// What applies.
     pub policies: Policies,
-    /// What must not be dialled.
-    pub guard: DialGuard,
+    /// Dials endpoints.
+    pub dialer: Arc<Dialer>,
     /// Tells of the end, and waits for connections.
     pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
@@ -67,8 +67,7 @@ impl Context {
         let labels = self.labels(endpoint, authority).after(peer);
         Connect {
             addr: endpoint.addr,
-            options: self.connect_options(),
-            guard: self.guard.clone(),
+            dialer: self.dialer.clone(),
             series: self
                 .families
                 .transport
@@ -101,14 +100,6 @@ impl Context {
             received: series("Recv"),
         };
         cost.get_or_init(new).clone()
-    }
-
-    fn connect_options(&self) -> ConnectOptions {
-        let connect = &self.config.outbound.connect;
-        ConnectOptions {
-            timeout: connect.timeout,
-            socket: connect.socket,
-        }
     }
 
     /// A worker's share of a queue.

@@ -1,7 +1,11 @@
 //! Dialling.
 
-use super::{Socket, SocketOptions};
+use super::{
+    DialGuard, OwnConnection, OwnConnections, Side, Socket, SocketOptions, address::reached,
+};
 use crate::{Error, Reason};
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Type};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::net::TcpStream;
 
@@ -14,23 +18,82 @@ pub struct ConnectOptions {
     pub socket: SocketOptions,
 }
 
-/// Dials `addr`. The error tells why, and that nothing was sent. Cancel safe.
-pub async fn connect(addr: SocketAddr, options: &ConnectOptions) -> Result<Socket, Error> {
-    match tokio::time::timeout(options.timeout, TcpStream::connect(addr)).await {
-        Ok(Ok(stream)) => {
-            options.socket.apply(&stream);
-            Ok(stream.into())
+/// Dials for one side of the proxy.
+///
+/// - **Waits for** the connect timeout at most.
+/// - **Fails as** `Prohibited` and `Loop` by its guard; `ConnectRefused`, `ConnectTimeout`, `ConnectFailed`,
+///   `DescriptorLimit`. Nothing was sent then.
+#[derive(Debug)]
+pub struct Dialer {
+    /// Who dials.
+    pub side: Side,
+    /// How.
+    pub options: ConnectOptions,
+    /// Addresses that must not be dialled.
+    pub guard: DialGuard,
+    /// All connections that the proxy has dialled.
+    pub own: OwnConnections,
+}
+
+impl Dialer {
+    /// Dials `addr`. Cancel safe.
+    pub async fn connect(&self, addr: SocketAddr) -> Result<Socket, Error> {
+        self.guard.check(addr)?;
+        let dialled = tokio::time::timeout(self.options.timeout, self.dial(addr));
+        let (stream, own) = match dialled.await {
+            Ok(dialled) => dialled.map_err(|error| connect_error(addr, error))?,
+            Err(_) => {
+                let timeout = self.options.timeout;
+                let detail = format!("connect timed out after {timeout:?}");
+                return Err(Error::new(Reason::ConnectTimeout).peer(addr).detail(detail));
+            }
+        };
+        self.check_connected(addr, &stream)?;
+        self.options.socket.apply(&stream);
+        Ok(Socket::dialled(stream, own))
+    }
+
+    async fn dial(&self, addr: SocketAddr) -> io::Result<(TcpStream, OwnConnection)> {
+        let addr = reached(addr);
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = socket2::Socket::new(Domain::for_address(addr), kind, Some(Protocol::TCP))?;
+        let own = self.own.dial(self.side, addr, || {
+            match socket.connect(&addr.into()) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+                Err(error) => return Err(error),
+            }
+            let local = socket.local_addr()?.as_socket();
+            local.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        })?;
+        let stream = TcpStream::from_std(socket.into())?;
+        stream.writable().await?;
+        match stream.take_error()? {
+            None => Ok((stream, own)),
+            Some(error) => Err(error),
         }
-        Ok(Err(error)) => Err(connect_error(addr, error)),
-        Err(_) => Err(Error::new(Reason::ConnectTimeout)
-            .peer(addr)
-            .detail(format!("connect timed out after {:?}", options.timeout))),
+    }
+
+    /// Looks at what the system has connected.
+    fn check_connected(&self, addr: SocketAddr, stream: &TcpStream) -> Result<(), Error> {
+        let ends = (stream.local_addr(), stream.peer_addr());
+        let (local, peer) = match ends {
+            (Ok(local), Ok(peer)) => (local, peer),
+            (Err(error), _) | (_, Err(error)) => return Err(connect_error(addr, error)),
+        };
+        if local == peer {
+            // Nobody listens there: the system chose the port that was dialled for this end, and connected it to itself.
+            let refused = io::ErrorKind::ConnectionRefused.into();
+            return Err(connect_error(addr, refused));
+        }
+        self.guard.check_connected(local, peer)
     }
 }
 
 /// Classifies the system's answer to a connection attempt.
-pub fn connect_error(addr: SocketAddr, error: io::Error) -> Error {
+fn connect_error(addr: SocketAddr, error: io::Error) -> Error {
     let reason = match error.kind() {
+        _ if is_descriptor_limit(&error) => Reason::DescriptorLimit,
         io::ErrorKind::ConnectionRefused => Reason::ConnectRefused,
         io::ErrorKind::TimedOut => Reason::ConnectTimeout,
         _ => Reason::ConnectFailed,
@@ -41,26 +104,80 @@ pub fn connect_error(addr: SocketAddr, error: io::Error) -> Error {
         .source(error)
 }
 
+/// Whether file descriptors have run out: those of the process, or those of the system.
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OPTIONS: ConnectOptions = ConnectOptions {
-        timeout: Duration::from_secs(1),
-        socket: SocketOptions {
-            keepalive: None,
-            user_timeout: None,
-        },
-    };
+    fn dialer(allow_loopback: bool, listeners: &[SocketAddr]) -> Dialer {
+        Dialer {
+            side: Side::Outbound,
+            options: ConnectOptions {
+                timeout: Duration::from_secs(1),
+                socket: SocketOptions::default(),
+            },
+            guard: DialGuard {
+                allow_loopback,
+                listeners: listeners.into(),
+                local_ips: [].into(),
+            },
+            own: OwnConnections::default(),
+        }
+    }
 
     #[tokio::test]
     async fn a_refused_connection_says_so() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();
         drop(socket);
-        let error = connect(addr, &OPTIONS).await.unwrap_err();
+        let error = dialer(true, &[]).connect(addr).await.unwrap_err();
         assert_eq!(error.reason(), Reason::ConnectRefused);
         assert_eq!(error.to_string(), "Connection refused (os error 111)");
         assert_eq!(error.peer_addr(), Some(addr));
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_known_by_its_other_end_until_it_is_closed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let dialer = dialer(true, &[]);
+        // The unspecified address is loopback.
+        let dialled = ([0, 0, 0, 0], addr.port()).into();
+        let socket = dialer.connect(dialled).await.unwrap();
+        let (_accepted, client) = listener.accept().await.unwrap();
+        let check = || dialer.own.check_accepted(Side::Outbound, client, addr);
+        assert_eq!(check().unwrap_err().reason(), Reason::Loop);
+        drop(socket);
+        assert!(check().is_ok());
+    }
+
+    #[tokio::test]
+    async fn names_that_resolve_to_forbidden_addresses_are_not_dialled() {
+        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let own = listener.local_addr().unwrap();
+        for (allowed, expected) in [(true, Reason::Loop), (false, Reason::Prohibited)] {
+            let dialer = dialer(allowed, &[own]);
+            for addr in tokio::net::lookup_host(("localhost", own.port()))
+                .await
+                .unwrap()
+            {
+                let error = dialer.connect(addr).await.unwrap_err();
+                assert_eq!(error.reason(), expected, "{addr}");
+            }
+        }
+    }
+
+    #[test]
+    fn running_out_of_descriptors_is_a_reason_of_its_own() {
+        let addr = ([10, 0, 0, 1], 80).into();
+        for errno in [libc::EMFILE, libc::ENFILE] {
+            let error = connect_error(addr, io::Error::from_raw_os_error(errno));
+            assert_eq!(error.reason(), Reason::DescriptorLimit);
+        }
     }
 }

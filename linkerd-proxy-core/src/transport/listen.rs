@@ -91,6 +91,11 @@ impl Listener {
 }
 
 impl Accepted {
+    /// Where the connection was going: here, if it was not redirected.
+    pub fn going_to(&self) -> SocketAddr {
+        self.orig_dst.unwrap_or(self.local)
+    }
+
     /// Where the connection was going, or an error that tells what is missing.
     pub fn destination(&self) -> Result<SocketAddr, Error> {
         self.orig_dst

@@ -1,6 +1,6 @@
 //! A TCP socket, whose short writes leave at the end of a round of the thread's tasks.
 
-use super::{Duplex, Pipe, outbox};
+use super::{Duplex, OwnConnection, Pipe, outbox};
 use bytes::{Buf, BytesMut};
 use rustix::{
     io::retry_on_intr,
@@ -41,6 +41,8 @@ pub(super) struct Shared {
     stream: TcpStream,
     state: AtomicU8,
     unsent: Mutex<Unsent>,
+    /// That this proxy has dialled it.
+    own: Option<OwnConnection>,
 }
 
 /// What came of a letter that could not be delivered.
@@ -62,19 +64,29 @@ const FAILED: u8 = 3;
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
+        Self::new(stream, None)
+    }
+}
+
+impl Socket {
+    /// A socket that this proxy has dialled.
+    pub(super) fn dialled(stream: TcpStream, own: OwnConnection) -> Self {
+        Self::new(stream, Some(own))
+    }
+
+    fn new(stream: TcpStream, own: Option<OwnConnection>) -> Self {
         let shared = Shared {
             stream,
             state: AtomicU8::new(SENT),
             unsent: Mutex::default(),
+            own,
         };
         Self {
             shared: Arc::new(shared),
             has_ended: false,
         }
     }
-}
 
-impl Socket {
     /// The socket, as the runtime has it. Writing to it overtakes what was not sent yet.
     pub fn stream(&self) -> &TcpStream {
         &self.shared.stream
@@ -127,7 +139,7 @@ impl Socket {
                 _ => stream.try_write_vectored(bufs),
             });
             if !would_block(&sent) {
-                return Poll::Ready(sent);
+                return Poll::Ready(sent.map_err(|error| self.shared.cause(error)));
             }
         }
     }
@@ -181,7 +193,7 @@ impl AsyncRead for Socket {
                 stream.try_read_buf(buf)
             });
             if !would_block(&read) {
-                break read?;
+                break read.map_err(|error| self.shared.cause(error))?;
             }
         };
         if read == 0 && room > 0 {
@@ -189,6 +201,9 @@ impl AsyncRead for Socket {
             // The end may be that of a socket which was closed because something could not be sent.
             if self.shared.state() == FAILED {
                 return self.poll_stuck(cx);
+            }
+            if let Some(error) = self.shared.came_back() {
+                return Poll::Ready(Err(error));
             }
         }
         Poll::Ready(Ok(()))
@@ -320,6 +335,19 @@ impl Shared {
             unsent.wake();
         }
         true
+    }
+
+    /// The error of a connection that this proxy got back, which ended for that.
+    #[cold]
+    fn came_back(&self) -> Option<io::Error> {
+        let came_back = self.own.as_ref()?.came_back()?;
+        Some(io::Error::other(came_back))
+    }
+
+    /// The cause of an error of the system.
+    #[cold]
+    fn cause(&self, error: io::Error) -> io::Error {
+        self.came_back().unwrap_or(error)
     }
 
     fn state(&self) -> u8 {

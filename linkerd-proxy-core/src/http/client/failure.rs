@@ -1,6 +1,6 @@
 //! What an error of hyper's means.
 
-use crate::{Error, Reason, error::find};
+use crate::{Error, Reason, error::find, transport::CameBack};
 use std::io;
 
 /// Classifies an error of an exchange on an established connection.
@@ -21,6 +21,9 @@ pub(super) fn classify(error: hyper::Error) -> Error {
         .and_then(h2::Error::get_io)
         .or_else(|| find::<io::Error>(&error));
     let (reason, detail) = match io {
+        Some(io) if io.get_ref().is_some_and(|cause| cause.is::<CameBack>()) => {
+            (Reason::Loop, io.to_string())
+        }
         Some(io) => (Reason::ConnectionLost, io.to_string()),
         None if error.is_parse() => (Reason::InvalidResponse, error.to_string()),
         None => (Reason::ConnectionLost, error.to_string()),

@@ -115,6 +115,8 @@ where
 {
     let connection = match pool.connect().await {
         Ok(connection) => connection,
+        // No other endpoint could be dialled either.
+        Err(error) if error.reason() == Reason::DescriptorLimit => return Err(Failed::lost(error)),
         Err(error) => return Err(Failed::returned(error, request)),
     };
     let sent = connection.exchange(request).await;

@@ -6,7 +6,7 @@ use super::{
     socket::attach,
 };
 use crate::{
-    Backoff, Error,
+    Backoff, Error, Reason,
     http::{
         PoolSettings,
         client::{driven::Driven, failure::classify},
@@ -128,7 +128,8 @@ where
                 Ok(connection)
             }
             Err(error) => {
-                if self.redial.failed(&error) {
+                // That this proxy has no descriptors left says nothing of the endpoint.
+                if error.reason() != Reason::DescriptorLimit && self.redial.failed(&error) {
                     self.probe();
                 }
                 Err(error)

@@ -1,0 +1,100 @@
+//! How each side of the proxy dials.
+
+use crate::config::{Config, Connect};
+use linkerd_proxy_core::transport::{ConnectOptions, DialGuard, Dialer, OwnConnections, Side};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+/// The dialers of both directions. They know all connections that the proxy has dialled.
+#[derive(Clone, Debug)]
+pub struct Dialers {
+    /// Dials endpoints: neither loopback, unless that is allowed, nor the proxy's own listeners.
+    pub outbound: Arc<Dialer>,
+    /// Dials applications, which live on loopback: neither of the proxy's own directions.
+    pub inbound: Arc<Dialer>,
+}
+
+/// Where the proxy listens, by what may be reached there.
+#[derive(Clone, Debug)]
+pub struct OwnListeners {
+    /// Both directions' listeners.
+    pub proxy: Vec<SocketAddr>,
+    /// The admin server.
+    pub admin: SocketAddr,
+}
+
+impl Dialers {
+    /// Dialers of a proxy that listens there.
+    pub fn new(config: &Config, listeners: &OwnListeners, own: &OwnConnections) -> Self {
+        let local_ips = local_ips(config);
+        let dialer = |side, connect: &Connect, allow_loopback, listeners| Dialer {
+            side,
+            options: connect_options(connect),
+            guard: DialGuard {
+                allow_loopback,
+                listeners,
+                local_ips: local_ips.clone(),
+            },
+            own: own.clone(),
+        };
+        let directions = listeners.proxy.iter().copied();
+        let all = directions.clone().chain([listeners.admin]);
+        let (outbound, inbound) = (&config.outbound, &config.inbound);
+        Self {
+            outbound: Arc::new(dialer(
+                Side::Outbound,
+                &outbound.connect,
+                outbound.allow_loopback,
+                all.collect(),
+            )),
+            inbound: Arc::new(dialer(
+                Side::Inbound,
+                &inbound.connect,
+                true,
+                directions.collect(),
+            )),
+        }
+    }
+}
+
+/// The dialer of a controller, which may be anywhere.
+pub fn controller(connect: &Connect, own: &OwnConnections) -> Arc<Dialer> {
+    Arc::new(Dialer {
+        side: Side::Control,
+        options: connect_options(connect),
+        guard: DialGuard {
+            allow_loopback: true,
+            listeners: [].into(),
+            local_ips: [].into(),
+        },
+        own: own.clone(),
+    })
+}
+
+/// The addresses of the pod that are configured, and those that the machine has now. One that comes later is seen when it
+/// is connected to.
+fn local_ips(config: &Config) -> Arc<[IpAddr]> {
+    let mut ips: Vec<_> = config.inbound.ips.iter().copied().collect();
+    match nix::ifaddrs::getifaddrs() {
+        Ok(interfaces) => {
+            let storages = interfaces.filter_map(|interface| interface.address);
+            ips.extend(storages.filter_map(|address| {
+                let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+                v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+            }));
+        }
+        Err(error) => tracing::warn!(%error, "the addresses of this machine cannot be listed"),
+    }
+    ips.sort_unstable();
+    ips.dedup();
+    ips.into()
+}
+
+fn connect_options(connect: &Connect) -> ConnectOptions {
+    ConnectOptions {
+        timeout: connect.timeout,
+        socket: connect.socket,
+    }
+}

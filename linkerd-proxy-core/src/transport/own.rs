@@ -1,0 +1,219 @@
+//! Connections that this proxy has dialled, so that one that comes back to it is known.
+//!
+//! Redirection rules without an exception for the proxy's own user hand it each of its own connections; each would be
+//! dialled once more, until descriptors run out. A connection is known by both of its ends: the system uses a local
+//! address for several destinations at a time, so that one end alone would accuse innocent clients.
+
+use super::address::reached;
+use crate::{Error, Reason};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// A side of the proxy that dials or accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Connections of the application.
+    Outbound,
+    /// Connections to the application.
+    Inbound,
+    /// Connections to the control plane.
+    Control,
+}
+
+/// The connections that this proxy has dialled and not closed. Copies share them.
+///
+/// - **Bounds**: file descriptors.
+/// - **Costs** a lock for each connection that is dialled, accepted or closed, and a request nothing.
+#[derive(Clone, Debug, Default)]
+pub struct OwnConnections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    open: Mutex<HashMap<Ends, Entry>>,
+    warned: AtomicBool,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ends {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+#[derive(Debug)]
+struct Entry {
+    side: Side,
+    came_back: Arc<AtomicBool>,
+}
+
+/// A connection that is open; it is forgotten when this is dropped.
+#[derive(Debug)]
+pub struct OwnConnection {
+    all: OwnConnections,
+    ends: Ends,
+    came_back: Arc<AtomicBool>,
+}
+
+/// A connection came back to the proxy that had dialled it.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to {to} came back to this proxy")]
+pub struct CameBack {
+    to: SocketAddr,
+}
+
+impl OwnConnections {
+    /// Dials by `connect`, which does not wait, and returns the address of this end. An accepted connection is not looked
+    /// at before it is known whether it is this one.
+    pub(super) fn dial(
+        &self,
+        side: Side,
+        to: SocketAddr,
+        connect: impl FnOnce() -> io::Result<SocketAddr>,
+    ) -> io::Result<OwnConnection> {
+        let mut open = self.0.open.lock();
+        let ends = Ends::new(connect()?, to);
+        let came_back = Arc::new(AtomicBool::new(false));
+        let entry = Entry {
+            side,
+            came_back: came_back.clone(),
+        };
+        open.insert(ends, entry);
+        drop(open);
+        Ok(OwnConnection {
+            all: self.clone(),
+            ends,
+            came_back,
+        })
+    }
+
+    /// Refuses an accepted connection that this proxy has dialled itself. `to` is where it was going.
+    ///
+    /// What the outbound side dials the inbound side may accept: an application that calls its own service.
+    pub fn check_accepted(
+        &self,
+        side: Side,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Result<(), Error> {
+        let open = self.0.open.lock();
+        let Some(entry) = open.get(&Ends::new(from, to)) else {
+            return Ok(());
+        };
+        if (entry.side, side) == (Side::Outbound, Side::Inbound) {
+            return Ok(());
+        }
+        entry.came_back.store(true, Relaxed);
+        drop(open);
+        self.warn(to);
+        let detail = CameBack { to }.to_string();
+        Err(Error::new(Reason::Loop).peer(to).detail(detail))
+    }
+
+    /// How many there are, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "open": self.0.open.lock().len(),
+            "limit": "file descriptors",
+        })
+    }
+
+    /// Tells of the first one; each failed request tells of the others.
+    fn warn(&self, to: SocketAddr) {
+        if !self.0.warned.swap(true, Relaxed) {
+            let uid = rustix::process::getuid().as_raw();
+            tracing::warn!(
+                %to,
+                "a connection that this proxy dialled came back to it and was refused: the redirection rules lack an \
+                 exception for the proxy's own user (iptables -t nat -I OUTPUT -m owner --uid-owner {uid} -j RETURN)"
+            );
+        }
+    }
+}
+
+impl Ends {
+    fn new(from: SocketAddr, to: SocketAddr) -> Self {
+        Self {
+            from: reached(from),
+            to: reached(to),
+        }
+    }
+}
+
+impl OwnConnection {
+    /// The cause of a failure of this connection, if it is that the proxy got it back.
+    pub fn came_back(&self) -> Option<CameBack> {
+        let came_back = self.came_back.load(Relaxed);
+        came_back.then(|| CameBack { to: self.ends.to })
+    }
+}
+
+impl Drop for OwnConnection {
+    fn drop(&mut self) {
+        self.all.0.open.lock().remove(&self.ends);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: &str = "10.0.0.1:40000";
+    const TO: &str = "10.0.0.2:80";
+
+    fn dialled(own: &OwnConnections, side: Side) -> OwnConnection {
+        let local = FROM.parse().unwrap();
+        own.dial(side, TO.parse().unwrap(), || Ok(local)).unwrap()
+    }
+
+    fn accepted(own: &OwnConnections, side: Side, from: &str, to: &str) -> Option<Reason> {
+        let checked = own.check_accepted(side, from.parse().unwrap(), to.parse().unwrap());
+        checked.err().map(|error| error.reason())
+    }
+
+    #[test]
+    fn a_connection_that_comes_back_is_a_loop() {
+        let own = OwnConnections::default();
+        let connection = dialled(&own, Side::Outbound);
+        assert!(connection.came_back().is_none());
+        let refused = accepted(&own, Side::Outbound, FROM, TO);
+        assert_eq!(refused, Some(Reason::Loop));
+        assert!(connection.came_back().is_some());
+        let mapped = accepted(&own, Side::Outbound, "[::ffff:10.0.0.1]:40000", TO);
+        assert_eq!(mapped, Some(Reason::Loop));
+    }
+
+    #[test]
+    fn another_client_with_the_same_port_is_none() {
+        let own = OwnConnections::default();
+        let _connection = dialled(&own, Side::Outbound);
+        assert_eq!(accepted(&own, Side::Outbound, FROM, "10.0.0.3:80"), None);
+        assert_eq!(accepted(&own, Side::Outbound, "10.0.0.9:40000", TO), None);
+    }
+
+    #[test]
+    fn an_application_may_call_its_own_service() {
+        let own = OwnConnections::default();
+        let from_outbound = dialled(&own, Side::Outbound);
+        assert_eq!(accepted(&own, Side::Inbound, FROM, TO), None);
+        drop(from_outbound);
+        let _from_inbound = dialled(&own, Side::Inbound);
+        let refused = accepted(&own, Side::Inbound, FROM, TO);
+        assert_eq!(refused, Some(Reason::Loop));
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_is_forgotten() {
+        let own = OwnConnections::default();
+        drop(dialled(&own, Side::Control));
+        assert_eq!(accepted(&own, Side::Outbound, FROM, TO), None);
+        assert_eq!(own.inspect()["open"], 0);
+    }
+}
