@@ -8,9 +8,9 @@ use http::{
     header::{ACCEPT, CONNECTION, CONTENT_TYPE, HOST, UPGRADE, USER_AGENT},
 };
 use linkerd_proxy_core::{
-    http::{has_any, is_upgrade, strip_connection_headers},
+    http::{has_any, prepare_request},
     metrics::{Counter, Histogram, LATENCY_MS, Metric},
-    transport::classify,
+    transport::{Lookalikes, classify},
 };
 use std::{hint::black_box, time::Duration};
 
@@ -34,21 +34,21 @@ fn headers(criterion: &mut Criterion) {
         HeaderValue::from_static("1"),
     );
     for (name, headers) in [("none", &plain), ("two", &with_connection)] {
-        criterion.bench_function(&format!("headers/strip/{name}"), |bencher| {
+        let request = || {
+            let mut request = Request::new(());
+            *request.headers_mut() = headers.clone();
+            request
+        };
+        criterion.bench_function(&format!("headers/prepare/{name}"), |bencher| {
             bencher.iter_batched_ref(
-                || headers.clone(),
-                strip_connection_headers,
+                request,
+                |request| prepare_request(request).is_ok(),
                 BatchSize::SmallInput,
             );
         });
     }
     criterion.bench_function("headers/has_any", |bencher| {
         bencher.iter(|| has_any(black_box(&plain), &[CONNECTION, UPGRADE]));
-    });
-    let mut request = Request::new(());
-    *request.headers_mut() = usual();
-    criterion.bench_function("headers/is_upgrade", |bencher| {
-        bencher.iter(|| is_upgrade(black_box(&request)));
     });
 }
 
@@ -65,7 +65,7 @@ fn detection(criterion: &mut Criterion) {
         ("opaque", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     ] {
         criterion.bench_function(&format!("detect/classify/{name}"), |bencher| {
-            bencher.iter(|| classify(black_box(bytes)));
+            bencher.iter(|| classify(black_box(bytes), Lookalikes::Opaque));
         });
     }
 }

@@ -5,7 +5,7 @@ use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
-    http::{End, Now, Observe, Observed, ResponseBody, grpc_status, is_failure, is_grpc},
+    http::{End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure, is_grpc},
     metrics::{Counter, Histogram, LabelSet, Labels},
     reason::Phase,
 };
@@ -128,12 +128,14 @@ where
         self.series.requests.incr();
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
+        let upload = request.body().upload();
         EndpointMetricsFuture {
             inner: self.inner.call(request),
             start: Instant::now(),
             series: self.series.clone(),
             grpc,
             answered_as_grpc,
+            upload,
         }
     }
 }
@@ -148,6 +150,8 @@ pin_project! {
         grpc: bool,
         // Whether the proxy's own answer would be gRPC's.
         answered_as_grpc: bool,
+        // The request's body, if it has one.
+        upload: Option<Rc<Upload>>,
     }
 }
 
@@ -169,8 +173,16 @@ where
                     body.answers_grpc();
                 }
                 body.observe(this.series.clone(), *this.start);
+                if this.upload.is_some() {
+                    body.answers_upload(this.upload.take());
+                }
             }
             Poll::Ready(Err(failed)) => {
+                if let Some(broken) = this.upload.as_ref().and_then(|upload| upload.failure()) {
+                    // The client broke off: nothing of it is the endpoint's, and there is nothing to send again.
+                    *failed = Failed::lost(broken);
+                    return polled;
+                }
                 let series = &*this.series;
                 failed.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.

@@ -12,6 +12,7 @@
 mod application;
 mod http;
 mod policy;
+mod tunnel;
 
 use crate::{
     accept::accept,
@@ -23,9 +24,12 @@ use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason, drain,
-    http::{ServeError, client::Http1Pools},
+    http::{answer_header_timeout, client::Http1Pools},
     metrics::Labels,
-    transport::{Accepted, Detected, Dialer, Io, Listener, Pipes, Side, detect_until_drain, relay},
+    transport::{
+        Accepted, Detected, Dialer, Io, Listener, Lookalikes, Pipes, Side, detect_until_drain,
+        relay,
+    },
 };
 use policy::Policy;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
@@ -129,12 +133,13 @@ impl Inbound {
         };
         match version {
             // 4. The application.
-            Some(version) => {
-                let served = http::serve(self, io, version, application, authorized).await;
-                served
-                    .map_err(|error| self.serve_error(error))
-                    .or_else(ignored)
-            }
+            Some(version) => match http::serve(self, io, version, application, authorized).await {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    tracing::debug!(%error, "connection closed");
+                    error.failure().map_or(Ok(()), Err)
+                }
+            },
             None => {
                 authorized?;
                 self.opaque(io, &application).await
@@ -167,13 +172,19 @@ impl Inbound {
         let families = &self.ctx.families.inbound;
         let start = Instant::now();
         let timeout = self.ctx.config.inbound.detect_timeout;
-        let detected = detect_until_drain(io, timeout, &mut self.ctx.drain.clone()).await;
+        let drain = &mut self.ctx.drain.clone();
+        let detected = detect_until_drain(io, timeout, Lookalikes::Http, drain).await;
         let result = match &detected {
             Ok((Some(Detected::Http1), _)) => "http/1",
             Ok((Some(Detected::Http2), _)) => "http/2",
             Ok((Some(Detected::Opaque), _)) => "not_http",
             Ok((None, _)) => "read_timeout",
-            Err(_) => "error",
+            Err(error) => {
+                if error.reason() == Reason::HeaderTimeout {
+                    answer_header_timeout(io).await;
+                }
+                "error"
+            }
         };
         let labels = Labels::new().with("result", result);
         families
@@ -203,31 +214,20 @@ impl Inbound {
         Ok(())
     }
 
-    fn serve_error(&self, error: ServeError) -> Option<Error> {
-        match error {
-            ServeError::Http(error) => {
-                tracing::debug!(%error, "connection closed");
-                None
-            }
-            error @ ServeError::HeaderTimeout(_) => {
-                Some(Error::new(Reason::HeaderTimeout).detail(error.to_string()))
-            }
-        }
-    }
-
     /// A connection that the proxy closes.
     fn failed(&self, destination: SocketAddr, error: &Error) {
         let reason = error.reason();
-        tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
+        match reason {
+            Reason::Unexpected => tracing::warn!(%destination, %error, "connection failed"),
+            _ => {
+                let (reason, hint) = (reason.label(), reason.hint());
+                tracing::debug!(%destination, reason, %error, hint, "connection failed");
+            }
+        }
         let labels = Labels::new().with("error", reason.error_label());
         let family = &self.ctx.families.inbound.tcp_errors;
         family.get(target_labels(labels, destination)).incr();
     }
-}
-
-/// A client that breaks off is nothing that the proxy does.
-fn ignored(error: Option<Error>) -> Result<(), Error> {
-    error.map_or(Ok(()), Err)
 }
 
 /// How often idle applications are looked for.

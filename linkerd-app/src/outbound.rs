@@ -44,7 +44,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, Detected, Duplex, Io, Listener, Side, detect_until_drain},
+    transport::{Accepted, Detected, Duplex, Io, Listener, Lookalikes, Side, detect_until_drain},
 };
 use route::Router;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
@@ -219,7 +219,8 @@ impl Outbound {
         I: AsyncRead + AsyncWrite + Unpin,
     {
         let timeout = self.ctx.config.outbound.detect_timeout;
-        detect_until_drain(io, timeout, &mut self.ctx.drain.clone()).await
+        let drain = &mut self.ctx.drain.clone();
+        detect_until_drain(io, timeout, Lookalikes::Opaque, drain).await
     }
 
     async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
@@ -243,13 +244,14 @@ impl Outbound {
     }
 
     fn served(&self, target: &Target, served: Result<(), ServeError>) {
-        match served {
-            Ok(()) => {}
-            Err(ServeError::Http(error)) => tracing::debug!(%target, %error, "connection closed"),
-            Err(error @ ServeError::HeaderTimeout(_)) => {
-                let error = Error::new(Reason::HeaderTimeout).detail(error.to_string());
-                self.failed_target(target, &error);
+        let Err(error) = served else { return };
+        match error.failure() {
+            // The connection is closed, and no request failed.
+            Some(failure) if failure.reason() == Reason::HeaderTimeout => {
+                self.failed_target(target, &failure);
             }
+            Some(failure) => self.count_http_error(&failure),
+            None => tracing::debug!(%target, %error, "connection closed"),
         }
     }
 
@@ -277,7 +279,13 @@ impl Outbound {
     fn count_http_error(&self, error: &Error) {
         use linkerd_proxy_core::reason::Phase;
         let reason = error.reason();
-        tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
+        match reason {
+            Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
+            _ => {
+                let (reason, hint) = (reason.label(), reason.hint());
+                tracing::debug!(reason, %error, hint, "request failed");
+            }
+        }
         let families = &self.ctx.families.outbound;
         let failures = Labels::new().with("reason", reason.label());
         families.failures.get(failures).incr();

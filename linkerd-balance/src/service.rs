@@ -8,7 +8,9 @@ use crate::{
     shared::Shared,
 };
 use futures::{Stream, future::LocalBoxFuture};
-use linkerd_proxy_core::{Availability, Error, Failed, Unavailable, http::QueueSettings};
+use linkerd_proxy_core::{
+    Availability, Error, Failed, Unavailable, http::QueueSettings, reason::Origin,
+};
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
@@ -312,7 +314,8 @@ where
             load,
         } = attempt;
         let shared = &handle.shared;
-        match shared.recheck(&member) {
+        let is_endpoints = is_endpoints(&failure.error);
+        match shared.recheck(&member) && is_endpoints {
             true => load.failed(),
             false => load.unsaid(),
         }
@@ -343,6 +346,14 @@ where
             Err(next) => failure = next,
         }
     }
+}
+
+/// Whether a failure tells something of the endpoint: a client's broken body does not, nor a proxy without descriptors.
+fn is_endpoints(error: &Error) -> bool {
+    matches!(
+        error.reason().row().origin,
+        Origin::Endpoint | Origin::Network
+    )
 }
 
 /// No other endpoint took what this one returned.

@@ -134,7 +134,11 @@ where
             match member.service.borrow().state() {
                 EndpointState::StreamLimit => return Unavailable::StreamLimit,
                 EndpointState::Connecting | EndpointState::Ready => cause = Unavailable::Connecting,
-                EndpointState::BackingOff { .. } => {}
+                EndpointState::BackingOff { reason, .. } => {
+                    if cause == Unavailable::Unreachable && reason == Reason::EndpointSpeaksHttp1 {
+                        cause = Unavailable::Http1Only;
+                    }
+                }
             }
         }
         cause

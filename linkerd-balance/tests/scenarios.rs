@@ -57,6 +57,7 @@ impl Availability for Fake {
         match self.0.down.get() {
             false => EndpointState::Ready,
             true => EndpointState::BackingOff {
+                reason: Reason::ConnectRefused,
                 until: Instant::now(),
                 failures: 1,
                 error: "refused".into(),

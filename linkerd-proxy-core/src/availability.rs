@@ -1,5 +1,6 @@
 //! What an endpoint's client tells the balancer about itself.
 
+use crate::Reason;
 use std::{rc::Rc, time::Duration};
 use tokio::time::Instant;
 
@@ -16,7 +17,9 @@ pub enum EndpointState {
         until: Instant,
         /// How many attempts have failed in a row.
         failures: u32,
-        /// What the last one said.
+        /// Why the last one failed.
+        reason: Reason,
+        /// What it said.
         error: Rc<str>,
     },
     /// Every connection carries as many streams as its peer allows.

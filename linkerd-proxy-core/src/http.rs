@@ -4,6 +4,10 @@ mod body;
 mod classify;
 pub mod client;
 mod exec;
+mod framing;
+mod head;
+mod hop_by_hop;
+mod host;
 mod idle;
 mod message;
 mod observe;
@@ -15,18 +19,21 @@ mod server;
 mod settings;
 mod upgrade;
 
-pub use body::{Progress, RequestBody};
+pub use body::{Progress, RequestBody, Scrub, Upload};
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
+pub use head::{prepare_request, prepare_response};
 pub use message::{
-    add_host, authority, check_form, for_http2, has_any, host_and_port, host_from_target,
-    is_upgrade, strip_connection_headers, to_absolute_form, to_origin_form,
+    add_host, authority, for_http2, has_any, host_and_port, host_from_target, to_absolute_form,
+    to_origin_form,
 };
 pub use observe::{End, Now, Observe, Observed};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use response::ResponseBody;
 pub use retry::{KeepForRetry, KeepForRetryLayer};
-pub use server::{Busy, Connection, ServeError, ServerSettings, serve_http1, serve_http2};
+pub use server::{
+    Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,
+};
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
 

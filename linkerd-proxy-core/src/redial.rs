@@ -1,6 +1,6 @@
 //! When to dial an endpoint again.
 
-use crate::{Backoff, EndpointState, Error};
+use crate::{Backoff, EndpointState, Error, Reason};
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     cell::RefCell,
@@ -32,6 +32,7 @@ struct Down {
     until: Instant,
     /// Whether somebody may try.
     on_trial: bool,
+    reason: Reason,
     error: Rc<str>,
 }
 
@@ -63,6 +64,7 @@ impl Redial {
         Some(EndpointState::BackingOff {
             until: down.until,
             failures: down.failures,
+            reason: down.reason,
             error: down.error.clone(),
         })
     }
@@ -84,6 +86,7 @@ impl Redial {
             since: now,
             until: now + delay,
             on_trial: false,
+            reason: error.reason(),
             error: error.to_string().into(),
         });
         true
@@ -161,7 +164,6 @@ const HURRY: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
 
     fn redial() -> Redial {
         let (min, max) = (Duration::from_millis(100), Duration::from_secs(60));

@@ -18,7 +18,7 @@ mod socket;
 pub use accept_errors::AcceptErrors;
 pub use address::{reached, reached_ip};
 pub use connect::{ConnectOptions, Dialer, is_descriptor_limit};
-pub use detect::{Detected, classify, detect, detect_until_drain};
+pub use detect::{Detected, Lookalikes, classify, detect, detect_until_drain};
 pub use duplex::Duplex;
 pub use guard::DialGuard;
 pub use io::{Activity, Io, TransferCost, TransportMetrics, TransportSeries};

@@ -1,7 +1,7 @@
 //! The first bytes of a connection.
 
 use super::{Target, texts};
-use linkerd_proxy_core::transport::classify;
+use linkerd_proxy_core::transport::{Detected, Lookalikes, classify};
 
 pub(super) const TARGET: Target = Target {
     name: "detect",
@@ -13,6 +13,7 @@ pub(super) const TARGET: Target = Target {
             "CONNECT web:80 HTTP/1.1\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
             "PRI /x HTTP/1.1\r\n",
+            "get\t/  http/1.7\r\n",
             "SSH-2.0-OpenSSH_9\r\n",
             "\x16\x03\x01\x02",
         ])
@@ -20,17 +21,23 @@ pub(super) const TARGET: Target = Target {
     words: &[b"HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\r\n", b"GET "],
 };
 
-/// What was decided by a prefix is not decided otherwise by more.
+/// A decision by a prefix is the decision by more, and a request line by the grammar is one by its looks.
 fn run(input: &[u8]) {
-    let mut decided = None;
-    for len in 0..=input.len().min(64) {
-        let now = classify(&input[..len]);
-        assert!(
-            decided.is_none() || decided == now,
-            "{decided:?} became {now:?} at {len}"
-        );
-        decided = now;
+    for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
+        let mut decided = None;
+        for len in 0..=input.len().min(64) {
+            let now = classify(&input[..len], lookalikes);
+            assert!(
+                decided.is_none() || decided == now,
+                "{decided:?} became {now:?} at {len}"
+            );
+            decided = now;
+        }
+        let whole = classify(input, lookalikes);
+        assert!(decided.is_none() || decided == whole);
     }
-    let whole = classify(input);
-    assert!(decided.is_none() || decided == whole);
+    if classify(input, Lookalikes::Opaque) == Some(Detected::Http1) {
+        let by_looks = classify(input, Lookalikes::Http);
+        assert_eq!(by_looks, Some(Detected::Http1));
+    }
 }

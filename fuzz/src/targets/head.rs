@@ -3,8 +3,7 @@
 use super::{Target, texts};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, uri::Authority};
 use linkerd_proxy_core::http::{
-    authority, check_form, host_and_port, is_upgrade, strip_connection_headers, to_absolute_form,
-    to_origin_form,
+    authority, host_and_port, prepare_request, to_absolute_form, to_origin_form,
 };
 
 pub(super) const TARGET: Target = Target {
@@ -39,20 +38,27 @@ fn run(input: &[u8]) {
     let Some(mut request) = parse(input) else {
         return;
     };
-    let allowed = check_form(&request).is_ok();
+    let prepared = prepare_request(&mut request);
     if let Some(authority) = authority(&request) {
         let _ = host_and_port(&authority, 80);
     }
-    if !is_upgrade(&request) {
-        strip_connection_headers(request.headers_mut());
-        for name in ["connection", "upgrade", "keep-alive", "proxy-connection"] {
-            assert!(!request.headers().contains_key(name), "{name} stays");
+    let headers = request.headers();
+    if let Ok(upgrades) = prepared {
+        for name in ["keep-alive", "proxy-connection"] {
+            assert!(!headers.contains_key(name), "{name} stays");
         }
+        let offered = headers.get("upgrade");
+        assert!(
+            offered.is_none() || upgrades,
+            "an upgrade stays that is none"
+        );
+        assert_eq!(headers.contains_key("connection"), offered.is_some());
+        assert!(headers.get_all("host").iter().count() <= 1, "several hosts");
     }
     let mut origin = request.uri().clone();
     to_origin_form(&mut origin);
     assert!(origin.scheme().is_none());
-    if allowed {
+    if prepared.is_ok() {
         to_absolute_form(&mut request, &Authority::from_static("10.0.0.1:80"));
         let uri = request.uri();
         assert!(uri.scheme().is_some() && uri.authority().is_some());

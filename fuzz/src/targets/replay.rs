@@ -8,8 +8,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::http::RequestBody;
-use std::{cell::RefCell, convert::Infallible, rc::Rc};
+use linkerd_proxy_core::http::{RequestBody, Upload};
+use std::{cell::RefCell, convert::Infallible};
 use tokio::{io::AsyncWriteExt, sync::oneshot, task::LocalSet};
 
 pub(super) const TARGET: Target = Target {
@@ -38,7 +38,7 @@ fn run(input: &[u8]) {
     let (limit, frames) = (usize::from(*limit), usize::from(*frames));
     LocalSet::new().block_on(&runtime(), async {
         let body = receive(&chunks).await;
-        let mut first = RequestBody::new(body, || Rc::new(()));
+        let mut first = RequestBody::new(body, || Upload::new(None));
         let Some(second) = first.replayable(limit) else {
             panic!("the length of a chunked body is not known beforehand");
         };

@@ -9,7 +9,7 @@ use linkerd_proxy_core::{
     BoxError, drain,
     http::{Connection, Http2Settings, ServerSettings, serve_http1, serve_http2},
     metrics::{Labels, Registry},
-    transport::{Detected, Io, Socket, TransportMetrics, detect},
+    transport::{Detected, Io, Lookalikes, Socket, TransportMetrics, detect},
 };
 use std::{
     cell::Cell,
@@ -116,7 +116,7 @@ where
     let (detected, read) = tokio::select! {
         biased;
         () = drain.signaled() => return Ok(()),
-        detected = detect(&mut stream, read_timeout) => detected?,
+        detected = detect(&mut stream, read_timeout, Lookalikes::Opaque) => detected?,
     };
     // These connections are not the mesh's, and count as nobody's.
     let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());

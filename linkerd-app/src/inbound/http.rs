@@ -5,18 +5,19 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `inbound_http_errors_total`.
 
-use super::{Context, Inbound, application::Application};
+use super::{Context, Inbound, application::Application, tunnel};
 use crate::{exchange::HttpRequest, metrics::target_labels};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header::TRANSFER_ENCODING,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version,
+    header::TRANSFER_ENCODING,
 };
 use hyper::body::Incoming;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
         Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings, Upgrade,
-        add_host, check_form, decline_upgrade, has_any, is_upgrade, serve_http1, serve_http2,
-        strip_connection_headers, to_origin_form,
+        Upload, decline_upgrade, has_any, host_from_target, prepare_request, prepare_response,
+        serve_http1, serve_http2, to_origin_form,
     },
     metrics::Labels,
     transport::Io,
@@ -72,6 +73,10 @@ impl Served {
         let busy = self.connection.busy();
         let mut response = match self.exchange(request).await {
             Ok(mut response) => {
+                if self.version != Version::HTTP_2 {
+                    // The version is that of this connection, whatever the application speaks.
+                    *response.version_mut() = Version::HTTP_11;
+                }
                 response.body_mut().end_well(responder);
                 response
             }
@@ -103,33 +108,35 @@ impl Served {
         let orig_proto = (self.version == Version::HTTP_2)
             .then(|| restore_version(&mut request))
             .flatten();
-        let body = |body| RequestBody::new(body, || Rc::new(self.connection.busy()));
+        let body = |body| {
+            let upload = || Upload::new(Some(self.connection.busy()));
+            RequestBody::new(body, upload).scrub_trailers(remove_claims)
+        };
+        let connects = request.method() == Method::CONNECT;
         let request: HttpRequest = Box::new(request.map(body));
-        let upgrades = upgrade.is_some();
         let mut response = self.application.send(request).await?;
-        if response.version() != Version::HTTP_2 && !upgrades {
-            strip_connection_headers(response.headers_mut());
+        if response.version() != Version::HTTP_2 {
+            prepare_response(&mut response)?;
         }
         if orig_proto.is_some() {
             carry_version(&mut response);
         }
         if let Some(upgrade) = upgrade {
-            upgrade.join(&mut response, self.ctx.drain.watch());
+            let drain = self.ctx.drain.watch();
+            match connects {
+                true => tunnel::join(&self.ctx, &self.application, upgrade, &mut response, drain),
+                false => upgrade.join(&mut response, drain),
+            }
         }
         Ok(response)
     }
 
-    /// Checks and cleans an HTTP/1 request. Returns the client's side if it wants to upgrade.
+    /// Checks and cleans a request. Returns the client's side if it wants to upgrade.
     fn prepare(&self, request: &mut Request<Incoming>) -> Result<Option<Upgrade>, Error> {
         remove_claims(request.headers_mut());
-        if self.version == Version::HTTP_2 {
-            return Ok(None);
-        }
-        check_form(request)?;
-        if is_upgrade(request) {
+        if prepare_request(request)? {
             return Ok(Upgrade::of(request));
         }
-        strip_connection_headers(request.headers_mut());
         decline_upgrade(request);
         Ok(None)
     }
@@ -147,7 +154,7 @@ impl Served {
 }
 
 /// Removes what only proxies may say: who the client is, and what it asked for.
-fn remove_claims(headers: &mut HeaderMap) {
+pub(super) fn remove_claims(headers: &mut HeaderMap) {
     if has_any(headers, &[L5D_CLIENT_ID, L5D_DST_CANONICAL]) {
         headers.remove(L5D_CLIENT_ID);
         headers.remove(L5D_DST_CANONICAL);
@@ -166,7 +173,8 @@ fn restore_version(request: &mut Request<Incoming>) -> Option<()> {
             return None;
         }
     };
-    add_host(request);
+    // Host is made from the authority, whatever came beside it (RFC 9113, section 8.3.1).
+    host_from_target(request);
     if !value.ends_with("; absolute-form") {
         to_origin_form(request.uri_mut());
     }

@@ -9,15 +9,18 @@
 use super::{Outbound, endpoint::HttpRequest, target::TargetStack, tunnel};
 use crate::in_flight::InFlight;
 use futures::future::LocalBoxFuture;
-use http::{Method, Request, Response, Version, uri::Authority};
+use http::{
+    Method, Request, Response, Version,
+    uri::{Authority, Scheme},
+};
 use hyper::body::Incoming;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Busy, Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings,
-        add_host, authority, check_form, decline_upgrade, host_and_port, host_from_target,
-        is_upgrade, serve_http1, serve_http2, strip_connection_headers, to_origin_form,
+        Busy, Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings, Upload,
+        add_host, authority, decline_upgrade, host_and_port, host_from_target, prepare_request,
+        serve_http1, serve_http2, to_origin_form,
     },
     transport::{Duplex, Io},
 };
@@ -95,8 +98,12 @@ impl Served {
     /// Answers a request, whatever happens.
     fn handle(self: Rc<Self>, request: Request<Incoming>) -> Answer {
         let emit_headers = self.outbound.ctx.config.outbound.emit_headers;
+        let responder = Responder::new(&request, emit_headers);
         Answer {
-            responder: Responder::new(&request, emit_headers),
+            responder: match self.routing {
+                Routing::Target(_) => responder,
+                Routing::ByAuthority => responder.with_text(),
+            },
             busy: Some(self.connection.busy()),
             sent: self.send(request),
             served: self,
@@ -110,12 +117,10 @@ impl Served {
     }
 
     fn try_send(self: &Rc<Self>, mut request: Request<Incoming>) -> Result<Sent, Error> {
+        if !prepare_request(&mut request)? {
+            decline_upgrade(&mut request);
+        }
         if self.version != Version::HTTP_2 {
-            check_form(&request)?;
-            if !is_upgrade(&request) {
-                strip_connection_headers(request.headers_mut());
-                decline_upgrade(&mut request);
-            }
             add_host(&mut request);
         }
         let in_flight = self.outbound.ctx.in_flight.begin()?;
@@ -125,6 +130,7 @@ impl Served {
                 if request.method() == Method::CONNECT {
                     return Ok(Sent::Tunnel(self.clone().connect(request)));
                 }
+                refuse_https(&request)?;
                 let authority =
                     authority(&request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
                 match self.last(&authority) {
@@ -176,8 +182,13 @@ impl Served {
     }
 
     fn take_body(&self, request: Request<Incoming>) -> HttpRequest {
-        let body = |body| RequestBody::new(body, || Rc::new(self.connection.busy()));
+        let body = |body| RequestBody::new(body, || Upload::new(Some(self.connection.busy())));
         Box::new(request.map(body))
+    }
+
+    /// Whether the connection serves requests to other targets at the same time: the failure of one is none of theirs.
+    fn is_shared(&self) -> bool {
+        self.version == Version::HTTP_2 && matches!(self.routing, Routing::ByAuthority)
     }
 
     /// Opens a tunnel: what comes through it is treated as a connection to the target.
@@ -217,6 +228,10 @@ impl Future for Answer {
         let error = match &mut this.sent {
             Sent::Routed { response, .. } => match ready!(response.as_mut().poll(cx)) {
                 Ok(mut response) => {
+                    if this.served.version != Version::HTTP_2 {
+                        // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
+                        *response.version_mut() = Version::HTTP_11;
+                    }
                     let body = response.body_mut();
                     body.end_well(responder);
                     body.hold(busy.take());
@@ -235,13 +250,23 @@ impl Future for Answer {
             Sent::Refused(error) => error.take().expect("a refusal is told once"),
         };
         this.served.outbound.count_http_error(&error);
-        if error.reason().is_fatal() {
+        if error.reason().is_fatal() && !this.served.is_shared() {
             this.served.connection.close();
         }
         let mut response = responder.respond(&error)?;
         response.body_mut().hold(busy.take());
         Poll::Ready(Ok(response))
     }
+}
+
+/// Refuses a target that asks for TLS: the proxy does not speak it for the client, and must not leave it out either.
+fn refuse_https(request: &Request<Incoming>) -> Result<(), Error> {
+    if request.uri().scheme() != Some(&Scheme::HTTPS) {
+        return Ok(());
+    }
+    let detail =
+        "https targets are not fetched in cleartext; use CONNECT, and speak TLS through the tunnel";
+    Err(Error::new(Reason::InvalidRequest).detail(detail))
 }
 
 /// A copy that does not hold on to the buffer that the request was read into.

@@ -1,13 +1,13 @@
 //! The bodies of requests on their way to an endpoint.
 
-use super::replay::Replay;
-use crate::metrics::Histogram;
+use super::{Busy, replay::Replay};
+use crate::{Error, Reason, metrics::Histogram};
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
-    any::Any,
-    cell::Cell,
+    cell::{Cell, OnceCell},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -18,8 +18,43 @@ use tokio::time::Instant;
 pub struct RequestBody {
     kind: Kind,
     progress: Option<Rc<Progress>>,
-    /// Kept until the body is gone.
-    guard: Option<Rc<dyn Any>>,
+    upload: Option<Rc<Upload>>,
+    /// Applied to trailers.
+    scrub: Option<Scrub>,
+}
+
+/// Removes fields that must not be passed on.
+pub type Scrub = fn(&mut HeaderMap);
+
+/// The client's side of a request's body. It is shared by all who need to know how the body fares, and kept until it is
+/// gone.
+#[derive(Debug)]
+pub struct Upload {
+    /// The client's connection does not wait for a request as long as there is a body.
+    _busy: Option<Busy>,
+    broken: OnceCell<String>,
+}
+
+impl Upload {
+    /// A body that is being read.
+    pub fn new(busy: Option<Busy>) -> Self {
+        Self {
+            _busy: busy,
+            broken: OnceCell::new(),
+        }
+    }
+
+    /// The failure of a request whose body broke off: it is the client's, whatever came of it at the endpoint.
+    pub fn failure(&self) -> Option<Error> {
+        let cause = self.broken.get()?;
+        let detail = format!("the request's body broke off: {cause}");
+        Some(Error::new(Reason::BrokenBody).detail(detail))
+    }
+
+    /// Whether the body broke off.
+    pub fn is_broken(&self) -> bool {
+        self.broken.get().is_some()
+    }
 }
 
 enum Kind {
@@ -43,20 +78,33 @@ impl RequestBody {
         Self {
             kind: Kind::Empty,
             progress: None,
-            guard: None,
+            upload: None,
+            scrub: None,
         }
     }
 
-    /// A client's body. `guard` is kept until the body is gone.
-    pub fn new(incoming: Incoming, guard: impl FnOnce() -> Rc<dyn Any>) -> Self {
+    /// A client's body.
+    pub fn new(incoming: Incoming, upload: impl FnOnce() -> Upload) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
         Self {
             kind: Kind::Incoming(incoming),
             progress: None,
-            guard: Some(guard()),
+            upload: Some(Rc::new(upload())),
+            scrub: None,
         }
+    }
+
+    /// Applies `scrub` to the trailers.
+    pub fn scrub_trailers(mut self, scrub: Scrub) -> Self {
+        self.scrub = Some(scrub);
+        self
+    }
+
+    /// The client's side of the body, unless it is empty.
+    pub fn upload(&self) -> Option<Rc<Upload>> {
+        self.upload.clone()
     }
 
     /// Reports the body's frames, unless it is empty.
@@ -94,7 +142,8 @@ impl RequestBody {
         Some(Self {
             kind: Kind::Replay(copy),
             progress: self.progress.clone(),
-            guard: self.guard.clone(),
+            upload: self.upload.clone(),
+            scrub: self.scrub,
         })
     }
 
@@ -126,11 +175,27 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = match &mut self.kind {
+        let mut frame = match &mut self.kind {
             Kind::Empty => return Poll::Ready(None),
             Kind::Incoming(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
             Kind::Replay(replay) => ready!(Pin::new(replay).poll_frame(cx)),
         };
+        match &mut frame {
+            Some(Ok(frame)) => {
+                if let Some(scrub) = self.scrub
+                    && let Some(trailers) = frame.trailers_mut()
+                {
+                    scrub(trailers);
+                }
+            }
+            Some(Err(error)) => {
+                if let Some(upload) = &self.upload {
+                    // Of several readings the first tells.
+                    let _ = upload.broken.set(error.to_string());
+                }
+            }
+            None => {}
+        }
         if let Some(progress) = &self.progress {
             if let Some(Ok(frame)) = &frame
                 && let Some(data) = frame.data_ref()

@@ -1,43 +1,9 @@
-//! What is done to the head of a message on its way: connection headers, authorities, upgrades.
+//! Forms of a request's target, and its authority.
 
 use crate::{Error, Reason};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
-    header::{CONNECTION, HOST, UPGRADE},
-    uri::Authority,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header::HOST, uri::Authority,
 };
-
-/// Removes the headers that belong to a connection (RFC 9110, section 7.6.1).
-///
-/// `te` and `transfer-encoding` stay: the codec replaces them as the next connection needs.
-pub fn strip_connection_headers(headers: &mut HeaderMap) {
-    if !has_any(
-        headers,
-        &[CONNECTION, UPGRADE, PROXY_CONNECTION, KEEP_ALIVE],
-    ) {
-        return;
-    }
-    // Several lines mean the same as one. Almost no message has them, and then nothing is allocated.
-    let others = headers.get_all(CONNECTION).iter().skip(1).cloned();
-    let others: Vec<_> = others.collect();
-    for named in headers.remove(CONNECTION).into_iter().chain(others) {
-        let named = named.to_str().unwrap_or_default();
-        for name in named.split(',').map(str::trim) {
-            // These are options, not names of headers; almost every message has one of them alone.
-            let is_option = ["", "close", "keep-alive"]
-                .iter()
-                .any(|option| name.eq_ignore_ascii_case(option));
-            if !is_option {
-                headers.remove(name);
-            }
-        }
-    }
-    if has_any(headers, &[UPGRADE, PROXY_CONNECTION, KEEP_ALIVE]) {
-        for name in [UPGRADE, PROXY_CONNECTION, KEEP_ALIVE] {
-            headers.remove(name);
-        }
-    }
-}
 
 /// Whether a message has one of a few headers.
 ///
@@ -45,21 +11,6 @@ pub fn strip_connection_headers(headers: &mut HeaderMap) {
 /// (1,300 instructions a request were spent on it).
 pub fn has_any(headers: &HeaderMap, names: &[HeaderName]) -> bool {
     headers.keys().any(|key| names.contains(key))
-}
-
-/// Whether a request asks for its connection to become something else (RFC 9110, section 7.8).
-///
-/// `Upgrade: h2c` does not count: it is served as the HTTP/1.1 that it also is.
-pub fn is_upgrade<B>(request: &Request<B>) -> bool {
-    if request.version() != Version::HTTP_11 {
-        return false;
-    }
-    let headers = request.headers();
-    let offers = || has_any(headers, &[UPGRADE]).then(|| headers.get(UPGRADE));
-    request.method() == Method::CONNECT
-        || offers()
-            .flatten()
-            .is_some_and(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
 }
 
 /// Checks the form of an HTTP/1 request's target (RFC 9112, section 3.2).
@@ -147,9 +98,6 @@ pub fn for_http2<B>(request: &mut Request<B>) {
     }
 }
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,45 +109,6 @@ mod tests {
             .version(version)
             .body(())
             .unwrap()
-    }
-
-    #[test]
-    fn headers_of_the_connection_and_those_it_names_are_removed() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "close, X-Named, te"),
-            ("x-named", "1"),
-            ("te", "trailers"),
-            ("keep-alive", "timeout=5"),
-            ("proxy-connection", "keep-alive"),
-            ("upgrade", "h2c"),
-            ("transfer-encoding", "chunked"),
-            ("connection", "X-Other"),
-            ("x-other", "1"),
-            ("x-kept", "1"),
-        ] {
-            headers.append(HeaderName::from_static(name), value.parse().unwrap());
-        }
-        strip_connection_headers(&mut headers);
-        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        left.sort_unstable();
-        assert_eq!(left, ["transfer-encoding", "x-kept"]);
-    }
-
-    #[test]
-    fn upgrades_are_told_from_h2c() {
-        let mut request = request("GET", "/", Version::HTTP_11);
-        assert!(!is_upgrade(&request));
-        request
-            .headers_mut()
-            .insert(UPGRADE, "h2c".parse().unwrap());
-        assert!(!is_upgrade(&request));
-        request
-            .headers_mut()
-            .insert(UPGRADE, "websocket".parse().unwrap());
-        assert!(is_upgrade(&request));
-        *request.version_mut() = Version::HTTP_10;
-        assert!(!is_upgrade(&request));
     }
 
     #[test]

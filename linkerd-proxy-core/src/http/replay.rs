@@ -1,7 +1,7 @@
 //! A body that can be sent again, within a bound.
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use std::{
     cell::RefCell,
@@ -12,26 +12,33 @@ use std::{
 
 /// One reading of a body that several may read.
 ///
-/// Frames are kept as the first reading takes them from the client; another reading yields those again and then goes on
-/// with the client's. When more than the limit has passed, or nobody is left who could read again, everything kept is
-/// dropped: the reading that is under way goes on, a new one is not possible any more.
+/// Data is copied as the first reading takes it from the client; another reading yields it again and then goes on with the
+/// client's. When more than the limit has passed, or no other reading is left, everything kept is dropped: the reading
+/// that is under way goes on, a new one is not possible any more.
+///
+/// Copying bounds what is held by what has passed: a frame of one byte would otherwise hold the buffer that it was read
+/// into, forty times the limit in a body of such frames.
 pub(super) struct Replay<B = hyper::body::Incoming> {
     shared: Rc<RefCell<Shared<B>>>,
-    /// The next kept frame to yield.
+    /// How many of the kept bytes were yielded.
     next: usize,
     trailers_sent: bool,
 }
 
 struct Shared<B> {
     body: B,
-    frames: Vec<Bytes>,
-    /// How many frames were kept before these, and dropped.
-    dropped: usize,
-    trailers: Option<HeaderMap>,
-    room: usize,
-    whole: bool,
+    kept: Kept,
     ended: bool,
     size: SizeHint,
+}
+
+/// A copy of what has passed of a body, within a limit.
+struct Kept {
+    data: Vec<u8>,
+    trailers: Option<HeaderMap>,
+    limit: usize,
+    /// Nothing that has passed is missing.
+    is_whole: bool,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
@@ -39,11 +46,7 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
         let shared = Shared {
             size: body.size_hint(),
             body,
-            frames: Vec::new(),
-            dropped: 0,
-            trailers: None,
-            room: limit,
-            whole: true,
+            kept: Kept::new(limit),
             ended: false,
         };
         Self {
@@ -64,7 +67,7 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
 
     /// Whether everything that has passed is still kept.
     pub(super) fn is_whole(&self) -> bool {
-        self.shared.borrow().whole
+        self.shared.borrow().kept.is_whole
     }
 }
 
@@ -78,33 +81,44 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = &mut *self;
         let mut shared = this.shared.borrow_mut();
-        let kept = this.next.checked_sub(shared.dropped);
-        if let Some(frame) = kept.and_then(|at| shared.frames.get(at)) {
-            this.next += 1;
-            return Poll::Ready(Some(Ok(Frame::data(frame.clone()))));
+        if let Some(kept) = shared.kept.data.get(this.next..)
+            && !kept.is_empty()
+        {
+            this.next += kept.len();
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(kept)))));
         }
         if !shared.ended {
             match ready!(Pin::new(&mut shared.body).poll_frame(cx)) {
                 None => shared.ended = true,
                 Some(Err(error)) => {
-                    shared.whole = false;
+                    shared.kept.give_up();
                     return Poll::Ready(Some(Err(error)));
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
-                        if shared.keep(&data, Rc::strong_count(&this.shared) > 1) {
-                            this.next += 1;
+                        // Kept data is only read while there is any: a reading that is ahead of it stays ahead.
+                        if Rc::strong_count(&this.shared) > 1 {
+                            shared.kept.keep(&data);
+                        } else {
+                            shared.kept.give_up();
                         }
+                        this.next += data.len();
                         return Poll::Ready(Some(Ok(Frame::data(data))));
                     }
                     Err(other) => {
-                        shared.trailers = other.into_trailers().ok();
+                        if let Ok(trailers) = other.into_trailers() {
+                            shared.kept.keep_trailers(&trailers);
+                            this.trailers_sent = true;
+                            shared.ended = true;
+                            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                        }
                         shared.ended = true;
                     }
                 },
             }
         }
-        let trailers = shared.trailers.clone().filter(|_| !this.trailers_sent);
+        let trailers = shared.kept.trailers.clone();
+        let trailers = trailers.filter(|_| !this.trailers_sent);
         this.trailers_sent = true;
         Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
     }
@@ -113,8 +127,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
         let shared = self.shared.borrow();
         let ended = shared.ended || shared.body.is_end_stream();
         ended
-            && self.next == shared.dropped + shared.frames.len()
-            && (shared.trailers.is_none() || self.trailers_sent)
+            && self.next >= shared.kept.data.len()
+            && (shared.kept.trailers.is_none() || self.trailers_sent)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -125,25 +139,65 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
     }
 }
 
-impl<B> Shared<B> {
-    /// Keeps a frame if there is room, and somebody who may want it `again`. Returns whether it was kept.
-    fn keep(&mut self, data: &Bytes, again: bool) -> bool {
-        if data.is_empty() {
-            // It takes no room, so that there could be any number of them.
-            return false;
+impl Kept {
+    fn new(limit: usize) -> Self {
+        Self {
+            data: Vec::new(),
+            trailers: None,
+            limit,
+            is_whole: true,
         }
-        if self.whole && again && data.len() <= self.room {
-            self.room -= data.len();
-            self.frames.push(data.clone());
-            return true;
+    }
+
+    /// Copies a frame, if there is room for it.
+    fn keep(&mut self, data: &[u8]) {
+        if !self.is_whole {
+            return;
         }
-        // Whoever reads has read all kept frames, as this one is new.
-        self.whole = false;
-        self.dropped += self.frames.len();
-        self.frames = Vec::new();
-        false
+        let room = self.limit - self.data.len();
+        if data.len() > room {
+            return self.give_up();
+        }
+        let spare = self.data.capacity() - self.data.len();
+        if data.len() > spare {
+            // As a vector grows, but never beyond the limit.
+            let more = data.len().max(self.data.len()).min(room);
+            self.data.reserve_exact(more);
+        }
+        self.data.extend_from_slice(data);
+    }
+
+    /// Copies trailers, if there is room for them beside the data. Their text is copied, as it lies in a read buffer.
+    fn keep_trailers(&mut self, trailers: &HeaderMap) {
+        let size = |(name, value): (&HeaderName, &HeaderValue)| {
+            name.as_str().len() + value.len() + FIELD_OVERHEAD
+        };
+        let room = self.limit - self.data.len();
+        if !self.is_whole || trailers.iter().map(size).sum::<usize>() > room {
+            return self.give_up();
+        }
+        let copies = trailers.iter().filter_map(|(name, value)| {
+            let name = HeaderName::from_bytes(name.as_str().as_bytes()).ok()?;
+            let mut copy = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+            copy.set_sensitive(value.is_sensitive());
+            Some((name, copy))
+        });
+        let mut kept = HeaderMap::with_capacity(trailers.len());
+        copies.for_each(|(name, value)| {
+            kept.append(name, value);
+        });
+        self.trailers = Some(kept);
+    }
+
+    fn give_up(&mut self) {
+        self.is_whole = false;
+        self.data = Vec::new();
+        self.trailers = None;
     }
 }
+
+/// What a field takes in a map beside its text, in bytes.
+const FIELD_OVERHEAD: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -157,10 +211,12 @@ mod tests {
     type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
 
     fn body(frames: &[Vec<u8>], trailers: bool) -> Source {
-        let mut all: Frames = frames
-            .iter()
-            .map(|data| Ok(Frame::data(Bytes::from(data.clone()))))
-            .collect();
+        of_frames(frames.iter().cloned().map(Bytes::from).collect(), trailers)
+    }
+
+    fn of_frames(frames: Vec<Bytes>, trailers: bool) -> Source {
+        let frames = frames.into_iter().map(|data| Ok(Frame::data(data)));
+        let mut all: Frames = frames.collect();
         if trailers {
             let mut map = HeaderMap::new();
             map.insert("x-end", http::HeaderValue::from_static("1"));
@@ -182,16 +238,26 @@ mod tests {
         let frames = [vec![1], vec![], vec![2], vec![3], vec![4]];
         let mut first = Replay::new(body(&frames, true), 1024);
         let second = first.copy();
-        let kept = |replay: &Replay<Source>| replay.shared.borrow().frames.len();
+        let kept = |replay: &Replay<Source>| replay.shared.borrow().kept.data.clone();
         for _ in 0..3 {
             tokio_test::block_on(first.frame());
         }
-        assert_eq!(kept(&first), 2, "not the empty one");
+        assert_eq!(kept(&first), [1, 2]);
         drop(second);
         tokio_test::block_on(first.frame());
-        assert_eq!(kept(&first), 0);
+        assert!(kept(&first).is_empty());
         assert!(!first.is_end_stream());
         assert_eq!(collect(first), (Bytes::from_static(&[4]), true));
+    }
+
+    #[test]
+    fn trailers_count_and_too_many_of_them_are_not_kept() {
+        for (limit, whole) in [(1024, true), (100, false)] {
+            let first = Replay::new(body(&[vec![1]], true), limit);
+            let second = first.copy();
+            assert_eq!(collect(first), (Bytes::from_static(&[1]), true));
+            assert_eq!(second.is_whole(), whole);
+        }
     }
 
     proptest! {
@@ -224,6 +290,28 @@ mod tests {
             let (bytes, _) = collect(first);
             prop_assert_eq!(&bytes[..], &whole[..]);
             prop_assert!(!second.is_whole());
+        }
+
+        #[test]
+        fn whatever_the_size_of_frames_the_memory_is_bounded_and_no_read_buffer_is_held(
+            sizes in prop::collection::vec(prop_oneof![Just(1usize), 0..64usize, 0..5000usize], 1..200),
+            limit in 1usize..20_000,
+        ) {
+            // As a codec does it: all frames are pieces of one buffer.
+            // An empty one has no memory of its own.
+            let buffer = Bytes::from(vec![7; sizes.iter().sum::<usize>().max(1)]);
+            let mut rest = buffer.clone();
+            let frames = sizes.iter().map(|size| rest.split_to(*size)).collect();
+            let mut first = Replay::new(of_frames(frames, false), limit);
+            let second = first.copy();
+            while let Some(frame) = tokio_test::block_on(first.frame()) {
+                drop(frame);
+                let shared = second.shared.borrow();
+                prop_assert!(shared.kept.data.capacity() <= limit);
+            }
+            prop_assert_eq!(second.is_whole(), buffer.len() <= limit);
+            drop(rest);
+            prop_assert!(buffer.is_unique());
         }
     }
 }

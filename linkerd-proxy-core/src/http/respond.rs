@@ -15,6 +15,7 @@ pub struct Responder {
     version: Version,
     grpc: bool,
     emit_headers: bool,
+    has_text: bool,
 }
 
 impl Responder {
@@ -24,7 +25,14 @@ impl Responder {
             version: request.version(),
             grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
             emit_headers,
+            has_text: false,
         }
+    }
+
+    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own.
+    pub fn with_text(mut self) -> Self {
+        self.has_text = self.emit_headers && !self.grpc;
+        self
     }
 
     /// Whether the request is gRPC.
@@ -40,9 +48,14 @@ impl Responder {
         {
             return Err(code.into());
         }
-        let mut response = Response::new(ResponseBody::empty());
+        let text = self.has_text.then(|| text(error)).unwrap_or_default();
+        let length = text.len();
+        let mut response = Response::new(ResponseBody::full(text));
         let headers = response.headers_mut();
-        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        headers.insert(CONTENT_LENGTH, length.into());
+        if self.has_text {
+            headers.insert(CONTENT_TYPE, TEXT_PLAIN);
+        }
         let message = message(error);
         if self.grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -98,11 +111,22 @@ impl Responder {
     }
 }
 
+/// An answer's text: what failed, why, and what to look at.
+fn text(error: &Error) -> String {
+    let reason = error.reason();
+    format!(
+        "error: {error}\nreason: {}\nhint: {}\n",
+        reason.label(),
+        reason.hint()
+    )
+}
+
 /// The text of an error as a header value.
 fn message(error: &Error) -> HeaderValue {
     HeaderValue::try_from(error.to_string()).unwrap_or(UNEXPECTED)
 }
 
+const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");
 pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -167,6 +191,26 @@ mod tests {
         assert_eq!(response.headers()["grpc-status"], "4");
         assert_eq!(response.headers()["grpc-message"], "connect timed out");
         assert!(!response.headers().contains_key("connection"));
+    }
+
+    #[tokio::test]
+    async fn an_explicit_proxy_says_what_failed_why_and_what_to_do() {
+        use http_body_util::BodyExt;
+        let request = request(Version::HTTP_11, "text/plain");
+        let responder = Responder::new(&request, true).with_text();
+        let error = Error::new(Reason::ConnectRefused).context("endpoint 10.0.0.1:80");
+        let response = responder.respond(&error).unwrap();
+        let length = response.headers()[CONTENT_LENGTH].clone();
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(length, text.len().to_string());
+        let text = std::str::from_utf8(&text).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "error: endpoint 10.0.0.1:80: connection refused");
+        assert_eq!(lines[1], "reason: connect_refused");
+        assert!(
+            lines[2].starts_with("hint: Is the application listening"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The body of a response on its way to the client.
 
 use super::{
-    Busy, Responder,
+    Busy, Responder, Upload,
     client::{ClientBody, Lease},
     observe::{End, Now, Observe, Observers},
 };
@@ -26,18 +26,33 @@ pub struct ResponseBody(Box<Inner>);
 struct Inner {
     observers: Observers,
     endpoint: Option<ClientBody>,
+    /// The proxy's own answer.
+    text: Option<Bytes>,
     responder: Option<Responder>,
     busy: Option<Busy>,
+    /// The body of the request, if it has one.
+    upload: Option<Rc<Upload>>,
 }
 
 impl ResponseBody {
     /// No body.
     pub fn empty() -> Self {
+        Self::text(None)
+    }
+
+    /// The text of an answer that the proxy makes itself.
+    pub fn full(text: impl Into<Bytes>) -> Self {
+        Self::text(Some(text.into()))
+    }
+
+    fn text(text: Option<Bytes>) -> Self {
         Self(Box::new(Inner {
             observers: Observers::new(StatusCode::OK, None),
             endpoint: None,
+            text: text.filter(|text| !text.is_empty()),
             responder: None,
             busy: None,
+            upload: None,
         }))
     }
 
@@ -55,8 +70,10 @@ impl ResponseBody {
         let body = Inner {
             observers,
             endpoint: Some(endpoint),
+            text: None,
             responder: None,
             busy: None,
+            upload: None,
         };
         Response::from_parts(head, Self(Box::new(body)))
     }
@@ -79,6 +96,11 @@ impl ResponseBody {
     /// Keeps the client's connection busy until the body is gone.
     pub fn hold(&mut self, busy: Option<Busy>) {
         self.0.busy = busy;
+    }
+
+    /// Tells how the request's body fares: if it breaks off, the end of the response is not the endpoint's failure.
+    pub fn answers_upload(&mut self, upload: Option<Rc<Upload>>) {
+        self.0.upload = upload;
     }
 
     /// The endpoint's body alone, without its connection. Only for HTTP/2, where a connection goes on by itself.
@@ -112,14 +134,24 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = &mut *self.0;
         let Some(endpoint) = &mut this.endpoint else {
-            return Poll::Ready(None);
+            let text = this.text.take();
+            return Poll::Ready(text.map(|text| Ok(Frame::data(text))));
         };
         let frame = ready!(Pin::new(&mut *endpoint).poll_frame(cx));
         let now = Now::default();
         match &frame {
             None => this.observers.end(End::Complete(None), &now),
             Some(Err(error)) => {
-                this.observers.end(End::Failed(error), &now);
+                let is_clients = this
+                    .upload
+                    .as_ref()
+                    .is_some_and(|upload| upload.is_broken());
+                let end = if is_clients {
+                    End::Dropped
+                } else {
+                    End::Failed(error)
+                };
+                this.observers.end(end, &now);
                 if let Some(trailers) = this.responder.and_then(|answer| answer.rescue(error)) {
                     this.endpoint = None;
                     return Poll::Ready(Some(Ok(trailers)));
@@ -142,13 +174,16 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.endpoint.as_ref().is_none_or(Body::is_end_stream)
+        match &self.0.endpoint {
+            Some(endpoint) => endpoint.is_end_stream(),
+            None => self.0.text.is_none(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0
-            .endpoint
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        match &self.0.endpoint {
+            Some(endpoint) => endpoint.size_hint(),
+            None => SizeHint::with_exact(self.0.text.as_ref().map_or(0, Bytes::len) as u64),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Http2Settings, LocalExec, idle::IdleTimer};
 use crate::{
-    drain, limits,
+    Error, Reason, drain, limits,
     transport::{Activity, Duplex, Io},
 };
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
     cell::Cell,
+    error::Error as _,
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
@@ -23,7 +24,7 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 /// How clients are served.
 #[derive(Clone, Debug)]
@@ -60,6 +61,27 @@ pub enum ServeError {
     /// The client did not end its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
+}
+
+impl ServeError {
+    /// The failure that no exchange knows of: a request that the codec refused, or a response that it could not write. A
+    /// client that broke off is none.
+    pub fn failure(&self) -> Option<Error> {
+        match self {
+            Self::HeaderTimeout(_) => {
+                Some(Error::new(Reason::HeaderTimeout).detail(self.to_string()))
+            }
+            Self::Http(error) if error.is_parse() => {
+                Some(Error::new(Reason::InvalidRequest).detail(error.to_string()))
+            }
+            // An endpoint's body that broke off has a source, and was counted as its failure.
+            Self::Http(error) if error.is_user() && error.source().is_none() => {
+                let detail = format!("the response could not be written: {error}");
+                Some(Error::new(Reason::Unexpected).detail(detail))
+            }
+            Self::Http(_) => None,
+        }
+    }
 }
 
 impl Connection {
@@ -135,9 +157,12 @@ where
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let timeout = settings.header_timeout;
-        if let Ran::Ended(ended) =
-            run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await
-        {
+        let ran = run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await;
+        let is_late = matches!(&ran, Ran::Ended(Err(ServeError::HeaderTimeout(_))));
+        if let Ran::Ended(ended) = ran {
+            if is_late && let Some(parts) = serve.into_parts() {
+                answer_header_timeout(&mut parts.io.into_inner()).await;
+            }
             return ended;
         }
         let Some(parts) = serve.into_parts() else {
@@ -150,6 +175,18 @@ where
         connection.parked.set(true);
         readable(&mut io, drain.clone()).await;
         connection.parked.set(false);
+    }
+}
+
+/// Tells an HTTP/1 client that its request did not come in time (RFC 9110, section 15.5.9). Whether it hears that is its
+/// own matter: a client that takes nothing is not waited for.
+pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
+    let answer = async {
+        io.write_all(HEADER_TIMEOUT).await?;
+        io.shutdown().await
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+        tracing::debug!(%error, "a late client has left");
     }
 }
 
@@ -293,6 +330,13 @@ impl HeaderTimer {
         self.sleep = None;
     }
 }
+
+/// The answer to a request whose headers took too long.
+const HEADER_TIMEOUT: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// How long that answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
 /// new ones cost a microsecond.

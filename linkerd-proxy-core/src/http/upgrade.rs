@@ -4,11 +4,12 @@ use crate::{
     drain,
     transport::{Pipes, relay},
 };
+use futures::future::LocalBoxFuture;
 use http::{
     Method, Request, Response, StatusCode,
     header::{CONTENT_LENGTH, TRANSFER_ENCODING},
 };
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
 /// The client's side of an upgrade that its request asks for.
@@ -40,21 +41,12 @@ impl Upgrade {
 
     /// Joins both sides when the endpoint agrees. The relay holds `drain`, and is never cut off by it.
     pub fn join<B>(self, response: &mut Response<B>, drain: drain::Watch) {
-        let agreed = match self.connect {
-            true => response.status().is_success(),
-            false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
-        };
-        if !agreed {
+        let Some(upgraded) = self.agreed(response) else {
             return;
-        }
-        if self.connect {
-            response.headers_mut().remove(CONTENT_LENGTH);
-            response.headers_mut().remove(TRANSFER_ENCODING);
-        }
-        let server = hyper::upgrade::on(response);
+        };
         tokio::task::spawn_local(async move {
             let _drain = drain;
-            let (client, server) = match tokio::try_join!(self.client, server) {
+            let (client, server) = match upgraded.await {
                 Ok(both) => both,
                 Err(error) => {
                     tracing::debug!(%error, "upgrade failed");
@@ -65,5 +57,27 @@ impl Upgrade {
             let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
             tracing::debug!(?relayed, "upgraded connection ended");
         });
+    }
+
+    /// Both sides, as soon as the response has been sent, if it agrees.
+    pub fn agreed<B>(
+        self,
+        response: &mut Response<B>,
+    ) -> Option<LocalBoxFuture<'static, hyper::Result<(Upgraded, Upgraded)>>> {
+        let agreed = match self.connect {
+            true => response.status().is_success(),
+            false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
+        };
+        if !agreed {
+            return None;
+        }
+        if self.connect {
+            response.headers_mut().remove(CONTENT_LENGTH);
+            response.headers_mut().remove(TRANSFER_ENCODING);
+        }
+        let server = hyper::upgrade::on(response);
+        Some(Box::pin(
+            async move { tokio::try_join!(self.client, server) },
+        ))
     }
 }

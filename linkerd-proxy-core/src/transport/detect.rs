@@ -16,25 +16,35 @@ pub enum Detected {
     Opaque,
 }
 
+/// How a first line is taken that resembles a request's, and is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookalikes {
+    /// As HTTP, so that no server which is less strict reads a request that went past its checks.
+    Http,
+    /// As another protocol.
+    Opaque,
+}
+
 /// Reads until the protocol is certain, and returns what was read with it.
 ///
-/// `Ok((None, _))` means that the client was silent, or undecided, for the whole `timeout`. Not cancel safe: what was
-/// read is lost.
+/// `Ok((None, _))` means that the client was silent, or undecided, for the whole `timeout`; if lookalikes are HTTP and the
+/// beginning of a request line came, that fails as `HeaderTimeout`. Not cancel safe: what was read is lost.
 pub async fn detect(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
+    lookalikes: Lookalikes,
 ) -> Result<(Option<Detected>, Bytes), Error> {
     let mut buf = BytesMut::with_capacity(CAPACITY);
     let decided = tokio::time::timeout(timeout, async {
         loop {
             let count = io.read_buf(&mut buf).await.map_err(closed)?;
-            match (classify(&buf), count) {
+            match (classify(&buf, lookalikes), count) {
                 (Some(detected), _) => return Ok(detected),
                 (None, 0) if buf.is_empty() => {
                     return Err(Error::new(Reason::ClosedBeforeDetection));
                 }
                 (None, 0) => return Ok(Detected::Opaque),
-                (None, _) if buf.len() >= CAPACITY => return Ok(Detected::Http1),
+                (None, _) if buf.len() >= CAPACITY => return Ok(overlong(&buf, lookalikes)),
                 (None, _) => {}
             }
         }
@@ -43,6 +53,10 @@ pub async fn detect(
     match decided {
         Ok(Ok(detected)) => Ok((Some(detected), buf.freeze())),
         Ok(Err(error)) => Err(error),
+        Err(_) if lookalikes == Lookalikes::Http && !buf.is_empty() => {
+            let detail = format!("a request line was begun and not ended within {timeout:?}");
+            Err(Error::new(Reason::HeaderTimeout).detail(detail))
+        }
         Err(_) => Ok((None, buf.freeze())),
     }
 }
@@ -52,11 +66,12 @@ pub async fn detect(
 pub async fn detect_until_drain(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
+    lookalikes: Lookalikes,
     drain: &mut drain::Handle,
 ) -> Result<(Option<Detected>, Bytes), Error> {
     tokio::select! {
         biased;
-        detected = detect(io, timeout) => detected,
+        detected = detect(io, timeout, lookalikes) => detected,
         () = drain.signaled() => {
             let detail = "the proxy is shutting down";
             Err(Error::new(Reason::ClosedBeforeDetection).detail(detail))
@@ -67,11 +82,19 @@ pub async fn detect_until_drain(
 /// Decides by what was read so far; `None` asks for more.
 ///
 /// A request line that is cut short is undecided as long as it may still become one: a client may write byte by byte.
-pub fn classify(buf: &[u8]) -> Option<Detected> {
+pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
     let known = buf.len().min(PREFACE.len());
     if buf[..known] == PREFACE[..known] {
         return (known == PREFACE.len()).then_some(Detected::Http2);
     }
+    match lookalikes {
+        Lookalikes::Http => resembling(buf),
+        Lookalikes::Opaque => exact(buf),
+    }
+}
+
+/// A request line by the grammar (RFC 9112, section 3).
+fn exact(buf: &[u8]) -> Option<Detected> {
     // Only the request line tells. What is wrong with the rest is for the server to answer, however it was cut in pieces.
     let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let blank = buf.iter().take_while(|byte| is_blank(byte)).count();
@@ -83,6 +106,50 @@ pub fn classify(buf: &[u8]) -> Option<Detected> {
     }
 }
 
+/// A line that any server might take for a request's: a word, and later one that begins with `HTTP/` in upper or lower
+/// case, between whitespace of any kind and number (RFC 9112, section 3, allows recipients that much).
+fn resembling(buf: &[u8]) -> Option<Detected> {
+    let blank = buf.iter().take_while(|byte| is_space(byte)).count();
+    let text = &buf[blank..];
+    let method = text.iter().take_while(|byte| is_token(byte)).count();
+    match text.get(method) {
+        // It may go on.
+        None => None,
+        Some(byte) if method == 0 || !is_space(byte) => Some(Detected::Opaque),
+        Some(_) => {
+            let end = text.iter().position(|byte| *byte == b'\n')?;
+            let mut words = text[method..end].split(is_space);
+            let is_version = |word: &[u8]| {
+                let start = word.get(..VERSION.len());
+                start.is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
+            };
+            Some(match words.any(is_version) {
+                true => Detected::Http1,
+                false => Detected::Opaque,
+            })
+        }
+    }
+}
+
+/// A line that has not ended within what is read: the server answers a request line that is too long.
+fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
+    match lookalikes {
+        // One word that long is no method.
+        Lookalikes::Http if buf.iter().all(is_token) => Detected::Opaque,
+        _ => Detected::Http1,
+    }
+}
+
+/// What servers may take for a separator.
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
+}
+
+/// The characters of a method (RFC 9110, section 5.6.2).
+fn is_token(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+}
+
 fn closed(error: std::io::Error) -> Error {
     Error::new(Reason::ClosedBeforeDetection)
         .detail(error.to_string())
@@ -91,6 +158,9 @@ fn closed(error: std::io::Error) -> Error {
 
 /// The start of the HTTP/2 preface (RFC 9113, section 3.4) that no HTTP/1 request shares.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+
+/// How the version of a request line begins.
+const VERSION: &[u8] = b"HTTP/";
 
 /// What is read at most before deciding. A request line that is longer and well-formed so far is HTTP/1.
 const CAPACITY: usize = 1024;
@@ -122,13 +192,70 @@ mod tests {
             (b"QUIT\r\n", Some(Detected::Opaque)),
             (b"", None),
         ] {
-            assert_eq!(
-                classify(bytes),
-                expected,
-                "{:?}",
-                String::from_utf8_lossy(bytes)
-            );
+            let text = String::from_utf8_lossy(bytes);
+            assert_eq!(classify(bytes, Lookalikes::Opaque), expected, "{text:?}");
+            assert_eq!(classify(bytes, Lookalikes::Http), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_looks_like_a_request_line_is_http_where_that_matters() {
+        for line in [
+            "GET  / HTTP/1.1\r\n",
+            "GET\t/\tHTTP/1.1\r\n",
+            "get / http/1.1\r\n",
+            "GET / HTTP/1.7\r\n",
+            "GET / HTTP/2.0\r\n",
+            "GET / HTTP/1.1 \r\n",
+            " GET / HTTP/1.1\r\n",
+            "\tGET / HTTP/1.1\n",
+            "GET\x0b/\x0cHTTP/1.1\r\n",
+            "GET /\x01 HTTP/1.1\r\n",
+            "GET / x HTTP/1.1 y\r\n",
+            "GET\r/ HTTP/1.1\r\n",
+        ] {
+            let strict = classify(line.as_bytes(), Lookalikes::Http);
+            assert_eq!(strict, Some(Detected::Http1), "{line:?}");
+            // And not before it has ended: more might come after a pause.
+            for cut in 0..line.len() {
+                let begun = classify(&line.as_bytes()[..cut], Lookalikes::Http);
+                assert_eq!(begun, None, "{:?}", &line[..cut]);
+            }
+        }
+        for line in [
+            "EHLO mail.example\r\n",
+            "PING\r\n",
+            "SSH-2.0-OpenSSH_9.6\r\n",
+            "NICK http/1.1x\n",
+            "AMQP\0\0\x09\x01",
+            "\x16\x03\x01",
+            "*1\r\n$4\r\nPING\r\n",
+            "8=FIX.4.4\x019=",
+        ] {
+            let strict = classify(line.as_bytes(), Lookalikes::Http);
+            let is_http = line.contains("http/");
+            let expected = if is_http {
+                Detected::Http1
+            } else {
+                Detected::Opaque
+            };
+            assert_eq!(strict, Some(expected), "{line:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_in_a_request_line_is_no_way_around_http() {
+        let begun = || {
+            let mut io = tokio_test::io::Builder::new();
+            io.read(b"GET / HT").wait(Duration::from_secs(60)).build()
+        };
+        let timeout = Duration::from_secs(10);
+        let strict = detect(&mut begun(), timeout, Lookalikes::Http).await;
+        assert_eq!(strict.unwrap_err().reason(), Reason::HeaderTimeout);
+        let (detected, read) = detect(&mut begun(), timeout, Lookalikes::Opaque)
+            .await
+            .unwrap();
+        assert_eq!((detected, &read[..]), (None, &b"GET / HT"[..]));
     }
 
     #[tokio::test]
@@ -137,7 +264,9 @@ mod tests {
             .read(b"GE")
             .read(b"T / HTTP/1.1\r\n")
             .build();
-        let (detected, read) = detect(&mut io, Duration::from_secs(10)).await.unwrap();
+        let (detected, read) = detect(&mut io, Duration::from_secs(10), Lookalikes::Opaque)
+            .await
+            .unwrap();
         assert_eq!(detected, Some(Detected::Http1));
         assert_eq!(&read[..], b"GET / HTTP/1.1\r\n");
     }
@@ -147,14 +276,18 @@ mod tests {
         let mut io = tokio_test::io::Builder::new()
             .wait(Duration::from_secs(60))
             .build();
-        let (detected, read) = detect(&mut io, Duration::from_secs(10)).await.unwrap();
+        let (detected, read) = detect(&mut io, Duration::from_secs(10), Lookalikes::Opaque)
+            .await
+            .unwrap();
         assert_eq!((detected, read.len()), (None, 0));
     }
 
     #[tokio::test]
     async fn a_client_that_leaves_is_an_error() {
         let mut io = tokio_test::io::Builder::new().build();
-        let error = detect(&mut io, Duration::from_secs(10)).await.unwrap_err();
+        let error = detect(&mut io, Duration::from_secs(10), Lookalikes::Opaque)
+            .await
+            .unwrap_err();
         assert_eq!(error.reason(), Reason::ClosedBeforeDetection);
     }
 
@@ -162,9 +295,18 @@ mod tests {
         #[test]
         fn more_bytes_never_change_a_decision(bytes: Vec<u8>, cut: usize) {
             let cut = cut % (bytes.len() + 1);
-            if let Some(decided) = classify(&bytes[..cut]) {
-                prop_assert_eq!(classify(&bytes), Some(decided));
+            for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
+                if let Some(decided) = classify(&bytes[..cut], lookalikes) {
+                    prop_assert_eq!(classify(&bytes, lookalikes), Some(decided));
+                }
             }
+        }
+
+        #[test]
+        fn what_is_http_by_the_grammar_is_http_by_its_looks(line in "[A-Z]{1,8} /[a-z]{0,9} HTTP/1[.][01]\r\n") {
+            let by_grammar = classify(line.as_bytes(), Lookalikes::Opaque);
+            prop_assert_eq!(by_grammar, Some(Detected::Http1));
+            prop_assert_eq!(classify(line.as_bytes(), Lookalikes::Http), by_grammar);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Expect;
 use linkerd_control::Policy;
-use linkerd_tests::{Mesh, Proxy, SOON, Server, Wire, eventually, soon};
+use linkerd_tests::{Mesh, Proxy, Server, Wire, soon};
 use std::net::SocketAddr;
 
 /// The spellings of loopback that the system connects to a listener at `addr`.

@@ -5,4 +5,6 @@
 mod bodies;
 mod carried;
 mod forms;
+mod requests;
+mod responses;
 mod upgrades;

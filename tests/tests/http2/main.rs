@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod connections;
+mod explicit;
 mod grpc;
 mod streams;

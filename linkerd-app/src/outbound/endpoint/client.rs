@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     http::{
         RequestBody, ResponseBody, Upgrade,
         client::{Http1Client, Http2Client},
-        for_http2, strip_connection_headers, to_absolute_form, wants_upgrade,
+        for_http2, to_absolute_form, wants_upgrade,
     },
 };
 use std::{
@@ -201,7 +201,6 @@ fn orig_proto_response(response: &mut Response<ResponseBody>, requested: Version
         Some(value) if value == "HTTP/1.1" => Version::HTTP_11,
         _ => requested,
     };
-    strip_connection_headers(response.headers_mut());
     *response.version_mut() = version;
 }
 

@@ -6,10 +6,7 @@ use http::{HeaderName, Response, header::HOST, uri::Authority};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed, Reason,
-    http::{
-        L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, strip_connection_headers,
-        wants_upgrade,
-    },
+    http::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -70,14 +67,11 @@ impl<S: Availability> Availability for HeaderRules<S> {
     }
 }
 
-type Scrub = fn(&mut Response<ResponseBody>);
-
 pin_project! {
     /// The future of [`HeaderRules`].
     pub struct HeaderRulesFuture<F> {
         #[pin]
         inner: Option<F>,
-        scrub: Scrub,
         refused: Option<Error>,
     }
 }
@@ -92,8 +86,10 @@ where
         let this = self.project();
         if let Some(inner) = this.inner.as_pin_mut() {
             let mut polled = inner.poll(cx);
-            if let Poll::Ready(Ok(response)) = &mut polled {
-                (this.scrub)(response);
+            if let Poll::Ready(Ok(response)) = &mut polled
+                && let Err(error) = scrub(response)
+            {
+                return Poll::Ready(Err(Failed::lost(error)));
             }
             return polled;
         }
@@ -122,20 +118,14 @@ where
             let detail = format!("required id {required}; found none");
             return HeaderRulesFuture {
                 inner: None,
-                scrub: scrub_all,
                 refused: Some(Error::new(Reason::IdentityRequired).detail(detail)),
             };
         }
         if let Some(authority) = &self.authority_override {
             override_authority(&mut request, authority);
         }
-        let scrub: Scrub = match wants_upgrade(&request) {
-            true => scrub_proxy_headers,
-            false => scrub_all,
-        };
         HeaderRulesFuture {
             inner: Some(self.inner.call(request)),
-            scrub,
             refused: None,
         }
     }
@@ -162,11 +152,12 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
         http::Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
-fn scrub_all(response: &mut Response<ResponseBody>) {
+fn scrub(response: &mut Response<ResponseBody>) -> Result<(), Error> {
     if response.version() != http::Version::HTTP_2 {
-        strip_connection_headers(response.headers_mut());
+        prepare_response(response)?;
     }
     scrub_proxy_headers(response);
+    Ok(())
 }
 
 /// What a peer proxy says of its own errors is not for the application.

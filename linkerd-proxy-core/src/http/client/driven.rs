@@ -21,7 +21,7 @@ use std::{
         Arc,
         atomic::{
             AtomicU8,
-            Ordering::{AcqRel, Release},
+            Ordering::{AcqRel, Acquire, Release},
         },
     },
     task::{Context, Poll, Wake, Waker},
@@ -79,8 +79,9 @@ impl<B: 'static> Driven<B> {
             return poll(cx);
         }
         let polled = poll(&mut own);
-        if polled.is_pending() {
-            self.relay.pass_on();
+        match polled.is_pending() {
+            true => self.relay.pass_on(),
+            false => self.relay.forget(),
         }
         polled
     }
@@ -104,6 +105,9 @@ impl<B: 'static> Driven<B> {
 
     /// Whether the connection takes a request. One that was parked is attached again for that, and one that has just
     /// served another may need a last poll.
+    ///
+    /// An idle connection that was woken since is polled, too: the endpoint has closed it, or has sent what nobody asked
+    /// for, which the next request would take for its response.
     pub(super) fn is_ready(&mut self) -> bool {
         if let Link::Parked(_) = self.link
             && let Link::Parked(parked) = self.take()
@@ -112,12 +116,13 @@ impl<B: 'static> Driven<B> {
             self.link = Link::Attached(sender, connection);
         }
         if let Link::Attached(sender, connection) = &mut self.link
-            && !sender.is_ready()
+            && (!sender.is_ready() || self.relay.was_woken())
         {
             let mut own = Context::from_waker(&self.waker);
             if connection.poll(&mut own).is_ready() {
                 self.link = Link::Closed;
             }
+            self.relay.forget();
         }
         self.sender().is_some_and(|sender| sender.is_ready())
     }
@@ -190,6 +195,16 @@ struct Relay {
 impl Relay {
     fn hold_back(&self, task: &Waker) {
         self.task.register(task);
+        self.state.store(HOLDS_BACK, Release);
+    }
+
+    /// Whether there was a wake since the last poll of the connection and what waits for it.
+    fn was_woken(&self) -> bool {
+        self.state.load(Acquire) == WOKEN
+    }
+
+    /// What was woken during a poll was polled.
+    fn forget(&self) {
         self.state.store(HOLDS_BACK, Release);
     }
 

@@ -5,17 +5,16 @@ mod pool;
 mod pools;
 pub(super) mod socket;
 
-use super::{Fresh, failure::classify};
+use super::Fresh;
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed, Reason,
     http::{BoxRequest, ResponseBody},
 };
 use bytes::Bytes;
-use exchange::{Sent, is_reusable};
+use exchange::{ExchangeError, Sent, is_reusable};
 use futures::future::LocalBoxFuture;
-use http::{Request, Response};
+use http::Response;
 use http_body::Body;
-use hyper::client::conn::TrySendError;
 use pin_project_lite::pin_project;
 use pool::Pool;
 pub use pool::inspect_http1;
@@ -120,20 +119,18 @@ where
         Err(error) => return Err(Failed::returned(error, request)),
     };
     let sent = connection.exchange(request).await;
-    sent.map_err(|mut error| match error.take_message() {
-        Some(unsent) => {
-            let error = unsent_error(error.into_error());
-            Failed::returned(error, Box::new(unsent))
+    sent.map_err(|mut error| {
+        let unsent = error.take_unsent();
+        let error = error.into_error();
+        match unsent {
+            // A new connection that did not take the request.
+            Some(unsent) => {
+                let failed = Error::new(Reason::ConnectFailed).detail(error.to_string());
+                Failed::returned(failed.source(error), Box::new(unsent))
+            }
+            None => Failed::lost(error),
         }
-        None => Failed::lost(classify(error.into_error())),
     })
-}
-
-/// A new connection that did not take the request.
-fn unsent_error(error: hyper::Error) -> Error {
-    Error::new(Reason::ConnectFailed)
-        .detail(error.to_string())
-        .source(error)
 }
 
 pin_project! {
@@ -173,7 +170,7 @@ where
 /// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
 async fn elsewhere<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    mut error: TrySendError<Request<B>>,
+    mut error: ExchangeError<B>,
 ) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
@@ -181,8 +178,8 @@ where
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     loop {
-        let Some(unsent) = error.take_message() else {
-            return Err(Failed::lost(classify(error.into_error())));
+        let Some(unsent) = error.take_unsent() else {
+            return Err(Failed::lost(error.into_error()));
         };
         let Some(connection) = pool.checkout() else {
             return send(pool, Box::new(unsent)).await;

@@ -218,12 +218,13 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
-        let (watch, heard) = Reads::new();
+        let (watch, heard, peer) = Reads::new();
         let (sender, mut connection) = builder(&self.settings, self.exec)
             .handshake(TokioIo::new(Watched { io, watch }))
             .await
             .map_err(classify)?;
-        let limit = peer_limit(&mut connection, heard).await?;
+        let limit = peer_limit(&mut connection, heard).await;
+        let limit = limit.map_err(|error| peer.explain(error))?;
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
         tokio::task::spawn_local(async move {
@@ -238,6 +239,11 @@ where
             .await;
             if let Err(error) = ended {
                 tracing::debug!(%error, "endpoint connection ended");
+                if peer.speaks_http1()
+                    && let Some(client) = client.upgrade()
+                {
+                    client.redial.failed(&peer.explain(classify(error)));
+                }
             }
             wake(&client);
         });

@@ -1,12 +1,13 @@
 //! What an HTTP/2 peer tells of itself before it is used.
 
 use super::{failure::classify, watched::Watch};
-use crate::{Error, http::LocalExec, limits};
+use crate::{Error, Reason, http::LocalExec, limits};
 use bytes::Bytes;
 use http_body::Body;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use std::{
+    cell::Cell,
     future::poll_fn,
     pin::Pin,
     rc::{Rc, Weak},
@@ -19,20 +20,59 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Tells when something was read, as long as somebody listens.
-pub(super) struct Reads(Weak<Notify>);
+/// Watches what an HTTP/2 peer sends first, and notifies of each read as long as somebody listens.
+pub(super) struct Reads {
+    listener: Weak<Notify>,
+    /// How much of [`HTTP1`] has come; `None` when something else has.
+    matched: Option<usize>,
+    peer: Rc<Peer>,
+}
+
+/// What is known of a peer by what it sent.
+#[derive(Default)]
+pub(super) struct Peer {
+    speaks_http1: Cell<bool>,
+}
 
 impl Reads {
-    /// What watches a connection, and what is notified by it.
-    pub(super) fn new() -> (Self, Rc<Notify>) {
-        let notify = Rc::new(Notify::new());
-        (Self(Rc::downgrade(&notify)), notify)
+    /// A watch of a connection, its notifications, and the peer that it watches.
+    pub(super) fn new() -> (Self, Rc<Notify>, Rc<Peer>) {
+        let (notify, peer) = (Rc::new(Notify::new()), Rc::new(Peer::default()));
+        let reads = Self {
+            listener: Rc::downgrade(&notify),
+            matched: Some(0),
+            peer: peer.clone(),
+        };
+        (reads, notify, peer)
+    }
+}
+
+impl Peer {
+    /// The failure of a connection to a peer that answers the HTTP/2 preface in HTTP/1, which tells more than `error`.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        match self.speaks_http1.get() {
+            true => Error::new(Reason::EndpointSpeaksHttp1).source(error),
+            false => error,
+        }
+    }
+
+    pub(super) fn speaks_http1(&self) -> bool {
+        self.speaks_http1.get()
     }
 }
 
 impl Watch for Reads {
-    fn was_read(&mut self) {
-        if let Some(heard) = self.0.upgrade() {
+    fn was_read(&mut self, bytes: &[u8]) {
+        if let Some(matched) = self.matched {
+            let expected = &HTTP1[matched..];
+            let common = expected.len().min(bytes.len());
+            self.matched = (bytes[..common] == expected[..common]).then_some(matched + common);
+            if self.matched == Some(HTTP1.len()) {
+                self.peer.speaks_http1.set(true);
+                self.matched = None;
+            }
+        }
+        if let Some(heard) = self.listener.upgrade() {
             heard.notify_one();
         }
     }
@@ -57,7 +97,7 @@ where
             Poll::Pending => {}
             Poll::Ready(Ok(())) => {
                 let detail = "the endpoint closed the connection before it sent HTTP/2 settings";
-                return Err(Error::new(crate::Reason::ConnectionLost).detail(detail));
+                return Err(Error::new(Reason::ConnectionLost).detail(detail));
             }
             Poll::Ready(Err(error)) => return Err(classify(error)),
         }
@@ -69,6 +109,9 @@ where
         let _ = timeout(LOOK, heard.notified()).await;
     }
 }
+
+/// How an answer in HTTP/1 begins, and no HTTP/2 frame: its length would be 4.7 MB.
+const HTTP1: &[u8] = b"HTTP/1.";
 
 /// Between two looks for settings when nothing is read.
 const LOOK: Duration = Duration::from_millis(20);

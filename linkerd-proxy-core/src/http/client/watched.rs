@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What wants to know of reads or writes.
 pub(super) trait Watch {
-    /// Something was read, or the connection has ended.
-    fn was_read(&mut self) {}
+    /// These bytes were read; none at the end.
+    fn was_read(&mut self, _bytes: &[u8]) {}
 
     /// A write was tried. `waits`: there was no room for it.
     fn was_written(&mut self, _waits: bool) {}
@@ -28,9 +28,10 @@ impl<I: AsyncRead + Unpin, W: Watch + Unpin> AsyncRead for Watched<I, W> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if read.is_ready() {
-            self.watch.was_read();
+            self.watch.was_read(&buf.filled()[before..]);
         }
         read
     }

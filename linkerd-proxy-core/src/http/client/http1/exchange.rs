@@ -1,14 +1,18 @@
 //! One exchange over one connection.
 
 use super::pool::Pool;
-use crate::http::{
-    BoxRequest, ResponseBody,
-    client::{
-        body::{Lease, PolledFrame},
-        driven::Driven,
+use crate::{
+    Error, Reason,
+    http::{
+        BoxRequest, ResponseBody,
+        client::{
+            body::{Lease, PolledFrame},
+            driven::Driven,
+            failure::classify,
+        },
     },
 };
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
 use pin_project_lite::pin_project;
@@ -28,8 +32,35 @@ pub(super) struct Connection<C, B> {
     pub(super) idle_since: Instant,
 }
 
-/// What becomes of a request: a response, or the request if the connection did not begin to send it.
-pub(super) type Sent<B> = Result<Response<ResponseBody>, TrySendError<Request<B>>>;
+/// The outcome of sending a request.
+pub(super) type Sent<B> = Result<Response<ResponseBody>, ExchangeError<B>>;
+
+/// A request that got no response.
+pub(super) enum ExchangeError<B> {
+    /// The connection failed. It returns the request if it did not begin to send it.
+    Connection(TrySendError<Request<B>>),
+    /// The endpoint switches to another protocol, and was not asked to.
+    UnaskedSwitch,
+}
+
+impl<B> ExchangeError<B> {
+    /// The request, if nothing of it was sent.
+    pub(super) fn take_unsent(&mut self) -> Option<Request<B>> {
+        match self {
+            Self::Connection(error) => error.take_message(),
+            Self::UnaskedSwitch => None,
+        }
+    }
+
+    /// The failure of a request that was sent, or may have been.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Self::Connection(error) => classify(error.into_error()),
+            Self::UnaskedSwitch => Error::new(Reason::InvalidResponse)
+                .detail("the endpoint answered 101 to a request that asks for no upgrade"),
+        }
+    }
+}
 
 impl<C: 'static, B: Body + 'static> Connection<C, B> {
     /// Sends a request. The connection has it when this returns.
@@ -51,6 +82,7 @@ impl<C: 'static, B: Body + 'static> Connection<C, B> {
             sent: sender.try_send_request(*request),
             connection: Some(self),
             uploads,
+            upgrades,
         }
     }
 }
@@ -63,6 +95,8 @@ pin_project! {
         connection: Option<Box<Connection<C, B>>>,
         // Whether the connection may have more to do than what the response's body asks for.
         uploads: bool,
+        // Whether the request asks for the connection to become something else.
+        upgrades: bool,
     }
 }
 
@@ -82,7 +116,10 @@ where
             *this.connection = Some(connection);
             return Poll::Pending;
         }
-        let response = ready!(sent)?;
+        let response = ready!(sent).map_err(ExchangeError::Connection)?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS && !*this.upgrades {
+            return Poll::Ready(Err(ExchangeError::UnaskedSwitch));
+        }
         if *this.uploads {
             connection.driven.detach();
         }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{http::PoolSettings, limits};
+use http::Request;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;

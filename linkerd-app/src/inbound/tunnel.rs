@@ -1,0 +1,127 @@
+//! Tunnels to the application: a CONNECT that it agreed to.
+//!
+//! An application that answers 200 to any method goes on to read requests from what the client takes for a tunnel. So
+//! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
+//! relayed.
+
+use super::{Context, application::Application, http::remove_claims};
+use http::{Request, Response};
+use hyper::{body::Incoming, client::conn::http1::SendRequest, upgrade::Upgraded};
+use hyper_util::rt::TokioIo;
+use linkerd_proxy_core::{
+    drain,
+    http::{
+        Connection, RequestBody, ResponseBody, ServerSettings, Upgrade, Upload, decline_upgrade,
+        prepare_request, prepare_response, serve_http1,
+    },
+    limits,
+    transport::{Detected, Io, Lookalikes, Pipes, detect_until_drain, relay},
+};
+use std::{cell::RefCell, rc::Rc};
+
+type Client = Io<TokioIo<Upgraded>>;
+type Server = TokioIo<Upgraded>;
+
+/// Joins both sides when the application agrees.
+pub fn join(
+    ctx: &Rc<Context>,
+    application: &Rc<Application>,
+    upgrade: Upgrade,
+    response: &mut Response<ResponseBody>,
+    drain: drain::Watch,
+) {
+    let Some(upgraded) = upgrade.agreed(response) else {
+        return;
+    };
+    let (ctx, series) = (ctx.clone(), application.client_series());
+    tokio::task::spawn_local(async move {
+        match upgraded.await {
+            Ok((client, server)) => {
+                let client = Io::new(TokioIo::new(client), series);
+                tunnelled(&ctx, client, TokioIo::new(server), drain).await;
+            }
+            Err(error) => tracing::debug!(%error, "tunnel was not opened"),
+        }
+    });
+}
+
+async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, drain: drain::Watch) {
+    let timeout = ctx.config.inbound.detect_timeout;
+    let handle = &mut ctx.drain.clone();
+    let detected = detect_until_drain(&mut client, timeout, Lookalikes::Http, handle).await;
+    let (detected, read) = match detected {
+        Ok(detected) => detected,
+        Err(error) => return tracing::debug!(%error, "tunnel ended"),
+    };
+    client.put_back(read);
+    match detected {
+        Some(Detected::Http1) => {
+            if let Err(error) = served(ctx, client, server, drain).await {
+                tracing::debug!(%error, "tunnel ended");
+            }
+        }
+        Some(Detected::Http2) => {
+            tracing::debug!("HTTP/2 in a tunnel to the application is refused")
+        }
+        Some(Detected::Opaque) | None => {
+            let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
+            tracing::debug!(?relayed, "tunnel ended");
+        }
+    }
+}
+
+/// Serves requests that come through the tunnel, one after the other, over its other end.
+async fn served(
+    ctx: &Context,
+    client: Client,
+    server: Server,
+    drain: drain::Watch,
+) -> Result<(), linkerd_proxy_core::BoxError> {
+    let (sender, connection) = hyper::client::conn::http1::Builder::new()
+        .max_buf_size(limits::HTTP1_MAX_BUFFER)
+        .max_headers(limits::HTTP1_MAX_HEADERS)
+        .handshake(TokioIo::new(server))
+        .await?;
+    tokio::task::spawn_local(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "tunnel's other end ended");
+        }
+    });
+    let sender = Rc::new(RefCell::new(sender));
+    let connection = Rc::new(Connection::default());
+    let settings = ServerSettings {
+        header_timeout: ctx.config.header_timeout,
+        http2: ctx.config.inbound.http2_server.clone(),
+    };
+    let served = connection.clone();
+    let service = hyper::service::service_fn(move |request| {
+        exchange(sender.clone(), served.clone(), request)
+    });
+    serve_http1(client, service, &settings, connection, drain).await?;
+    Ok(())
+}
+
+/// One request. What fails ends the tunnel.
+async fn exchange(
+    sender: Rc<RefCell<SendRequest<RequestBody>>>,
+    connection: Rc<Connection>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Incoming>, h2::Error> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::debug!(%error, "request in a tunnel failed");
+        h2::Error::from(h2::Reason::INTERNAL_ERROR)
+    };
+    remove_claims(request.headers_mut());
+    prepare_request(&mut request).map_err(|error| failed(&error))?;
+    decline_upgrade(&mut request);
+    let busy = connection.busy();
+    let request = request.map(|body| {
+        let upload = || Upload::new(Some(connection.busy()));
+        RequestBody::new(body, upload).scrub_trailers(remove_claims)
+    });
+    let sent = sender.borrow_mut().send_request(request);
+    let mut response = sent.await.map_err(|error| failed(&error))?;
+    prepare_response(&mut response).map_err(|error| failed(&error))?;
+    drop(busy);
+    Ok(response)
+}

@@ -1,0 +1,97 @@
+//! Fields that belong to one connection (RFC 9110, sections 7.6.1 and 7.8).
+
+use super::has_any;
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CONNECTION, UPGRADE},
+};
+
+/// Whether a field belongs to one connection.
+///
+/// `te` and `transfer-encoding` do, too, but stay: the codec replaces them as the next connection needs.
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
+    [CONNECTION, UPGRADE, PROXY_CONNECTION, KEEP_ALIVE].contains(name)
+}
+
+/// A field that was removed and may be needed again.
+pub(super) struct Removed {
+    /// The first value of `Upgrade`.
+    pub(super) upgrade: Option<HeaderValue>,
+}
+
+/// Removes the fields that belong to a connection, and those that `Connection` names. Names are bytes: a value that is no
+/// text in part still names the others.
+pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
+    // Several lines mean the same as one. Almost no message has them, and then nothing is allocated.
+    let others: Vec<_> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .skip(1)
+        .cloned()
+        .collect();
+    let first = headers.remove(CONNECTION);
+    for name in first.iter().chain(&others).flat_map(tokens) {
+        // These are options, not names of fields; almost every message has one of them alone.
+        let is_option = ["close", "keep-alive", "upgrade"]
+            .iter()
+            .any(|option| name.eq_ignore_ascii_case(option.as_bytes()));
+        if !is_option && let Ok(name) = HeaderName::from_bytes(name) {
+            headers.remove(name);
+        }
+    }
+    let left = [PROXY_CONNECTION, KEEP_ALIVE, HTTP2_SETTINGS, UPGRADE];
+    if !has_any(headers, &left) {
+        return Removed { upgrade: None };
+    }
+    for name in [PROXY_CONNECTION, KEEP_ALIVE, HTTP2_SETTINGS] {
+        headers.remove(name);
+    }
+    Removed {
+        upgrade: headers.remove(UPGRADE),
+    }
+}
+
+/// The protocols that a request offers to switch to, without `h2c`: a request that offers that is served as the HTTP/1.1
+/// that it also is, and an endpoint that took it would speak past this proxy. `None` if nothing is left, or if
+/// `Connection` does not name `upgrade`.
+pub(super) fn offered_protocols(headers: &HeaderMap) -> Option<HeaderValue> {
+    let connection = headers.get_all(CONNECTION).iter();
+    if !connection
+        .flat_map(tokens)
+        .any(|option| option.eq_ignore_ascii_case(b"upgrade"))
+    {
+        return None;
+    }
+    let offered = headers.get_all(UPGRADE).iter().flat_map(tokens);
+    let passed: Vec<_> = offered.filter(|protocol| !is_h2c(protocol)).collect();
+    match passed.is_empty() {
+        true => None,
+        false => HeaderValue::from_bytes(&passed.join(&b", "[..])).ok(),
+    }
+}
+
+/// Says that the connection is to become, or becomes, something else.
+pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol);
+}
+
+/// Whether a protocol is `h2c`, with a version or parameters or without.
+fn is_h2c(protocol: &[u8]) -> bool {
+    let name = protocol
+        .split(|byte| matches!(byte, b'/' | b';' | b' ' | b'\t'))
+        .next();
+    name.is_some_and(|name| name.eq_ignore_ascii_case(b"h2c"))
+}
+
+/// The members of a list, which are not empty.
+pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    let members = value.as_bytes().split(|byte| *byte == b',');
+    members
+        .map(<[u8]>::trim_ascii)
+        .filter(|member| !member.is_empty())
+}
+
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");

@@ -1,0 +1,49 @@
+//! The value of `Host` (RFC 9110, section 7.2).
+
+use http::uri::Authority;
+
+/// Whether a value is a host and an optional port, or empty.
+pub(super) fn is_host(value: &[u8]) -> bool {
+    // Almost all are made of these, and need no parser.
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let end = value.iter().position(|byte| !is_plain(byte));
+    match end {
+        None => true,
+        Some(colon) if value[colon] == b':' && colon > 0 => {
+            value[colon + 1..].iter().all(u8::is_ascii_digit)
+        }
+        Some(_) => !value.contains(&b'@') && Authority::try_from(value).is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_a_name_or_an_address_and_a_port() {
+        for (host, ok) in [
+            ("web", true),
+            ("", true),
+            ("web.default.svc.cluster.local:8080", true),
+            ("10.0.0.1:80", true),
+            ("[::1]:80", true),
+            ("[::1]", true),
+            ("under_score", true),
+            ("web:", true),
+            ("a%20b", false),
+            (":80", false),
+            ("web:http", false),
+            ("web:80:80", false),
+            ("me@web", false),
+            ("a b", false),
+            ("web/", false),
+            ("web?x", false),
+            ("web,other", true),
+            ("[::1", false),
+            ("w\u{e4}b", false),
+        ] {
+            assert_eq!(is_host(host.as_bytes()), ok, "{host:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Responses of endpoints that are not as they should be.
+
+use linkerd_tests::{Mesh, Tcp, Wire};
+
+async fn mesh(bytes: &'static [u8]) -> (Mesh, Tcp) {
+    let server = Tcp::answers(bytes).await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", [server.addr()]);
+    (mesh, server)
+}
+
+async fn get(mesh: &Mesh, fields: &str) -> Wire {
+    let mut wire = mesh.wire().await;
+    wire.send(format!("GET / HTTP/1.1\r\nhost: web\r\n{fields}\r\n"))
+        .await;
+    wire
+}
+
+#[tokio::test]
+async fn a_response_with_a_length_and_chunks_reaches_the_client() {
+    let (mesh, _server) = mesh(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    )
+    .await;
+    let mut wire = get(&mesh, "").await;
+    let head = wire.head().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(!head.contains("content-length"), "{head}");
+    assert_eq!(wire.until(b"0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
+}
+
+#[tokio::test]
+async fn equal_lengths_become_one() {
+    for bytes in [
+        &b"HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\nhello"[..],
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\nhello",
+    ] {
+        let (mesh, _server) = mesh(bytes).await;
+        let (head, body) = get(&mesh, "").await.response().await;
+        assert_eq!(head.matches("content-length: 5\r\n").count(), 1, "{head}");
+        assert_eq!(body, "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_others_read_differently_is_not_passed_on() {
+    for bytes in [
+        &b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n"[..],
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: chat\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+    ] {
+        let (mesh, _server) = mesh(bytes).await;
+        let head = get(&mesh, "").await.head().await;
+        assert!(head.starts_with("HTTP/1.1 502"), "{head}");
+        assert!(head.contains("details=\"invalid_response\""), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_http_1_0_keeps_the_clients_connection() {
+    let (mesh, _server) = mesh(b"HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
+    let mut wire = mesh.wire().await;
+    for _ in 0..3 {
+        wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+        let (head, body) = wire.response().await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(!head.contains("close"), "{head}");
+        assert_eq!(body, "hello");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_http_1_0_without_a_length_is_chunked() {
+    let (mesh, _server) = mesh(b"HTTP/1.0 200 OK\r\n\r\nhello").await;
+    let mut wire = get(&mesh, "").await;
+    let head = wire.head().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains("transfer-encoding: chunked"), "{head}");
+    assert_eq!(wire.until(b"0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
+}
