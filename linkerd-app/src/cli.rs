@@ -10,20 +10,39 @@ mod mesh;
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, Loaded, Log, print_effective},
-    logging::{self, LogFilter},
+    logging::{self, Clock, Logger},
     process,
     proxy::{self, Running},
     quickstart, runtime,
 };
-use std::{error::Error, io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    error::Error,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the proxy until it is told to end.
-pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
-    let log = match start_logging(&env) {
-        Ok(log) => log,
-        Err(code) => return code,
+pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
+    let clock = match mesh.is_some() || io::stdout().is_terminal() {
+        true => Clock::Wall,
+        false => Clock::Uptime,
     };
+    match start_logging(&env, clock) {
+        Ok(log) => {
+            let code = run_logged(env, mesh, log.clone());
+            if let Some(log) = log {
+                log.flush();
+            }
+            code
+        }
+        Err(code) => code,
+    }
+}
+
+fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitCode {
     let runtime = match runtime::local() {
         Ok(runtime) => runtime,
         Err(error) => return failed_to_start(&error),
@@ -86,7 +105,7 @@ struct Quickstart;
 
 impl quickstart::StartProxy for Quickstart {
     fn start(self, env: Env) -> Result<quickstart::Addresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&Log::load(&env))?;
+        let log = logging::install(&Log::load(&env), Clock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = proxy::start(loaded, env, log)?;
         let addresses = quickstart::Addresses {
@@ -100,8 +119,8 @@ impl quickstart::StartProxy for Quickstart {
     }
 }
 
-fn start_logging(env: &Env) -> Result<Option<LogFilter>, ExitCode> {
-    match logging::install(&Log::load(env)) {
+fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
+    match logging::install(&Log::load(env), clock) {
         Ok(log) => {
             tracing::info!("{}", process::banner());
             Ok(log)

@@ -245,7 +245,7 @@ fn write_usage(usage: &Usage, now: Duration, out: &mut String) {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
 }
@@ -260,7 +260,7 @@ impl Display for Seconds {
 }
 
 /// A family of one series without labels. What is not known is left out.
-fn write_family(
+pub(crate) fn write_family(
     out: &mut String,
     kind: Kind,
     name: &str,

@@ -4,7 +4,7 @@ use crate::{
     admin::{self, Admin, StateSection},
     config::{self, Config, Cores, Loaded, decide_workers},
     control::{self, ControlPlane},
-    logging::LogFilter,
+    logging::Logger,
     metrics::Families,
     outbound::DialGuard,
     process::{self, Runtimes},
@@ -74,11 +74,7 @@ struct Sockets {
 type Started = Result<(Discovery, Policies), control::StartError>;
 
 /// Starts the proxy. It listens when this returns.
-pub fn start(
-    loaded: Loaded,
-    env: config::Env,
-    log: Option<LogFilter>,
-) -> Result<Running, StartError> {
+pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Running, StartError> {
     let cores = Cores::detect();
     let decision = decide_workers(&loaded.config.workers, &cores);
     match decision.workers {
@@ -91,6 +87,9 @@ pub fn start(
     let families = Families::register(&registry);
     process::register(&registry);
     let runtimes = process::runtimes(&registry);
+    if let Some(log) = &log {
+        log.register(&registry);
+    }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -235,7 +234,7 @@ struct AdminParts {
     listener: TcpListener,
     readiness: Readiness,
     env: config::Env,
-    log: Option<LogFilter>,
+    log: Option<Logger>,
     shutdown: Option<mpsc::Sender<()>>,
     inspectors: Vec<Inspector>,
 }
@@ -284,10 +283,16 @@ async fn run_control(
     let (inspect, inspected) = mpsc::channel(4);
     let admin = Admin {
         retain: config.admin.metrics_retain_idle,
-        sections: sections(&registry, &control, inspect, parts.inspectors),
+        sections: sections(
+            &registry,
+            &control,
+            parts.log.clone(),
+            inspect,
+            parts.inspectors,
+        ),
         registry,
         readiness: parts.readiness,
-        log: parts.log,
+        log: parts.log.map(|log| log.filter),
         env: parts.env,
         shutdown: parts.shutdown,
     };
@@ -310,6 +315,7 @@ async fn inspect_control(control: ControlPlane, mut asked: mpsc::Receiver<onesho
 fn sections(
     registry: &Registry,
     control: &ControlPlane,
+    log: Option<Logger>,
     controllers: Inspector,
     workers: Vec<Inspector>,
 ) -> Vec<StateSection> {
@@ -325,6 +331,9 @@ fn sections(
                     json!({ "family": name, "series": series, "limit": limit })
                 })
                 .collect()
+        }),
+        section("log", move || {
+            log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
         }),
         StateSection {
             name: "controllers",

@@ -194,6 +194,11 @@ impl Proxy {
         self.log.text()
     }
 
+    /// Stops reading what it writes, or goes on.
+    pub fn pause_log(&self, paused: bool) {
+        self.log.pause(paused);
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")

@@ -177,7 +177,8 @@ async fn metrics_are_text_and_compressed_on_request() {
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
     let log = Log::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
-    let filter = FILTER.get_or_init(|| logging::install(&log).unwrap());
+    let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
+    let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
     let logs = || Admin {
         log: filter.clone(),
         ..admin()

@@ -202,6 +202,11 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "What this proxy was built from",
     ),
     (
+        "proxy_log_lines_dropped_total",
+        "counter",
+        "Log lines that were dropped because nobody read them in time",
+    ),
+    (
         "proxy_metrics_series_refused_total",
         "counter",
         "Series that were not shown because their family was full; absent while there are none",
@@ -269,6 +274,7 @@ mod tests {
         let registry = Registry::new();
         crate::process::register(&registry);
         let _runtimes = crate::process::runtimes(&registry);
+        registry.collect(|out| crate::logging::write_dropped(0, out));
         let text = registry.render(Duration::ZERO, Instant::now());
         let known: HashSet<_> = COLLECTED
             .iter()

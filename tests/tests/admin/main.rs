@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod endpoints;
+mod logging;
 mod shutdown;
 mod start;
