@@ -10,10 +10,12 @@
 //! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 100.
 //! - **metrics**: none of its own.
 
+mod accept;
 mod connection;
 mod env;
 mod log_level;
 mod metrics;
+mod origin;
 mod probes;
 mod reply;
 mod router;
@@ -25,6 +27,7 @@ mod tests;
 pub use state::StateSection;
 
 pub(crate) use connection::{converse, infallible};
+pub(crate) use origin::hostname;
 
 use crate::{config, logging};
 use connection::Connections;
@@ -42,6 +45,8 @@ pub struct Admin {
     pub readiness: Readiness,
     /// The filter of the logger. `None`: there is no logger.
     pub log: Option<logging::LogFilter>,
+    /// The name of this machine, under which the paths for this host may be asked.
+    pub hostname: Option<String>,
     /// The environment that the proxy was started with.
     pub env: config::Env,
     /// Told when the proxy is asked to shut down. `None`: it can't be asked.

@@ -99,13 +99,10 @@ impl Logger {
 }
 
 /// The figures of the log in a scrape.
-pub(crate) fn write_dropped(dropped: u64, out: &mut String) {
-    use crate::process::{Kind, write_family};
-    write_family(
-        out,
-        Kind::Counter,
+pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
+    out.single(
+        metrics::Kind::Counter,
         "proxy_log_lines_dropped_total",
-        None,
         "Log lines that were dropped because nobody read them in time",
         Some(dropped),
     );

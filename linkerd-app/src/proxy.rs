@@ -293,6 +293,7 @@ async fn run_control(
         registry,
         readiness: parts.readiness,
         log: parts.log.map(|log| log.filter),
+        hostname: admin::hostname(),
         env: parts.env,
         shutdown: parts.shutdown,
     };

@@ -10,9 +10,8 @@ use std::net::IpAddr;
 /// Refuses a request with a foreign `Host`, `Origin` or `Sec-Fetch-Site`.
 pub(super) fn refuse_foreign<B>(request: &Request<B>, hostname: Option<&str>) -> Option<Reply> {
     let problem = problem(request, hostname)?;
-    let text = format!(
-        "This path is for tools on this host, not for pages of other sites: {problem}.\n"
-    );
+    let text =
+        format!("This path is for tools on this host, not for pages of other sites: {problem}.\n");
     Some(reply::text(StatusCode::FORBIDDEN, text))
 }
 
@@ -64,7 +63,9 @@ fn is_own(host: &str, hostname: Option<&str>) -> bool {
         return false;
     };
     let name = authority.host();
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
     if bare.unwrap_or(name).parse::<IpAddr>().is_ok() {
         return true;
     }
@@ -108,7 +109,11 @@ mod tests {
             "WEB-1.",
         ] {
             assert_eq!(refused("/state", &[("host", host)]), None, "{host}");
-            assert_eq!(refused(&format!("http://{host}/state"), &[]), None, "{host}");
+            assert_eq!(
+                refused(&format!("http://{host}/state"), &[]),
+                None,
+                "{host}"
+            );
         }
         assert_eq!(refused("/state", &[]), None, "no browser leaves it out");
     }

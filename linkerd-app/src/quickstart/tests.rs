@@ -88,6 +88,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
         log: None,
+        hostname: None,
         env: config::Env::default(),
         shutdown: None,
         sections: vec![StateSection {
