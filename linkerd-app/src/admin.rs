@@ -32,7 +32,7 @@ pub(crate) use origin::hostname;
 use crate::{config, logging};
 use connection::Connections;
 use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness};
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::{net::TcpListener, rc::Rc, time::Duration};
 use tokio::sync::mpsc;
 
 /// What the admin server tells of, and what it may change.
@@ -43,6 +43,8 @@ pub struct Admin {
     pub retain: Duration,
     /// What the proxy waits for.
     pub readiness: Readiness,
+    /// Controllers that were not reached yet, and why: they do not hold readiness up.
+    pub unreached: Box<dyn Fn() -> Vec<String>>,
     /// The filter of the logger. `None`: there is no logger.
     pub log: Option<logging::LogFilter>,
     /// The name of this machine, under which the paths for this host may be asked.
@@ -58,7 +60,7 @@ pub struct Admin {
 /// Serves until the drain begins, and returns when the connections have finished what they were doing.
 ///
 /// Must run where tasks may stay on their thread (`spawn_local`).
-pub async fn serve(listener: TcpListener, admin: Arc<Admin>, mut drain: drain::Watch) {
+pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Watch) {
     let listener = match listener
         .set_nonblocking(true)
         .and_then(|()| tokio::net::TcpListener::from_std(listener))

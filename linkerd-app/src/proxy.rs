@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -281,7 +282,10 @@ async fn run_control(
     let handles = (control.discovery.clone(), control.policies.clone());
     let _ = started.send(Ok(handles));
     let (inspect, inspected) = mpsc::channel(4);
+    let control = Rc::new(control);
+    let asked = control.clone();
     let admin = Admin {
+        unreached: Box::new(move || asked.unreached()),
         retain: config.admin.metrics_retain_idle,
         sections: sections(
             &registry,
@@ -299,12 +303,15 @@ async fn run_control(
     };
     // Discovery goes on while the workers drain.
     tokio::task::spawn_local(inspect_control(control, inspected));
-    admin::serve(parts.listener, Arc::new(admin), drain.watch()).await;
+    admin::serve(parts.listener, Rc::new(admin), drain.watch()).await;
     std::future::pending().await
 }
 
 /// Answers for the state of the controllers' clients, and keeps them.
-async fn inspect_control(control: ControlPlane, mut asked: mpsc::Receiver<oneshot::Sender<Value>>) {
+async fn inspect_control(
+    control: Rc<ControlPlane>,
+    mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
+) {
     while let Some(reply) = asked.recv().await {
         // Whoever asked may have left.
         let _ = reply.send(control.inspect());

@@ -219,9 +219,14 @@ impl Proxy {
 
     /// Tells it to end (SIGTERM).
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
         let sent = std::process::Command::new("kill")
-            .args(["-TERM", &pid])
+            .args([&format!("-{name}"), &pid])
             .status();
         assert!(sent.unwrap().success());
     }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::{
     io::Read,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::OnceLock,
+    rc::Rc,
+    sync::{Arc, OnceLock},
 };
 use tokio::task::LocalSet;
 
@@ -23,6 +24,7 @@ fn admin() -> Admin {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
+        unreached: Box::new(Vec::new),
         log: None,
         hostname: Some("web-1".to_owned()),
         env: Env::default(),
@@ -37,7 +39,7 @@ async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F:
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
     let test = async {
-        tokio::task::spawn_local(serve(listener, Arc::new(admin), drain.watch()));
+        tokio::task::spawn_local(serve(listener, Rc::new(admin), drain.watch()));
         tokio::time::timeout(SOON, test(addr))
             .await
             .expect("in time")
@@ -53,7 +55,7 @@ async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
         .unwrap();
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
-    let admin = Arc::new(admin);
+    let admin = Rc::new(admin);
     let test = async {
         tokio::task::spawn_local(async move {
             let (stream, _) = listener.accept().await.unwrap();
@@ -114,6 +116,28 @@ async fn ready_tells_what_is_pending() {
             get(addr, "/ready").await.text(),
             "not ready\nshutting down\n"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ready_names_the_controllers_that_were_not_reached() {
+    let unreached = || Admin {
+        unreached: Box::new(|| vec!["destination controller a:1 (refused)".to_owned()]),
+        ..admin()
+    };
+    let line = "not reached yet: destination controller a:1 (refused)\n";
+    with(unreached(), |addr| async move {
+        let ready = get(addr, "/ready").await;
+        assert_eq!((ready.status, ready.kind()), (200, Some("text/plain")));
+        assert_eq!(ready.text(), format!("ready\n{line}"));
+    })
+    .await;
+    let admin = unreached();
+    let _pending = admin.readiness.wait_for("start");
+    with(admin, |addr| async move {
+        let text = format!("not ready\nstart\n{line}");
+        assert_eq!(get(addr, "/ready").await.text(), text);
     })
     .await;
 }

@@ -15,7 +15,6 @@ use std::{
     fs,
     net::{Ipv4Addr, TcpListener},
     rc::Rc,
-    sync::Arc,
     time::Duration,
 };
 use tokio::task::LocalSet;
@@ -87,6 +86,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
+        unreached: Box::new(Vec::new),
         log: None,
         hostname: None,
         env: config::Env::default(),
@@ -96,7 +96,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
             collect: Box::new(collect),
         }],
     };
-    admin::serve(listener, Arc::new(admin), drain.watch()).await;
+    admin::serve(listener, Rc::new(admin), drain.watch()).await;
 }
 
 async fn forward(

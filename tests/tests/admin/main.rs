@@ -5,4 +5,5 @@
 mod endpoints;
 mod logging;
 mod shutdown;
+mod signals;
 mod start;

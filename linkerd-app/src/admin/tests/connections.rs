@@ -139,7 +139,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
     };
     let (signal, watch) = drain::channel();
     let test = async {
-        let server = tokio::task::spawn_local(serve(listener, Arc::new(admin), watch.watch()));
+        let server = tokio::task::spawn_local(serve(listener, Rc::new(admin), watch.watch()));
         let mut idle = connect(addr).await;
         idle.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
