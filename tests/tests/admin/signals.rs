@@ -34,13 +34,11 @@ async fn hangup_reads_the_mesh_file_again() {
         .arg(file.to_str().unwrap())
         .start()
         .await;
-    let get = async |name: &str| {
-        let client = Http1::connect(proxy.outbound).await;
-        soon({ client }.get(&format!("http://{name}/")))
-            .await
-            .unwrap()
+    let get = async || {
+        let mut client = Http1::connect(proxy.outbound).await;
+        soon(client.get("http://web/")).await.unwrap()
     };
-    assert_eq!(get("web").await.text(), "hello");
+    assert_eq!(get().await.text(), "hello");
     proxy.signal("HUP");
     proxy
         .wait_for_log("received SIGHUP, reading the mesh file again")
