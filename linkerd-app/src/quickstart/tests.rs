@@ -177,6 +177,22 @@ fn what_keeps_it_from_starting_is_told() {
     );
 }
 
+#[test]
+fn a_rate_of_nothing_is_refused() {
+    let options = Options {
+        rate: 0,
+        ..Options::default()
+    };
+    struct Never;
+    impl StartProxy for Never {
+        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+            panic!("nothing is started")
+        }
+    }
+    let error = try_run(options, Never).unwrap_err().to_string();
+    assert!(error.contains("--rate"), "{error}");
+}
+
 #[tokio::test]
 async fn backends_say_who_they_are() {
     let test = async {
