@@ -10,10 +10,12 @@
 //! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 100.
 //! - **metrics**: none of its own.
 
+mod accept;
 mod connection;
 mod env;
 mod log_level;
 mod metrics;
+mod origin;
 mod probes;
 mod reply;
 mod router;
@@ -25,11 +27,12 @@ mod tests;
 pub use state::StateSection;
 
 pub(crate) use connection::{converse, infallible};
+pub(crate) use origin::hostname;
 
 use crate::{config, logging};
 use connection::Connections;
 use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness};
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::{net::TcpListener, rc::Rc, time::Duration};
 use tokio::sync::mpsc;
 
 /// What the admin server tells of, and what it may change.
@@ -40,8 +43,12 @@ pub struct Admin {
     pub retain: Duration,
     /// What the proxy waits for.
     pub readiness: Readiness,
+    /// Controllers that were not reached yet, and why: they do not hold readiness up.
+    pub unreached: Box<dyn Fn() -> Vec<String>>,
     /// The filter of the logger. `None`: there is no logger.
     pub log: Option<logging::LogFilter>,
+    /// The name of this machine, under which the paths for this host may be asked.
+    pub hostname: Option<String>,
     /// The environment that the proxy was started with.
     pub env: config::Env,
     /// Told when the proxy is asked to shut down. `None`: it can't be asked.
@@ -53,7 +60,7 @@ pub struct Admin {
 /// Serves until the drain begins, and returns when the connections have finished what they were doing.
 ///
 /// Must run where tasks may stay on their thread (`spawn_local`).
-pub async fn serve(listener: TcpListener, admin: Arc<Admin>, mut drain: drain::Watch) {
+pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Watch) {
     let listener = match listener
         .set_nonblocking(true)
         .and_then(|()| tokio::net::TcpListener::from_std(listener))

@@ -10,27 +10,46 @@ mod mesh;
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, Loaded, Log, print_effective},
-    logging::{self, LogFilter},
+    logging::{self, Clock, Logger},
     process,
     proxy::{self, Running},
     quickstart, runtime,
 };
-use std::{error::Error, io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    error::Error,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the proxy until it is told to end.
-pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
-    let log = match start_logging(&env) {
-        Ok(log) => log,
-        Err(code) => return code,
+pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
+    let clock = match mesh.is_some() || io::stdout().is_terminal() {
+        true => Clock::Wall,
+        false => Clock::Uptime,
     };
+    match start_logging(&env, clock) {
+        Ok(log) => {
+            let code = run_logged(env, mesh, log.clone());
+            if let Some(log) = log {
+                log.flush();
+            }
+            code
+        }
+        Err(code) => code,
+    }
+}
+
+fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitCode {
     let runtime = match runtime::local() {
         Ok(runtime) => runtime,
         Err(error) => return failed_to_start(&error),
     };
     runtime.block_on(async {
         // The embedded controller lives as long as the proxy.
-        let _controller = match mesh {
+        let controller = match mesh {
             None => None,
             Some(file) => match mesh::start(file, &mut env).await {
                 Ok(controller) => Some(controller),
@@ -50,7 +69,7 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
             Ok(running) => {
                 // On this thread, which has time to wait, and when the proxy takes connections already.
                 process::reserve_descriptors();
-                until_shutdown(running, signals, grace).await
+                until_shutdown(running, signals, controller.as_ref(), grace).await
             }
             Err(error) => failed_to_start(&error),
         }
@@ -86,7 +105,7 @@ struct Quickstart;
 
 impl quickstart::StartProxy for Quickstart {
     fn start(self, env: Env) -> Result<quickstart::Addresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&Log::load(&env))?;
+        let log = logging::install(&Log::load(&env), Clock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = proxy::start(loaded, env, log)?;
         let addresses = quickstart::Addresses {
@@ -100,8 +119,8 @@ impl quickstart::StartProxy for Quickstart {
     }
 }
 
-fn start_logging(env: &Env) -> Result<Option<LogFilter>, ExitCode> {
-    match logging::install(&Log::load(env)) {
+fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
+    match logging::install(&Log::load(env), clock) {
         Ok(log) => {
             tracing::info!("{}", process::banner());
             Ok(log)
@@ -154,10 +173,13 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The signals that end the proxy. They are listened for before it starts, so that none ends it otherwise.
+/// The signals that the proxy knows. They are listened for before it starts, so that none ends it otherwise.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -165,21 +187,44 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 }
 
 /// Waits for a reason to end, and ends: gracefully first, at once when it is told again or the grace period is over.
-async fn until_shutdown(mut running: Running, signals: Signals, grace: Duration) -> ExitCode {
+async fn until_shutdown(
+    mut running: Running,
+    mut signals: Signals,
+    controller: Option<&mesh::Embedded>,
+    grace: Duration,
+) -> ExitCode {
+    let cause = loop {
+        tokio::select! {
+            _ = signals.interrupt.recv() => break "received SIGINT, starting shutdown",
+            _ = signals.terminate.recv() => break "received SIGTERM, starting shutdown",
+            Some(()) = running.shutdown.recv() => break "Received shutdown via admin interface",
+            _ = signals.hangup.recv() => match controller {
+                Some(controller) => {
+                    tracing::info!("received SIGHUP, reading the mesh file again");
+                    controller.reload();
+                }
+                None => tracing::info!(
+                    "received SIGHUP, which does nothing: the configuration is the environment's"
+                ),
+            },
+            _ = signals.user1.recv() => tracing::info!("received SIGUSR1, which does nothing"),
+            _ = signals.user2.recv() => tracing::info!("received SIGUSR2, which does nothing"),
+        }
+    };
+    tracing::info!("{cause}");
     let Signals {
         mut interrupt,
         mut terminate,
+        ..
     } = signals;
-    tokio::select! {
-        _ = interrupt.recv() => tracing::info!("received SIGINT, starting shutdown"),
-        _ = terminate.recv() => tracing::info!("received SIGTERM, starting shutdown"),
-        Some(()) = running.shutdown.recv() => tracing::info!("Received shutdown via admin interface"),
-    }
     tokio::select! {
         () = running.drain() => tracing::info!("Shutdown completed gracefully"),
         () = tokio::time::sleep(grace) => {

@@ -50,12 +50,13 @@ impl ControlPlane {
         let control = &config.control;
         let resolver = resolver(config)?;
         let resolutions = dns::register(registry);
-        let start = |addr: &config::ControlAddr, balancer, resolutions| {
+        let start = |role, addr: &config::ControlAddr, balancer, resolutions| {
             let dns = dns::Lookup {
                 resolver: resolver.clone(),
                 resolutions,
             };
             Controller::start(
+                role,
                 addr,
                 &control.http2,
                 dns,
@@ -65,11 +66,13 @@ impl ControlPlane {
             )
         };
         let destination = start(
+            "destination",
             &control.destination,
             &families.control.destination,
             resolutions.destination,
         );
         let policy = start(
+            "policy",
             &control.policy,
             &families.control.policy,
             resolutions.policy,
@@ -115,6 +118,12 @@ impl ControlPlane {
             policies,
             controllers: [destination, policy],
         })
+    }
+
+    /// The controllers that were not reached yet although it was tried, and why.
+    pub fn unreached(&self) -> Vec<String> {
+        let controllers = self.controllers.iter();
+        controllers.filter_map(Controller::unreached).collect()
     }
 
     /// The controllers and their connections, for `/state`.

@@ -1,19 +1,44 @@
 //! Logging: which lines are written, in which form, and how that changes while the proxy runs.
 //!
-//! One global filter sits in front of one formatter that writes to standard output. What the filter's levels rule out
-//! costs one comparison of an atomic at its call site, so nothing is paid for it on the path of a request.
+//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: a reader that is
+//! slow loses lines, and holds nothing up. A line below the filter's levels costs one comparison of an atomic at its call
+//! site, so nothing is paid for it on the path of a request.
+
+mod queue;
+
+pub use queue::LineQueue;
 
 use crate::config::{Log, LogFormat};
+use linkerd_proxy_core::metrics;
 use std::fmt;
-use std::time::Instant;
+use std::io;
+use std::time::{Duration, Instant};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{Directive, EnvFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, reload};
+
+/// The logger of the process.
+#[derive(Clone, Debug)]
+pub struct Logger {
+    /// Its filter.
+    pub filter: LogFilter,
+    /// Its lines, on their way to standard output.
+    pub lines: LineQueue,
+}
+
+/// The time that plain lines begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Seconds since the start, as with the incumbent.
+    Uptime,
+    /// Date and time in UTC, for people.
+    Wall,
+}
 
 /// Reads and replaces the filter of a proxy that is running.
 #[derive(Clone, Debug)]
@@ -32,20 +57,55 @@ pub enum LogFilterError {
     Gone(#[source] reload::Error),
 }
 
-/// Another logger has been installed before.
+/// Why there is no logger.
 #[derive(Debug, thiserror::Error)]
-#[error("Invalid logging configuration: a logger is installed already")]
-pub struct InstallError(#[source] tracing::subscriber::SetGlobalDefaultError);
+pub enum InstallError {
+    /// Another logger has been installed before.
+    #[error("Invalid logging configuration: a logger is installed already")]
+    Installed(#[source] tracing::subscriber::SetGlobalDefaultError),
+    /// The thread that writes the lines does not start.
+    #[error("the thread of the log cannot be started: {0}")]
+    Thread(#[from] io::Error),
+}
 
-/// Installs the logger of the process, and returns the handle of its filter. With logging off there is neither.
-/// Directives that are not valid are told of on standard error and dropped.
-pub fn install(log: &Log) -> Result<Option<LogFilter>, InstallError> {
+/// Installs the logger of the process. With logging off there is none. Directives that are not valid are told of on
+/// standard error and dropped.
+pub fn install(log: &Log, clock: Clock) -> Result<Option<Logger>, InstallError> {
     if log.is_off() {
         return Ok(None);
     }
-    let (subscriber, filter) = subscriber(log, std::io::stdout);
-    tracing::subscriber::set_global_default(subscriber).map_err(InstallError)?;
-    Ok(Some(filter))
+    let lines = LineQueue::start(io::stdout(), |lost| {
+        tracing::warn!(
+            lines = lost,
+            "Log lines were lost: their reader is too slow"
+        );
+    })?;
+    let (subscriber, filter) = subscriber(log, clock, lines.clone());
+    tracing::subscriber::set_global_default(subscriber).map_err(InstallError::Installed)?;
+    Ok(Some(Logger { filter, lines }))
+}
+
+impl Logger {
+    /// Declares `proxy_log_lines_dropped_total`.
+    pub fn register(&self, registry: &metrics::Registry) {
+        let lines = self.lines.clone();
+        registry.collect(move |out| write_dropped(lines.dropped(), out));
+    }
+
+    /// Waits until the last lines are written, a second at most: they may have no reader.
+    pub fn flush(&self) {
+        self.lines.flush(FLUSH);
+    }
+}
+
+/// The figures of the log in a scrape.
+pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
+    out.single(
+        metrics::Kind::Counter,
+        "proxy_log_lines_dropped_total",
+        "Log lines that were dropped because nobody read them in time",
+        Some(dropped),
+    );
 }
 
 impl LogFilter {
@@ -63,7 +123,11 @@ impl LogFilter {
     }
 }
 
-fn subscriber<W>(log: &Log, writer: W) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
+fn subscriber<W>(
+    log: &Log,
+    clock: Clock,
+    writer: W,
+) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -75,7 +139,10 @@ where
         .with_ansi(false)
         .with_thread_ids(true);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match log.format {
-        LogFormat::Plain => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
+        LogFormat::Plain => match clock {
+            Clock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
+            Clock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
+        },
         LogFormat::Json => {
             let lines = lines.json().with_current_span(false).with_span_list(true);
             Box::new(registry.with(lines))
@@ -124,11 +191,14 @@ impl FormatTime for Uptime {
     }
 }
 
+/// How long the end of the process waits for the last lines.
+const FLUSH: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Env, Log};
-    use std::io::{self, Write};
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -156,9 +226,13 @@ mod tests {
 
     /// What is written, and the handle of the filter, with time and thread left out.
     fn with_logger(log: &Log, act: impl FnOnce(&Lines, &LogFilter)) {
+        with_clock(log, Clock::Uptime, act);
+    }
+
+    fn with_clock(log: &Log, clock: Clock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (subscriber, filter) = subscriber(log, move || writer.clone());
+        let (subscriber, filter) = subscriber(log, clock, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || act(&lines, &filter));
     }
 
@@ -178,6 +252,17 @@ mod tests {
                 rest,
                 "identity{id=7}: linkerd_app::logging::tests: hello peer=\"a\"\n"
             );
+        });
+    }
+
+    #[test]
+    fn lines_for_people_have_the_date_and_the_time() {
+        with_clock(&log(&[]), Clock::Wall, |lines, _| {
+            tracing::info!("hello");
+            let line = lines.take();
+            let (time, rest) = line.split_at("2026-11-21T22:40:44.123456Z".len());
+            assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+            assert!(rest.starts_with("  INFO ThreadId("), "{line}");
         });
     }
 
@@ -239,7 +324,8 @@ mod tests {
     #[test]
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
-        let (subscriber, filter) = subscriber(&log(&[("LINKERD2_PROXY_LOG", injected)]), io::sink);
+        let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
+        let (subscriber, filter) = subscriber(&log, Clock::Uptime, io::sink);
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));
@@ -259,7 +345,7 @@ mod tests {
     fn off_installs_nothing() {
         for off in ["off", " OFF "] {
             assert!(
-                install(&log(&[("LINKERD2_PROXY_LOG", off)]))
+                install(&log(&[("LINKERD2_PROXY_LOG", off)]), Clock::Uptime)
                     .unwrap()
                     .is_none()
             );

@@ -31,10 +31,10 @@ enum Command {
         #[arg(long)]
         once: bool,
         /// Requests a second.
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         rate: u32,
         /// How long --once runs, in seconds.
-        #[arg(long, default_value_t = 5)]
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
         /// The mesh file; written if it does not exist.
         #[arg(long, value_name = "FILE")]

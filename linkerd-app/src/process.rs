@@ -1,9 +1,9 @@
 //! Figures of the process itself: what it was built from, what it uses, and how busy its runtimes are.
 
-use linkerd_proxy_core::metrics::{Labels, Registry};
+use linkerd_proxy_core::metrics::{Exposition, Kind, Labels, Registry};
 use parking_lot::Mutex;
 use std::{
-    fmt::{Display, Write},
+    fmt::Display,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -78,82 +78,63 @@ impl Runtimes {
         self.0.lock().push(runtime.metrics());
     }
 
-    fn write(&self, out: &mut String) {
+    fn write(&self, out: &mut Exposition<'_>) {
         let runtimes = self.0.lock();
         let sum = |figure: fn(&RuntimeMetrics) -> u64| runtimes.iter().map(figure).sum::<u64>();
         let busy: Duration = runtimes
             .iter()
             .flat_map(|rt| (0..rt.num_workers()).map(|n| rt.worker_total_busy_duration(n)))
             .sum();
-        write_family(
-            out,
+        out.single(
             Kind::Gauge,
             "tokio_rt_workers",
-            None,
             "Threads that run tasks",
             Some(sum(|rt| rt.num_workers() as u64)),
         );
-        write_family(
-            out,
+        out.single(
             Kind::Counter,
             "tokio_rt_park_total",
-            None,
             "How often threads had nothing to do and waited",
             Some(sum(|rt| {
                 let workers = 0..rt.num_workers();
                 workers.map(|n| rt.worker_park_count(n)).sum()
             })),
         );
-        write_family(
-            out,
+        out.single(
             Kind::Counter,
             "tokio_rt_busy_seconds_total",
-            Some("seconds"),
             "Time that threads spent with tasks",
             Some(Seconds(busy.as_secs_f64())),
         );
-        write_family(
-            out,
+        out.single(
             Kind::Gauge,
             "tokio_rt_injection_queue_depth",
-            None,
             "Tasks that were woken from other threads and wait to run",
             Some(sum(|rt| rt.global_queue_depth() as u64)),
         );
-        write_family(
-            out,
+        out.single(
             Kind::Gauge,
             "tokio_rt_alive_tasks",
-            None,
             "Tasks that have not ended",
             Some(sum(|rt| rt.num_alive_tasks() as u64)),
         );
     }
 }
 
-fn write_build(build: &Build, out: &mut String) {
+fn write_build(build: &Build, out: &mut Exposition<'_>) {
     let labels = Labels::new()
         .with("date", build.date)
         .with("git_sha", build.git_sha)
         .with("profile", build.profile)
         .with("vendor", build.vendor)
         .with("version", build.version);
-    write_head(
-        out,
-        Kind::Gauge,
-        "proxy_build_info",
-        None,
-        "What this proxy was built from",
-    );
-    write_line(
-        out,
-        format_args!("proxy_build_info{{{}}} 1", labels.as_str()),
-    );
+    let name = "proxy_build_info";
+    out.head(Kind::Gauge, name, "What this proxy was built from.");
+    out.sample(name, &labels, 1);
 }
 
-fn write_usage(usage: &Usage, now: Duration, out: &mut String) {
+fn write_usage(usage: &Usage, now: Duration, out: &mut Exposition<'_>) {
     use Kind::{Counter, Gauge};
-    let (bytes, seconds) = (Some("bytes"), Some("seconds"));
     let started = usage.start_time;
     let uptime = started.map(|start| now.saturating_sub(start));
     let whole = |time: Duration| Seconds(time.as_secs_f64());
@@ -188,66 +169,53 @@ fn write_usage(usage: &Usage, now: Duration, out: &mut String) {
             (
                 Gauge,
                 "process_virtual_memory_bytes",
-                bytes,
                 "Virtual memory of the process",
                 usage.virtual_memory,
             ),
             (
                 Gauge,
                 "process_resident_memory_bytes",
-                bytes,
                 "Resident memory of the process",
                 usage.resident_memory,
             ),
             (
                 Gauge,
                 "process_open_fds",
-                None,
                 "File descriptors that are open",
                 usage.open_fds,
             ),
             (
                 Gauge,
                 "process_max_fds",
-                None,
                 "File descriptors that may be open, unlimited if not given",
                 usage.max_fds,
             ),
             (
                 Gauge,
                 "process_threads",
-                None,
                 "Threads of the process",
                 usage.threads,
             ),
             (
                 Counter,
                 "process_network_receive_bytes_total",
-                bytes,
                 "Bytes that the network namespace of the process has received",
                 usage.received,
             ),
             (
                 Counter,
                 "process_network_transmit_bytes_total",
-                bytes,
                 "Bytes that the network namespace of the process has sent",
                 usage.sent,
             ),
         ],
     );
     for (kind, name, help, value) in time {
-        write_family(out, kind, name, seconds, help, value.map(whole));
+        out.single(kind, name, help, value.map(whole));
     }
-    for (kind, name, unit, help, value) in count {
-        write_family(out, kind, name, unit, help, value);
+    for (kind, name, help, value) in count {
+        out.single(kind, name, help, value);
     }
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
 }
 
 /// A number with a point, as OpenMetrics has it for those that are not whole.
@@ -257,38 +225,6 @@ impl Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.0)
     }
-}
-
-/// A family of one series without labels. What is not known is left out.
-fn write_family(
-    out: &mut String,
-    kind: Kind,
-    name: &str,
-    unit: Option<&str>,
-    help: &str,
-    value: Option<impl Display>,
-) {
-    if let Some(value) = value {
-        write_head(out, kind, name, unit, help);
-        write_line(out, format_args!("{name} {value}"));
-    }
-}
-
-fn write_head(out: &mut String, kind: Kind, name: &str, unit: Option<&str>, help: &str) {
-    let title = name.strip_suffix("_total").unwrap_or(name);
-    let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-    };
-    write_line(out, format_args!("# HELP {title} {help}."));
-    write_line(out, format_args!("# TYPE {title} {kind}"));
-    if let Some(unit) = unit {
-        write_line(out, format_args!("# UNIT {title} {unit}"));
-    }
-}
-
-fn write_line(out: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(out, "{line}").expect("writing to a string does not fail");
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::{
     config::{self, Config, Cores, Loaded, decide_workers},
     control::{self, ControlPlane},
     dialers::{Dialers, OwnListeners},
-    logging::LogFilter,
+    logging::Logger,
     metrics::Families,
     process::{self, Runtimes},
     worker::Worker,
@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -79,11 +80,7 @@ struct Sockets {
 type Started = Result<(Discovery, Policies), control::StartError>;
 
 /// Starts the proxy. It listens when this returns.
-pub fn start(
-    loaded: Loaded,
-    env: config::Env,
-    log: Option<LogFilter>,
-) -> Result<Running, StartError> {
+pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Running, StartError> {
     let cores = Cores::detect();
     let decision = decide_workers(&loaded.config.workers, &cores);
     match decision.workers {
@@ -96,6 +93,9 @@ pub fn start(
     let families = Families::register(&registry);
     process::register(&registry);
     let runtimes = process::runtimes(&registry);
+    if let Some(log) = &log {
+        log.register(&registry);
+    }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -241,7 +241,7 @@ struct AdminParts {
     listener: TcpListener,
     readiness: Readiness,
     env: config::Env,
-    log: Option<LogFilter>,
+    log: Option<Logger>,
     shutdown: Option<mpsc::Sender<()>>,
     inspectors: Vec<Inspector>,
     own: OwnConnections,
@@ -289,23 +289,37 @@ async fn run_control(
     let handles = (control.discovery.clone(), control.policies.clone());
     let _ = started.send(Ok(handles));
     let (inspect, inspected) = mpsc::channel(4);
+    let control = Rc::new(control);
+    let asked = control.clone();
     let admin = Admin {
+        unreached: Box::new(move || asked.unreached()),
         retain: config.admin.metrics_retain_idle,
-        sections: sections(&registry, &control, inspect, parts.own, parts.inspectors),
+        sections: sections(
+            &registry,
+            &control,
+            parts.log.clone(),
+            inspect,
+            parts.own,
+            parts.inspectors,
+        ),
         registry,
         readiness: parts.readiness,
-        log: parts.log,
+        log: parts.log.map(|log| log.filter),
+        hostname: admin::hostname(),
         env: parts.env,
         shutdown: parts.shutdown,
     };
     // Discovery goes on while the workers drain.
     tokio::task::spawn_local(inspect_control(control, inspected));
-    admin::serve(parts.listener, Arc::new(admin), drain.watch()).await;
+    admin::serve(parts.listener, Rc::new(admin), drain.watch()).await;
     std::future::pending().await
 }
 
 /// Answers for the state of the controllers' clients, and keeps them.
-async fn inspect_control(control: ControlPlane, mut asked: mpsc::Receiver<oneshot::Sender<Value>>) {
+async fn inspect_control(
+    control: Rc<ControlPlane>,
+    mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
+) {
     while let Some(reply) = asked.recv().await {
         // Whoever asked may have left.
         let _ = reply.send(control.inspect());
@@ -317,6 +331,7 @@ async fn inspect_control(control: ControlPlane, mut asked: mpsc::Receiver<onesho
 fn sections(
     registry: &Registry,
     control: &ControlPlane,
+    log: Option<Logger>,
     controllers: Inspector,
     own: OwnConnections,
     workers: Vec<Inspector>,
@@ -334,6 +349,9 @@ fn sections(
                     json!({ "family": name, "series": series, "limit": limit })
                 })
                 .collect()
+        }),
+        section("log", move || {
+            log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
         }),
         StateSection {
             name: "controllers",

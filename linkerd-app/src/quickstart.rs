@@ -13,6 +13,7 @@ mod fetch;
 mod histogram;
 mod live;
 mod mesh;
+mod screen;
 mod state;
 mod switch;
 mod table;
@@ -85,8 +86,12 @@ pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
 }
 
 fn try_run(options: Options, proxy: impl StartProxy) -> Result<bool, BoxError> {
+    if options.rate == 0 {
+        return Err("a rate of 0 requests a second shows nothing; --rate takes 1 or more".into());
+    }
     let mesh = mesh::prepare(&options)?;
-    let terminal = !options.once && std::io::stdout().is_terminal();
+    let terminal =
+        !options.once && std::io::stdout().is_terminal() && !environment::has_dumb_terminal();
     let (serving, controller) = mpsc::sync_channel(1);
     let (started, addresses) = oneshot::channel();
     let start = live::Start { serving, addresses };

@@ -7,6 +7,7 @@
 //! Every family has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
 
 mod document;
+mod exposition;
 mod family;
 mod label;
 mod primitive;
@@ -14,6 +15,7 @@ mod registry;
 mod series;
 
 pub use document::Document;
+pub use exposition::{Exposition, Format, Kind};
 pub use family::Family;
 pub use label::{AddLabels, LabelSet, Labels};
 pub use primitive::{BYTES, Bounds, Counter, Gauge, Histogram, LATENCY_MS, Metric, Unit};

@@ -194,6 +194,11 @@ impl Proxy {
         self.log.text()
     }
 
+    /// Stops reading what it writes, or goes on.
+    pub fn pause_log(&self, paused: bool) {
+        self.log.pause(paused);
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
@@ -214,9 +219,14 @@ impl Proxy {
 
     /// Tells it to end (SIGTERM).
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
         let sent = std::process::Command::new("kill")
-            .args(["-TERM", &pid])
+            .args([&format!("-{name}"), &pid])
             .status();
         assert!(sent.unwrap().success());
     }

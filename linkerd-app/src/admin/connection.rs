@@ -17,7 +17,6 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     rc::Rc,
-    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -65,7 +64,7 @@ impl Connections {
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
-        admin: &Arc<Admin>,
+        admin: &Rc<Admin>,
         drain: &drain::Watch,
     ) {
         if self.open.len() >= self.limit

@@ -14,11 +14,14 @@ pub(super) fn env(admin: &Admin, asked: &Asked) -> Reply {
     if asked.request.method() != Method::GET {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
     }
+    if let Some(refusal) = asked.refuse_foreign(admin) {
+        return refusal;
+    }
     if let Some(refusal) = refuse_format(asked) {
         return refusal;
     }
     let values: HashMap<_, _> = admin.env.iter().collect();
-    let shown: Map<String, Value> = match asked.request.uri().query().filter(|q| !q.is_empty()) {
+    let all: Map<String, Value> = match asked.request.uri().query().filter(|q| !q.is_empty()) {
         Some(query) if query.contains('=') => {
             return reply::json_error(StatusCode::BAD_REQUEST, KEY_VALUE);
         }
@@ -28,16 +31,32 @@ pub(super) fn env(admin: &Admin, asked: &Asked) -> Reply {
                 let value = values.get(name);
                 (
                     name.to_owned(),
-                    value.map_or(Value::Null, |v| (&**v).into()),
+                    value.map_or(Value::Null, |value| shown(name, value)),
                 )
             })
             .collect(),
         None => values
             .iter()
-            .map(|(name, value)| (name.to_string(), (&**value).into()))
+            .map(|(name, value)| (name.to_string(), shown(name, value)))
             .collect(),
     };
-    reply::json(StatusCode::OK, Value::Object(shown).to_string())
+    reply::json(StatusCode::OK, Value::Object(all).to_string())
+}
+
+/// The value of a variable, or a mask if its name says that it is a secret: anybody who reaches the port may ask. The
+/// path of a file with a secret is no secret.
+fn shown(name: &str, value: &str) -> Value {
+    let words: Vec<_> = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let is_secret = words.iter().any(|word| SECRET.contains(&&**word));
+    let is_path =
+        value.starts_with('/') && words.last().is_some_and(|word| PATH.contains(&&**word));
+    match is_secret && !is_path && !value.is_empty() {
+        true => MASK.into(),
+        false => value.into(),
+    }
 }
 
 /// The answer for clients that do not want JSON.
@@ -52,6 +71,25 @@ fn refuse_format(asked: &Asked) -> Option<Reply> {
         )),
     }
 }
+
+/// Words of names that say: this is a secret.
+const SECRET: [&str; 10] = [
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "key",
+    "keys",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+];
+
+/// Last words of names that say: this is a path.
+const PATH: [&str; 3] = ["file", "path", "dir"];
+
+const MASK: &str = "***";
 
 /// What stands for JSON in `accept`.
 const JSON: [&str; 3] = ["application/json", "application/*", "*/*"];

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 
 /// Tells or replaces the filter.
 pub(super) async fn log_level(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote() {
+    if let Some(refusal) = asked.refuse_remote(admin) {
         return refusal;
     }
     let Some(filter) = &admin.log else {

@@ -1,7 +1,7 @@
 //! `/metrics`, for scrapers.
 
 use super::{
-    Admin,
+    Admin, accept,
     reply::{self, Reply},
     router::Asked,
 };
@@ -9,7 +9,10 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
-use linkerd_proxy_core::{metrics::Document, turns::Turn};
+use linkerd_proxy_core::{
+    metrics::{Document, Format},
+    turns::Turn,
+};
 use std::{
     convert::Infallible,
     io::Write,
@@ -21,7 +24,10 @@ use std::{
 /// All metrics; compressed if the client can read that.
 pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
     let gzip = accepts_gzip(asked);
-    let document = admin.registry.document(admin.retain, Instant::now());
+    let format = accept::format(asked.request.headers());
+    let document = admin
+        .registry
+        .document(format, admin.retain, Instant::now());
     let mut scrape = Scrape::new(document, gzip);
     let first = scrape.next();
     let mut reply = match scrape.ended {
@@ -32,6 +38,10 @@ pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
             reply::text_stream(StatusCode::OK, scrape)
         }
     };
+    if format == Format::OpenMetrics {
+        let kind = HeaderValue::from_static(accept::OPEN_METRICS);
+        reply.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
     if gzip {
         let gzip = HeaderValue::from_static("gzip");
         reply.headers_mut().insert(header::CONTENT_ENCODING, gzip);

@@ -11,15 +11,20 @@ pub(super) fn live() -> Reply {
     reply::text(StatusCode::OK, "live\n")
 }
 
-/// Whether the proxy is ready. If not, what it waits for follows, one a line.
+/// Whether the proxy is ready. If not, what it waits for follows, one a line; then the controllers that were not reached
+/// yet, without which the proxy is as ready as the incumbent is.
 pub(super) fn ready(admin: &Admin) -> Reply {
+    let unreached = (admin.unreached)().into_iter();
+    let unreached: String = unreached
+        .map(|what| format!("not reached yet: {what}\n"))
+        .collect();
     if admin.readiness.is_ready() {
-        return reply::text(StatusCode::OK, "ready\n");
+        return reply::text(StatusCode::OK, format!("ready\n{unreached}"));
     }
     let pending = admin.readiness.pending();
     let lines: String = pending.iter().map(|what| format!("{what}\n")).collect();
     reply::bare(
         StatusCode::SERVICE_UNAVAILABLE,
-        format!("not ready\n{lines}"),
+        format!("not ready\n{lines}{unreached}"),
     )
 }

@@ -1,6 +1,6 @@
 //! Which path is answered by whom.
 
-use super::{Admin, env, log_level, metrics, probes, reply, reply::Reply, shutdown, state};
+use super::{Admin, env, log_level, metrics, origin, probes, reply, reply::Reply, shutdown, state};
 use futures::future::LocalBoxFuture;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -21,10 +21,18 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The answer for those who ask from elsewhere what only this host may ask.
-    pub(super) fn refuse_remote(&self) -> Option<Reply> {
+    /// Refuses what only this host may ask: requests from elsewhere, and those that a browser here makes for others.
+    pub(super) fn refuse_remote(&self, admin: &Admin) -> Option<Reply> {
         let local = self.peer.ip().to_canonical().is_loopback();
-        (!local).then(|| reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY))
+        if !local {
+            return Some(reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY));
+        }
+        self.refuse_foreign(admin)
+    }
+
+    /// Refuses requests that a browser makes for the page of another site.
+    pub(super) fn refuse_foreign(&self, admin: &Admin) -> Option<Reply> {
+        origin::refuse_foreign(&self.request, admin.hostname.as_deref())
     }
 }
 
@@ -64,7 +72,7 @@ const ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/metrics",
-        summary: "metrics, in the text format of Prometheus",
+        summary: "metrics, as Prometheus text or OpenMetrics",
         answer: |admin, asked| Box::pin(async move { metrics::metrics(admin, &asked) }),
     },
     Endpoint {

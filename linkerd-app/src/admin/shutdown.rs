@@ -13,7 +13,7 @@ pub(super) fn shutdown(admin: &Admin, asked: &Asked) -> Reply {
     if asked.request.method() != Method::POST {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if let Some(refusal) = asked.refuse_remote() {
+    if let Some(refusal) = asked.refuse_remote(admin) {
         return refusal;
     }
     let Some(shutdown) = &admin.shutdown else {

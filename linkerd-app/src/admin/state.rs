@@ -23,7 +23,7 @@ pub struct StateSection {
 
 /// All sections, in the order of their names.
 pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote() {
+    if let Some(refusal) = asked.refuse_remote(admin) {
         return refusal;
     }
     if !matches!(*asked.request.method(), Method::GET | Method::HEAD) {

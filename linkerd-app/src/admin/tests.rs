@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::{
     io::Read,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::OnceLock,
+    rc::Rc,
+    sync::{Arc, OnceLock},
 };
 use tokio::task::LocalSet;
 
@@ -23,7 +24,9 @@ fn admin() -> Admin {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
+        unreached: Box::new(Vec::new),
         log: None,
+        hostname: Some("web-1".to_owned()),
         env: Env::default(),
         shutdown: None,
         sections: Vec::new(),
@@ -36,7 +39,7 @@ async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F:
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
     let test = async {
-        tokio::task::spawn_local(serve(listener, Arc::new(admin), drain.watch()));
+        tokio::task::spawn_local(serve(listener, Rc::new(admin), drain.watch()));
         tokio::time::timeout(SOON, test(addr))
             .await
             .expect("in time")
@@ -52,7 +55,7 @@ async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
         .unwrap();
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
-    let admin = Arc::new(admin);
+    let admin = Rc::new(admin);
     let test = async {
         tokio::task::spawn_local(async move {
             let (stream, _) = listener.accept().await.unwrap();
@@ -118,6 +121,28 @@ async fn ready_tells_what_is_pending() {
 }
 
 #[tokio::test]
+async fn ready_names_the_controllers_that_were_not_reached() {
+    let unreached = || Admin {
+        unreached: Box::new(|| vec!["destination controller a:1 (refused)".to_owned()]),
+        ..admin()
+    };
+    let line = "not reached yet: destination controller a:1 (refused)\n";
+    with(unreached(), |addr| async move {
+        let ready = get(addr, "/ready").await;
+        assert_eq!((ready.status, ready.kind()), (200, Some("text/plain")));
+        assert_eq!(ready.text(), format!("ready\n{line}"));
+    })
+    .await;
+    let admin = unreached();
+    let _pending = admin.readiness.wait_for("start");
+    with(admin, |addr| async move {
+        let text = format!("not ready\nstart\n{line}");
+        assert_eq!(get(addr, "/ready").await.text(), text);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn large_metrics_come_in_pieces_and_whole() {
     let admin = admin();
     let family = admin.registry.counter(Style::Legacy, "x_total", "X");
@@ -142,6 +167,24 @@ async fn large_metrics_come_in_pieces_and_whole() {
         }
         assert_eq!(text.lines().count(), 2 + 5_000 + 1);
         assert!(text.ends_with("# EOF\n"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn openmetrics_is_for_who_asks_for_it() {
+    let admin = admin();
+    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let _counter = counter.get(Labels::new());
+    with(admin, |addr| async move {
+        let plain = get(addr, "/metrics").await;
+        assert!(plain.text().contains("# TYPE x_total counter\nx_total 0\n"));
+        let ask = "GET /metrics\r\naccept: application/openmetrics-text; version=1.0.0";
+        let open = request(addr, ask, "").await;
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(open.kind(), Some(kind));
+        assert!(open.text().contains("# TYPE x counter\nx_total 0\n"));
+        assert!(open.text().ends_with("# EOF\n"));
     })
     .await;
 }
@@ -177,7 +220,8 @@ async fn metrics_are_text_and_compressed_on_request() {
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
     let log = Log::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
-    let filter = FILTER.get_or_init(|| logging::install(&log).unwrap());
+    let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
+    let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
     let logs = || Admin {
         log: filter.clone(),
         ..admin()
@@ -270,6 +314,78 @@ async fn the_environment_is_json() {
     .await;
     let remote = from("10.0.0.1", env(), "GET /env.json").await;
     assert_eq!(remote.status, 200, "the incumbent shows it to everybody");
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_use_what_is_for_this_host() {
+    let (tx, _rx) = mpsc::channel(1);
+    let enabled = || Admin {
+        shutdown: Some(tx.clone()),
+        ..admin()
+    };
+    for (foreign, named) in [
+        ("\r\nhost: evil.example", "evil.example"),
+        ("\r\norigin: http://evil.example", "evil.example"),
+        ("\r\nsec-fetch-site: cross-site", "another site"),
+    ] {
+        with(enabled(), |addr| async move {
+            for path in [
+                "GET /state",
+                "GET /env.json",
+                "PUT /proxy-log-level",
+                "POST /shutdown",
+            ] {
+                let reply = request(addr, &format!("{path}{foreign}"), "").await;
+                assert_eq!((reply.status, reply.kind()), (403, Some("text/plain")));
+                assert!(reply.text().contains(named), "{path}: {}", reply.text());
+            }
+            for path in ["/live", "/ready", "/metrics", "/"] {
+                let reply = request(addr, &format!("GET {path}{foreign}"), "").await;
+                assert_eq!(reply.status, 200, "{path} is for everybody");
+            }
+        })
+        .await;
+    }
+    with(admin(), |addr| async move {
+        let own = "GET /state\r\norigin: http://localhost\r\nsec-fetch-site: same-origin";
+        assert_eq!(request(addr, own, "").await.status, 200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_environment_hides_secrets() {
+    let env = Admin {
+        env: Env::from_iter([
+            ("AWS_SECRET_ACCESS_KEY", "hunter2"),
+            ("db_password", "hunter2"),
+            ("GITHUB_TOKEN", "hunter2"),
+            ("API_KEYS", "hunter2"),
+            ("EMPTY_TOKEN", ""),
+            ("IDENTITY_TOKEN_FILE", "/var/run/secrets/token"),
+            ("OTHER_TOKEN_FILE", "hunter2"),
+            ("KEEP_ALIVE", "10s"),
+            ("MONKEY", "1"),
+        ]),
+        ..admin()
+    };
+    with(env, |addr| async move {
+        let expected = json!({
+            "AWS_SECRET_ACCESS_KEY": "***",
+            "db_password": "***",
+            "GITHUB_TOKEN": "***",
+            "API_KEYS": "***",
+            "EMPTY_TOKEN": "",
+            "IDENTITY_TOKEN_FILE": "/var/run/secrets/token",
+            "OTHER_TOKEN_FILE": "***",
+            "KEEP_ALIVE": "10s",
+            "MONKEY": "1",
+        });
+        assert_eq!(get(addr, "/env.json").await.json(), expected);
+        let one = get(addr, "/env.json?GITHUB_TOKEN").await;
+        assert_eq!(one.json(), json!({ "GITHUB_TOKEN": "***" }));
+    })
+    .await;
 }
 
 #[tokio::test]

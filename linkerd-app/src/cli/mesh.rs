@@ -8,8 +8,15 @@ use tokio::task::JoinHandle;
 /// The embedded controller. It ends with this.
 pub struct Embedded {
     _server: Server,
-    _file: FileWatch,
+    file: FileWatch,
     reporter: JoinHandle<()>,
+}
+
+impl Embedded {
+    /// Reads the mesh file again; the log says what came of it.
+    pub fn reload(&self) {
+        self.file.reload();
+    }
 }
 
 impl Drop for Embedded {
@@ -61,7 +68,7 @@ pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Err
     });
     Ok(Embedded {
         _server: server,
-        _file: watch,
+        file: watch,
         reporter,
     })
 }

@@ -2,6 +2,7 @@
 
 mod control;
 mod directions;
+mod tls;
 
 use super::effective::Effective;
 use super::reader::Reader;
@@ -63,6 +64,8 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     listen_apart(r, inbound.listen, &outbound, &admin);
     let control = control::control(r, inbound.connect, outbound.connect, http2_client);
     control::check_default_policy(r, inbound.default_policy);
+    let control = control?;
+    tls::warn_without_tls(r, &control, inbound.default_policy);
     Some(Config {
         outbound,
         inbound,
@@ -76,7 +79,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
         log: log(r),
         header_timeout: r.value(&HTTP_HEADER_TIMEOUT),
         shutdown_grace: r.value(&SHUTDOWN_GRACE_PERIOD),
-        control: control?,
+        control,
     })
 }
 

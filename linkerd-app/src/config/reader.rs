@@ -105,6 +105,8 @@ impl<'e> Reader<'e> {
                 // What was skipped has been warned about.
                 Some(Err(_)) if self.skipped.contains(variable.name) => {}
                 Some(Err(error)) if !is_tracing_text(variable) => self.refuse(variable.name, error),
+                // One warning for all of them is given elsewhere.
+                Some(Ok(())) if feature == "identity" => {}
                 Some(Ok(())) if warns_when_set(variable) && !self.says_nothing(variable) => {
                     self.warnings.push(format!(
                         "{} is set, but {feature} comes in a later version",
@@ -115,6 +117,17 @@ impl<'e> Reader<'e> {
             }
         }
         self.warnings.extend(unknown::warnings(self.env));
+    }
+
+    /// The variables of a feature that comes later which are set, and not to what they would be anyway.
+    pub(super) fn set_for(&self, feature: &str) -> Vec<&'static str> {
+        let later = VARIABLES.iter().filter(|variable| {
+            matches!(variable.status, Status::Later(name) if name == feature)
+                && matches!(self.env.text(variable.name), Ok(Some(_)))
+                && warns_when_set(variable)
+                && !self.says_nothing(variable)
+        });
+        later.map(|variable| variable.name).collect()
     }
 
     /// Whether a variable is set to nothing, or to what it would be anyway.

@@ -20,7 +20,7 @@ use http::{Request, Response, uri::Authority};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use linkerd_balance::{Balance, Params};
-use linkerd_discover::dns::AddressSet;
+use linkerd_discover::dns::{AddressSet, Resolutions};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
@@ -32,6 +32,7 @@ use linkerd_proxy_core::{
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
+    cell::Cell,
     collections::HashSet,
     net::SocketAddr,
     pin::Pin,
@@ -61,14 +62,18 @@ struct Call {
 
 /// One controller, on the control thread.
 pub(super) struct Controller {
+    role: &'static str,
     name: String,
     client: ControlClient,
     balance: Balance<SocketAddr, Endpoint>,
+    resolutions: Arc<Resolutions>,
+    reached: Rc<Cell<bool>>,
 }
 
 impl Controller {
     /// Starts to look for the controller and takes calls.
     pub(super) fn start(
+        role: &'static str,
         config: &config::ControlAddr,
         http2: &Http2Settings,
         dns: Lookup,
@@ -97,10 +102,13 @@ impl Controller {
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),
         };
+        let resolutions = dns.resolutions.clone();
         let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
         let balance = Balance::new::<BoxRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
+        let reached = Rc::new(Cell::new(false));
         let served = Rc::new(Served {
+            reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
@@ -117,14 +125,50 @@ impl Controller {
         });
         tokio::task::spawn_local(served.take(rx));
         Self {
+            role,
             name,
             client: ControlClient(tx),
             balance,
+            resolutions,
+            reached,
         }
     }
 
     pub(super) fn client(&self) -> ControlClient {
         self.client.clone()
+    }
+
+    /// The controller and why it was not reached yet; `None` once it was, and before an attempt has failed.
+    pub(super) fn unreached(&self) -> Option<String> {
+        if self.reached.get() {
+            return None;
+        }
+        let state = self.balance.inspect();
+        let endpoints = state["endpoints"].as_array()?;
+        if endpoints
+            .iter()
+            .any(|endpoint| endpoint["state"] == "ready")
+        {
+            self.reached.set(true);
+            return None;
+        }
+        let refused = endpoints
+            .iter()
+            .find_map(|endpoint| endpoint["last_error"].as_str());
+        let cause = match refused {
+            Some(error) => error,
+            None if endpoints.is_empty() && self.name_is_unknown() => "its name cannot be resolved",
+            None => return None,
+        };
+        Some(format!("{} controller {} ({cause})", self.role, self.name))
+    }
+
+    /// Whether its name was looked up in vain.
+    fn name_is_unknown(&self) -> bool {
+        let counts = self.resolutions.series();
+        let mut counts = counts.into_iter();
+        counts
+            .any(|(record, result, count)| (record, result) == ("A/AAAA", "not_found") && count > 0)
     }
 
     pub(super) fn inspect(&self) -> serde_json::Value {
@@ -157,6 +201,7 @@ impl Service<Request<RequestBody>> for ControlClient {
 
 /// What serves the calls of one controller.
 struct Served {
+    reached: Rc<Cell<bool>>,
     authority: Authority,
     balance: Balance<SocketAddr, Endpoint>,
     families: EndpointFamilies,
@@ -193,6 +238,7 @@ impl Served {
             self.families.responses.get(self.labels.and(labels)).incr();
             error.context(format!("controller {}", self.authority))
         })?;
+        self.reached.set(true);
         let response = response.response;
         let status = Labels::new().with("status_code", response.status().as_u16());
         let labels = self.labels.and(status);

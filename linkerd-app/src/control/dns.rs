@@ -8,8 +8,11 @@ use futures::{
 use linkerd_discover::dns::{
     self, AddressAnswer, AddressSet, ControlAddr, DnsError, Resolutions, Resolve, SrvAnswer,
 };
-use linkerd_proxy_core::{Backoff, metrics::Registry};
-use std::{fmt::Write, sync::Arc, time::Duration};
+use linkerd_proxy_core::{
+    Backoff,
+    metrics::{Kind, Labels, Registry},
+};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// How one controller's name is resolved.
@@ -56,15 +59,15 @@ pub(super) fn register(registry: &Registry) -> Clients {
         ("policy", clients.policy.clone()),
     ];
     registry.collect(move |out| {
-        out.push_str("# HELP control_dns_resolutions DNS resolutions of controllers.\n");
-        out.push_str("# TYPE control_dns_resolutions counter\n");
+        let name = "control_dns_resolutions_total";
+        out.head(Kind::Counter, name, "DNS resolutions of controllers.");
         for (client, resolutions) in &counted {
             for (record_type, result, count) in resolutions.series() {
-                writeln!(
-                    out,
-                    "control_dns_resolutions_total{{client=\"{client}\",record_type=\"{record_type}\",result=\"{result}\"}} {count}"
-                )
-                .expect("writing to a string does not fail");
+                let labels = Labels::new()
+                    .with("client", client)
+                    .with("record_type", record_type)
+                    .with("result", result);
+                out.sample(name, &labels, count);
             }
         }
     });

@@ -202,6 +202,11 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "What this proxy was built from",
     ),
     (
+        "proxy_log_lines_dropped_total",
+        "counter",
+        "Log lines that were dropped because nobody read them in time",
+    ),
+    (
         "proxy_metrics_series_refused_total",
         "counter",
         "Series that were not shown because their family was full; absent while there are none",
@@ -230,8 +235,9 @@ const INTRODUCTION: &str = "\
 
 # Metrics
 
-`GET /metrics` on the admin port, as Prometheus text, compressed if the client accepts gzip. Names, labels and buckets
-are those of linkerd2-proxy where it has the family; `outbound_http_failures_total` and `*_moved_requests_total` are
+`GET /metrics` on the admin port, as Prometheus text, or as OpenMetrics 1.0.0 for a scraper that prefers it (`Accept:
+application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a point (`le=\"5.0\"`). Either is compressed if
+the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family; `outbound_http_failures_total` and `*_moved_requests_total` are
 ours. A family without series is left out. A series leaves when nothing has used it for
 `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
 
@@ -240,6 +246,7 @@ Groups of labels:
 | group | labels |
 |---|---|
 | *endpoint* | outbound: `authority`, `target_*`, `tls`, `no_tls_reason`, and `dst_*` for each label that discovery gives; inbound: `target_*`, `tls`, `no_tls_reason`, `srv_*`, and for requests `route_*`, `authz_*` |
+| `dst_*` | names of discovery, with `_` for each character that Prometheus does not allow; if two become equal (`a.b`, `a_b`), the one that is valid as it is counts, else the first in the order of their names |
 | `target_*` | `target_addr`, `target_ip`, `target_port` |
 | `parent_*`, `backend_*` | `_group`, `_kind`, `_namespace`, `_name`, `_port`, `_section_name` of the resource |
 | `route_*` | `_group`, `_kind`, `_namespace`, `_name` of the route |
@@ -269,13 +276,11 @@ mod tests {
         let registry = Registry::new();
         crate::process::register(&registry);
         let _runtimes = crate::process::runtimes(&registry);
+        registry.collect(|out| crate::logging::write_dropped(0, out));
         let text = registry.render(Duration::ZERO, Instant::now());
         let known: HashSet<_> = COLLECTED
             .iter()
-            .map(|(name, kind, help)| {
-                let title = name.strip_suffix("_total").unwrap_or(name);
-                format!("# HELP {title} {help}.\n# TYPE {title} {kind}\n")
-            })
+            .map(|(name, kind, help)| format!("# HELP {name} {help}.\n# TYPE {name} {kind}\n"))
             .collect();
         let heads = text.split("# HELP ").skip(1).map(|head| {
             let lines: Vec<_> = head.lines().take(2).collect();

@@ -37,10 +37,7 @@ impl AddLabels for OfEndpoint {
             true => labels.with("no_tls_reason", "loopback"),
             false => labels.with("no_tls_reason", "not_provided_by_service_discovery"),
         };
-        for (key, value) in self.endpoint.labels.iter() {
-            labels = labels.with_prefix("dst_", key, value);
-        }
-        labels
+        labels.with_all("dst_", self.endpoint.labels.iter())
     }
 }
 
@@ -100,7 +97,7 @@ mod tests {
         let line = concat!(
             r#"request_total{direction="outbound",authority="web.default.svc.cluster.local","#,
             r#"target_addr="10.0.0.1:80",target_ip="10.0.0.1",target_port="80",tls="no_identity","#,
-            r#"no_tls_reason="not_provided_by_service_discovery",dst_a_b_c="\"",dst_pod="web-1"} 3"#,
+            r#"no_tls_reason="not_provided_by_service_discovery",dst_pod="web-1",dst_a_b_c="\""} 3"#,
         );
         assert_eq!(text.lines().nth(2), Some(line), "{text}");
         assert_eq!(text.matches("request_total{").count(), 1);

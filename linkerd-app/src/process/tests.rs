@@ -1,6 +1,7 @@
 //! What a scrape shows of the process.
 
 use super::*;
+use linkerd_proxy_core::metrics::Format;
 use std::time::Instant;
 
 fn render(registry: &Registry) -> String {
@@ -27,7 +28,7 @@ fn the_build_is_a_gauge_with_sorted_labels() {
         vendor: "a \"b\"",
         date: "2025-01-02T03:04:05Z",
     };
-    write_build(&build, &mut out);
+    write_build(&build, &mut Exposition::new(&mut out, Format::Text));
     assert_eq!(
         out,
         "# HELP proxy_build_info What this proxy was built from.\n# TYPE proxy_build_info gauge\n\
@@ -54,12 +55,12 @@ fn every_family_of_the_process_is_shown() {
         "process_threads",
         "proxy_build_info",
     ] {
-        let title = name.strip_suffix("_total").unwrap_or(name);
         let sample = text.lines().find(|line| line.starts_with(name));
         assert!(sample.is_some(), "{name} in\n{text}");
-        assert!(text.contains(&format!("# TYPE {title} ")), "{name}");
-        assert!(text.contains(&format!("# HELP {title} ")), "{name}");
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
+        assert!(text.contains(&format!("# HELP {name} ")), "{name}");
     }
+    let text = registry.render_as(Format::OpenMetrics, Duration::MAX, Instant::now());
     assert!(text.contains("# UNIT process_cpu_seconds seconds\n"));
     assert!(text.contains("# TYPE process_cpu_seconds counter\n"));
 }
@@ -72,7 +73,8 @@ fn times_have_a_point_and_counts_do_not() {
         ..Usage::default()
     };
     let mut out = String::new();
-    write_usage(&usage, Duration::from_millis(101_500), &mut out);
+    let mut text = Exposition::new(&mut out, Format::Text);
+    write_usage(&usage, Duration::from_millis(101_500), &mut text);
     for line in [
         "process_start_time_seconds 100.0\n",
         "process_uptime_seconds_total 1.5\n",

@@ -1,5 +1,6 @@
 //! The environment of the proxy: what the quickstart needs on top of the one that the user has set.
 
+use super::Addresses;
 use crate::config::Env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -7,6 +8,39 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 pub(super) fn of_proxy(controller: SocketAddr, terminal: bool) -> Env {
     complete(Env::from_process(), controller, terminal)
 }
+
+/// Whether the terminal knows no escape sequences.
+pub(super) fn has_dumb_terminal() -> bool {
+    Env::from_process()
+        .iter()
+        .any(|(name, value)| name == "TERM" && value == "dumb")
+}
+
+/// The usual ports that were in use, and those that were taken instead.
+pub(super) fn moved(addresses: &Addresses) -> Vec<(u16, u16)> {
+    moved_in(&Env::from_process(), addresses)
+}
+
+fn moved_in(env: &Env, addresses: &Addresses) -> Vec<(u16, u16)> {
+    let Addresses {
+        outbound,
+        inbound,
+        admin,
+    } = addresses;
+    PORTS
+        .into_iter()
+        .zip([outbound, inbound, admin])
+        .filter(|((name, usual), taken)| !env.is_set(name) && taken.port() != *usual)
+        .map(|((_, usual), taken)| (usual, taken.port()))
+        .collect()
+}
+
+/// The variables of the proxy's ports, and the usual ports.
+const PORTS: [(&str, u16); 3] = [
+    ("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", 4140),
+    ("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", 4143),
+    ("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", 4191),
+];
 
 fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
     let controller = controller.to_string();
@@ -21,10 +55,8 @@ fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
     // Lines of the log would run through the table.
     let log = if terminal { "off" } else { "warn" };
     let workload = r#"{"ns":"default","pod":"quickstart"}"#;
-    for (name, value) in [
-        ("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", free(4140)),
-        ("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", free(4143)),
-        ("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", free(4191)),
+    let ports = PORTS.map(|(name, port)| (name, free(port)));
+    let rest = [
         ("LINKERD2_PROXY_POLICY_WORKLOAD", workload.to_owned()),
         (
             "LINKERD2_PROXY_INBOUND_DEFAULT_POLICY",
@@ -32,7 +64,8 @@ fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
         ),
         ("LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD", "1s".to_owned()),
         ("LINKERD2_PROXY_LOG", log.to_owned()),
-    ] {
+    ];
+    for (name, value) in ports.into_iter().chain(rest) {
         if !env.is_set(name) {
             env.set(name, value);
         }
@@ -73,6 +106,17 @@ mod tests {
         let config = Config::load(&env).expect("valid").config;
         assert_eq!(config.log.filter, "debug");
         assert_eq!(config.outbound.listen[0].port(), 5140);
+    }
+
+    #[test]
+    fn ports_that_were_taken_instead_of_the_usual_ones_are_told() {
+        let addresses = Addresses {
+            outbound: ([127, 0, 0, 1], 4140).into(),
+            inbound: ([127, 0, 0, 1], 5143).into(),
+            admin: ([127, 0, 0, 1], 5191).into(),
+        };
+        let env = Env::from_iter([("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:5191")]);
+        assert_eq!(moved_in(&env, &addresses), [(4143, 5143)]);
     }
 
     #[test]

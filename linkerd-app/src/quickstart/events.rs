@@ -82,7 +82,8 @@ impl Events {
     }
 }
 
-const SHOWN: usize = 8;
+/// As many as a tall terminal has rows.
+const SHOWN: usize = 50;
 
 #[cfg(test)]
 mod tests {
@@ -139,8 +140,8 @@ mod tests {
         events.note(Duration::ZERO, "a\nb");
         assert_eq!(events.take_new(), ["00:00  a", "00:00  b"]);
         assert!(events.take_new().is_empty());
-        (0..20).for_each(|n| events.note(Duration::ZERO, n.to_string()));
+        (0..100).for_each(|n| events.note(Duration::ZERO, n.to_string()));
         assert_eq!(events.lines().count(), SHOWN);
-        assert_eq!(events.take_new().last().unwrap(), "00:00  19");
+        assert_eq!(events.take_new().last().unwrap(), "00:00  99");
     }
 }

@@ -3,9 +3,10 @@
 use super::{
     Addresses, Options,
     backend::{Backend, Pace},
+    environment,
     events::Events,
     fetch,
-    mesh::Mesh,
+    mesh::{self, Mesh},
     switch::{self, Switched},
     tally::Tally,
     traffic::Traffic,
@@ -58,6 +59,7 @@ async fn live(
         path,
         backends,
         switch,
+        mut moved,
         removal: _removal,
     } = mesh;
     let switch_at = switch.local_addr()?;
@@ -78,6 +80,7 @@ async fn live(
         return Ok(false);
     };
     until_ready(addresses.admin).await?;
+    moved.extend(environment::moved(&addresses));
 
     let tally = Rc::new(RefCell::new(Tally::default()));
     let traffic = Rc::new(Traffic::new(addresses.outbound, SERVICE, tally.clone())?);
@@ -89,19 +92,27 @@ async fn live(
         addresses,
         switch: switch_at,
         file: path,
+        moved,
         events: Events::default(),
     };
-    view.begin();
+    // A reader that leaves ends the run, as Ctrl-C does.
+    let mut is_read = view.begin().is_ok();
     let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + SECOND, SECOND);
     let mut seconds = 0;
-    loop {
+    while is_read {
         tokio::select! {
             biased;
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
             Ok(()) = loads.changed() => {
                 let load = loads.borrow_and_update().clone();
-                view.events.loaded(view.start.elapsed(), &load);
+                let at = view.start.elapsed();
+                view.events.loaded(at, &load);
+                if let Ok(text) = std::fs::read_to_string(&view.file)
+                    && let Err(error) = mesh::check_service(&view.file, &text)
+                {
+                    view.events.note(at, error.to_string());
+                }
             }
             _ = tick.tick() => {
                 seconds += 1;
@@ -110,7 +121,7 @@ async fn live(
                     view.events.note(view.start.elapsed(), event);
                 }
                 view.look().await;
-                view.draw(&tally.borrow());
+                is_read = view.draw(&tally.borrow()).is_ok();
                 if seconds <= BURST_SECONDS && view.unasked(&tally.borrow()).next().is_some() {
                     traffic.burst();
                 }
@@ -124,7 +135,8 @@ async fn live(
     flow.await?;
     switch.abort();
     let tally = tally.borrow();
-    view.end(&tally, options.once);
+    // Nobody may be there to read it.
+    let _ = view.end(&tally, options.once);
     Ok(!options.once || view.is_good(&tally))
 }
 

@@ -1,6 +1,6 @@
 //! The mesh file, and the ports that it names.
 
-use super::Options;
+use super::{Options, view::SERVICE};
 use linkerd_proxy_core::BoxError;
 use std::{
     fs::{self, File},
@@ -15,6 +15,8 @@ pub(super) struct Mesh {
     pub(super) path: PathBuf,
     pub(super) backends: Vec<TcpListener>,
     pub(super) switch: TcpListener,
+    /// Usual ports that were in use, and those that were taken instead.
+    pub(super) moved: Vec<(u16, u16)>,
     /// Removes the file at the end, if it is to be.
     pub(super) removal: Option<Remove>,
 }
@@ -33,30 +35,51 @@ pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
     match fs::read_to_string(&path) {
         Ok(text) => existing(path, &text),
         Err(error) if error.kind() == ErrorKind::NotFound => create(path, remove),
-        Err(error) => Err(format!("{}: cannot be read: {error}", path.display()).into()),
+        Err(error) => Err(format!("{error}: {} cannot be read", path.display()).into()),
+    }
+}
+
+/// Refuses a file in which the requests would find nothing. What else is wrong with it is told when it is loaded.
+pub(super) fn check_service(path: &Path, text: &str) -> Result<(), BoxError> {
+    let file = path.display().to_string();
+    let Ok(mesh) = linkerd_control::Mesh::parse(&file, text) else {
+        return Ok(());
+    };
+    let wanted = format!("{SERVICE}:80");
+    match mesh.authorities().any(|authority| authority == wanted) {
+        true => Ok(()),
+        false => Err(format!(
+            "the file has no service web, which the requests are for: {file} needs `name: web` with `port: 80`, or \
+             name another file with --file"
+        )
+        .into()),
     }
 }
 
 fn existing(path: PathBuf, text: &str) -> Result<Mesh, BoxError> {
+    check_service(&path, text)?;
     let mut listeners = Vec::new();
     for port in ports(text) {
         listeners.push(listen(port).map_err(|error| {
             let file = path.display();
             format!(
-                "port {port}, which {file} names, can't be listened on: {error}. Stop what listens there, or remove \
+                "{error}: port {port}, which {file} names, cannot be listened on. Stop what listens there, or remove \
                  {file}: then free ports are chosen"
             )
         })?);
     }
-    mesh(path, listeners, None)
+    mesh(path, listeners, Vec::new(), None)
 }
 
 fn create(path: PathBuf, remove: bool) -> Result<Mesh, BoxError> {
     let mut text = EXAMPLE.to_owned();
-    let mut listeners = Vec::new();
+    let (mut listeners, mut moved) = (Vec::new(), Vec::new());
     for usual in PORTS {
         let listener = listen(usual).or_else(|_| listen(0))?;
         let port = listener.local_addr()?.port();
+        if port != usual {
+            moved.push((usual, port));
+        }
         text = text.replace(&format!("{MARK}{usual}"), &format!("{MARK}{port}"));
         listeners.push(listener);
     }
@@ -71,17 +94,18 @@ fn create(path: PathBuf, remove: bool) -> Result<Mesh, BoxError> {
     );
     write(&path, &text).map_err(|error| {
         format!(
-            "{}: cannot be written: {error}; name another one with --file",
+            "{error}: {} cannot be written; name another one with --file",
             path.display()
         )
     })?;
     let remove = remove.then(|| Remove(path.clone()));
-    mesh(path, listeners, remove)
+    mesh(path, listeners, moved, remove)
 }
 
 fn mesh(
     path: PathBuf,
     mut listeners: Vec<TcpListener>,
+    moved: Vec<(u16, u16)>,
     remove: Option<Remove>,
 ) -> Result<Mesh, BoxError> {
     let switch = listeners.pop().ok_or("the mesh file names no ports")?;
@@ -89,6 +113,7 @@ fn mesh(
         path,
         backends: listeners,
         switch,
+        moved,
         removal: remove,
     })
 }
@@ -172,6 +197,8 @@ mod tests {
             .map(port)
             .collect();
         assert!(chosen.iter().all(|port| !PORTS.contains(port)));
+        let moved: Vec<_> = PORTS.into_iter().zip(chosen.iter().copied()).collect();
+        assert_eq!(mesh.moved, moved);
         let text = fs::read_to_string(&mesh.path).unwrap();
         assert_eq!(ports(&text), chosen);
         for port in &chosen[..3] {
@@ -189,6 +216,20 @@ mod tests {
             chosen[..3]
         );
         assert_eq!(fs::read_to_string(&again.path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_file_without_the_service_of_the_requests_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mesh.yaml");
+        fs::write(&file, "services: [{name: wob, port: 80, endpoints: []}]\n").unwrap();
+        let options = Options {
+            file: Some(file),
+            ..Options::default()
+        };
+        let error = prepare(&options).unwrap_err().to_string();
+        assert!(error.starts_with("the file has no service web"), "{error}");
+        assert!(error.contains("mesh.yaml"), "{error}");
     }
 
     #[test]

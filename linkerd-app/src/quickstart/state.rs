@@ -48,6 +48,14 @@ fn collect(value: &Value, found: &mut BTreeMap<String, Vec<Seen>>) {
 }
 
 impl Seen {
+    /// Its state, and what is behind it if it is not ready.
+    pub(super) fn text(&self) -> String {
+        match &self.last_error {
+            Some(error) if !self.is_ready() => format!("{}: {error}", self.state),
+            _ => self.state.clone(),
+        }
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.state == READY
     }

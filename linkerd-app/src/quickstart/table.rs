@@ -1,5 +1,6 @@
 //! What is shown, as text.
 
+use super::screen::cut;
 use std::{fmt::Write, time::Duration};
 
 /// A line of the table.
@@ -17,17 +18,32 @@ pub(super) struct Row {
     pub(super) state: String,
 }
 
-/// The table. Figures that are not known are dashes.
-pub(super) fn table(rows: &[Row]) -> String {
+/// The table. Figures that are not known are dashes. Where it is too wide, its titles are short, and the service, which
+/// is the same everywhere, is left out; of what is too wide even then, the end is missing.
+pub(super) fn table(rows: &[Row], columns: usize) -> String {
+    let full = lines(rows, &TITLES, 0);
+    let width = full.lines().map(|line| line.chars().count()).max();
+    if width <= Some(columns) {
+        return full;
+    }
+    let short = lines(rows, &SHORT_TITLES, 1);
+    short
+        .lines()
+        .map(|line| cut(line, columns) + "\n")
+        .collect()
+}
+
+/// The table without its first columns.
+fn lines(rows: &[Row], titles: &[&str; COLUMNS], skip: usize) -> String {
     let cells: Vec<_> = rows.iter().map(Row::cells).collect();
     let widths: [usize; COLUMNS] = std::array::from_fn(|n| {
         let cells = cells.iter().map(|cells| cells[n].chars().count());
-        cells.chain([TITLES[n].len()]).max().unwrap_or(0)
+        cells.chain([titles[n].len()]).max().unwrap_or(0)
     });
     let mut out = String::new();
-    line(&mut out, &TITLES.map(str::to_owned), &widths);
+    line(&mut out, &titles.map(str::to_owned), &widths, skip);
     for cells in &cells {
-        line(&mut out, cells, &widths);
+        line(&mut out, cells, &widths, skip);
     }
     out
 }
@@ -44,14 +60,6 @@ pub(super) fn summary(at: Duration, rate: f64, success: Option<f64>, rows: &[Row
         write!(out, "  {name} {:.0}/s", row.rate).expect("writing to a string does not fail");
     }
     out
-}
-
-/// The beginning of a line that is too long for most terminals.
-pub(super) fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_WIDTH) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
 }
 
 impl Row {
@@ -71,9 +79,9 @@ impl Row {
     }
 }
 
-fn line(out: &mut String, cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) {
+fn line(out: &mut String, cells: &[String; COLUMNS], widths: &[usize; COLUMNS], skip: usize) {
     let start = out.len();
-    for (n, (cell, width)) in cells.iter().zip(widths).enumerate() {
+    for (n, (cell, width)) in cells.iter().zip(widths).enumerate().skip(skip) {
         match LEFT.contains(&n) {
             true => write!(out, "{cell:<width$}  "),
             false => write!(out, "{cell:>width$}  "),
@@ -115,10 +123,12 @@ const TITLES: [&str; COLUMNS] = [
     "state",
 ];
 
+const SHORT_TITLES: [&str; COLUMNS] = [
+    "", "endpoint", "req/s", "ok", "p50", "p99", "load", "busy", "state",
+];
+
 /// The columns of words; numbers stand right.
 const LEFT: [usize; 3] = [0, 1, 8];
-
-const MAX_WIDTH: usize = 110;
 
 #[cfg(test)]
 mod tests {
@@ -162,14 +172,14 @@ web      web-1 127.0.0.1:7001    24.0     100%     3.1     4.2           3.3    
 web      web-3 127.0.0.1:17003    1.0    99.9%    60.0  1061.0          58.0          1  backing off
 web      nobody                   0.0        -       -       -             -          -
 ";
-        assert_eq!(table(&rows()), expected);
+        assert_eq!(table(&rows(), 110), expected);
     }
 
     #[test]
     fn an_empty_table_has_titles() {
         let expected =
             "service  endpoint  req/s  success  p50 ms  p99 ms  load est. ms  in flight  state\n";
-        assert_eq!(table(&[]), expected);
+        assert_eq!(table(&[], 110), expected);
     }
 
     #[test]
@@ -182,8 +192,15 @@ web      nobody                   0.0        -       -       -             -    
     }
 
     #[test]
-    fn long_lines_are_cut_between_characters() {
-        assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"é".repeat(200)).chars().count(), MAX_WIDTH + 1);
+    fn a_table_for_80_columns() {
+        let mut rows = rows();
+        rows[1].state = "backing off: connection refused".into();
+        let expected = "\
+endpoint               req/s     ok   p50     p99  load  busy  state
+web-1 127.0.0.1:7001    24.0   100%   3.1     4.2   3.3     1  ready
+web-3 127.0.0.1:17003    1.0  99.9%  60.0  1061.0  58.0     1  backing off: con…
+nobody                   0.0      -     -       -     -     -
+";
+        assert_eq!(table(&rows, 80), expected);
     }
 }

@@ -15,7 +15,6 @@ use std::{
     fs,
     net::{Ipv4Addr, TcpListener},
     rc::Rc,
-    sync::Arc,
     time::Duration,
 };
 use tokio::task::LocalSet;
@@ -87,7 +86,9 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
+        unreached: Box::new(Vec::new),
         log: None,
+        hostname: None,
         env: config::Env::default(),
         shutdown: None,
         sections: vec![StateSection {
@@ -95,7 +96,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
             collect: Box::new(collect),
         }],
     };
-    admin::serve(listener, Arc::new(admin), drain.watch()).await;
+    admin::serve(listener, Rc::new(admin), drain.watch()).await;
 }
 
 async fn forward(
@@ -174,6 +175,22 @@ fn what_keeps_it_from_starting_is_told() {
         error.contains("mesh.yaml:") && error.contains("0 is not a port"),
         "{error}"
     );
+}
+
+#[test]
+fn a_rate_of_nothing_is_refused() {
+    let options = Options {
+        rate: 0,
+        ..Options::default()
+    };
+    struct Never;
+    impl StartProxy for Never {
+        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+            panic!("nothing is started")
+        }
+    }
+    let error = try_run(options, Never).unwrap_err().to_string();
+    assert!(error.contains("--rate"), "{error}");
 }
 
 #[tokio::test]

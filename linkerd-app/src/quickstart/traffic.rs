@@ -128,8 +128,26 @@ fn failure(answer: &Answer) -> Option<String> {
     if answer.status.is_success() {
         return None;
     }
-    let why = header(answer, "l5d-proxy-error").map(|why| format!(": {why}"));
-    Some(format!("{}{}", answer.status, why.unwrap_or_default()))
+    let reason = header(answer, "proxy-status").and_then(|status| {
+        let (_, details) = status.split_once("details=\"")?;
+        Some(details.split('"').next()?.to_owned())
+    });
+    let why = header(answer, "l5d-proxy-error");
+    let status = answer.status.as_u16();
+    Some(cause_first(status, reason.as_deref(), why.as_deref()))
+}
+
+/// The failure with its cause before the way there: of a line that is too long, the end is cut off.
+fn cause_first(status: u16, reason: Option<&str>, why: Option<&str>) -> String {
+    let mut text = status.to_string();
+    if let Some(reason) = reason {
+        text = format!("{text} {reason}");
+    }
+    match why.map(|why| why.rsplit_once(": ").unwrap_or(("", why))) {
+        Some(("", cause)) => format!("{text}: {cause}"),
+        Some((way, cause)) => format!("{text}: {cause} (at {way})"),
+        None => text,
+    }
 }
 
 fn header(answer: &Answer, name: &str) -> Option<String> {
@@ -148,3 +166,19 @@ const MAX_IN_FLIGHT: usize = 512;
 
 /// As many as two quick endpoints have in flight when a third, that takes ten times as long, is as good a choice.
 const BURST: f64 = 48.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_failure_comes_before_the_way_there() {
+        let why = "logical service web:80: route default.http: service in fail-fast";
+        assert_eq!(
+            cause_first(504, Some("failfast_no_endpoints"), Some(why)),
+            "504 failfast_no_endpoints: service in fail-fast (at logical service web:80: route default.http)"
+        );
+        assert_eq!(cause_first(502, None, Some("refused")), "502: refused");
+        assert_eq!(cause_first(500, None, None), "500");
+    }
+}

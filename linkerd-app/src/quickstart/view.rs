@@ -4,8 +4,10 @@ use super::{
     Addresses,
     backend::Backend,
     events::Events,
-    fetch, state,
-    table::{Row, cut, summary, table},
+    fetch,
+    screen::{self, Size, cut, wrap},
+    state::{self, Seen},
+    table::{Row, summary, table},
     tally::{Series, Slice, Tally},
 };
 use linkerd_proxy_core::BoxError;
@@ -27,6 +29,8 @@ pub(super) struct View {
     pub(super) addresses: Addresses,
     pub(super) switch: SocketAddr,
     pub(super) file: PathBuf,
+    /// Ports that were in use, and those that were taken instead.
+    pub(super) moved: Vec<(u16, u16)>,
     pub(super) events: Events,
 }
 
@@ -44,51 +48,53 @@ impl View {
         }
     }
 
-    pub(super) fn begin(&self) {
-        if self.terminal {
-            // Clears the screen and hides the cursor.
-            print!("\x1b[2J\x1b[?25l");
-        } else {
-            println!("{}", self.head());
+    pub(super) fn begin(&self) -> io::Result<()> {
+        match self.terminal {
+            true => screen::begin(),
+            false => screen::print(&format!("{}\n", self.head(Size::now().columns))),
         }
     }
 
-    pub(super) fn draw(&mut self, tally: &Tally) {
+    pub(super) fn draw(&mut self, tally: &Tally) -> io::Result<()> {
+        let size = Size::now();
         if self.terminal {
-            let shown = self.screen(tally);
-            // Each line erases what is left of the old one, so that nothing flickers.
-            print!("\x1b[H{}\x1b[J", shown.replace('\n', "\x1b[K\n"));
-            return io::Write::flush(&mut io::stdout()).unwrap_or_default();
+            return screen::draw(&self.screen(tally, size), size);
         }
+        let mut text = String::new();
         for event in self.events.take_new() {
-            println!("{}", cut(&event));
+            text.push_str(&cut(&event, size.columns));
+            text.push('\n');
         }
         let last = tally.last();
         let rows = self.rows(tally, Series::last, now);
         let (at, rate) = (self.start.elapsed(), last.requests as f64);
-        println!("{}", summary(at, rate, last.success(), &rows));
+        text.push_str(&summary(at, rate, last.success(), &rows));
+        text.push('\n');
+        screen::print(&text)
     }
 
     /// Shows what became of all requests.
-    pub(super) fn end(&self, tally: &Tally, once: bool) {
+    pub(super) fn end(&self, tally: &Tally, once: bool) -> io::Result<()> {
         if self.terminal {
-            println!("\x1b[?25h");
+            screen::end()?;
         }
         let total = tally.total();
         let seconds = self.start.elapsed().as_secs_f64();
         let rate = |series: &Series| series.total.requests as f64 / seconds;
         let rows = self.rows(tally, |series| series.total.clone(), rate);
-        println!("\nAll of {seconds:.0} s:\n");
-        print!("{}", table(&rows));
-        println!("\n{} requests, {} failed", total.requests, total.failed);
+        let table = table(&rows, Size::now().columns);
+        let (requests, failed) = (total.requests, total.failed);
+        let mut text =
+            format!("\nAll of {seconds:.0} s:\n\n{table}\n{requests} requests, {failed} failed\n");
         if let Some(failure) = tally.last_failure() {
-            println!("the last one that failed: {failure}");
+            text.push_str(&format!("the last one that failed: {failure}\n"));
         }
         if once {
             for name in self.unasked(tally) {
-                println!("{name} got no request");
+                text.push_str(&format!("{name} got no request\n"));
             }
         }
+        screen::print(&text)
     }
 
     pub(super) fn is_good(&self, tally: &Tally) -> bool {
@@ -102,25 +108,30 @@ impl View {
         names.filter(|name| tally.backend(name).is_none())
     }
 
-    fn screen(&self, tally: &Tally) -> String {
-        let mut text = self.head();
+    fn screen(&self, tally: &Tally, size: Size) -> String {
+        let mut text = self.head(size.columns);
         text.push('\n');
-        text.push_str(&table(&self.rows(tally, Series::recent, now)));
+        let rows = self.rows(tally, Series::recent, now);
+        text.push_str(&table(&rows, size.columns));
         let all = tally.total();
         write!(text, "\n{} requests, {} failed", all.requests, all.failed)
             .expect("writing to a string does not fail");
         if let Some(failure) = tally.last_failure() {
-            text.push_str(&cut(&format!("; the last one that failed: {failure}")));
+            text.push_str("; the last one: ");
+            text.push_str(failure);
         }
         text.push_str("\n\n");
-        for event in self.events.lines() {
-            text.push_str(&cut(event));
+        // The last events, as many as there is room for.
+        let room = (size.rows - 1).saturating_sub(text.lines().count());
+        let events: Vec<_> = self.events.lines().collect();
+        for event in events.iter().skip(events.len().saturating_sub(room)) {
+            text.push_str(event);
             text.push('\n');
         }
         text
     }
 
-    fn head(&self) -> String {
+    fn head(&self, columns: usize) -> String {
         let Addresses {
             outbound, admin, ..
         } = self.addresses;
@@ -129,13 +140,49 @@ impl View {
             .backends
             .first()
             .map_or(0, |backend| backend.addr.port());
-        format!(
-            "Requests for {SERVICE} run through the proxy to three backends. Ctrl-C ends it.\n\n\
-             \x20 send one      curl -x http://{outbound} http://web/    (also /echo, /slow, /stream)\n\
-             \x20 look inside   curl http://{admin}/state    and http://{admin}/metrics\n\
-             \x20 change it     edit {file} and save\n\
-             \x20 break it      curl http://{switch}/stop/{port}    and /start/{port}\n"
-        )
+        let line = |title: &str, phrases: &[&str]| {
+            let phrases = wrap(INDENT, "    ", phrases, columns);
+            format!(" {title:<width$}{phrases}\n", width = INDENT - 1)
+        };
+        let about = format!("Requests for {SERVICE} run through the proxy");
+        let about = wrap(
+            0,
+            " ",
+            &[&about, "to three backends.", "Ctrl-C ends it."],
+            columns,
+        );
+        let mut head = format!("{about}\n\n");
+        head += &line(
+            "send one",
+            &[
+                &format!("curl -x http://{outbound} http://web/"),
+                "(also /echo, /slow, /stream)",
+            ],
+        );
+        head += &line(
+            "look inside",
+            &[
+                &format!("curl http://{admin}/state"),
+                &format!("curl http://{admin}/metrics"),
+            ],
+        );
+        head += &line("change it", &[&format!("edit {file} and save")]);
+        head += &line(
+            "break it",
+            &[
+                &format!("curl http://{switch}/stop/{port}"),
+                &format!("and /start/{port}"),
+            ],
+        );
+        let moved = self.moved.iter();
+        let moved: Vec<_> = moved
+            .map(|(usual, taken)| format!("{usual} is in use, {taken} taken instead"))
+            .collect();
+        if !moved.is_empty() {
+            let moved: Vec<_> = moved.iter().map(String::as_str).collect();
+            head += &line("ports", &moved);
+        }
+        head
     }
 
     /// A row for each backend, and for each other endpoint that the proxy sees.
@@ -185,7 +232,7 @@ impl View {
             p99: shown.latencies.percentile(0.99),
             estimate_ms: seen.and_then(|seen| seen.estimate_ms),
             in_flight: seen.and_then(|seen| seen.in_flight),
-            state: seen.map_or("-", |seen| &seen.state).to_owned(),
+            state: seen.map_or_else(|| "-".to_owned(), Seen::text),
         }
     }
 }
@@ -197,6 +244,9 @@ fn now(series: &Series) -> f64 {
 
 /// Whom the requests are for.
 pub(super) const SERVICE: &str = "web.default.svc.cluster.local";
+
+/// Where the text of the head's lines begins.
+const INDENT: usize = 15;
 
 /// How long the proxy may take to tell its state.
 const LOOK: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 /// Applies a mesh file to a controller now and whenever it changes, until the returned handle is dropped.
@@ -32,9 +32,14 @@ pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> Fil
         sequence: 0,
         outcome,
     });
+    let reload = Arc::new(Notify::new());
+    let asked = reload.clone();
     let task = tokio::spawn(async move {
         loop {
-            tokio::time::sleep(POLL).await;
+            tokio::select! {
+                () = tokio::time::sleep(POLL) => {}
+                () = asked.notified() => watched.seen = None,
+            }
             if let Some(outcome) = watched.load().await {
                 tx.send_modify(|load| {
                     load.sequence += 1;
@@ -45,6 +50,7 @@ pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> Fil
     });
     FileWatch {
         loads,
+        reload,
         task: task.abort_handle(),
     }
 }
@@ -53,6 +59,7 @@ pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> Fil
 #[derive(Debug)]
 pub struct FileWatch {
     loads: watch::Receiver<Load>,
+    reload: Arc<Notify>,
     task: AbortHandle,
 }
 
@@ -78,6 +85,11 @@ impl FileWatch {
     /// The last load.
     pub fn last(&self) -> Load {
         self.loads.borrow().clone()
+    }
+
+    /// Reads the file again, soon and whether it has changed or not.
+    pub fn reload(&self) {
+        self.reload.notify_one();
     }
 
     /// The last load and those that come.

@@ -12,7 +12,7 @@ pub struct EndpointLabels {
 
 impl EndpointLabels {
     /// The keys and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let mut start = 0;
         let mut part = move |end: u32| {
             let part = &self.text[start..end as usize];

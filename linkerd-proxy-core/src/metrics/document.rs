@@ -1,6 +1,6 @@
 //! What a scrape gets, piece by piece.
 
-use super::{Registry, Style};
+use super::{Exposition, Format, Registry, Style};
 use std::fmt;
 
 /// A document on its way out. With 10,000 endpoints it has many megabytes, which are never in memory at once.
@@ -8,6 +8,7 @@ use std::fmt;
 /// What is counted while it is written may be in it or not.
 pub struct Document {
     registry: Registry,
+    format: Format,
     /// The families, in the order in which they are written.
     order: std::vec::IntoIter<usize>,
     part: Part,
@@ -27,7 +28,7 @@ enum Part {
 }
 
 impl Document {
-    pub(super) fn new(registry: Registry) -> Self {
+    pub(super) fn new(registry: Registry, format: Format) -> Self {
         let mut order = Vec::new();
         for style in [Style::Legacy, Style::OpenMetrics] {
             let families = registry.families();
@@ -37,6 +38,7 @@ impl Document {
         }
         Self {
             registry,
+            format,
             order: order.into_iter(),
             part: Part::NextFamily,
         }
@@ -45,23 +47,24 @@ impl Document {
     /// Appends the next piece, of about 32 KB. Returns whether there is another.
     pub fn write(&mut self, out: &mut String) -> bool {
         let until = out.len() + PIECE;
+        let mut out = Exposition::new(out, self.format);
         while out.len() < until && self.part != Part::End {
             self.part = match self.part {
                 Part::NextFamily => match self.order.next() {
                     Some(family) => {
-                        self.registry.families()[family].write_head(out);
+                        self.registry.families()[family].write_head(&mut out);
                         Part::Family { family, from: 0 }
                     }
                     None => Part::Tail,
                 },
                 Part::Family { family, from } => {
-                    match self.registry.families()[family].write(from, until, out) {
+                    match self.registry.families()[family].write(from, until, &mut out) {
                         Some(from) => Part::Family { family, from },
                         None => Part::NextFamily,
                     }
                 }
                 Part::Tail => {
-                    self.registry.write_tail(out);
+                    self.registry.write_tail(&mut out);
                     Part::End
                 }
                 Part::End => Part::End,

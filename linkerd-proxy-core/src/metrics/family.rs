@@ -1,6 +1,6 @@
 //! A name and its series.
 
-use super::{LabelSet, Labels, Metric, series::Series};
+use super::{Exposition, LabelSet, Labels, Metric, series::Series};
 use indexmap::{IndexMap, map::Entry};
 use parking_lot::Mutex;
 use std::{
@@ -80,7 +80,7 @@ impl<M: Metric> Family<M> {
         name: &str,
         from: usize,
         until: usize,
-        out: &mut String,
+        out: &mut Exposition<'_>,
     ) -> Option<usize> {
         let all = self.0.series.lock();
         let (mut sum, mut text) = (M::Sum::default(), Labels::new());

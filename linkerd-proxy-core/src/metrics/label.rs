@@ -32,6 +32,37 @@ impl Labels {
         self
     }
 
+    /// Adds labels that others have named, such as those of discovery, with a prefix before each name.
+    ///
+    /// Names that are equal once they are made valid (`a.b`, `a_b`) become one label: a scraper refuses a document with
+    /// two in one series. The name that is valid as it is counts, else the first one.
+    pub fn with_all<'a>(
+        mut self,
+        prefix: &str,
+        labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Self {
+        let mut cleaned = false;
+        for (name, value) in labels.clone() {
+            if is_valid(name) {
+                self = self.with_prefix(prefix, name, value);
+            } else {
+                cleaned = true;
+            }
+        }
+        if !cleaned {
+            return self;
+        }
+        for (name, value) in labels.filter(|(name, _)| !is_valid(name)) {
+            let mut valid = Self::new();
+            valid.push_name(prefix);
+            valid.push_name(name);
+            if self.names().all(|name| name != valid.0) {
+                self = self.with_prefix(prefix, name, value);
+            }
+        }
+        self
+    }
+
     /// Adds all labels of another set.
     pub fn and(self, other: &Labels) -> Self {
         self.and_text(&other.0)
@@ -62,14 +93,37 @@ impl Labels {
     }
 
     fn push_name(&mut self, name: &str) {
-        let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
         // Almost all are, and a scrape may write those of 10,000 endpoints.
-        if name.chars().all(is_valid) {
+        if is_valid(name) {
             return self.0.push_str(name);
         }
-        let valid = name.chars().map(|c| if is_valid(c) { c } else { '_' });
+        let valid = name.chars().map(|c| if is_allowed(c) { c } else { '_' });
         self.0.extend(valid);
     }
+
+    /// The names in the text.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let mut rest = self.0.as_str();
+        std::iter::from_fn(move || {
+            let (name, value) = rest.split_once("=\"")?;
+            let mut escaped = false;
+            let end = value.find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            })?;
+            rest = value[end + 1..].trim_start_matches(',');
+            Some(name)
+        })
+    }
+}
+
+fn is_valid(name: &str) -> bool {
+    name.chars().all(is_allowed)
+}
+
+fn is_allowed(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Labels to which nothing is added any more, as a series has them.
@@ -204,6 +258,8 @@ impl Write for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::hash::{BuildHasher, RandomState};
 
     #[test]
@@ -213,6 +269,69 @@ mod tests {
             .and(&Labels::new().with("n", 5))
             .with_prefix("dst_", "d.e", "");
         assert_eq!(labels.as_str(), r#"a_b_c="x\"y\\z\n",n="5",dst_d_e="""#);
+    }
+
+    #[test]
+    fn names_that_become_equal_are_one_label() {
+        let all = [
+            ("a.b", "1"),
+            ("a/b", "2"),
+            ("a_b", "3"),
+            ("c.d", "4"),
+            ("c/d", "5"),
+        ];
+        let labels = Labels::new().with("n", "x\",dst_c_d=");
+        let labels = labels.with_all("dst_", all.into_iter());
+        assert_eq!(
+            labels.as_str(),
+            r#"n="x\",dst_c_d=",dst_a_b="3",dst_c_d="4""#
+        );
+    }
+
+    /// Reads labels as a scraper does, and knows nothing of how they are written.
+    fn parse(text: &str) -> Vec<(String, String)> {
+        let mut chars = text.chars().peekable();
+        let mut labels = Vec::new();
+        while chars.peek().is_some() {
+            let name: String = chars.by_ref().take_while(|c| *c != '=').collect();
+            assert_eq!(chars.next(), Some('"'), "{text}");
+            let mut value = String::new();
+            loop {
+                match chars.next().expect(text) {
+                    '"' => break,
+                    '\\' => match chars.next() {
+                        Some('n') => value.push('\n'),
+                        Some(c) => value.push(c),
+                        None => panic!("{text}"),
+                    },
+                    c => value.push(c),
+                }
+            }
+            assert!(matches!(chars.next(), None | Some(',')), "{text}");
+            labels.push((name, value));
+        }
+        labels
+    }
+
+    proptest! {
+        #[test]
+        fn no_names_of_others_make_a_series_that_a_scraper_refuses(
+            others in prop::collection::btree_map("[ab._/é=\",\\\\]{0,4}", "[a=\",\\\\\n]{0,6}", 0..8),
+            own in "[a=\",\\\\\n]{0,6}",
+        ) {
+            let all = others.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let labels = Labels::new().with("own", &own).with_all("dst_", all);
+            let parsed = parse(labels.as_str());
+            let names: BTreeSet<_> = parsed.iter().map(|(name, _)| name.clone()).collect();
+            prop_assert_eq!(names.len(), parsed.len(), "{}", labels.as_str());
+            let parsed: BTreeMap<_, _> = parsed.into_iter().collect();
+            prop_assert_eq!(&parsed["own"], &own);
+            for (name, value) in &others {
+                let clean: String = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
+                let shown = &parsed[&format!("dst_{clean}")];
+                prop_assert!(*name != clean || shown == value, "a valid name counts");
+            }
+        }
     }
 
     struct Number(u8);

@@ -1,5 +1,6 @@
 //! What is counted: counters, gauges, histograms.
 
+use super::{Exposition, Kind};
 use std::{
     fmt::{self, Write},
     sync::{
@@ -15,8 +16,8 @@ pub trait Metric: Clone {
     type Params: Copy + Send + Sync;
     /// The sum of the handles of a series.
     type Sum: Clone + Default + Send;
-    /// The name of the type in the exposition format.
-    const TYPE: &'static str;
+    /// The type in the exposition format.
+    const KIND: Kind;
 
     /// A handle that has counted nothing.
     fn new(params: Self::Params) -> Self;
@@ -25,7 +26,13 @@ pub trait Metric: Clone {
     /// Whether no other copy of this handle exists.
     fn is_last(&self) -> bool;
     /// Writes the series' lines.
-    fn write(sum: &Self::Sum, params: Self::Params, name: &str, labels: &str, out: &mut String);
+    fn write(
+        sum: &Self::Sum,
+        params: Self::Params,
+        name: &str,
+        labels: &str,
+        out: &mut Exposition<'_>,
+    );
 }
 
 /// Counts upwards. Belongs to one thread.
@@ -55,7 +62,7 @@ impl Counter {
 impl Metric for Counter {
     type Params = ();
     type Sum = u64;
-    const TYPE: &'static str = "counter";
+    const KIND: Kind = Kind::Counter;
 
     fn new((): ()) -> Self {
         Self(Arc::default())
@@ -69,8 +76,8 @@ impl Metric for Counter {
         Arc::strong_count(&self.0) == 1
     }
 
-    fn write(sum: &u64, (): (), name: &str, labels: &str, out: &mut String) {
-        line(out, name, "", labels, None, *sum);
+    fn write(sum: &u64, (): (), name: &str, labels: &str, out: &mut Exposition<'_>) {
+        out.line(name, "", labels, None, *sum);
     }
 }
 
@@ -106,7 +113,7 @@ impl Gauge {
 impl Metric for Gauge {
     type Params = ();
     type Sum = i64;
-    const TYPE: &'static str = "gauge";
+    const KIND: Kind = Kind::Gauge;
 
     fn new((): ()) -> Self {
         Self(Arc::default())
@@ -123,8 +130,8 @@ impl Metric for Gauge {
         Arc::strong_count(&self.0) == 1
     }
 
-    fn write(sum: &i64, (): (), name: &str, labels: &str, out: &mut String) {
-        line(out, name, "", labels, None, *sum);
+    fn write(sum: &i64, (): (), name: &str, labels: &str, out: &mut Exposition<'_>) {
+        out.line(name, "", labels, None, *sum);
     }
 }
 
@@ -209,7 +216,7 @@ impl Clone for HistogramSum {
 impl Metric for Histogram {
     type Params = &'static Bounds;
     type Sum = HistogramSum;
-    const TYPE: &'static str = "histogram";
+    const KIND: Kind = Kind::Histogram;
 
     fn new(bounds: &'static Bounds) -> Self {
         let cells = 1 + bounds.buckets.len() + 1;
@@ -235,57 +242,29 @@ impl Metric for Histogram {
         bounds: &'static Bounds,
         name: &str,
         labels: &str,
-        out: &mut String,
+        out: &mut Exposition<'_>,
     ) {
         let mut cells = total.0.iter().copied();
         let sum = cells.next().unwrap_or(0);
         let mut seen = 0;
         for (_, le) in bounds.buckets {
             seen += cells.next().unwrap_or(0);
-            line(out, name, "_bucket", labels, Some(le), seen);
+            out.line(name, "_bucket", labels, Some(le), seen);
         }
         seen += cells.next().unwrap_or(0);
-        line(out, name, "_bucket", labels, Some("+Inf"), seen);
-        line(out, name, "_count", labels, None, seen);
+        out.line(name, "_bucket", labels, Some("+Inf"), seen);
+        out.line(name, "_count", labels, None, seen);
         match bounds.unit {
-            Unit::Milliseconds => line(out, name, "_sum", labels, None, sum / 1_000_000),
+            Unit::Milliseconds => out.line(name, "_sum", labels, None, sum / 1_000_000),
             Unit::Seconds => {
                 let seconds = sum as f64 / 1e9;
-                line(out, name, "_sum", labels, None, format_args!("{seconds:?}"));
+                out.line(name, "_sum", labels, None, format_args!("{seconds:?}"));
             }
             Unit::Bytes => {
-                line(out, name, "_sum", labels, None, format_args!("{sum}.0"));
+                out.line(name, "_sum", labels, None, format_args!("{sum}.0"));
             }
         }
     }
-}
-
-/// Writes one sample.
-pub(super) fn line(
-    out: &mut String,
-    name: &str,
-    suffix: &str,
-    labels: &str,
-    le: Option<&str>,
-    value: impl Value,
-) {
-    // Pushed piece by piece: a scrape of 10,000 endpoints has a hundred thousand lines, and formatting each took most
-    // of its time.
-    out.push_str(name);
-    out.push_str(suffix);
-    if !labels.is_empty() || le.is_some() {
-        out.push('{');
-        out.push_str(labels);
-        if let Some(le) = le {
-            out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
-            out.push_str(le);
-            out.push('"');
-        }
-        out.push('}');
-    }
-    out.push(' ');
-    value.push_to(out);
-    out.push('\n');
 }
 
 /// The value of a sample.

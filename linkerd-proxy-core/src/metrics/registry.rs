@@ -1,9 +1,10 @@
 //! The list of families, and the document that a scrape gets.
 
-use super::{Counter, Document, Family, Gauge, Histogram, Metric, primitive::line};
+use super::{
+    Counter, Document, Exposition, Family, Format, Gauge, Histogram, Kind, Labels, Metric,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
-    fmt::Write,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -11,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// In which of the incumbent's two dialects a family is written.
+/// In which of the incumbent's two lists a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Prometheus text: `TYPE` carries the name of the samples.
+    /// The first list.
     Legacy,
-    /// OpenMetrics: `TYPE` carries the name without `_total`, and `HELP` ends with a full stop.
+    /// The second list, of which each `HELP` ends with a full stop.
     OpenMetrics,
 }
 
@@ -32,13 +33,13 @@ struct Inner {
     documents: AtomicUsize,
 }
 
-type Collector = Box<dyn Fn(&mut String) + Send>;
+type Collector = Box<dyn Fn(&mut Exposition<'_>) + Send>;
 
 /// A declared family.
 pub(super) struct Entry {
     name: &'static str,
     help: &'static str,
-    kind: &'static str,
+    kind: Kind,
     pub(super) style: Style,
     limit: usize,
     refused: Arc<AtomicU64>,
@@ -48,7 +49,13 @@ pub(super) struct Entry {
 trait Collect: Send {
     fn len(&self) -> usize;
     fn sweep(&self, retain: Duration, now: Instant);
-    fn write(&self, name: &str, from: usize, until: usize, out: &mut String) -> Option<usize>;
+    fn write(
+        &self,
+        name: &str,
+        from: usize,
+        until: usize,
+        out: &mut Exposition<'_>,
+    ) -> Option<usize>;
 }
 
 impl<M: Metric + Send + Sync> Collect for Family<M> {
@@ -60,7 +67,13 @@ impl<M: Metric + Send + Sync> Collect for Family<M> {
         Family::sweep(self, retain, now);
     }
 
-    fn write(&self, name: &str, from: usize, until: usize, out: &mut String) -> Option<usize> {
+    fn write(
+        &self,
+        name: &str,
+        from: usize,
+        until: usize,
+        out: &mut Exposition<'_>,
+    ) -> Option<usize> {
         Family::write(self, name, from, until, out)
     }
 }
@@ -85,7 +98,7 @@ impl Registry {
         self.0.families.lock().push(Entry {
             name,
             help,
-            kind: M::TYPE,
+            kind: M::KIND,
             style,
             limit,
             refused,
@@ -116,25 +129,30 @@ impl Registry {
     }
 
     /// Adds text that is made anew for each scrape, such as the figures of the process.
-    pub fn collect(&self, collector: impl Fn(&mut String) + Send + 'static) {
+    pub fn collect(&self, collector: impl Fn(&mut Exposition<'_>) + Send + 'static) {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
     /// What a scrape gets. Series without an owner for `retain` are dropped before.
-    pub fn document(&self, retain: Duration, now: Instant) -> Document {
+    pub fn document(&self, format: Format, retain: Duration, now: Instant) -> Document {
         // Another document goes on where it was, by place: no series may move meanwhile.
         if self.0.documents.fetch_add(1, Relaxed) == 0 {
             for entry in self.families().iter() {
                 entry.family.sweep(retain, now);
             }
         }
-        Document::new(self.clone())
+        Document::new(self.clone(), format)
+    }
+
+    /// The whole document at once, as Prometheus text.
+    pub fn render(&self, retain: Duration, now: Instant) -> String {
+        self.render_as(Format::Text, retain, now)
     }
 
     /// The whole document at once.
-    pub fn render(&self, retain: Duration, now: Instant) -> String {
+    pub fn render_as(&self, format: Format, retain: Duration, now: Instant) -> String {
         let mut out = String::new();
-        let mut document = self.document(retain, now);
+        let mut document = self.document(format, retain, now);
         while document.write(&mut out) {}
         out
     }
@@ -144,19 +162,27 @@ impl Registry {
     }
 
     /// Writes what is not a family.
-    pub(super) fn write_tail(&self, out: &mut String) {
-        let refused = "proxy_metrics_series_refused_total";
-        for entry in self.families().iter() {
-            let count = entry.refused.load(Relaxed);
-            if count > 0 {
-                let labels = format!("family=\"{}\"", entry.name);
-                line(out, refused, "", &labels, None, count);
-            }
-        }
+    pub(super) fn write_tail(&self, out: &mut Exposition<'_>) {
+        self.write_refused(out);
         for collector in self.0.collectors.lock().iter() {
             collector(out);
         }
-        out.push_str("# EOF\n");
+        out.end();
+    }
+
+    fn write_refused(&self, out: &mut Exposition<'_>) {
+        let name = "proxy_metrics_series_refused_total";
+        let families = self.families();
+        let counts = families.iter().map(|entry| (entry.name, &entry.refused));
+        let counts = counts.map(|(family, refused)| (family, refused.load(Relaxed)));
+        let mut has_head = false;
+        for (family, count) in counts.filter(|(_, count)| *count > 0) {
+            if !std::mem::replace(&mut has_head, true) {
+                let help = "Series that were not shown because their family was full.";
+                out.head(Kind::Counter, name, help);
+            }
+            out.sample(name, &Labels::new().with("family", family), count);
+        }
     }
 
     /// A document was written, or given up.
@@ -178,28 +204,32 @@ impl Registry {
         let families = self.families();
         families
             .iter()
-            .map(|entry| (entry.name, entry.kind, entry.help))
+            .map(|entry| (entry.name, entry.kind.name(), entry.help))
             .collect()
     }
 }
 
 impl Entry {
     /// Writes what comes before the series, if there are any.
-    pub(super) fn write_head(&self, out: &mut String) {
+    pub(super) fn write_head(&self, out: &mut Exposition<'_>) {
         if self.family.len() == 0 {
             return;
         }
-        let (title, stop) = match self.style {
-            Style::Legacy => (self.name, ""),
-            Style::OpenMetrics => (self.name.strip_suffix("_total").unwrap_or(self.name), "."),
+        let stop = match self.style {
+            Style::Legacy => "",
+            Style::OpenMetrics => ".",
         };
-        let (help, kind) = (self.help, self.kind);
-        write!(out, "# HELP {title} {help}{stop}\n# TYPE {title} {kind}\n")
-            .expect("writing to a string does not fail");
+        let help = self.help;
+        out.head(self.kind, self.name, format_args!("{help}{stop}"));
     }
 
     /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
-    pub(super) fn write(&self, from: usize, until: usize, out: &mut String) -> Option<usize> {
+    pub(super) fn write(
+        &self,
+        from: usize,
+        until: usize,
+        out: &mut Exposition<'_>,
+    ) -> Option<usize> {
         self.family.write(self.name, from, until, out)
     }
 }

@@ -10,6 +10,7 @@ use tokio::{
 pub struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     count: watch::Receiver<usize>,
+    paused: watch::Sender<bool>,
     readers: Vec<JoinHandle<()>>,
 }
 
@@ -22,15 +23,30 @@ impl Log {
         let lines = Arc::default();
         let (told, count) = watch::channel(0);
         let told = Arc::new(told);
+        let paused = watch::Sender::new(false);
+        let collect = |told| {
+            let (lines, paused) = (Arc::clone(&lines), paused.subscribe());
+            Collect {
+                lines,
+                told,
+                paused,
+            }
+        };
         let readers = vec![
-            tokio::spawn(collect(stdout, Arc::clone(&lines), told.clone())),
-            tokio::spawn(collect(stderr, Arc::clone(&lines), told)),
+            tokio::spawn(collect(told.clone()).all_of(stdout)),
+            tokio::spawn(collect(told).all_of(stderr)),
         ];
         Self {
             lines,
             count,
+            paused,
             readers,
         }
+    }
+
+    /// Leaves what comes unread, or goes on reading.
+    pub fn pause(&self, paused: bool) {
+        self.paused.send_replace(paused);
     }
 
     /// The first line that contains a text, which shall come in time.
@@ -73,14 +89,26 @@ impl Log {
     }
 }
 
-async fn collect(
-    stream: impl AsyncRead + Unpin,
+/// Reads one stream.
+struct Collect {
     lines: Arc<Mutex<Vec<String>>>,
     told: Arc<watch::Sender<usize>>,
-) {
-    let mut stream = BufReader::new(stream).lines();
-    while let Ok(Some(line)) = stream.next_line().await {
-        lines.lock().push(line);
-        told.send_modify(|count| *count += 1);
+    paused: watch::Receiver<bool>,
+}
+
+impl Collect {
+    async fn all_of(mut self, stream: impl AsyncRead + Unpin) {
+        let mut stream = BufReader::new(stream).lines();
+        loop {
+            // Without a log there is nobody who could pause it.
+            let _ = self.paused.wait_for(|paused| !paused).await;
+            let line = tokio::select! {
+                line = stream.next_line() => line,
+                Ok(()) = self.paused.changed() => continue,
+            };
+            let Ok(Some(line)) = line else { break };
+            self.lines.lock().push(line);
+            self.told.send_modify(|count| *count += 1);
+        }
     }
 }

@@ -185,18 +185,21 @@ async fn the_admin_server_survives_who_misuses_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_without_its_controller_says_what_it_waits_for_or_is_ready() {
+async fn a_proxy_without_its_controller_is_ready_and_says_whom_it_has_not_reached() {
     let (control, _guard) = linkerd_tests::refused();
     let proxy = Proxy::builder(control).start_unready().await;
     eventually(SOON, "it is live", || async {
         (proxy.admin.get("/live").await.status == 200).then_some(())
     })
     .await;
-    let reply = proxy.admin.get("/ready").await;
-    match reply.status.as_u16() {
-        200 => assert_eq!(reply.text(), "ready\n"),
-        _ => assert!(reply.text().lines().count() > 1, "{reply:?}"),
-    }
+    let line = format!("\nnot reached yet: destination controller {control} (");
+    eventually(SOON, "it says whom it has not reached", || async {
+        let reply = proxy.admin.get("/ready").await;
+        assert_eq!(reply.status, 200, "as with the incumbent");
+        assert!(reply.text().starts_with("ready\n"), "{reply:?}");
+        reply.text().contains(&line).then_some(())
+    })
+    .await;
 }
 
 /// The first value of a key, wherever it is.

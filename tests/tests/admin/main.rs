@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod endpoints;
+mod logging;
 mod shutdown;
+mod signals;
 mod start;

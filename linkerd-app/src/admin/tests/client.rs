@@ -50,8 +50,12 @@ pub(super) async fn request(
     let (head, body) = (head.as_ref(), body.as_ref());
     let line = head.iter().position(|b| *b == b'\r').unwrap_or(head.len());
     let mut bytes = [&head[..line], b" HTTP/1.1", &head[line..]].concat();
+    let host = match head.windows(7).any(|part| part == b"\nhost: ") {
+        true => "",
+        false => "\r\nhost: localhost",
+    };
     let length = format!(
-        "\r\nhost: admin\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "{host}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     bytes.extend([length.as_bytes(), body].concat());

@@ -48,8 +48,8 @@ async fn http2_is_served_too() {
 async fn a_connection_is_used_again() {
     with(admin(), |addr| async move {
         let mut stream = connect(addr).await;
-        let kept = b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n";
-        let last = b"GET /ready HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let kept = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        let last = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(&[&kept[..], last].concat()).await.unwrap();
         let first = read(&mut stream).await;
         assert!(first.text().starts_with("live\nHTTP/1.1 200 OK\r\n"));
@@ -100,7 +100,7 @@ async fn one_too_many_closes_the_one_used_least_recently() {
             idle.push(connect(addr).await);
         }
         // It is the oldest, but has just been of use, when all others have been taken in.
-        used.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n")
+        used.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert!(!is_closed(&mut used).await);
@@ -108,7 +108,7 @@ async fn one_too_many_closes_the_one_used_least_recently() {
             assert_eq!(get(addr, "/live").await.status, 200);
         }
         assert!(is_closed(&mut idle[0]).await);
-        used.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n")
+        used.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert!(!is_closed(&mut used).await);
@@ -141,15 +141,15 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
     };
     let (signal, watch) = drain::channel();
     let test = async {
-        let server = tokio::task::spawn_local(serve(listener, Arc::new(admin), watch.watch()));
+        let server = tokio::task::spawn_local(serve(listener, Rc::new(admin), watch.watch()));
         let mut idle = connect(addr).await;
-        idle.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n")
+        idle.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert!(!is_closed(&mut idle).await);
         let mut silent = connect(addr).await;
         let mut busy = connect(addr).await;
-        busy.write_all(b"GET /state HTTP/1.1\r\nhost: a\r\n\r\n")
+        busy.write_all(b"GET /state HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         begins.recv().await.unwrap();

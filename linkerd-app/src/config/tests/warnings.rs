@@ -84,36 +84,70 @@ fn names_of_others_are_not_told() {
 }
 
 #[test]
-fn identity_is_accepted_and_told_once_for_each_variable() {
+fn identity_without_tls_is_told_once() {
     let vars = [
         ("IDENTITY_TRUST_ANCHORS", "-----BEGIN CERTIFICATE-----\n..."),
         (
             "IDENTITY_LOCAL_NAME",
             "web.ns.serviceaccount.identity.linkerd.cluster.local",
         ),
-        ("IDENTITY_DIR", "/var/run/linkerd/identity/end-entity"),
-        ("IDENTITY_SVC_ADDR", "localhost.:8080"),
         (
             "LINKERD2_PROXY_LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN",
             "1s",
         ),
+        ("IDENTITY_MIN_REFRESH", "10s"),
         ("TAP_SVC_NAME", "tap.linkerd-viz"),
     ];
-    let expected: Vec<_> = vars
-        .iter()
-        .map(|(name, _)| {
-            let feature = if name.starts_with("TAP") {
-                "tap"
-            } else {
-                "identity"
-            };
-            format!(
-                "{} is set, but {feature} comes in a later version",
-                full(name)
-            )
-        })
-        .collect();
-    assert_eq!(warnings(&vars), expected);
+    assert_eq!(
+        warnings(&vars),
+        [
+            "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS, LINKERD2_PROXY_IDENTITY_LOCAL_NAME and \
+             LINKERD2_PROXY_LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN are set, but TLS is not built yet: the proxy \
+             has no identity, and all that it sends is in the clear; unset them, or use this version where that is \
+             allowed",
+            "LINKERD2_PROXY_TAP_SVC_NAME is set, but tap comes in a later version",
+        ]
+    );
+    let one = warnings(&[("IDENTITY_DIR", "/var/run/linkerd/identity/end-entity")]);
+    assert_eq!(one.len(), 1, "{one:?}");
+    assert!(one[0].starts_with("LINKERD2_PROXY_IDENTITY_DIR is set, but TLS"));
+}
+
+#[test]
+fn a_controller_whose_name_is_not_checked_is_told() {
+    let told = warnings(&[
+        ("DESTINATION_SVC_ADDR", "dst.linkerd:8086"),
+        ("DESTINATION_SVC_NAME", "dst.linkerd.identity"),
+    ]);
+    let [warning] = &told[..] else {
+        panic!("{told:?}")
+    };
+    let start = "LINKERD2_PROXY_DESTINATION_SVC_NAME is set, but TLS is not built yet: dst.linkerd:8086 is called in \
+                 the clear";
+    assert!(warning.starts_with(start), "{warning}");
+    let on_loopback = warnings(&[("DESTINATION_SVC_NAME", "dst.linkerd.identity")]);
+    assert_eq!(on_loopback, [""; 0], "it has no TLS anyway");
+}
+
+#[test]
+fn a_policy_that_lets_nobody_in_is_told() {
+    for (policy, open) in [
+        ("all-authenticated", "all-unauthenticated"),
+        ("cluster-authenticated", "cluster-unauthenticated"),
+    ] {
+        let vars = [
+            ("INBOUND_DEFAULT_POLICY", policy),
+            ("POLICY_CLUSTER_NETWORKS", "10.0.0.0/8"),
+        ];
+        let told = loaded(&vars).warnings;
+        let [warning] = &told[..] else {
+            panic!("{told:?}")
+        };
+        let start = format!("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY={policy} lets nobody in: TLS");
+        assert!(warning.starts_with(&start), "{warning}");
+        assert!(warning.contains(&format!("set {open} ")), "{warning}");
+    }
+    assert_eq!(warnings(&[]), [""; 0], "deny is meant");
 }
 
 #[test]

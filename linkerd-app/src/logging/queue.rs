@@ -1,0 +1,274 @@
+//! The queue of log lines: bounded in bytes, and written to its output by a thread of its own.
+//!
+//! - **sits** between the formatter and standard output.
+//! - **waits for** nothing where a line is logged; its thread waits for the reader of the output.
+//! - **fails as** a line that is dropped and counted, when the queue is full or the output refuses it.
+//! - **bounds** the waiting lines and those that are being written by [`MAX_BYTES`] each.
+//! - **metrics**: `proxy_log_lines_dropped_total`.
+
+use parking_lot::{Condvar, Mutex};
+use std::{
+    cell::RefCell,
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Log lines on their way to an output. Copies share them.
+#[derive(Clone, Debug)]
+pub struct LineQueue(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    lines: Mutex<Lines>,
+    /// Lines came, or all of them were written.
+    changed: Condvar,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    waiting: Vec<u8>,
+    /// Lines dropped behind those that wait.
+    lost: u64,
+    /// Whether the thread is writing lines that it took.
+    writing: bool,
+}
+
+impl LineQueue {
+    /// Starts the thread that writes to `out`. `on_loss` logs that a number of lines were lost: the line is written where
+    /// they are missing.
+    pub fn start(
+        out: impl Write + Send + 'static,
+        on_loss: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<Self> {
+        let queue = Self(Arc::default());
+        let lines = queue.clone();
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || lines.write_to(out, on_loss))?;
+        Ok(queue)
+    }
+
+    /// Lines that were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.load(Relaxed)
+    }
+
+    /// Waits until all lines are written, at most for a time: nobody may read them any more.
+    pub fn flush(&self, within: Duration) {
+        let deadline = Instant::now() + within;
+        let mut lines = self.0.lines.lock();
+        while lines.writing || !lines.waiting.is_empty() || lines.lost > 0 {
+            if self.0.changed.wait_until(&mut lines, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The queue's part of `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "waiting_bytes": self.0.lines.lock().waiting.len(),
+            "max_bytes": MAX_BYTES,
+            "dropped_lines": self.dropped(),
+        })
+    }
+
+    fn push(&self, line: &[u8]) {
+        let mut lines = self.0.lines.lock();
+        if lines.waiting.len() + line.len() > MAX_BYTES {
+            lines.lost += 1;
+            self.0.dropped.fetch_add(1, Relaxed);
+            return;
+        }
+        lines.waiting.extend_from_slice(line);
+        drop(lines);
+        self.0.changed.notify_all();
+    }
+
+    /// The thread's loop. It ends with the process.
+    fn write_to(&self, mut out: impl Write, on_loss: impl Fn(u64)) {
+        OWN_LINES.set(Some(Vec::new()));
+        let mut batch = Vec::new();
+        loop {
+            let lost = self.take(&mut batch);
+            if lost > 0 {
+                on_loss(lost);
+                OWN_LINES.with_borrow_mut(|own| batch.append(own.get_or_insert_default()));
+            }
+            if write_patiently(&mut out, &batch).is_err() {
+                let lines = batch.iter().filter(|byte| **byte == b'\n').count();
+                self.0.dropped.fetch_add(lines as u64, Relaxed);
+            }
+            batch.clear();
+            batch.shrink_to(KEPT_BYTES);
+        }
+    }
+
+    /// Waits for lines, and moves them to `batch`. Returns how many were lost behind them.
+    fn take(&self, batch: &mut Vec<u8>) -> u64 {
+        let mut lines = self.0.lines.lock();
+        lines.writing = false;
+        while lines.waiting.is_empty() && lines.lost == 0 {
+            self.0.changed.notify_all();
+            self.0.changed.wait(&mut lines);
+        }
+        lines.writing = true;
+        std::mem::swap(&mut lines.waiting, batch);
+        std::mem::take(&mut lines.lost)
+    }
+}
+
+impl<'w> MakeWriter<'w> for LineQueue {
+    type Writer = LineWriter<'w>;
+
+    fn make_writer(&'w self) -> LineWriter<'w> {
+        LineWriter(self)
+    }
+}
+
+/// Takes a line at a time, and never waits.
+#[derive(Debug)]
+pub struct LineWriter<'w>(&'w LineQueue);
+
+impl Write for LineWriter<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let is_own = OWN_LINES.with_borrow_mut(|own| match own {
+            Some(own) => {
+                own.extend_from_slice(line);
+                true
+            }
+            None => false,
+        });
+        if !is_own {
+            self.0.push(line);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// Lines that the writing thread itself logs: its queue may be full. `None` on all other threads.
+    static OWN_LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Writes all bytes, also to an output that another process has made non-blocking: a terminal is shared with others.
+fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+    out.flush()
+}
+
+/// A second of a busy log at DEBUG, and no more memory than a few connections take.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Buffer that is kept from batch to batch.
+const KEPT_BYTES: usize = 16 * 1024;
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// An output that takes a write each time it is let, and tells what was written.
+    struct Reader {
+        let_in: mpsc::Receiver<()>,
+        written: mpsc::Sender<String>,
+    }
+
+    impl Write for Reader {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.let_in.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let _ = self.written.send(text);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A queue whose loss lines are `lost N`, the end of its output, and what lets a write through.
+    fn queue() -> (LineQueue, mpsc::Receiver<String>, mpsc::Sender<()>) {
+        let (let_one, let_in) = mpsc::channel();
+        let (written, output) = mpsc::channel();
+        let out = Reader { let_in, written };
+        let note = |lost| {
+            OWN_LINES.with_borrow_mut(|own| {
+                let own = own.get_or_insert_default();
+                own.extend_from_slice(format!("lost {lost}\n").as_bytes());
+            });
+        };
+        (LineQueue::start(out, note).unwrap(), output, let_one)
+    }
+
+    fn log(queue: &LineQueue, line: &str) {
+        queue.make_writer().write_all(line.as_bytes()).unwrap();
+    }
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn lines_that_nobody_reads_are_dropped_and_counted_and_told_of_in_their_place() {
+        let (queue, output, let_one) = queue();
+        let line = "x".repeat(1023) + "\n";
+        let lines = 3 * MAX_BYTES / line.len();
+        for _ in 0..lines {
+            log(&queue, &line);
+        }
+        let dropped = queue.dropped();
+        let kept = lines as u64 - dropped;
+        assert!((256..=512).contains(&kept), "{kept} of {lines} are kept");
+        assert_eq!(queue.inspect()["dropped_lines"], dropped);
+
+        let mut text = String::new();
+        while !text.ends_with(&format!("lost {dropped}\n")) {
+            let_one.send(()).unwrap();
+            text.push_str(&output.recv_timeout(SOON).unwrap());
+        }
+        assert_eq!(text.matches('x').count() as u64, kept * 1023);
+        log(&queue, "again\n");
+        let_one.send(()).unwrap();
+        assert_eq!(output.recv_timeout(SOON).unwrap(), "again\n");
+        queue.flush(SOON);
+        assert_eq!(queue.inspect()["waiting_bytes"], 0);
+    }
+
+    #[test]
+    fn the_end_waits_for_the_last_lines_but_not_for_ever() {
+        let (queue, output, let_one) = queue();
+        log(&queue, "last\n");
+        queue.flush(Duration::from_millis(1));
+        let_one.send(()).unwrap();
+        queue.flush(SOON);
+        assert_eq!(output.try_recv().unwrap(), "last\n");
+    }
+
+    #[test]
+    fn lines_for_a_reader_that_is_gone_are_dropped_and_counted() {
+        let (queue, _output, let_one) = queue();
+        drop(let_one);
+        log(&queue, "one\ntwo\n");
+        queue.flush(SOON);
+        assert_eq!(queue.dropped(), 2);
+    }
+}
