@@ -91,7 +91,9 @@ impl quickstart::StartProxy for Quickstart {
         let running = proxy::start(loaded, env, log)?;
         let addresses = quickstart::Addresses {
             outbound: running.outbound[0],
-            inbound: running.inbound,
+            inbound: running
+                .inbound
+                .ok_or("the quickstart needs an inbound listener")?,
             admin: running.admin,
         };
         // It runs as long as the process does.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Http1, Proxy, Reply, SOON, Server, eventually, soon};
+use linkerd_tests::{Builder, Http1, Proxy, Reply, SOON, Server, Wire, eventually, soon};
 use std::path::PathBuf;
 
 /// A file that is removed when it is dropped.
@@ -21,6 +21,10 @@ impl MeshFile {
     }
 
     async fn start(&self) -> Proxy {
+        self.builder().start().await
+    }
+
+    fn builder(&self) -> Builder {
         // The address of a control plane would be another one's.
         Proxy::builder("127.0.0.1:1".parse().unwrap())
             .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
@@ -29,8 +33,6 @@ impl MeshFile {
             .arg("run")
             .arg("--mesh")
             .arg(self.0.to_str().unwrap())
-            .start()
-            .await
     }
 }
 
@@ -91,4 +93,49 @@ async fn a_file_that_is_not_there_is_told_of() {
         "{}",
         exit.output
     );
+}
+
+#[tokio::test]
+async fn the_explicit_proxy_of_a_file_is_no_open_proxy() {
+    let (server, stranger) = (Server::says("known").await, Server::says("stranger").await);
+    let file = MeshFile::new("open", &web(&server));
+    let proxy = file.start().await;
+    for host in [stranger.addr().to_string(), "10.1.2.3".to_owned()] {
+        let mut client = Http1::connect(proxy.outbound).await;
+        let reply = soon(client.get(&format!("http://{host}/"))).await.unwrap();
+        let status = reply.header("proxy-status").unwrap_or_default();
+        assert!(status.contains("unknown_destination"), "{host}: {reply:?}");
+        let mut wire = Wire::connect(proxy.outbound).await;
+        wire.send(&format!(
+            "CONNECT {host}:80 HTTP/1.1\r\nhost: {host}:80\r\n\r\n"
+        ))
+        .await;
+        let head = wire.head().await;
+        assert!(!head.starts_with("HTTP/1.1 200"), "{host}: {head}");
+    }
+    // The endpoint's own address is in the file.
+    let mut client = Http1::connect(proxy.outbound).await;
+    let uri = format!("http://{}/", server.addr());
+    assert_eq!(soon(client.get(&uri)).await.unwrap().text(), "known");
+
+    let told = file
+        .builder()
+        .env("LINKERD_PROXY_OUTBOUND_ALLOW_UNKNOWN", "1");
+    let proxy = told.start().await;
+    let mut client = Http1::connect(proxy.outbound).await;
+    let uri = format!("http://{}/", stranger.addr());
+    assert_eq!(soon(client.get(&uri)).await.unwrap().text(), "stranger");
+}
+
+#[tokio::test]
+async fn a_file_opens_no_inbound_listener_unless_its_address_is_set() {
+    let server = Server::says("hello").await;
+    let file = MeshFile::new("inbound", &web(&server));
+    let quiet = file.builder().without("LINKERD2_PROXY_INBOUND_LISTEN_ADDR");
+    let proxy = quiet.start().await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+    let log = proxy.log();
+    assert!(!log.contains("Inbound interface"), "{log}");
+    assert!(!log.contains("DEFAULT_POLICY"), "{log}");
+    assert!(file.start().await.log().contains("Inbound interface"));
 }

@@ -2,7 +2,7 @@
 
 use crate::config::{Env, variables};
 use linkerd_control::{Controller, FileWatch, Server, watch_file};
-use std::{error::Error, path::PathBuf};
+use std::{error::Error, net::SocketAddr, path::PathBuf};
 use tokio::task::JoinHandle;
 
 /// The embedded controller. It ends with this.
@@ -18,9 +18,7 @@ impl Drop for Embedded {
     }
 }
 
-/// Starts a controller for the services of `file`, and makes it the proxy's control plane.
-///
-/// What the environment sets itself counts: only what is missing is filled in.
+/// Starts a controller for the services of `file`, and makes it the proxy's control plane ([`complete`]).
 pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Error>> {
     let controller = Controller::new();
     let server = controller.spawn().await?;
@@ -33,19 +31,7 @@ pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Err
         endpoints = accepted.endpoints,
         "Mesh file loaded"
     );
-    let address = server.addr().to_string();
-    for (variable, value) in [
-        (variables::DESTINATION_SVC_ADDR.name(), &*address),
-        (variables::POLICY_SVC_ADDR.name(), &*address),
-        (variables::POLICY_WORKLOAD.name(), "mesh-file"),
-        (variables::DESTINATION_PROFILE_SUFFIXES.name(), "."),
-        (variables::OUTBOUND_EXPLICIT.name(), "1"),
-        (variables::OUTBOUND_ALLOW_LOOPBACK.name(), "1"),
-    ] {
-        if !env.is_set(variable) {
-            env.set(variable, value);
-        }
-    }
+    complete(env, server.addr());
     let mut loads = watch.loads();
     let reporter = tokio::task::spawn_local(async move {
         while loads.changed().await.is_ok() {
@@ -64,4 +50,30 @@ pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Err
         _file: watch,
         reporter,
     })
+}
+
+/// Makes a controller that serves a mesh file the proxy's control plane. What the environment sets itself counts: only
+/// what is missing is filled in.
+pub fn complete(env: &mut Env, controller: SocketAddr) {
+    let address = controller.to_string();
+    // Whoever sets the inbound listener's address wants it; all others would find port 4143 taken by a second proxy.
+    let inbound = match env.is_set(variables::INBOUND_LISTEN_ADDR.name()) {
+        true => "1",
+        false => "0",
+    };
+    for (variable, value) in [
+        (variables::DESTINATION_SVC_ADDR.name(), &*address),
+        (variables::POLICY_SVC_ADDR.name(), &*address),
+        (variables::POLICY_WORKLOAD.name(), "mesh-file"),
+        (variables::DESTINATION_PROFILE_SUFFIXES.name(), "."),
+        (variables::OUTBOUND_EXPLICIT.name(), "1"),
+        (variables::OUTBOUND_ALLOW_LOOPBACK.name(), "1"),
+        // An explicit proxy that relays to any address is an open one.
+        (variables::OUTBOUND_ALLOW_UNKNOWN.name(), "0"),
+        (variables::INBOUND_ENABLED.name(), inbound),
+    ] {
+        if !env.is_set(variable) {
+            env.set(variable, value);
+        }
+    }
 }
