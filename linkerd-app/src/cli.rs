@@ -6,6 +6,8 @@
 //! | 1 | something cannot be started |
 //! | 64 | the configuration is wrong |
 
+mod check;
+mod control;
 mod mesh;
 
 use crate::{
@@ -15,7 +17,14 @@ use crate::{
     proxy::{self, Running},
     quickstart, runtime,
 };
-use std::{error::Error, io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    error::Error,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the proxy until it is told to end.
@@ -55,6 +64,16 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>) -> ExitCode {
             Err(error) => failed_to_start(&error),
         }
     })
+}
+
+/// Checks the environment and a mesh file, and reports everything that is wrong.
+pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
+    check::run(env, mesh)
+}
+
+/// Serves a mesh file to proxies until it is told to end.
+pub fn control(env: &Env, mesh: PathBuf, listen: SocketAddr) -> ExitCode {
+    control::run(env, mesh, listen)
 }
 
 /// Prints the effective configuration.
@@ -168,6 +187,14 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
+    }
+
+    /// Waits for one of them, and returns its name.
+    async fn terminated(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
     }
 }
 

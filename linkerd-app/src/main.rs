@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use linkerd_app::{cli, config::Env};
-use std::{path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -20,6 +20,22 @@ enum Command {
     /// Runs the proxy; with --mesh it brings a control plane of its own.
     Run {
         /// A file of services: the proxy needs no other control plane. See linkerd-control/README.md.
+        #[arg(long, value_name = "FILE")]
+        mesh: Option<PathBuf>,
+    },
+    /// Serves a file of services to proxies that run without --mesh.
+    Control {
+        /// A file of services. See linkerd-control/README.md.
+        #[arg(long, value_name = "FILE")]
+        mesh: PathBuf,
+        /// Where to listen.
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8086")]
+        listen: SocketAddr,
+    },
+    /// Reports everything that is wrong with the environment and a mesh file, and starts nothing. The exit code is 0, or
+    /// 64 if something is wrong.
+    Check {
+        /// A file of services: the environment is then checked as for `run --mesh`.
         #[arg(long, value_name = "FILE")]
         mesh: Option<PathBuf>,
     },
@@ -47,6 +63,8 @@ fn main() -> ExitCode {
     match Args::parse().command {
         None => cli::run(env, None),
         Some(Command::Run { mesh }) => cli::run(env, mesh),
+        Some(Command::Control { mesh, listen }) => cli::control(&env, mesh, listen),
+        Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Env) => cli::print_env(&env),
         Some(Command::Quickstart {
             once,

@@ -88,6 +88,13 @@ impl Builder {
         self
     }
 
+    /// Replaces all arguments.
+    #[must_use]
+    pub fn arguments(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self
+    }
+
     /// Runs a copy of the binary.
     #[must_use]
     pub fn program(mut self, program: PathBuf) -> Self {
