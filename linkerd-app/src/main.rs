@@ -1,15 +1,21 @@
 //! The binary `linkerd-proxy`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use linkerd_app::{cli, config::Env};
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A service-mesh data-plane proxy. Without a command it runs as a sidecar, configured by the environment alone.
 #[derive(Parser)]
-#[command(version = linkerd_app::process::BUILD.version, about)]
+#[command(name = "linkerd-proxy", version = linkerd_app::process::VERSION, about)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -41,6 +47,13 @@ enum Command {
     },
     /// Prints the effective configuration, and where each value comes from.
     Env,
+    /// Prints completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Prints the manual page, in roff.
+    Man,
     /// Shows the proxy at work on this machine: a control plane, three backends, real traffic.
     Quickstart {
         /// Runs for a few seconds without a terminal; the exit code tells whether every request succeeded.
@@ -65,6 +78,12 @@ fn main() -> ExitCode {
         Some(Command::Run { mesh }) => cli::run(env, mesh),
         Some(Command::Control { mesh, listen }) => cli::control(&env, mesh, listen),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
+        Some(Command::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
+            print(&text)
+        }
+        Some(Command::Man) => man(),
         Some(Command::Env) => cli::print_env(&env),
         Some(Command::Quickstart {
             once,
@@ -78,4 +97,28 @@ fn main() -> ExitCode {
             file,
         }),
     }
+}
+
+/// The manual page: that of the binary, and a section for each command.
+fn man() -> ExitCode {
+    let mut text = Vec::new();
+    let command = Args::command().flatten_help(true);
+    match clap_mangen::Man::new(command).render(&mut text) {
+        Ok(()) => print(&text),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Prints a generated text. A reader that has read enough, such as `head`, is no failure.
+fn print(text: &[u8]) -> ExitCode {
+    match io::stdout().write_all(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &io::Error) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
 }
