@@ -31,8 +31,8 @@ docs:
 
 # Proxies side by side: docs/performance.md. `just bench --quick` shows that it works; needs root.
 bench *options:
-    cargo run --release -p bench -- compare {{options}}
+    cargo run --profile dist -p bench -- compare {{options}}
 
 # What a request costs in counts that do not depend on the machine, against bench/budget.toml; needs root.
 counts *options:
-    cargo run --release -p bench -- counts {{options}}
+    cargo run --profile dist -p bench -- counts {{options}}

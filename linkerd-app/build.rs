@@ -22,18 +22,29 @@ fn main() {
         "GIT_SHA",
         &git(&["rev-parse", "--short", "HEAD"]).unwrap_or("unknown".into()),
     );
-    set("PROFILE", &env::var("PROFILE").unwrap_or_default());
+    set("PROFILE", &profile());
     set("DATE", &date());
     watch_revision();
     order_functions();
 }
 
+/// The profile's name, or what its directory is called: `debug`, `release`, `dist`. Cargo's own variable says `release`
+/// for all that inherit from it; the output directory is `target/<profile>/build/<package>/out`.
+fn profile() -> String {
+    let out = env::var("OUT_DIR").unwrap_or_default();
+    let directory = Path::new(&out).ancestors().nth(3);
+    let name = directory.and_then(|path| path.file_name()?.to_str());
+    let known = name.filter(|name| ["debug", "release", "dist"].contains(name));
+    known.map_or_else(|| env::var("PROFILE").unwrap_or_default(), str::to_owned)
+}
+
 /// Has the linker put what a serving proxy runs together, so that less of its code is resident. That of LLVM and that of
-/// GNU can; for another, `LINKERD_BUILD_ORDER=no` leaves it out.
+/// GNU can; for another, `LINKERD_BUILD_ORDER=no` leaves it out. Only the profile `dist` has the functions that the order
+/// names: without link-time optimization others are inlined.
 fn order_functions() {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
     let wanted = given("LINKERD_BUILD_ORDER").is_none_or(|set| set != "no");
-    if wanted && is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") {
+    if wanted && profile() == "dist" && is("CARGO_CFG_TARGET_OS", "linux") {
         let directory = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
         println!("cargo:rerun-if-changed=order.ld");
         println!("cargo:rustc-link-arg-bins=-T");

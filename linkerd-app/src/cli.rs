@@ -6,7 +6,10 @@
 //! | 1 | something cannot be started |
 //! | 64 | the configuration is wrong |
 
+mod check;
+mod control;
 mod mesh;
+mod signals;
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, Loaded, Log, print_effective},
@@ -15,14 +18,15 @@ use crate::{
     proxy::{self, Running},
     quickstart, runtime,
 };
+use signals::Signals;
 use std::{
     error::Error,
     io::{self, IsTerminal},
-    path::PathBuf,
+    net::SocketAddr,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the proxy until it is told to end.
 pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
@@ -69,11 +73,27 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Ok(running) => {
                 // On this thread, which has time to wait, and when the proxy takes connections already.
                 process::reserve_descriptors();
-                until_shutdown(running, signals, controller.as_ref(), grace).await
+                until_shutdown(
+                    running,
+                    signals,
+                    controller.as_ref().map(|it| &it.follow),
+                    grace,
+                )
+                .await
             }
             Err(error) => failed_to_start(&error),
         }
     })
+}
+
+/// Checks the environment and a mesh file, and reports everything that is wrong.
+pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
+    check::run(env, mesh)
+}
+
+/// Serves a mesh file to proxies until it is told to end.
+pub fn control(env: &Env, mesh: PathBuf, listen: SocketAddr) -> ExitCode {
+    control::run(env, mesh, listen)
 }
 
 /// Prints the effective configuration.
@@ -110,7 +130,9 @@ impl quickstart::StartProxy for Quickstart {
         let running = proxy::start(loaded, env, log)?;
         let addresses = quickstart::Addresses {
             outbound: running.outbound[0],
-            inbound: running.inbound,
+            inbound: running
+                .inbound
+                .ok_or("the quickstart needs an inbound listener")?,
             admin: running.admin,
         };
         // It runs as long as the process does.
@@ -173,65 +195,27 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The signals that the proxy knows. They are listened for before it starts, so that none ends it otherwise.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    user1: Signal,
-    user2: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
-            user2: signal(SignalKind::user_defined2())?,
-        })
-    }
-}
-
 /// Waits for a reason to end, and ends: gracefully first, at once when it is told again or the grace period is over.
 async fn until_shutdown(
     mut running: Running,
     mut signals: Signals,
-    controller: Option<&mesh::Embedded>,
+    file: Option<&mesh::Follow>,
     grace: Duration,
 ) -> ExitCode {
-    let cause = loop {
-        tokio::select! {
-            _ = signals.interrupt.recv() => break "received SIGINT, starting shutdown",
-            _ = signals.terminate.recv() => break "received SIGTERM, starting shutdown",
-            Some(()) = running.shutdown.recv() => break "Received shutdown via admin interface",
-            _ = signals.hangup.recv() => match controller {
-                Some(controller) => {
-                    tracing::info!("received SIGHUP, reading the mesh file again");
-                    controller.reload();
-                }
-                None => tracing::info!(
-                    "received SIGHUP, which does nothing: the configuration is the environment's"
-                ),
-            },
-            _ = signals.user1.recv() => tracing::info!("received SIGUSR1, which does nothing"),
-            _ = signals.user2.recv() => tracing::info!("received SIGUSR2, which does nothing"),
+    tokio::select! {
+        signal = signals.terminated(file) => tracing::info!("received {signal}, starting shutdown"),
+        Some(()) = running.shutdown.recv() => {
+            tracing::info!("Received shutdown via admin interface");
         }
-    };
-    tracing::info!("{cause}");
-    let Signals {
-        mut interrupt,
-        mut terminate,
-        ..
-    } = signals;
+    }
     tokio::select! {
         () = running.drain() => tracing::info!("Shutdown completed gracefully"),
         () = tokio::time::sleep(grace) => {
             tracing::warn!("Graceful shutdown did not complete in {grace:?}, terminating now");
         }
-        _ = interrupt.recv() => tracing::warn!("received SIGINT again, terminating now"),
-        _ = terminate.recv() => tracing::warn!("received SIGTERM again, terminating now"),
+        signal = signals.terminated(None) => {
+            tracing::warn!("received {signal} again, terminating now");
+        }
     }
     ExitCode::SUCCESS
 }

@@ -110,6 +110,7 @@ impl ControlPlane {
                 max_entries: config.discovery.max_destinations,
                 queue: outbound.http_queue,
                 detect_timeout: outbound.detect_timeout,
+                forward_unknown: outbound.allow_unknown,
             },
             runtime,
         );

@@ -157,7 +157,7 @@ impl Inbound {
             );
             return Err(Error::new(Reason::NotAllowedAddress).peer(destination));
         }
-        if destination.port() == inbound.listen.port() {
+        if Some(destination.port()) == inbound.listen.map(|addr| addr.port()) {
             let detail = format!(
                 "inbound connection must not target port {}",
                 destination.port()

@@ -1,15 +1,21 @@
 //! The binary `linkerd-proxy`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use linkerd_app::{cli, config::Env};
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A service-mesh data-plane proxy. Without a command it runs as a sidecar, configured by the environment alone.
 #[derive(Parser)]
-#[command(version = linkerd_app::process::BUILD.version, about)]
+#[command(name = "linkerd-proxy", version = linkerd_app::process::VERSION, about)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -23,8 +29,31 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         mesh: Option<PathBuf>,
     },
+    /// Serves a file of services to proxies that run without --mesh.
+    Control {
+        /// A file of services. See linkerd-control/README.md.
+        #[arg(long, value_name = "FILE")]
+        mesh: PathBuf,
+        /// Where to listen.
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8086")]
+        listen: SocketAddr,
+    },
+    /// Reports everything that is wrong with the environment and a mesh file, and starts nothing. The exit code is 0, or
+    /// 64 if something is wrong.
+    Check {
+        /// A file of services: the environment is then checked as for `run --mesh`.
+        #[arg(long, value_name = "FILE")]
+        mesh: Option<PathBuf>,
+    },
     /// Prints the effective configuration, and where each value comes from.
     Env,
+    /// Prints completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Prints the manual page, in roff.
+    Man,
     /// Shows the proxy at work on this machine: a control plane, three backends, real traffic.
     Quickstart {
         /// Runs for a few seconds without a terminal; the exit code tells whether every request succeeded.
@@ -47,6 +76,14 @@ fn main() -> ExitCode {
     match Args::parse().command {
         None => cli::run(env, None),
         Some(Command::Run { mesh }) => cli::run(env, mesh),
+        Some(Command::Control { mesh, listen }) => cli::control(&env, mesh, listen),
+        Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
+        Some(Command::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
+            print(&text)
+        }
+        Some(Command::Man) => man(),
         Some(Command::Env) => cli::print_env(&env),
         Some(Command::Quickstart {
             once,
@@ -60,4 +97,28 @@ fn main() -> ExitCode {
             file,
         }),
     }
+}
+
+/// The manual page: that of the binary, and a section for each command.
+fn man() -> ExitCode {
+    let mut text = Vec::new();
+    let command = Args::command().flatten_help(true);
+    match clap_mangen::Man::new(command).render(&mut text) {
+        Ok(()) => print(&text),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Prints a generated text. A reader that has read enough, such as `head`, is no failure.
+fn print(text: &[u8]) -> ExitCode {
+    match io::stdout().write_all(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &io::Error) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
 }

@@ -18,7 +18,7 @@ use usage::Usage;
 /// What this program was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// `release` or `debug`.
+    /// `dist`, `release` or `debug`.
     pub profile: &'static str,
     /// The version, without a leading `v`.
     pub version: &'static str,
@@ -38,6 +38,16 @@ pub const BUILD: Build = Build {
     vendor: env!("LINKERD_BUILD_VENDOR"),
     date: env!("LINKERD_BUILD_DATE"),
 };
+
+/// `--version`: version, revision and profile.
+pub const VERSION: &str = concat!(
+    env!("LINKERD_BUILD_VERSION"),
+    " (",
+    env!("LINKERD_BUILD_GIT_SHA"),
+    ", ",
+    env!("LINKERD_BUILD_PROFILE"),
+    ")"
+);
 
 /// The first line of the log: `<profile> <version> (<sha>) by <vendor> on <date>`.
 pub fn banner() -> String {

@@ -32,8 +32,8 @@ use tokio::sync::{mpsc, oneshot};
 pub struct Running {
     /// Where it listens for outbound traffic.
     pub outbound: Vec<SocketAddr>,
-    /// Where it listens for inbound traffic.
-    pub inbound: SocketAddr,
+    /// Where it listens for inbound traffic, if it does.
+    pub inbound: Option<SocketAddr>,
     /// Where the admin server listens.
     pub admin: SocketAddr,
     /// What it waits for.
@@ -72,6 +72,7 @@ pub enum StartError {
 struct Sockets {
     /// For each address, one socket for each worker.
     outbound: Vec<Vec<TcpListener>>,
+    /// One socket for each worker; none without inbound traffic.
     inbound: Vec<TcpListener>,
     admin: TcpListener,
 }
@@ -125,8 +126,8 @@ pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Ru
     )?;
 
     let mut outbound: Vec<_> = sockets.outbound.into_iter().map(Vec::into_iter).collect();
-    let sockets = sockets.inbound.into_iter().zip(inspected).enumerate();
-    for (index, (inbound, inspect)) in sockets {
+    let mut inbound = sockets.inbound.into_iter();
+    for (index, inspect) in inspected.into_iter().enumerate() {
         let worker = Worker {
             index,
             workers: decision.workers,
@@ -136,7 +137,7 @@ pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Ru
             policies: policies.clone(),
             dialers: dialers.clone(),
             outbound: outbound.iter_mut().filter_map(Iterator::next).collect(),
-            inbound,
+            inbound: inbound.next(),
             drain: drain.clone(),
             pending: readiness.wait_for(format!("worker {index} to take connections")),
             inspect,
@@ -184,7 +185,10 @@ impl Sockets {
             .collect::<Result<_, _>>()?;
         let variable = INBOUND_LISTEN_ADDR.name();
         let backlog = inbound.backlog;
-        let inbound = bind("inbound", inbound.listen, backlog, workers, variable)?;
+        let inbound = match inbound.listen {
+            Some(addr) => bind("inbound", addr, backlog, workers, variable)?,
+            None => Vec::new(),
+        };
         let mut admin = bind("admin", admin.listen, backlog, 1, ADMIN_LISTEN_ADDR.name())?;
         Ok(Self {
             outbound,
@@ -197,7 +201,11 @@ impl Sockets {
         let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
         Ok(Addresses {
             outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
-            inbound: first(&self.inbound)?,
+            inbound: self
+                .inbound
+                .first()
+                .map(TcpListener::local_addr)
+                .transpose()?,
             admin: self.admin.local_addr()?,
         })
     }
@@ -206,14 +214,14 @@ impl Sockets {
 /// Where the proxy listens.
 struct Addresses {
     outbound: Vec<SocketAddr>,
-    inbound: SocketAddr,
+    inbound: Option<SocketAddr>,
     admin: SocketAddr,
 }
 
 impl Addresses {
     fn own(&self) -> OwnListeners {
         let mut proxy = self.outbound.clone();
-        proxy.push(self.inbound);
+        proxy.extend(self.inbound);
         OwnListeners {
             proxy,
             admin: self.admin,
@@ -224,7 +232,9 @@ impl Addresses {
 /// The lines that tools read, in the incumbent's order.
 fn announce(addresses: &Addresses, config: &Config) {
     tracing::info!("Admin interface on {}", addresses.admin);
-    tracing::info!("Inbound interface on {}", addresses.inbound);
+    if let Some(inbound) = addresses.inbound {
+        tracing::info!("Inbound interface on {inbound}");
+    }
     for outbound in &addresses.outbound {
         tracing::info!("Outbound interface on {outbound}");
     }

@@ -38,8 +38,8 @@ pub struct Worker {
     pub dialers: Dialers,
     /// Its outbound sockets.
     pub outbound: Vec<TcpListener>,
-    /// Its inbound socket.
-    pub inbound: TcpListener,
+    /// Its inbound socket; `None` without inbound traffic.
+    pub inbound: Option<TcpListener>,
     /// Tells of the end.
     pub drain: drain::Handle,
     /// Dropped when it takes connections.
@@ -92,8 +92,10 @@ impl Worker {
             let listener = Listener::new(socket, self.config.outbound.accept)?;
             accepting.spawn_local(outbound.clone().serve(listener));
         }
-        let listener = Listener::new(self.inbound, self.config.inbound.accept)?;
-        accepting.spawn_local(inbound.clone().serve(listener));
+        if let Some(socket) = self.inbound {
+            let listener = Listener::new(socket, self.config.inbound.accept)?;
+            accepting.spawn_local(inbound.clone().serve(listener));
+        }
         tokio::task::spawn_local(outbound.clone().sweep());
         tokio::task::spawn_local(inbound.clone().sweep());
         tokio::task::spawn_local(sweep(pipes.clone()));

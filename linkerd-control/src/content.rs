@@ -1,5 +1,6 @@
 use crate::endpoint::Endpoint;
 use crate::lookups::Kind;
+use crate::mesh::distance;
 use crate::state::State;
 use crate::table::Table;
 use linkerd_api_proto::destination::{
@@ -24,8 +25,8 @@ pub trait Content: Clone + PartialEq + Send + Sync + Sized + sealed::Stored + 's
     /// The messages that bring a stream from `old` to `new`; all of `new` if nothing was sent so far.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
 
-    /// The answer for a target that nobody described.
-    fn unknown(target: &str) -> Result<Self, Status>;
+    /// The answer for a target that nobody described; `names` are those that the mesh file declares.
+    fn unknown(target: &str, names: &[String]) -> Result<Self, Status>;
 }
 
 /// The endpoints of one destination. Cheap to clone.
@@ -198,7 +199,7 @@ impl Content for EndpointSet {
         messages
     }
 
-    fn unknown(_: &str) -> Result<Self, Status> {
+    fn unknown(_: &str, _: &[String]) -> Result<Self, Status> {
         Ok(Self::none(false))
     }
 }
@@ -214,7 +215,7 @@ impl Content for DestinationProfile {
 
     /// As a cluster's control plane does it: an address without a service has an empty profile, a service without a
     /// profile has a default one, and any other name is an error of the caller.
-    fn unknown(target: &str) -> Result<Self, Status> {
+    fn unknown(target: &str, _: &[String]) -> Result<Self, Status> {
         if target.parse::<SocketAddr>().is_ok() {
             return Ok(Self::default());
         }
@@ -239,8 +240,27 @@ impl Content for OutboundPolicy {
         whole_if_changed(old, new)
     }
 
-    fn unknown(target: &str) -> Result<Self, Status> {
-        Err(Status::not_found(format!("no service at {target}")))
+    fn unknown(target: &str, names: &[String]) -> Result<Self, Status> {
+        let others = others(target, names);
+        Err(Status::not_found(format!("no service at {target}{others}")))
+    }
+}
+
+/// Names that exist instead of a target, the nearest first: the proxy's client reads them.
+fn others(target: &str, names: &[String]) -> String {
+    let compared = names.iter().take(MAX_COMPARED);
+    let mut nearest: Vec<_> = compared
+        .map(|name| (distance(target, name), name))
+        .collect();
+    nearest.sort();
+    nearest.truncate(MAX_NAMED);
+    let named: Vec<_> = nearest.iter().map(|(_, name)| name.as_str()).collect();
+    match names.len() {
+        0 => String::new(),
+        count if count > named.len() => {
+            format!("; the nearest of {count} services: {}", named.join(", "))
+        }
+        _ => format!("; the services: {}", named.join(", ")),
     }
 }
 
@@ -268,6 +288,12 @@ fn no_endpoints(exists: bool) -> Update {
         update: Some(update::Update::NoEndpoints(NoEndpoints { exists })),
     }
 }
+
+/// A message, not a directory.
+const MAX_NAMED: usize = 10;
+
+/// Each name takes microseconds, during which nobody else is answered.
+const MAX_COMPARED: usize = 1_000;
 
 #[cfg(test)]
 mod tests;

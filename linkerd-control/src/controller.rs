@@ -1,7 +1,7 @@
 use crate::content::{Content, EndpointSet};
 use crate::limits::Limits;
 use crate::lookups::{Kind, Lookup, Missed, canonical};
-use crate::mesh::Mesh;
+use crate::mesh::{Known, Mesh};
 use crate::script::Script;
 use crate::serve::{self, Server};
 use crate::state::Shared;
@@ -79,8 +79,14 @@ impl Controller {
     }
 
     /// Replaces what was applied before by a mesh, and pushes the differences to open streams.
+    ///
+    /// Endpoints that are host names are left out; [`watch_file`](crate::watch_file) follows their addresses.
     pub fn apply(&self, mesh: &Mesh) {
-        let tables = mesh.tables();
+        self.apply_with(mesh, &Known::new());
+    }
+
+    pub(crate) fn apply_with(&self, mesh: &Mesh, known: &Known) {
+        let tables = mesh.tables(known);
         tables.apply(&mut self.shared.state.lock());
         self.shared.notify();
     }

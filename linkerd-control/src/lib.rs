@@ -39,7 +39,10 @@ pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
 pub use crate::limits::Limits;
 pub use crate::lookups::{Kind, Lookup, Missed};
-pub use crate::mesh::{Accepted, FileWatch, Load, Mesh, MeshError, Problem, watch_file};
+pub use crate::mesh::{
+    Accepted, Addresses, FileWatch, Load, Mesh, MeshError, Problem, Resolve, SystemResolver,
+    watch_file, watch_file_with,
+};
 pub use crate::policy::{Policy, Protocol};
 pub use crate::script::Script;
 pub use crate::serve::Server;

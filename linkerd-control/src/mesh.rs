@@ -1,18 +1,25 @@
 use crate::endpoint::Endpoint;
 use crate::policy::Protocol;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
 mod check;
 mod decl;
 mod error;
+mod form;
+mod hosts;
+mod near;
 mod tables;
 mod watch;
+mod yaml;
 
 pub use self::error::{MeshError, Problem};
+pub(crate) use self::hosts::Known;
+pub use self::hosts::{Addresses, Resolve, SystemResolver};
+pub(crate) use self::near::distance;
 pub(crate) use self::tables::Keys;
-pub use self::watch::{Accepted, FileWatch, Load, watch_file};
+pub use self::watch::{Accepted, FileWatch, Load, watch_file, watch_file_with};
 
 /// The services of a mesh file, parsed and checked. The README of this crate documents the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,9 +36,20 @@ struct Service {
     addresses: Vec<IpAddr>,
     hostnames: Vec<String>,
     labels: BTreeMap<String, String>,
+    /// Endpoints with addresses.
     endpoints: Vec<Endpoint>,
+    /// Endpoints with host names.
+    hosts: Vec<HostEndpoint>,
     /// If empty, the service is its own backend.
     backends: Vec<Backend>,
+}
+
+/// An endpoint for each address of a host name.
+#[derive(Clone, Debug, PartialEq)]
+struct HostEndpoint {
+    host: String,
+    /// As each of them is, but for its IP address.
+    endpoint: Endpoint,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +64,8 @@ struct Backend {
 impl Mesh {
     /// Parses and checks the text of a mesh file. The name is only for errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, MeshError> {
-        let decl = decl::parse(file, text)?;
-        check::check(decl).map_err(|problems| MeshError::Invalid {
+        let (decl, problems) = decl::parse(text);
+        check::check(decl, problems).map_err(|problems| MeshError::Invalid {
             file: file.to_owned(),
             problems,
         })
@@ -63,9 +81,32 @@ impl Mesh {
         self.services.len()
     }
 
-    /// The number of endpoints of all services.
+    /// The number of endpoints of all services. A host name counts as one.
     pub fn endpoints(&self) -> usize {
-        self.services.iter().map(|s| s.endpoints.len()).sum()
+        let endpoints = |s: &Service| s.endpoints.len() + s.hosts.len();
+        self.services.iter().map(endpoints).sum()
+    }
+
+    /// The host names of endpoints.
+    pub(crate) fn hosts(&self) -> BTreeSet<String> {
+        let hosts = self.services.iter().flat_map(|s| &s.hosts);
+        hosts.map(|endpoint| endpoint.host.clone()).collect()
+    }
+
+    /// The shortest authorities of the services, such as `web:80` or `web.shop:80`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |service: &Service| match &*service.namespace {
+            "default" => service.name.clone(),
+            namespace => format!("{}.{namespace}", service.name),
+        };
+        let services = self.services.iter();
+        services
+            .flat_map(|service| {
+                let name = name(service);
+                let ports = service.ports.iter();
+                ports.map(move |port| format!("{name}:{port}"))
+            })
+            .collect()
     }
 
     /// The authorities, such as `web.default.svc.cluster.local:80`, under which the services are known best.
@@ -81,6 +122,25 @@ impl Mesh {
 }
 
 impl Service {
+    /// The endpoints with addresses, and those of host names as far as their addresses are known.
+    fn known_endpoints(&self, known: &Known) -> Vec<Endpoint> {
+        let of_hosts = self
+            .hosts
+            .iter()
+            .flat_map(|HostEndpoint { host, endpoint }| {
+                let ips = known.get(host).into_iter().flatten();
+                ips.map(|ip| Endpoint {
+                    addr: (*ip, endpoint.addr.port()).into(),
+                    ..endpoint.clone()
+                })
+            });
+        // What is written as an address counts if a name means the same.
+        let of_hosts: Vec<_> = of_hosts
+            .filter(|e| self.endpoints.iter().all(|other| other.addr != e.addr))
+            .collect();
+        self.endpoints.iter().cloned().chain(of_hosts).collect()
+    }
+
     fn full_name(&self) -> String {
         full_name(&self.name, &self.namespace)
     }

@@ -5,7 +5,6 @@ use linkerd_api_proto::outbound::{
     Backend, FailureAccrual, OutboundPolicy, ProxyProtocol, Queue, backend, proxy_protocol,
 };
 use linkerd_api_proto::prost_types;
-use serde::Deserialize;
 use std::time::Duration;
 
 mod routes;
@@ -29,8 +28,7 @@ pub struct Policy {
 }
 
 /// The protocol that a policy declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// The proxy finds out whether it is HTTP.
     #[default]

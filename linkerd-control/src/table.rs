@@ -11,6 +11,8 @@ pub(crate) struct Table<C: Content> {
     entries: HashMap<String, Entry<C>>,
     /// What holds for targets that have nothing of their own.
     any: Entry<C>,
+    /// The names that the mesh file declares, for those who ask for others.
+    pub(crate) names: Vec<String>,
     open: usize,
     max_streams: usize,
     max_queued: usize,
@@ -73,6 +75,7 @@ impl<C: Content> Table<C> {
         Self {
             entries: HashMap::new(),
             any: Entry::default(),
+            names: Vec::new(),
             open: 0,
             max_streams,
             max_queued,
@@ -207,7 +210,7 @@ impl<C: Content> Table<C> {
         let own = self.entries.get(target).and_then(|e| e.content.as_ref());
         match own.or(self.any.content.as_ref()) {
             Some(content) => Ok(content.clone()),
-            None => C::unknown(target),
+            None => C::unknown(target, &self.names),
         }
     }
 

@@ -18,6 +18,8 @@ use tokio::time::Instant;
 /// | 〃 | with neither | forwarded to the address | given an empty policy |
 /// | 〃 | none | forwarded to the address | refused |
 /// | refused otherwise | any | refused | refused |
+///
+/// Without [`Defaults::forward_unknown`], a target without a policy is refused unless its profile has an endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     target: Target,
@@ -129,6 +131,7 @@ impl Join {
             return Some(defaults.forward(ENDPOINT, endpoint));
         }
         match (&self.target, profile) {
+            _ if !defaults.forward_unknown => None,
             (Target::Addr(addr), profile) => {
                 let name = profile.map_or(FALLBACK, |_| ENDPOINT);
                 Some(defaults.forward(name, Arc::new(Endpoint::new(*addr))))

@@ -50,6 +50,8 @@ pub struct PoliciesConfig {
     pub queue: QueueSettings,
     /// The detection timeout of policies that are made up here.
     pub detect_timeout: Duration,
+    /// Whether a target without a policy is forwarded to itself, or to what its profile says.
+    pub forward_unknown: bool,
 }
 
 /// What applies to every target in use. Cheap to clone, to be shared by all threads.
@@ -182,6 +184,7 @@ impl Policies {
                 let defaults = Defaults {
                     queue: self.config.queue,
                     detect_timeout: self.config.detect_timeout,
+                    forward_unknown: self.config.forward_unknown,
                 };
                 let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),

@@ -13,6 +13,8 @@ use std::{sync::Arc, time::Duration};
 pub(crate) struct Defaults {
     pub(crate) queue: QueueSettings,
     pub(crate) detect_timeout: Duration,
+    /// Whether a target without a policy is forwarded to itself, or to what its profile says.
+    pub(crate) forward_unknown: bool,
 }
 
 impl Defaults {

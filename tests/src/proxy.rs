@@ -9,7 +9,7 @@ use crate::{Admin, Metrics, SOON, eventually, soon};
 use log::Log;
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -29,7 +29,7 @@ pub struct Builder {
 pub struct Proxy {
     /// Where it takes outbound traffic.
     pub outbound: SocketAddr,
-    /// Where it takes inbound traffic.
+    /// Where it takes inbound traffic; `0.0.0.0:0` for one that was started without the address of a listener.
     pub inbound: SocketAddr,
     /// Its admin server.
     pub admin: Admin,
@@ -57,7 +57,7 @@ impl Builder {
         };
         builder
             .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", "127.0.0.1:0")
-            .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "127.0.0.1:0")
+            .env(INBOUND_LISTEN_ADDR, "127.0.0.1:0")
             .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:0")
             .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", control)
             .env("LINKERD2_PROXY_POLICY_SVC_ADDR", control)
@@ -88,6 +88,13 @@ impl Builder {
         self
     }
 
+    /// Replaces all arguments.
+    #[must_use]
+    pub fn arguments(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self
+    }
+
     /// Runs a copy of the binary.
     #[must_use]
     pub fn program(mut self, program: PathBuf) -> Self {
@@ -115,6 +122,7 @@ impl Builder {
 
     /// Starts it, and returns when it listens.
     pub async fn start_unready(self) -> Proxy {
+        let has_inbound = self.env.contains_key(INBOUND_LISTEN_ADDR);
         let (child, log) = self.spawn();
         let addr = async |line: &str| {
             let line = log.wait_for(line, SOON).await;
@@ -122,7 +130,10 @@ impl Builder {
             addr.unwrap_or_else(|| panic!("no address in {line:?}"))
         };
         let admin = addr("Admin interface on ").await;
-        let inbound = addr("Inbound interface on ").await;
+        let inbound = match has_inbound {
+            true => addr("Inbound interface on ").await,
+            false => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        };
         let outbound = addr("Outbound interface on ").await;
         Proxy {
             outbound,
@@ -251,6 +262,8 @@ impl Drop for Proxy {
         }
     }
 }
+
+const INBOUND_LISTEN_ADDR: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
 
 /// More can be asked for when a test fails.
 fn log_directives() -> String {

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Http1, Proxy, Reply, SOON, Server, eventually, soon};
-use std::path::PathBuf;
+use linkerd_tests::{Builder, Http1, Proxy, Reply, SOON, Server, Wire, binary, eventually, soon};
+use std::{net::SocketAddr, path::PathBuf, process::Stdio};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
 
 /// A file that is removed when it is dropped.
 struct MeshFile(PathBuf);
@@ -21,6 +25,10 @@ impl MeshFile {
     }
 
     async fn start(&self) -> Proxy {
+        self.builder().start().await
+    }
+
+    fn builder(&self) -> Builder {
         // The address of a control plane would be another one's.
         Proxy::builder("127.0.0.1:1".parse().unwrap())
             .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
@@ -29,8 +37,6 @@ impl MeshFile {
             .arg("run")
             .arg("--mesh")
             .arg(self.0.to_str().unwrap())
-            .start()
-            .await
     }
 }
 
@@ -91,4 +97,139 @@ async fn a_file_that_is_not_there_is_told_of() {
         "{}",
         exit.output
     );
+}
+
+#[tokio::test]
+async fn the_explicit_proxy_of_a_file_is_no_open_proxy() {
+    let (server, stranger) = (Server::says("known").await, Server::says("stranger").await);
+    let file = MeshFile::new("open", &web(&server));
+    let proxy = file.start().await;
+    for host in [stranger.addr().to_string(), "10.1.2.3".to_owned()] {
+        let mut client = Http1::connect(proxy.outbound).await;
+        let reply = soon(client.get(&format!("http://{host}/"))).await.unwrap();
+        let status = reply.header("proxy-status").unwrap_or_default();
+        assert!(status.contains("unknown_destination"), "{host}: {reply:?}");
+        let mut wire = Wire::connect(proxy.outbound).await;
+        wire.send(&format!(
+            "CONNECT {host}:80 HTTP/1.1\r\nhost: {host}:80\r\n\r\n"
+        ))
+        .await;
+        let head = wire.head().await;
+        assert!(!head.starts_with("HTTP/1.1 200"), "{host}: {head}");
+    }
+    // The endpoint's own address is in the file.
+    let mut client = Http1::connect(proxy.outbound).await;
+    let uri = format!("http://{}/", server.addr());
+    assert_eq!(soon(client.get(&uri)).await.unwrap().text(), "known");
+
+    let told = file
+        .builder()
+        .env("LINKERD_PROXY_OUTBOUND_ALLOW_UNKNOWN", "1");
+    let proxy = told.start().await;
+    let mut client = Http1::connect(proxy.outbound).await;
+    let uri = format!("http://{}/", stranger.addr());
+    assert_eq!(soon(client.get(&uri)).await.unwrap().text(), "stranger");
+}
+
+#[tokio::test]
+async fn a_file_opens_no_inbound_listener_unless_its_address_is_set() {
+    let server = Server::says("hello").await;
+    let file = MeshFile::new("inbound", &web(&server));
+    let quiet = file.builder().without("LINKERD2_PROXY_INBOUND_LISTEN_ADDR");
+    let proxy = quiet.start().await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+    let log = proxy.log();
+    assert!(!log.contains("Inbound interface"), "{log}");
+    assert!(!log.contains("DEFAULT_POLICY"), "{log}");
+    assert!(file.start().await.log().contains("Inbound interface"));
+}
+
+#[tokio::test]
+async fn an_endpoint_may_be_a_host_name() {
+    let server = Server::says("hello").await;
+    let port = server.addr().port();
+    let text = format!("services: [{{name: web, port: 80, endpoints: ['localhost:{port}']}}]\n");
+    let file = MeshFile::new("hosts", &text);
+    let proxy = file.start().await;
+    assert_eq!(get(&proxy).await.text(), "hello");
+    file.write(&text.replace("localhost", "nothing.invalid"));
+    let line = proxy.wait_for_log("cannot be resolved").await;
+    assert!(line.contains("nothing.invalid"), "{line}");
+}
+
+/// A controller that runs until it is dropped.
+struct Control {
+    addr: SocketAddr,
+    child: Child,
+}
+
+impl Control {
+    async fn start(file: &MeshFile) -> Self {
+        let mut child = Command::new(binary())
+            .args(["control", "--listen", "127.0.0.1:0", "--mesh"])
+            .arg(&file.0)
+            .env_clear()
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let addr = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some((_, addr)) = line.split_once("Controller listens on ") {
+                    return addr.parse().unwrap();
+                }
+            }
+            panic!("it ended");
+        };
+        let addr = soon(addr).await;
+        Self { addr, child }
+    }
+}
+
+#[tokio::test]
+async fn a_controller_and_a_sidecar_are_two_processes() {
+    let (old, new) = (Server::says("old").await, Server::says("new").await);
+    let file = MeshFile::new("control", &web(&old));
+    let mut control = Control::start(&file).await;
+    let proxy = Proxy::builder(control.addr).start().await;
+    assert_eq!(get(&proxy).await.text(), "old");
+    file.write(&web(&new));
+    eventually(SOON, "the change is seen", || async {
+        (get(&proxy).await.text() == "new").then_some(())
+    })
+    .await;
+    let pid = control.child.id().unwrap().to_string();
+    let killed = Command::new("kill").arg(pid).status().await;
+    assert!(killed.unwrap().success());
+    assert!(soon(control.child.wait()).await.unwrap().success());
+    // What is known stays.
+    assert_eq!(get(&proxy).await.text(), "new");
+}
+
+#[tokio::test]
+async fn a_check_reports_all_that_is_wrong_at_once() {
+    let server = Server::says("hello").await;
+    let file = MeshFile::new("check", &web(&server));
+    let path = file.0.to_str().unwrap();
+    let check = || file.builder().arguments(&["check", "--mesh", path]);
+    let good = check().run().await;
+    assert!(good.status.success(), "{good:?}");
+    assert!(good.output.contains("1 service and 1 endpoint"), "{good:?}");
+
+    file.write("services:\n- nmae: web\n  port: 0\n");
+    let wrong = check()
+        .env("LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD", "5")
+        .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADR", "127.0.0.1:1");
+    let wrong = wrong.run().await;
+    assert_eq!(wrong.status.code(), Some(64));
+    for told in [
+        "check.yaml:2:3: unknown field `nmae`; did you mean `name`?",
+        "check.yaml:3:9: 0 is not a port",
+        "LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD=\"5\" is not valid",
+        "did you mean LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR?",
+        "3 errors",
+    ] {
+        assert!(wrong.output.contains(told), "{told} in {}", wrong.output);
+    }
 }

@@ -79,7 +79,7 @@ impl Budget {
 }
 
 const HEADER: &str = "\
-# What the proxy may cost, in counts that do not depend on the machine: `cargo run --release -p bench -- counts`.
+# What the proxy may cost, in counts that do not depend on the machine: `cargo run --profile dist -p bench -- counts`.
 # A count that is over its limit by more than its slack (a share) fails. After a change for the better, or for a reason
 # that is worth its cost, `counts --update` writes what is counted.
 ";

@@ -103,7 +103,7 @@ const HASH: &str = "17h";
 
 const HEAD: &str = "\
 /* The functions of a proxy that serves come first, and the rest after them: docs/performance.md, \"Memory at the start\".
-   Written by `cargo run --release -p bench -- counts --order linkerd-app/order.ld`. What is missing here, or has another
+   Written by `cargo run --profile dist -p bench -- counts --order linkerd-app/order.ld`. What is missing here, or has another
    name by now, costs memory and nothing else. */
 SECTIONS
 {

@@ -88,6 +88,7 @@ fn config() -> PoliciesConfig {
             failfast: SECOND,
         },
         detect_timeout: SECOND,
+        forward_unknown: true,
     }
 }
 

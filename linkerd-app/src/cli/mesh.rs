@@ -1,58 +1,63 @@
 //! `run --mesh`: a control plane of one's own, from a file.
 
 use crate::config::{Env, variables};
-use linkerd_control::{Controller, FileWatch, Server, watch_file};
-use std::{error::Error, path::PathBuf};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
+use linkerd_control::{
+    Addresses, Controller, FileWatch, MeshError, Resolve, Server, watch_file_with,
+};
+use linkerd_discover::dns::{self, Resolve as _};
+use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
 
 /// The embedded controller. It ends with this.
 pub struct Embedded {
     _server: Server,
+    /// Follows its file.
+    pub follow: Follow,
+}
+
+/// Follows a mesh file, and logs what becomes of its changes, until it is dropped.
+pub struct Follow {
     file: FileWatch,
     reporter: JoinHandle<()>,
 }
 
-impl Embedded {
+impl Follow {
     /// Reads the mesh file again; the log says what came of it.
     pub fn reload(&self) {
         self.file.reload();
     }
 }
 
-impl Drop for Embedded {
+impl Drop for Follow {
     fn drop(&mut self) {
         self.reporter.abort();
     }
 }
 
-/// Starts a controller for the services of `file`, and makes it the proxy's control plane.
-///
-/// What the environment sets itself counts: only what is missing is filled in.
+/// Starts a controller for the services of `file`, and makes it the proxy's control plane ([`complete`]).
 pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Error>> {
     let controller = Controller::new();
     let server = controller.spawn().await?;
-    let watch = watch_file(controller, &file).await;
+    let follow = follow(controller, file).await?;
+    complete(env, server.addr());
+    Ok(Embedded {
+        _server: server,
+        follow,
+    })
+}
+
+/// Makes the services of `file` those of a controller, now and whenever it changes.
+pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box<MeshError>> {
+    let watch = watch_file_with(controller, &file, resolver()).await;
     // What is wrong at the start is an error; what becomes wrong later is refused, and the last good state stays.
-    let accepted = watch.last().outcome?;
+    let accepted = watch.last().outcome.map_err(Box::new)?;
     tracing::info!(
         file = %file.display(),
         services = accepted.services,
         endpoints = accepted.endpoints,
         "Mesh file loaded"
     );
-    let address = server.addr().to_string();
-    for (variable, value) in [
-        (variables::DESTINATION_SVC_ADDR.name(), &*address),
-        (variables::POLICY_SVC_ADDR.name(), &*address),
-        (variables::POLICY_WORKLOAD.name(), "mesh-file"),
-        (variables::DESTINATION_PROFILE_SUFFIXES.name(), "."),
-        (variables::OUTBOUND_EXPLICIT.name(), "1"),
-        (variables::OUTBOUND_ALLOW_LOOPBACK.name(), "1"),
-    ] {
-        if !env.is_set(variable) {
-            env.set(variable, value);
-        }
-    }
     let mut loads = watch.loads();
     let reporter = tokio::task::spawn_local(async move {
         while loads.changed().await.is_ok() {
@@ -66,9 +71,85 @@ pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Err
             }
         }
     });
-    Ok(Embedded {
-        _server: server,
+    Ok(Follow {
         file: watch,
         reporter,
     })
+}
+
+/// Makes a controller that serves a mesh file the proxy's control plane. What the environment sets itself counts: only
+/// what is missing is filled in.
+pub fn complete(env: &mut Env, controller: SocketAddr) {
+    let address = controller.to_string();
+    // Whoever sets the inbound listener's address wants it; all others would find port 4143 taken by a second proxy.
+    let inbound = match env.is_set(variables::INBOUND_LISTEN_ADDR.name()) {
+        true => "1",
+        false => "0",
+    };
+    for (variable, value) in [
+        (variables::DESTINATION_SVC_ADDR.name(), &*address),
+        (variables::POLICY_SVC_ADDR.name(), &*address),
+        (variables::POLICY_WORKLOAD.name(), "mesh-file"),
+        (variables::DESTINATION_PROFILE_SUFFIXES.name(), "."),
+        (variables::OUTBOUND_EXPLICIT.name(), "1"),
+        (variables::OUTBOUND_ALLOW_LOOPBACK.name(), "1"),
+        // An explicit proxy that relays to any address is an open one.
+        (variables::OUTBOUND_ALLOW_UNKNOWN.name(), "0"),
+        (variables::INBOUND_ENABLED.name(), inbound),
+    ] {
+        if !env.is_set(variable) {
+            env.set(variable, value);
+        }
+    }
+}
+
+/// The proxy's own resolver, which knows how long an answer is good for; without a `resolv.conf` the system's.
+fn resolver() -> Arc<dyn Resolve> {
+    match dns::SystemResolver::new() {
+        Ok(resolver) => Arc::new(WithTtl(resolver)),
+        Err(error) => {
+            tracing::debug!(%error, "host names are resolved by the system's library");
+            Arc::new(linkerd_control::SystemResolver)
+        }
+    }
+}
+
+struct WithTtl(dns::SystemResolver);
+
+impl Resolve for WithTtl {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+        let found = self.0.addresses(host);
+        found
+            .map_ok(|answer| Addresses {
+                ips: answer.ips,
+                ttl: Some(answer.ttl),
+            })
+            .map_err(|error| error.to_string())
+            .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_environment_is_complete_and_what_is_set_stays() {
+        let controller = ([127, 0, 0, 1], 9).into();
+        let mut env = Env::default();
+        complete(&mut env, controller);
+        let loaded = Config::load(&env).expect("valid");
+        assert_eq!(loaded.warnings, [""; 0]);
+        assert!(loaded.config.inbound.listen.is_none());
+        assert!(!loaded.config.outbound.allow_unknown);
+
+        let mut env = Env::from_iter([
+            ("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "127.0.0.1:1"),
+            ("LINKERD_PROXY_OUTBOUND_ALLOW_UNKNOWN", "1"),
+        ]);
+        complete(&mut env, controller);
+        let config = Config::load(&env).expect("valid").config;
+        assert!(config.inbound.listen.is_some() && config.outbound.allow_unknown);
+    }
 }

@@ -63,7 +63,9 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     let admin = admin(r);
     listen_apart(r, inbound.listen, &outbound, &admin);
     let control = control::control(r, inbound.connect, outbound.connect, http2_client);
-    control::check_default_policy(r, inbound.default_policy);
+    if inbound.listen.is_some() {
+        control::check_default_policy(r, inbound.default_policy);
+    }
     let control = control?;
     tls::warn_without_tls(r, &control, inbound.default_policy);
     Some(Config {
@@ -93,16 +95,20 @@ fn admin(r: &mut Reader<'_>) -> Admin {
 
 /// Workers share their listening ports, so the kernel does not refuse an address that two servers ask for: it would
 /// hand connections to either.
-fn listen_apart(r: &mut Reader<'_>, inbound: SocketAddr, outbound: &Outbound, admin: &Admin) {
+fn listen_apart(
+    r: &mut Reader<'_>,
+    inbound: Option<SocketAddr>,
+    outbound: &Outbound,
+    admin: &Admin,
+) {
     let outbound_name = if r.is_set(&OUTBOUND_LISTEN_ADDRS) {
         OUTBOUND_LISTEN_ADDRS.name()
     } else {
         OUTBOUND_LISTEN_ADDR.name()
     };
-    let mut listeners = vec![
-        (INBOUND_LISTEN_ADDR.name(), inbound),
-        (ADMIN_LISTEN_ADDR.name(), admin.listen),
-    ];
+    let inbound = inbound.map(|addr| (INBOUND_LISTEN_ADDR.name(), addr));
+    let mut listeners: Vec<_> = inbound.into_iter().collect();
+    listeners.push((ADMIN_LISTEN_ADDR.name(), admin.listen));
     listeners.extend(outbound.listen.iter().map(|&addr| (outbound_name, addr)));
     for (i, &(name, addr)) in listeners.iter().enumerate() {
         for &(other, other_addr) in &listeners[..i] {

@@ -68,6 +68,8 @@ pub struct Outbound {
     pub explicit: bool,
     /// Whether loopback addresses may be dialled.
     pub allow_loopback: bool,
+    /// Whether traffic to what has no policy is let through.
+    pub allow_unknown: bool,
     /// Whether requests are routed by `l5d-dst-override`.
     pub ingress_mode: bool,
     /// Whether responses carry informational headers such as `l5d-proxy-error`.
@@ -79,8 +81,9 @@ pub struct Outbound {
 /// Traffic from peers to the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inbound {
-    /// Where to listen. Its port is also that of direct connections, and never dialled.
-    pub listen: SocketAddr,
+    /// Where to listen. Its port is also that of direct connections, and never dialled. `None`: no
+    /// listener.
+    pub listen: Option<SocketAddr>,
     /// The backlog of `listen(2)`, also of the admin server. `None` leaves the default.
     pub backlog: Option<u32>,
     /// Options of accepted sockets, also of the admin server.

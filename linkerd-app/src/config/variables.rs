@@ -184,6 +184,8 @@ variables! {
         linkerd2 OUTBOUND_LISTEN_ADDR: SocketAddress = default("127.0.0.1:4140"), used, since("0.1");
         /// Where inbound traffic is accepted. Its port is also the one of direct connections between proxies.
         linkerd2 INBOUND_LISTEN_ADDR: SocketAddress = default("0.0.0.0:4143"), used, since("0.1");
+        /// Whether there is an inbound listener. `run --mesh` opens none unless its address is set.
+        linkerd INBOUND_ENABLED: Switch = default("true"), used, since("0.1");
         /// Where the admin server listens.
         linkerd2 ADMIN_LISTEN_ADDR: SocketAddress = default("127.0.0.1:4191"), used, since("0.1");
         /// Where the tap server listens, if tap is on.
@@ -378,6 +380,10 @@ variables! {
         linkerd OUTBOUND_EXPLICIT: Switch = default("false"), used, since("0.1");
         /// Whether outbound traffic may go to loopback addresses.
         linkerd OUTBOUND_ALLOW_LOOPBACK: Switch = default("false"), used, since("0.1");
+        /// Whether traffic to what the control plane has no policy for is let through, as linkerd2-proxy does it: to an
+        /// address as it is, to a name by its profile. Otherwise it is refused (`unknown_destination`), and so it is with
+        /// `run --mesh` unless this is set.
+        linkerd OUTBOUND_ALLOW_UNKNOWN: Switch = default("true"), used, since("0.1");
     }
 
     "Inbound" {

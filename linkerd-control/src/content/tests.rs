@@ -85,11 +85,11 @@ fn profiles_and_policies_are_sent_whole_and_only_if_they_changed() {
 #[test]
 fn unknown_targets_are_answered_as_by_a_cluster() {
     assert_eq!(
-        EndpointSet::unknown("web:80").ok(),
+        EndpointSet::unknown("web:80", &[]).ok(),
         Some(EndpointSet::none(false))
     );
 
-    let unknown = |target| DestinationProfile::unknown(target);
+    let unknown = |target| DestinationProfile::unknown(target, &[]);
     assert_eq!(
         unknown("10.0.0.1:80").ok(),
         Some(DestinationProfile::default())
@@ -99,6 +99,27 @@ fn unknown_targets_are_answered_as_by_a_cluster() {
     let other = unknown("example.com:80").expect_err("not a service's name");
     assert_eq!(other.code(), Code::InvalidArgument);
 
-    let policy = OutboundPolicy::unknown("10.0.0.1:80").expect_err("no policy");
+    let policy = OutboundPolicy::unknown("10.0.0.1:80", &[]).expect_err("no policy");
     assert_eq!(policy.code(), Code::NotFound);
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest_that_exist() {
+    let told = |target, names: &[String]| {
+        let status = OutboundPolicy::unknown(target, names).expect_err("unknown");
+        status.message().to_owned()
+    };
+    assert_eq!(told("wob:80", &[]), "no service at wob:80");
+    let names = ["shop.mall:80", "web:80"].map(str::to_owned);
+    assert_eq!(
+        told("wob:80", &names),
+        "no service at wob:80; the services: web:80, shop.mall:80"
+    );
+    let many: Vec<_> = (0..40).map(|n| format!("service-{n}:80")).collect();
+    let message = told("service-7:81", &many);
+    assert!(
+        message.contains("; the nearest of 40 services: service-7:80, "),
+        "{message}"
+    );
+    assert_eq!(message.matches(", ").count(), 9, "{message}");
 }

@@ -1,32 +1,32 @@
 //! From what is written to what is meant. All problems are collected, so that one look mends them all.
 
-use super::decl::{self, Number};
+use super::decl;
 use super::error::Problem;
-use super::{Backend, Mesh, Service, full_name};
+use super::form::{Given, Spanned};
+use super::near::near;
+use super::yaml::Place;
+use super::{Backend, HostEndpoint, Mesh, Service, full_name};
 use crate::endpoint::Endpoint;
-use serde_saphyr::{Location, Spanned};
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-pub(super) fn check(file: decl::File) -> Result<Mesh, Vec<Problem>> {
-    let mut checker = Checker::default();
+/// Checks what could be read of a file; `problems` are those of its form.
+pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Vec<Problem>> {
+    let mut checker = Checker {
+        problems,
+        partial: file.partial,
+        ..Checker::default()
+    };
     let mut references = Vec::new();
     let mut services = Vec::new();
-    let Some(declared) = file.services else {
-        return Err(vec![Problem {
-            line: 1,
-            column: 1,
-            reason: "no services are given; write `services: []` if there are none".to_owned(),
-        }]);
-    };
-    for mut decl in declared {
-        let backends = std::mem::take(&mut decl.backends);
-        references.push((services.len(), backends));
+    for mut decl in file.services {
+        references.push(std::mem::take(&mut decl.backends));
         services.push(checker.service(decl));
     }
-    for (index, backends) in references {
+    for (index, backends) in references.into_iter().enumerate() {
         services[index].backends = checker.backends(&services, index, backends);
     }
+    checker.hosts(&services);
     if checker.problems.is_empty() {
         Ok(Mesh { services })
     } else {
@@ -38,41 +38,49 @@ pub(super) fn check(file: decl::File) -> Result<Mesh, Vec<Problem>> {
 #[derive(Default)]
 struct Checker {
     problems: Vec<Problem>,
+    /// Whether services may be missing that are declared.
+    partial: bool,
     /// Full names, and where they are declared.
-    services: HashMap<String, Location>,
+    services: HashMap<String, Place>,
     /// Addresses and hostnames with a port, and the service that has them.
     taken: HashMap<String, String>,
 }
 
 impl Checker {
-    fn problem(&mut self, at: Location, reason: impl Into<String>) {
-        self.problems.push(Problem {
-            line: at.line(),
-            column: at.column(),
-            reason: reason.into(),
-        });
+    fn problem(&mut self, at: Place, reason: impl Into<String>) {
+        self.problems.push(at.problem(reason));
     }
 
     fn service(&mut self, decl: decl::Service) -> Service {
-        let at = decl.name.referenced;
-        let name = self.name("service name", &decl.name);
+        let (name, at) = match &decl.name {
+            Given::Is(name) => (self.name("service name", name), name.at),
+            Given::Absent => {
+                self.problem(decl.at, "the service has no `name`");
+                (String::new(), decl.at)
+            }
+            Given::Wrong => (String::new(), decl.at),
+        };
         let namespace = match &decl.namespace {
-            Some(namespace) => self.name("namespace", namespace),
-            None => "default".to_owned(),
+            Given::Is(namespace) => self.name("namespace", namespace),
+            Given::Absent | Given::Wrong => "default".to_owned(),
         };
         let full_name = full_name(&name, &namespace);
-        if let Some(first) = self.services.get(&full_name) {
+        // Without a name there is nothing that could be declared twice.
+        let declared = match name.is_empty() {
+            true => None,
+            false => self.services.insert(full_name.clone(), at),
+        };
+        if let Some(first) = declared {
             let reason = format!(
                 "service {name} of namespace {namespace} is already declared in line {}; \
                  list all its `ports` there",
-                first.line()
+                first.line
             );
             self.problem(at, reason);
         }
-        let duplicate = self.services.insert(full_name.clone(), at).is_some();
 
         let ports = self.ports(at, decl.port, decl.ports);
-        if !duplicate {
+        if declared.is_none() && !name.is_empty() {
             // The bare name is not among them: it is not the service's for certain.
             let names = [
                 &*full_name,
@@ -86,7 +94,7 @@ impl Checker {
         }
         let addresses = self.addresses(&full_name, &ports, &decl.addresses);
         let hostnames = self.hostnames(&full_name, &ports, &decl.hostnames);
-        let endpoints = self.endpoints(decl.endpoints);
+        let (endpoints, hosts) = self.endpoints(decl.endpoints);
         Service {
             name,
             namespace,
@@ -96,6 +104,7 @@ impl Checker {
             hostnames,
             labels: decl.labels,
             endpoints,
+            hosts,
             backends: Vec::new(),
         }
     }
@@ -106,39 +115,39 @@ impl Checker {
                 "{what} {:?} is not a DNS name; use lower-case letters, digits and hyphens",
                 name.value
             );
-            self.problem(name.referenced, reason);
+            self.problem(name.at, reason);
         }
         name.value.clone()
     }
 
     fn ports(
         &mut self,
-        service: Location,
-        one: Option<Spanned<Number>>,
-        many: Option<Spanned<Vec<Spanned<Number>>>>,
+        service: Place,
+        one: Given<i128>,
+        many: Given<Vec<Given<i128>>>,
     ) -> Vec<u16> {
         let ports = match (one, many) {
-            (Some(port), None) => vec![port],
-            (None, Some(ports)) if !ports.value.is_empty() => ports.value,
-            (Some(_), Some(ports)) => {
-                self.problem(ports.referenced, "give either `port` or `ports`, not both");
+            (Given::Is(port), Given::Absent) => vec![Given::Is(port)],
+            (Given::Absent, Given::Is(ports)) if !ports.value.is_empty() => ports.value,
+            (Given::Is(_) | Given::Wrong, Given::Is(ports)) => {
+                self.problem(ports.at, "give either `port` or `ports`, not both");
                 return Vec::new();
             }
-            _ => {
+            (Given::Absent, Given::Absent | Given::Is(_)) => {
                 self.problem(service, "the service has no port; add `port: 80`");
                 return Vec::new();
             }
+            (Given::Wrong, _) | (_, Given::Wrong) => return Vec::new(),
         };
         let mut seen = Vec::new();
         for port in ports {
-            match u16::try_from(port.value.0) {
+            let Given::Is(port) = port else { continue };
+            match u16::try_from(port.value) {
                 Ok(p) if p > 0 && !seen.contains(&p) => seen.push(p),
-                Ok(p) if p > 0 => {
-                    self.problem(port.referenced, format!("port {p} is listed twice"));
-                }
+                Ok(p) if p > 0 => self.problem(port.at, format!("port {p} is listed twice")),
                 _ => self.problem(
-                    port.referenced,
-                    format!("{} is not a port; use 1 to 65535", port.value.0),
+                    port.at,
+                    format!("{} is not a port; use 1 to 65535", port.value),
                 ),
             }
         }
@@ -159,7 +168,7 @@ impl Checker {
                     let targets = ports
                         .iter()
                         .map(|port| SocketAddr::new(ip, *port).to_string());
-                    self.take(service, address.referenced, targets.collect());
+                    self.take(service, address.at, targets.collect());
                     good.push(ip);
                 }
                 Err(_) => {
@@ -167,7 +176,7 @@ impl Checker {
                         "{:?} is not an IP address; write it without a port, such as 10.0.0.10",
                         address.value
                     );
-                    self.problem(address.referenced, reason);
+                    self.problem(address.at, reason);
                 }
             }
         }
@@ -188,18 +197,18 @@ impl Checker {
                     "{:?} is not a host name; write it without a port, such as web.local",
                     hostname.value
                 );
-                self.problem(hostname.referenced, reason);
+                self.problem(hostname.at, reason);
                 continue;
             }
             let targets = ports.iter().map(|port| format!("{name}:{port}"));
-            self.take(service, hostname.referenced, targets.collect());
+            self.take(service, hostname.at, targets.collect());
             good.push(name);
         }
         good
     }
 
     /// Two services cannot be reached at the same place.
-    fn take(&mut self, service: &str, at: Location, targets: Vec<String>) {
+    fn take(&mut self, service: &str, at: Place, targets: Vec<String>) {
         for target in targets {
             if let Some(other) = self.taken.insert(target.clone(), service.to_owned()) {
                 self.problem(at, format!("{target} already belongs to {other}"));
@@ -207,33 +216,23 @@ impl Checker {
         }
     }
 
-    fn endpoints(&mut self, endpoints: Vec<Spanned<decl::Endpoint>>) -> Vec<Endpoint> {
-        let first = endpoints.first().map(|e| e.referenced);
+    /// The endpoints that are addresses, and those that are host names.
+    fn endpoints(
+        &mut self,
+        endpoints: Vec<Spanned<decl::Endpoint>>,
+    ) -> (Vec<Endpoint>, Vec<HostEndpoint>) {
+        let first = endpoints.first().map(|e| e.at);
+        let count = endpoints.len();
         let mut seen = HashSet::new();
-        let mut good = Vec::new();
-        for endpoint in endpoints {
-            let at = endpoint.referenced;
-            let decl = endpoint.value;
-            let addr = match decl.address.parse::<SocketAddr>() {
-                Ok(addr) if addr.port() != 0 => addr,
-                Ok(_) => {
-                    let reason = format!("endpoint {} has port 0; use 1 to 65535", decl.address);
-                    self.problem(at, reason);
-                    continue;
-                }
-                Err(_) => {
-                    let reason = format!(
-                        "{:?} is not an endpoint's address; write an IP address with a port, such as 127.0.0.1:9001",
-                        decl.address
-                    );
-                    self.problem(at, reason);
-                    continue;
-                }
+        let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
+        for Spanned { value: decl, at } in endpoints {
+            let Some((host, addr)) = self.address(&decl.address, at) else {
+                continue;
             };
-            if !seen.insert(addr) {
-                self.problem(at, format!("endpoint {addr} is listed twice"));
+            if !seen.insert((host.clone(), addr)) {
+                self.problem(at, format!("endpoint {} is listed twice", decl.address));
             }
-            let weight = decl.weight.unwrap_or(1.0);
+            let weight = decl.weight;
             if !(0.0..=MAX_WEIGHT).contains(&weight) {
                 self.problem(
                     at,
@@ -244,22 +243,69 @@ impl Checker {
             let mut endpoint = Endpoint::new(addr);
             endpoint.weight = (weight * f64::from(Endpoint::WEIGHT_ONE)).round() as u32;
             endpoint.labels = decl.labels.into_iter().collect();
-            good.push(match decl.protocol {
+            let endpoint = match decl.protocol {
                 Some(decl::Hint::H2) => endpoint.h2(),
                 Some(decl::Hint::Opaque) => endpoint.opaque(),
                 None => endpoint,
-            });
+            };
+            match host {
+                Some(host) => hosts.push(HostEndpoint { host, endpoint }),
+                None => addresses.push(endpoint),
+            }
         }
+        let mut good = addresses.iter().chain(hosts.iter().map(|h| &h.endpoint));
         if let Some(at) = first
-            && !good.is_empty()
-            && good.iter().all(|e| e.weight == 0)
+            && addresses.len() + hosts.len() == count
+            && good.all(|e| e.weight == 0)
         {
             self.problem(
                 at,
                 "all endpoints have weight 0; give one of them a higher weight",
             );
         }
-        good
+        (addresses, hosts)
+    }
+
+    /// An endpoint's address; for one with a host name, that name, and an address of which only the port counts.
+    fn address(&mut self, text: &str, at: Place) -> Option<(Option<String>, SocketAddr)> {
+        let host_and_port = || {
+            let (host, port) = text.rsplit_once(':')?;
+            let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+            let addr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?));
+            is_host_name(&host).then_some((Some(host), addr))
+        };
+        let parsed = match text.parse::<SocketAddr>() {
+            Ok(addr) => Some((None, addr)),
+            Err(_) => host_and_port(),
+        };
+        match parsed {
+            Some((_, addr)) if addr.port() == 0 => {
+                self.problem(at, format!("endpoint {text} has port 0; use 1 to 65535"));
+                None
+            }
+            Some(parsed) => Some(parsed),
+            None => {
+                let reason = format!(
+                    "{text:?} is not an endpoint's address; write an IP address or a host name with a port, \
+                     such as 127.0.0.1:9001"
+                );
+                self.problem(at, reason);
+                None
+            }
+        }
+    }
+
+    /// Names are looked up all the time, so that there is a limit.
+    fn hosts(&mut self, services: &[Service]) {
+        let hosts = services.iter().flat_map(|service| &service.hosts);
+        let hosts: HashSet<_> = hosts.map(|endpoint| &endpoint.host).collect();
+        if hosts.len() > MAX_HOSTS {
+            let reason = format!(
+                "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
+                hosts.len()
+            );
+            self.problem(Place::START, reason);
+        }
     }
 
     fn backends(
@@ -268,21 +314,21 @@ impl Checker {
         parent: usize,
         backends: Vec<decl::Backend>,
     ) -> Vec<Backend> {
-        let first = backends.first().map(|b| b.service.referenced);
+        let first = backends.first().map(|b| b.service.at);
         let mut good = Vec::new();
         for backend in &backends {
-            let weight = backend.weight.as_ref().map_or(1, |w| w.value.0);
+            let (weight, at) = match &backend.weight {
+                Given::Is(weight) => (weight.value, weight.at),
+                Given::Absent | Given::Wrong => (1, backend.service.at),
+            };
             match u32::try_from(weight) {
                 Ok(weight) if weight <= MAX_BACKEND_WEIGHT => {
                     good.extend(self.backend(services, parent, &backend.service, weight));
                 }
-                _ => {
-                    let at = backend.weight.as_ref().map(|w| w.referenced);
-                    self.problem(
-                        at.unwrap_or(backend.service.referenced),
-                        format!("weight {weight} is not between 0 and {MAX_BACKEND_WEIGHT}"),
-                    );
-                }
+                _ => self.problem(
+                    at,
+                    format!("weight {weight} is not between 0 and {MAX_BACKEND_WEIGHT}"),
+                ),
             }
         }
         if let Some(at) = first
@@ -304,7 +350,7 @@ impl Checker {
         reference: &Spanned<String>,
         weight: u32,
     ) -> Option<Backend> {
-        let at = reference.referenced;
+        let at = reference.at;
         let (name, port) = match reference.value.rsplit_once(':') {
             None => (reference.value.as_str(), None),
             Some((name, port)) => match port.parse::<u16>() {
@@ -319,20 +365,31 @@ impl Checker {
         let name = name.strip_suffix(".svc.cluster.local").unwrap_or(name);
         let name = name.strip_suffix(".svc").unwrap_or(name);
         let parent = &services[parent];
-        let near = |s: &&Service| s.name == name && s.namespace == parent.namespace;
-        let far = |s: &&Service| {
+        let same = |s: &&Service| s.name == name && s.namespace == parent.namespace;
+        let other = |s: &&Service| {
             name.strip_prefix(s.name.as_str())
                 .and_then(|rest| rest.strip_prefix('.'))
                 == Some(s.namespace.as_str())
         };
-        let Some(service) = services.iter().find(near).or(services.iter().find(far)) else {
-            let reason = format!(
-                "backend {:?} names no service of this file; add the service or write <name>.<namespace>",
-                reference.value
-            );
-            self.problem(at, reason);
+        let Some(service) = services.iter().find(same).or(services.iter().find(other)) else {
+            if !self.partial {
+                let meant = near(name, services.iter().map(|s| s.name.as_str()));
+                let remedy = match meant {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => "add the service or write <name>.<namespace>".to_owned(),
+                };
+                let reason = format!(
+                    "backend {:?} names no service of this file; {remedy}",
+                    reference.value
+                );
+                self.problem(at, reason);
+            }
             return None;
         };
+        // Its ports have been reported.
+        if service.ports.is_empty() {
+            return None;
+        }
         let lacks = match port {
             Some(port) => (!service.ports.contains(&port)).then_some(port),
             // Without a port it is the one on which the traffic arrives, or the only one there is.
@@ -363,6 +420,12 @@ impl Checker {
     }
 }
 
+/// Whether it is a DNS name whose last label is not a number, as it is in a misspelt address.
+fn is_host_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Whether it consists of labels as DNS has them, so that it can be part of an authority.
 fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
@@ -380,6 +443,9 @@ const MAX_WEIGHT: f64 = 100_000.0;
 
 /// So that the sum of many backends fits 32 bits.
 const MAX_BACKEND_WEIGHT: u32 = 1_000_000;
+
+/// Each is looked up by a task of its own.
+const MAX_HOSTS: usize = 1_000;
 
 #[cfg(test)]
 mod tests;

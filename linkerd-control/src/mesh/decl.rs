@@ -1,167 +1,198 @@
 //! The mesh file as it is written.
+//!
+//! A field of another form than expected is reported, and the rest of the file is read nevertheless.
 
-use super::error::{MeshError, Problem};
+use super::error::Problem;
+use super::form::{Given, Reader, Spanned, shown};
+use super::yaml::{self, Node, Place, Value};
 use crate::policy::Protocol;
-use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
-use serde_saphyr::{Error, MessageFormatter, Spanned, UserMessageFormatter};
 use std::collections::BTreeMap;
-use std::fmt;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub(super) struct File {
-    /// `None` if nothing is written, which is more likely a half-written file than a mesh of no services.
-    pub(super) services: Option<Vec<Service>>,
+    pub(super) services: Vec<Service>,
+    /// Whether services may be missing, since a part of the file could not be read.
+    pub(super) partial: bool,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Service {
-    pub(super) name: Spanned<String>,
-    pub(super) namespace: Option<Spanned<String>>,
-    pub(super) port: Option<Spanned<Number>>,
-    pub(super) ports: Option<Spanned<Vec<Spanned<Number>>>>,
-    #[serde(default)]
+    pub(super) at: Place,
+    pub(super) name: Given<String>,
+    pub(super) namespace: Given<String>,
+    pub(super) port: Given<i128>,
+    pub(super) ports: Given<Vec<Given<i128>>>,
     pub(super) protocol: Protocol,
-    #[serde(default)]
     pub(super) addresses: Vec<Spanned<String>>,
-    #[serde(default)]
     pub(super) hostnames: Vec<Spanned<String>>,
-    #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
-    #[serde(default)]
     pub(super) endpoints: Vec<Spanned<Endpoint>>,
-    #[serde(default)]
     pub(super) backends: Vec<Backend>,
 }
 
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) address: String,
-    pub(super) weight: Option<f64>,
+    pub(super) weight: f64,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) protocol: Option<Hint>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Hint {
     H2,
     Opaque,
 }
 
-/// A whole number of any size, so that the check can tell which ones are good.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) i128);
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Backend {
     pub(super) service: Spanned<String>,
-    pub(super) weight: Option<Spanned<Number>>,
+    pub(super) weight: Given<i128>,
 }
 
-pub(super) fn parse(file: &str, text: &str) -> Result<File, MeshError> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let error = error.without_snippet();
-        let location = error.location();
-        let reason = match error {
-            Error::Eof { .. } => "the file is empty; begin with `services:`".into(),
-            Error::Unexpected {
-                expected: "sequence start",
-                ..
-            } => "expected a list, each item on a line that begins with `- `".into(),
-            Error::Unexpected {
-                expected: "mapping start",
-                ..
-            } => "expected fields, such as `name: web`".into(),
-            Error::DuplicateMappingKey { key, .. } => {
-                let field = key.as_deref().unwrap_or("the field");
-                format!("{field} is given twice; remove one")
-            }
-            error => UserMessageFormatter.format_message(error).into_owned(),
-        };
-        MeshError::Invalid {
-            file: file.to_owned(),
-            problems: vec![Problem {
-                line: location.map_or(0, |l| l.line()),
-                column: location.map_or(0, |l| l.column()),
-                reason,
-            }],
+/// Reads a text, and reports what has not the form of a mesh file.
+pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
+    let tree = yaml::parse(text);
+    let mut reader = Reader::default();
+    let partial = tree.error.is_some();
+    let services = services(&mut reader, tree.root.as_ref(), partial);
+    let mut problems = reader.problems;
+    problems.extend(tree.error);
+    let unnamed = |service: &Service| !matches!(service.name, Given::Is(_));
+    let partial = partial || services.iter().any(unnamed);
+    (File { services, partial }, problems)
+}
+
+fn services(reader: &mut Reader, root: Option<&Node>, partial: bool) -> Vec<Service> {
+    let root = root.filter(|root| !matches!(root.value, Value::Null));
+    let fields = root.map(|root| reader.fields(root, &["services"]));
+    let node = match fields {
+        // It was reported what there is instead.
+        Some(None) => return Vec::new(),
+        Some(Some(fields)) => fields.get("services"),
+        None => None,
+    };
+    match node {
+        Some(node) => {
+            let items = reader.list(node).unwrap_or_default();
+            items
+                .iter()
+                .filter_map(|item| service(reader, item))
+                .collect()
         }
+        None => {
+            // More likely a half-written file than a mesh of no services, unless a syntax error explains it.
+            if !partial {
+                reader.report(Place::START, NO_SERVICES);
+            }
+            Vec::new()
+        }
+    }
+}
+
+fn service(r: &mut Reader, node: &Node) -> Option<Service> {
+    let fields = r.fields(
+        node,
+        &[
+            "name",
+            "namespace",
+            "port",
+            "ports",
+            "protocol",
+            "addresses",
+            "hostnames",
+            "labels",
+            "endpoints",
+            "backends",
+        ],
+    )?;
+    let protocols = [
+        ("detect", Protocol::Detect),
+        ("http1", Protocol::Http1),
+        ("http2", Protocol::Http2),
+        ("grpc", Protocol::Grpc),
+        ("opaque", Protocol::Opaque),
+    ];
+    let mut endpoints = Vec::new();
+    for node in r.items(&fields, "endpoints") {
+        let endpoint = endpoint(r, node);
+        endpoints.extend(endpoint.map(|value| Spanned { value, at: node.at }));
+    }
+    let backends = r.items(&fields, "backends").iter();
+    let backends = backends.filter_map(|node| backend(r, node)).collect();
+    Some(Service {
+        at: fields.at,
+        name: r.given(&fields, "name", Reader::text),
+        namespace: r.given(&fields, "namespace", Reader::text),
+        port: r.given(&fields, "port", Reader::number),
+        ports: r.given(&fields, "ports", |r, node| {
+            let items = r.list(node)?.iter();
+            Some(items.map(|item| r.spanned(item, Reader::number)).collect())
+        }),
+        protocol: r
+            .choice(&fields, "protocol", &protocols)
+            .unwrap_or_default(),
+        addresses: r.texts(&fields, "addresses"),
+        hostnames: r.texts(&fields, "hostnames"),
+        labels: r.labels(&fields),
+        endpoints,
+        backends,
     })
 }
 
-/// Either the short form, `10.0.0.1:80`, or the long one. By hand, because an untagged enum would report neither an
-/// unknown field nor where it is.
-impl<'de> Deserialize<'de> for Endpoint {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Long {
-            address: String,
-            weight: Option<f64>,
-            #[serde(default)]
-            labels: BTreeMap<String, String>,
-            protocol: Option<Hint>,
+/// Either the short form, `10.0.0.1:80`, or the long one.
+fn endpoint(r: &mut Reader, node: &Node) -> Option<Endpoint> {
+    if let Value::Scalar(address) = &node.value {
+        return Some(Endpoint {
+            address: address.clone(),
+            weight: 1.0,
+            labels: BTreeMap::new(),
+            protocol: None,
+        });
+    }
+    if !matches!(node.value, Value::Fields(_)) {
+        let reason = format!(
+            "expected an address such as 127.0.0.1:9001, or `address:` with what belongs to it, not {}",
+            shown(node)
+        );
+        r.report(node.at, reason);
+        return None;
+    }
+    let fields = r.fields(node, &["address", "weight", "labels", "protocol"])?;
+    let weight = match r.given(&fields, "weight", Reader::decimal) {
+        Given::Is(weight) => weight.value,
+        Given::Absent | Given::Wrong => 1.0,
+    };
+    let labels = r.labels(&fields);
+    let hints = [("h2", Hint::H2), ("opaque", Hint::Opaque)];
+    let protocol = r.choice(&fields, "protocol", &hints);
+    let address = match r.given(&fields, "address", Reader::text) {
+        Given::Is(address) => address.value,
+        Given::Wrong => return None,
+        Given::Absent => {
+            r.report(fields.at, "the endpoint has no `address`");
+            return None;
         }
+    };
+    Some(Endpoint {
+        address,
+        weight,
+        labels,
+        protocol,
+    })
+}
 
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Endpoint;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "an address such as 127.0.0.1:9001, or `address:` with what belongs to it",
-                )
-            }
-
-            fn visit_str<E: de::Error>(self, address: &str) -> Result<Endpoint, E> {
-                Ok(Endpoint {
-                    address: address.to_owned(),
-                    weight: None,
-                    labels: BTreeMap::new(),
-                    protocol: None,
-                })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Endpoint, A::Error> {
-                let long = Long::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Endpoint {
-                    address: long.address,
-                    weight: long.weight,
-                    labels: long.labels,
-                    protocol: long.protocol,
-                })
-            }
+fn backend(r: &mut Reader, node: &Node) -> Option<Backend> {
+    let fields = r.fields(node, &["service", "weight"])?;
+    let weight = r.given(&fields, "weight", Reader::number);
+    match r.given(&fields, "service", Reader::text) {
+        Given::Is(service) => Some(Backend { service, weight }),
+        Given::Wrong => None,
+        Given::Absent => {
+            r.report(fields.at, "the backend has no `service`");
+            None
         }
-
-        deserializer.deserialize_any(Either)
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Whole;
-
-        impl Visitor<'_> for Whole {
-            type Value = Number;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number")
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(number.into()))
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
-                Ok(Number(number.into()))
-            }
-        }
-
-        deserializer.deserialize_any(Whole)
-    }
-}
+const NO_SERVICES: &str = "no services are given; write `services: []` if there are none";

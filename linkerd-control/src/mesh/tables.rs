@@ -1,6 +1,6 @@
 //! What a mesh means for each target that a proxy may ask for.
 
-use super::{Mesh, Service};
+use super::{Known, Mesh, Service};
 use crate::content::{Content, EndpointSet};
 use crate::endpoint::Endpoint;
 use crate::lookups::canonical;
@@ -17,6 +17,8 @@ pub(crate) struct Tables {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
+    /// For those who ask for others.
+    names: Vec<String>,
 }
 
 /// The targets of the mesh that was applied last.
@@ -28,26 +30,30 @@ pub(crate) struct Keys {
 }
 
 impl Mesh {
-    pub(crate) fn tables(&self) -> Tables {
+    /// The answers, with the addresses of host names that are known.
+    pub(crate) fn tables(&self, known: &Known) -> Tables {
         let mut tables = Tables {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
+            names: self.names(),
         };
-        for service in &self.services {
-            tables.service(service, service.own_names());
+        let endpoints = |service: &Service| service.known_endpoints(known);
+        let services: Vec<_> = self.services.iter().map(|s| (s, endpoints(s))).collect();
+        for (service, endpoints) in &services {
+            tables.service(service, endpoints, service.own_names());
         }
         // What a service declares comes before what others have by default: a bare name is the one of the namespace
         // `default`, or else of the service that is first in the file.
         let by_namespace = |default: bool| {
-            let with = move |s: &&Service| (s.namespace == "default") == default;
-            self.services.iter().filter(with)
+            let with = move |(s, _): &&(&Service, _)| (s.namespace == "default") == default;
+            services.iter().filter(with)
         };
-        for service in by_namespace(true).chain(by_namespace(false)) {
-            tables.service(service, vec![service.name.clone()]);
+        for (service, endpoints) in by_namespace(true).chain(by_namespace(false)) {
+            tables.service(service, endpoints, vec![service.name.clone()]);
         }
-        for service in &self.services {
-            for endpoint in &service.endpoints {
+        for (service, endpoints) in &services {
+            for endpoint in endpoints {
                 tables.endpoint(service, endpoint);
             }
         }
@@ -59,6 +65,7 @@ impl Tables {
     /// Puts the answers in place of those of the mesh before. New endpoints come before the policies that need them.
     pub(crate) fn apply(self, state: &mut State) {
         let old = std::mem::take(&mut state.mesh);
+        state.policies.names = self.names;
         let keys = Keys {
             destinations: set(&mut state.destinations, self.destinations),
             profiles: set(&mut state.profiles, self.profiles),
@@ -75,8 +82,8 @@ impl Tables {
     }
 
     /// Makes a service known by its addresses and by these names, where they are not taken.
-    fn service(&mut self, service: &Service, names: Vec<String>) {
-        let endpoints = EndpointSet::new(service.endpoints.iter().cloned()).labels(
+    fn service(&mut self, service: &Service, endpoints: &[Endpoint], names: Vec<String>) {
+        let endpoints = EndpointSet::new(endpoints.iter().cloned()).labels(
             // A control plane's labels; the file's come later and win.
             [
                 ("service", &service.name),

@@ -4,7 +4,8 @@
 //! file and rename it over the old one, mounted directories that are switched by a symbolic link (as Kubernetes mounts
 //! a ConfigMap), bind mounts in containers, network file systems. A few `stat` calls a second cost nothing.
 
-use super::{Mesh, MeshError};
+use super::hosts::Hosts;
+use super::{Mesh, MeshError, Resolve, SystemResolver};
 use crate::controller::Controller;
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,14 +16,26 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-/// Applies a mesh file to a controller now and whenever it changes, until the returned handle is dropped.
+/// Applies a mesh file to a controller as [`watch_file_with`] does, with the system's resolver.
+pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> FileWatch {
+    watch_file_with(controller, path, Arc::new(SystemResolver)).await
+}
+
+/// Applies a mesh file to a controller now, whenever it changes, and whenever the addresses of its host names change,
+/// until the returned handle is dropped.
 ///
 /// It returns after the first load, accepted or not. A file that is refused changes nothing: the controller keeps
 /// what it had. Must be called within a runtime.
-pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> FileWatch {
+pub async fn watch_file_with(
+    controller: Controller,
+    path: impl Into<PathBuf>,
+    resolver: Arc<dyn Resolve>,
+) -> FileWatch {
     let mut watched = Watched {
         path: Arc::new(path.into()),
         seen: None,
+        mesh: None,
+        hosts: Hosts::new(resolver),
         controller,
     };
     let outcome = watched.load().await;
@@ -39,6 +52,7 @@ pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> Fil
             tokio::select! {
                 () = tokio::time::sleep(POLL) => {}
                 () = asked.notified() => watched.seen = None,
+                () = watched.hosts.changed() => watched.apply(),
             }
             if let Some(outcome) = watched.load().await {
                 tx.send_modify(|load| {
@@ -108,6 +122,9 @@ struct Watched {
     controller: Controller,
     path: Arc<PathBuf>,
     seen: Option<Seen>,
+    /// The last one that was good.
+    mesh: Option<Mesh>,
+    hosts: Hosts,
 }
 
 #[derive(Clone)]
@@ -139,13 +156,26 @@ impl Watched {
         let mesh = seen
             .text
             .and_then(|text| Mesh::parse(&self.path.display().to_string(), &text));
-        Some(mesh.map(|mesh| {
-            self.controller.apply(&mesh);
-            Accepted {
-                services: mesh.services(),
-                endpoints: mesh.endpoints(),
-            }
-        }))
+        let mesh = match mesh {
+            Ok(mesh) => mesh,
+            Err(error) => return Some(Err(error)),
+        };
+        self.hosts.follow(mesh.hosts()).await;
+        let accepted = Accepted {
+            services: mesh.services(),
+            endpoints: mesh.endpoints(),
+        };
+        self.mesh = Some(mesh);
+        self.apply();
+        Some(Ok(accepted))
+    }
+
+    /// Makes the mesh and what is known of its hosts the controller's state.
+    fn apply(&mut self) {
+        let known = self.hosts.known();
+        if let Some(mesh) = &self.mesh {
+            self.controller.apply_with(mesh, &known);
+        }
     }
 
     fn unreadable(&self, reason: &str) -> MeshError {

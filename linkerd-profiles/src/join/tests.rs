@@ -9,12 +9,17 @@ const ADDR: &str = "10.0.0.1:80";
 const NAME: &str = "web.default.svc:80";
 
 fn join(target: &str) -> Join {
+    join_with(target, true)
+}
+
+fn join_with(target: &str, forward_unknown: bool) -> Join {
     let defaults = Defaults {
         queue: QueueSettings {
             capacity: 10,
             failfast: Duration::from_secs(3),
         },
         detect_timeout: Duration::from_secs(10),
+        forward_unknown,
     };
     Join::new(target.parse().unwrap(), defaults)
 }
@@ -96,6 +101,26 @@ fn targets_without_a_policy() {
         for target in [ADDR, NAME] {
             assert_eq!(joined(target, code, endpoint()), format!("{code:?}"));
         }
+    }
+}
+
+#[test]
+fn what_is_unknown_is_refused_where_it_shall_not_be_forwarded() {
+    let now = Instant::now();
+    for (target, profile, known) in [
+        (ADDR, None, false),
+        (ADDR, Some(profile(None, None)), false),
+        (ADDR, Some(profile(None, Some("10.9.9.9:8080"))), true),
+        (NAME, Some(profile(Some("web.default.svc"), None)), false),
+    ] {
+        let mut join = join_with(target, false);
+        join.policy_refused(refusal(Code::NotFound), now);
+        match profile {
+            Some(profile) => join.profile(profile),
+            None => join.no_profile(),
+        }
+        let ready = matches!(join.outcome(now), Outcome::Ready { .. });
+        assert_eq!(ready, known, "{target}");
     }
 }
 

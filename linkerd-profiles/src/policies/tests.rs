@@ -74,6 +74,7 @@ fn config() -> PoliciesConfig {
             failfast: Duration::from_secs(3),
         },
         detect_timeout: Duration::from_secs(10),
+        forward_unknown: true,
     }
 }
 

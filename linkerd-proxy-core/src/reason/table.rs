@@ -708,9 +708,9 @@ pub fn render() -> String {
         `l5d-proxy-error` and `proxy-status` headers, in the log, and in the `reason` label of\n\
         `outbound_http_failures_total`. This file is generated from `linkerd-proxy-core/src/reason/table.rs`.\n\n\
         *Closes* tells whether the client's connection ends after the answer, *retry* what the proxy does itself\n\
-        before it gives up.\n\n\
-        | reason | status | gRPC | `proxy-status` | `error` label | closes | retry | origin | phase | text | hint |\n\
-        |---|--:|--:|---|---|---|---|---|---|---|---|\n",
+        before it gives up. Each reason has a heading below, so that a link can name it: `docs/reasons.md#no_route`.\n\n\
+        | reason | status | gRPC | `proxy-status` | `error` label | closes | retry |\n\
+        |---|--:|--:|---|---|---|---|\n",
     );
     for reason in ALL {
         let row = reason.row();
@@ -721,17 +721,22 @@ pub fn render() -> String {
         };
         writeln!(
             out,
-            "| `{}` | {} | {} | `{}` | `{}` | {} | {retry} | {:?} | {:?} | {} | {} |",
-            row.label,
+            "| [`{label}`](#{label}) | {} | {} | `{}` | `{}` | {} | {retry} |",
             row.status,
             row.grpc,
             row.proxy_status,
             row.error,
             if row.fatal { "yes" } else { "no" },
-            row.origin,
-            row.phase,
-            row.text,
-            row.hint,
+            label = row.label,
+        )
+        .expect("writing to a string does not fail");
+    }
+    for reason in ALL {
+        let row = reason.row();
+        writeln!(
+            out,
+            "\n## {}\n\n> {}\n\n{}\n\nOrigin: {:?}. Phase: {:?}.",
+            row.label, row.text, row.hint, row.origin, row.phase,
         )
         .expect("writing to a string does not fail");
     }

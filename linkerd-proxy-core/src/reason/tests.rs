@@ -28,6 +28,10 @@ fn the_document_is_current() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(path, &rendered).unwrap();
     }
+    for reason in ALL {
+        let heading = format!("\n## {}\n", reason.label());
+        assert!(rendered.contains(&heading), "a log line links to {heading}");
+    }
     let current = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         current == rendered,

@@ -50,6 +50,7 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
         replay_max_bytes: r.value(&OUTBOUND_REPLAY_MAX_BYTES),
         explicit: r.value(&OUTBOUND_EXPLICIT),
         allow_loopback: r.value(&OUTBOUND_ALLOW_LOOPBACK),
+        allow_unknown: r.value(&OUTBOUND_ALLOW_UNKNOWN),
         ingress_mode,
         emit_headers: !headers_disabled(r, ingress_mode),
         hostname_labels: r.value(&OUTBOUND_METRICS_HOSTNAME_LABELS),
@@ -59,14 +60,16 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
 /// Traffic to the application.
 pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inbound {
     let ips = r.given(&INBOUND_IPS).unwrap_or_default();
-    if ips.is_empty() {
+    let listen = r.value(&INBOUND_LISTEN_ADDR);
+    let listen = r.value(&INBOUND_ENABLED).then_some(listen);
+    if ips.is_empty() && listen.is_some() {
         r.notes.push(format!(
             "{} is not set: inbound traffic may be for any address",
             INBOUND_IPS.name()
         ));
     }
     Inbound {
-        listen: r.value(&INBOUND_LISTEN_ADDR),
+        listen,
         backlog: r.given(&INBOUND_TCP_LISTEN_BACKLOG),
         accept: socket(r, &INBOUND_ACCEPT_KEEPALIVE, &INBOUND_ACCEPT_USER_TIMEOUT),
         connect: Connect {

@@ -75,6 +75,9 @@ const CASES: &[Case] = &[
     ("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK", "1", |c| {
         c.outbound.allow_loopback
     }),
+    ("LINKERD_PROXY_OUTBOUND_ALLOW_UNKNOWN", "0", |c| {
+        !c.outbound.allow_unknown
+    }),
     ("OUTBOUND_DISABLE_INFORMATIONAL_HEADERS", "true", |c| {
         !c.outbound.emit_headers
     }),
@@ -102,7 +105,10 @@ const CASES: &[Case] = &[
         c.outbound.http2_server.max_send_buf_size == Some(77)
     }),
     ("INBOUND_LISTEN_ADDR", "127.0.0.1:1", |c| {
-        c.inbound.listen == "127.0.0.1:1".parse().unwrap()
+        c.inbound.listen == Some("127.0.0.1:1".parse().unwrap())
+    }),
+    ("LINKERD_PROXY_INBOUND_ENABLED", "0", |c| {
+        c.inbound.listen.is_none()
     }),
     ("INBOUND_TCP_LISTEN_BACKLOG", "77", |c| {
         c.inbound.backlog == Some(77)

@@ -118,16 +118,16 @@ fn a_refusal_tells_line_column_and_remedy() {
         ("services: [\n", "1:11: unclosed bracket"),
         (
             "services: []\nfoo: 1\n",
-            "2:1: unknown field `foo`, expected one of services",
+            "2:1: unknown field `foo`; expected `services`",
         ),
         (
             "services:\n- name: web\n  prot: 80\n",
-            "3:3: unknown field `prot`, expected one of name,",
+            "3:3: unknown field `prot`; did you mean `port`?",
         ),
-        ("services:\n- port: 80\n", "2:3: missing field `name`"),
+        ("services:\n- port: 80\n", "2:3: the service has no `name`"),
         (
-            "services:\n- name: web\n  name: web\n",
-            "3:3: name is given twice; remove one",
+            "services:\n- name: web\n  name: web\n  port: 1\n",
+            "3:3: `name` is given twice; remove one",
         ),
         (
             "services:\n- name: Web\n  port: 80\n",
@@ -167,11 +167,11 @@ fn a_refusal_tells_line_column_and_remedy() {
         ),
         (
             "services:\n- name: web\n  port: http\n",
-            "3:3: invalid type: string \"http\", expected a whole number",
+            "3:9: expected a whole number, not `http`",
         ),
         (
             "services:\n- name: web\n  port: 1\n  protocol: h2\n",
-            "4:13: unknown variant `h2`, expected one of detect,",
+            "4:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
         ),
         (
             "services:\n- name: web\n  port: 1\n  addresses: [10.0.0.1:80]\n",
@@ -199,11 +199,23 @@ fn wrong_endpoints_are_refused() {
         ),
         (
             "[80]",
-            "4:15: invalid type: integer `80`, expected an address such as 127.0.0.1:9001",
+            "4:15: \"80\" is not an endpoint's address; write an IP address or a host name",
         ),
         (
-            "[web:80]",
-            "4:15: \"web:80\" is not an endpoint's address; write an IP address with a port",
+            "[we_b:80]",
+            "4:15: \"we_b:80\" is not an endpoint's address; write an IP address or a host name",
+        ),
+        (
+            "[256.0.0.1:80]",
+            "4:15: \"256.0.0.1:80\" is not an endpoint's address",
+        ),
+        (
+            "['web:80', 'WEB.:80']",
+            "4:25: endpoint WEB.:80 is listed twice",
+        ),
+        (
+            "[[]]",
+            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with what belongs to it, not a list",
         ),
         (
             "[127.0.0.1]",
@@ -217,14 +229,14 @@ fn wrong_endpoints_are_refused() {
             "['127.0.0.1:1', '127.0.0.1:1']",
             "4:30: endpoint 127.0.0.1:1 is listed twice",
         ),
-        ("[{weight: 1}]", "4:16: missing field `address`"),
+        ("[{weight: 1}]", "4:15: the endpoint has no `address`"),
         (
             "[{adress: '127.0.0.1:1'}]",
-            "4:16: unknown field `adress`, expected one of address,",
+            "4:16: unknown field `adress`; did you mean `address`?",
         ),
         (
             "[{address: '127.0.0.1:1', protocol: h3}]",
-            "4:50: unknown variant `h3`, expected one of h2, opaque",
+            "4:50: `h3` is no protocol; use h2 or opaque",
         ),
         (
             "[{address: '127.0.0.1:1', weight: -1}]",
@@ -251,7 +263,7 @@ fn wrong_backends_are_refused() {
     for (backends, problem) in [
         (
             "[{service: wob}]",
-            "4:24: backend \"wob\" names no service of this file; add the service",
+            "4:24: backend \"wob\" names no service of this file; did you mean \"web\"?",
         ),
         (
             "[{service: web.shop}]",
@@ -277,7 +289,7 @@ fn wrong_backends_are_refused() {
             "[{service: web, weight: 0}]",
             "4:24: all backends have weight 0; give one of them",
         ),
-        ("[{weight: 1}]", "4:15: missing field `service`"),
+        ("[{weight: 1}]", "4:14: the backend has no `service`"),
     ] {
         let text = format!(
             "services:\n- name: web\n  ports: [80, 90]\n  backends: {backends}\n- {{name: two, ports: [80, 81]}}\n"
@@ -315,6 +327,83 @@ fn all_problems_are_told_in_the_order_of_the_file() {
         .map(|l| l[..12].to_owned())
         .collect();
     assert_eq!(lines, ["mesh.yaml:3:", "mesh.yaml:4:", "mesh.yaml:7:"]);
+}
+
+#[test]
+fn errors_of_form_do_not_hide_errors_of_content() {
+    let text = "
+services:
+- name: web
+  prot: 0
+  endpoint: [127.0.0.1:0]
+  protocol: h2
+  weight: 1
+- name: [a]
+  port: b
+- port: 70000
+  endpoints: [{address: '127.0.0.1:1', weight: x}]
+- {name: ok, port: 80, backends: [{service: gone}]}
+";
+    let error = Mesh::parse("m", text).expect_err("problems").to_string();
+    let told: Vec<_> = error.lines().collect();
+    assert_eq!(
+        told,
+        [
+            "m:4:3: unknown field `prot`; did you mean `port`?",
+            "m:4:9: 0 is not a port; use 1 to 65535",
+            "m:5:3: unknown field `endpoint`; did you mean `endpoints`?",
+            "m:5:14: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
+            "m:6:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
+            "m:7:3: unknown field `weight`; expected name, namespace, port, ports, protocol, addresses, hostnames, \
+             labels, endpoints or backends",
+            "m:8:9: expected a text, not a list",
+            "m:9:9: expected a whole number, not `b`",
+            "m:10:3: the service has no `name`",
+            "m:10:9: 70000 is not a port; use 1 to 65535",
+            "m:11:48: expected a number, not `x`",
+        ]
+    );
+}
+
+#[test]
+fn what_comes_before_a_syntax_error_is_checked() {
+    let text =
+        "services:\n- name: web\n  port: 0\n- name: b\n  port: 1\n  endpoints: [a\n- name: c\n";
+    let error = Mesh::parse("m", text).expect_err("problems").to_string();
+    let told: Vec<_> = error.lines().collect();
+    assert_eq!(told[0], "m:3:9: 0 is not a port; use 1 to 65535");
+    assert_eq!(told.len(), 2, "{error}");
+}
+
+#[test]
+fn values_are_taken_as_they_are_written() {
+    let mesh = mesh(
+        "
+services:
+- name: web
+  port: '80'
+  labels: {version: 1.10, on: yes}
+  endpoints: &all [127.0.0.1:1]
+- {name: again, port: 80, endpoints: *all}
+",
+    );
+    let web = &mesh.services[0];
+    assert_eq!(
+        (&*web.labels["version"], &*web.labels["on"]),
+        ("1.10", "yes")
+    );
+    assert_eq!(web.endpoints, mesh.services[1].endpoints);
+}
+
+#[test]
+fn aliases_that_grow_without_bound_are_refused() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..12 {
+        let before = format!("*a{}, ", n - 1).repeat(10);
+        text += &format!("a{n}: &a{n} [{before}]\n");
+    }
+    let error = Mesh::parse("m", &text).expect_err("too many").to_string();
+    assert!(error.contains("aliases stand for more than"), "{error}");
 }
 
 #[test]

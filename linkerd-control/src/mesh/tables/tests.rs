@@ -3,13 +3,17 @@ use crate::controller::Controller;
 use crate::lookups::Kind;
 use linkerd_api_proto::outbound::proxy_protocol;
 
+fn tables(text: &str) -> Tables {
+    mesh(text).tables(&Known::new())
+}
+
 fn mesh(text: &str) -> Mesh {
     Mesh::parse("mesh.yaml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn a_service_is_known_by_all_its_names_and_addresses() {
-    let tables = mesh(
+    let tables = tables(
         "
 services:
   - name: web
@@ -19,8 +23,7 @@ services:
     hostnames: [web.local]
     endpoints: [127.0.0.1:9001]
 ",
-    )
-    .tables();
+    );
     let names = [
         "web",
         "web.shop",
@@ -46,7 +49,7 @@ services:
 
 #[test]
 fn an_endpoint_is_known_by_its_address_unless_a_service_is() {
-    let tables = mesh(
+    let tables = tables(
         "
 services:
   - name: db
@@ -56,8 +59,7 @@ services:
     endpoints: [{address: 10.0.0.7:5432, labels: {zone: a}}, 10.0.0.8:80]
   - {name: web, port: 80, addresses: [10.0.0.8]}
 ",
-    )
-    .tables();
+    );
     let profile = &tables.profiles["10.0.0.7:5432"];
     assert!(profile.opaque_protocol);
     let labels = &profile
@@ -78,7 +80,7 @@ services:
 
 #[test]
 fn the_bare_name_is_the_one_of_the_default_namespace() {
-    let tables = mesh(
+    let tables = tables(
         "
 services:
   - {name: web, namespace: shop, port: 80}
@@ -86,8 +88,7 @@ services:
   - {name: db, namespace: shop, port: 80}
   - {name: db, namespace: mall, port: 80}
 ",
-    )
-    .tables();
+    );
     let full = |target| &*tables.profiles[target].fully_qualified_name;
     assert_eq!(full("web:80"), "web.default.svc.cluster.local");
     assert_eq!(full("db:80"), "db.shop.svc.cluster.local");
@@ -95,15 +96,14 @@ services:
 
 #[test]
 fn backends_split_the_traffic() {
-    let tables = mesh(
+    let tables = tables(
         "
 services:
   - {name: web, ports: [80, 81], backends: [{service: a, weight: 9}, {service: b}]}
   - {name: a, ports: [80, 81]}
   - {name: b, namespace: default, port: 9}
 ",
-    )
-    .tables();
+    );
     let expected = Policy::weighted("web", 81, [("a", 81, 9), ("b", 9, 1)]).build();
     assert_eq!(tables.policies["web:81"], expected);
 }
@@ -131,4 +131,29 @@ fn what_a_new_mesh_lacks_becomes_unknown_and_what_a_test_set_stays() {
     assert_eq!(known("own:80"), (false, false, true));
     drop(state);
     assert_eq!(controller.open_streams(Kind::Policy, "b:80"), 0);
+}
+
+#[test]
+fn an_endpoint_that_is_a_host_name_has_the_addresses_of_the_name() {
+    let mesh = mesh(
+        "
+services:
+  - name: web
+    port: 80
+    endpoints: [localhost:9001, 127.0.0.1:9002, {address: 'Backend.Internal.:80', weight: 2}]
+",
+    );
+    assert_eq!(mesh.endpoints(), 3);
+    let hosts = ["backend.internal".to_owned(), "localhost".to_owned()];
+    assert_eq!(mesh.hosts(), hosts.clone().into());
+    let [backend, localhost] = hosts;
+    let ip = |text: &str| text.parse().expect("an address");
+    let known = Known::from([
+        (backend, vec![ip("10.0.0.1"), ip("10.0.0.2")]),
+        (localhost, vec![ip("127.0.0.1")]),
+    ]);
+    let tables = mesh.tables(&known);
+    assert_eq!(tables.destinations["web:80"].len(), 4);
+    assert!(tables.policies.contains_key("10.0.0.2:80"));
+    assert_eq!(mesh.tables(&Known::new()).destinations["web:80"].len(), 1);
 }

@@ -1,0 +1,49 @@
+//! The signals that the process knows.
+
+use super::mesh;
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that the process knows. They are listened for before it starts, so that none ends it otherwise.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
+}
+
+impl Signals {
+    /// Begins to listen.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Waits for a signal that ends the process, and returns its name. SIGHUP reads `file` again; others, which end
+    /// processes that do not know them, are logged. Cancel safe.
+    pub async fn terminated(&mut self, file: Option<&mesh::Follow>) -> &'static str {
+        loop {
+            let other = tokio::select! {
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.hangup.recv() => match file {
+                    Some(file) => {
+                        tracing::info!("received SIGHUP, reading the mesh file again");
+                        file.reload();
+                        continue;
+                    }
+                    None => "SIGHUP",
+                },
+                _ = self.user1.recv() => "SIGUSR1",
+                _ = self.user2.recv() => "SIGUSR2",
+            };
+            tracing::info!("received {other}, which does nothing");
+        }
+    }
+}

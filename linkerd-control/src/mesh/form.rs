@@ -1,0 +1,254 @@
+//! Reads nodes as fields, lists, texts and numbers, and reports those that are of another form.
+
+use super::error::Problem;
+use super::near::near;
+use super::yaml::{Node, Place, Value};
+use std::collections::BTreeMap;
+
+/// A value, and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct Spanned<T> {
+    pub(super) value: T,
+    pub(super) at: Place,
+}
+
+/// A field that may be absent, or was reported as wrong: then nothing else is to be said of it.
+#[derive(Clone, Debug)]
+pub(super) enum Given<T> {
+    Absent,
+    Wrong,
+    Is(Spanned<T>),
+}
+
+/// The known fields of a node.
+pub(super) struct Fields<'n> {
+    pub(super) at: Place,
+    of: Vec<(&'static str, &'n Node)>,
+}
+
+/// Collects the problems on the way.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'n> Fields<'n> {
+    /// A field, unless it is absent or nothing.
+    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
+        let found = self.of.iter().find(|(known, _)| *known == name);
+        let node = found.map(|(_, node)| *node)?;
+        (!matches!(node.value, Value::Null)).then_some(node)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.of.iter().any(|(known, _)| *known == name)
+    }
+}
+
+impl Reader {
+    pub(super) fn report(&mut self, at: Place, reason: impl Into<String>) {
+        self.problems.push(at.problem(reason));
+    }
+
+    /// The fields of a node. One that is misspelt counts as the one that was meant, so that its value is looked at.
+    pub(super) fn fields<'n>(
+        &mut self,
+        node: &'n Node,
+        known: &'static [&'static str],
+    ) -> Option<Fields<'n>> {
+        let Value::Fields(pairs) = &node.value else {
+            let reason = format!("expected fields, such as `name: web`, not {}", shown(node));
+            self.report(node.at, reason);
+            return None;
+        };
+        let mut fields = Fields {
+            at: node.at,
+            of: Vec::new(),
+        };
+        let mut unknown = Vec::new();
+        for (key, value) in pairs {
+            let text = match &key.value {
+                Value::Scalar(text) => text.as_str(),
+                _ => "",
+            };
+            match known.iter().find(|known| **known == text) {
+                Some(known) if fields.has(known) => {
+                    self.report(key.at, format!("`{known}` is given twice; remove one"));
+                }
+                Some(known) => fields.of.push((known, value)),
+                None => unknown.push((key, text, value)),
+            }
+        }
+        for (key, text, value) in unknown {
+            let free = known.iter().copied().filter(|known| !fields.has(known));
+            match near(text, free) {
+                Some(meant) => {
+                    let reason = format!("unknown field `{text}`; did you mean `{meant}`?");
+                    self.report(key.at, reason);
+                    fields.of.push((meant, value));
+                }
+                None => {
+                    let name = shown(key);
+                    let reason = format!("unknown field {name}; expected {}", any_of(known));
+                    self.report(key.at, reason);
+                }
+            }
+        }
+        Some(fields)
+    }
+
+    /// A field, read by `read`, which has reported what it refuses.
+    pub(super) fn given<T>(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        read: impl FnOnce(&mut Self, &Node) -> Option<T>,
+    ) -> Given<T> {
+        let Some(node) = fields.get(name) else {
+            return Given::Absent;
+        };
+        self.spanned(node, read)
+    }
+
+    pub(super) fn spanned<T>(
+        &mut self,
+        node: &Node,
+        read: impl FnOnce(&mut Self, &Node) -> Option<T>,
+    ) -> Given<T> {
+        match read(self, node) {
+            Some(value) => Given::Is(Spanned { value, at: node.at }),
+            None => Given::Wrong,
+        }
+    }
+
+    /// The items of a field that is a list; none if it is absent.
+    pub(super) fn items<'n>(&mut self, fields: &Fields<'n>, name: &str) -> &'n [Node] {
+        let node = fields.get(name);
+        node.and_then(|node| self.list(node)).unwrap_or_default()
+    }
+
+    pub(super) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+        let Value::List(items) = &node.value else {
+            self.report(
+                node.at,
+                "expected a list, each item on a line that begins with `- `",
+            );
+            return None;
+        };
+        Some(items)
+    }
+
+    pub(super) fn text(&mut self, node: &Node) -> Option<String> {
+        let text = scalar(node);
+        if text.is_none() {
+            self.report(node.at, format!("expected a text, not {}", shown(node)));
+        }
+        text.map(str::to_owned)
+    }
+
+    /// The texts of a field that is a list of them.
+    pub(super) fn texts(&mut self, fields: &Fields<'_>, name: &str) -> Vec<Spanned<String>> {
+        let mut texts = Vec::new();
+        for node in self.items(fields, name) {
+            let text = self.text(node);
+            texts.extend(text.map(|value| Spanned { value, at: node.at }));
+        }
+        texts
+    }
+
+    /// A whole number of any size, so that the check can say which ones are good.
+    pub(super) fn number(&mut self, node: &Node) -> Option<i128> {
+        let number = scalar(node).and_then(|text| text.parse().ok());
+        if number.is_none() {
+            let reason = format!("expected a whole number, not {}", shown(node));
+            self.report(node.at, reason);
+        }
+        number
+    }
+
+    pub(super) fn decimal(&mut self, node: &Node) -> Option<f64> {
+        let number = scalar(node).and_then(|text| match text {
+            ".nan" | ".NaN" => Some(f64::NAN),
+            ".inf" => Some(f64::INFINITY),
+            "-.inf" => Some(f64::NEG_INFINITY),
+            text => text.parse().ok(),
+        });
+        if number.is_none() {
+            self.report(node.at, format!("expected a number, not {}", shown(node)));
+        }
+        number
+    }
+
+    /// A field that is one of a few words.
+    pub(super) fn choice<T: Copy>(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &str,
+        choices: &[(&'static str, T)],
+    ) -> Option<T> {
+        let node = fields.get(name)?;
+        let text = scalar(node);
+        let found = choices.iter().find(|(word, _)| Some(*word) == text);
+        if found.is_none() {
+            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+            let reason = format!("{} is no {name}; use {}", shown(node), any_of(&words));
+            self.report(node.at, reason);
+        }
+        found.map(|(_, choice)| *choice)
+    }
+
+    /// The field `labels`: texts by names of any kind.
+    pub(super) fn labels(&mut self, fields: &Fields<'_>) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let Some(node) = fields.get("labels") else {
+            return labels;
+        };
+        let Value::Fields(pairs) = &node.value else {
+            let reason = format!(
+                "expected labels, such as `{{tier: front}}`, not {}",
+                shown(node)
+            );
+            self.report(node.at, reason);
+            return labels;
+        };
+        for (key, value) in pairs {
+            let (Some(name), Some(value)) = (self.text(key), self.text(value)) else {
+                continue;
+            };
+            if labels.insert(name.clone(), value).is_some() {
+                self.report(key.at, format!("`{name}` is given twice; remove one"));
+            }
+        }
+        labels
+    }
+}
+
+fn scalar(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A node as messages quote it.
+pub(super) fn shown(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "nothing".to_owned(),
+        Value::Scalar(text) => match text.char_indices().nth(MAX_QUOTED) {
+            Some((end, _)) => format!("`{}...`", &text[..end]),
+            None => format!("`{text}`"),
+        },
+        Value::List(_) => "a list".to_owned(),
+        Value::Fields(_) => "fields".to_owned(),
+    }
+}
+
+fn any_of(words: &[&str]) -> String {
+    match words {
+        [only] => format!("`{only}`"),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [] => String::new(),
+    }
+}
+
+const MAX_QUOTED: usize = 60;

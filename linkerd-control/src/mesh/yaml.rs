@@ -1,0 +1,202 @@
+//! A YAML text as a tree of nodes that know their places.
+//!
+//! A syntax error ends the tree, and the items that were complete before it are kept: their problems are reported with it.
+
+use super::error::Problem;
+use granit_parser::{Event, Options, Parser, ScalarStyle};
+use std::collections::HashMap;
+
+/// A line and a column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+/// A value, and where it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) at: Place,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// Nothing, or `null`.
+    Null,
+    /// Text as it is written, without its quotes. Whether it is a number is for its field to say.
+    Scalar(String),
+    List(Vec<Node>),
+    /// In the order of the text, keys that occur twice included.
+    Fields(Vec<(Node, Node)>),
+}
+
+/// As much of a text as could be read.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// `None` for an empty text.
+    pub(super) root: Option<Node>,
+    /// Why it ends before its text.
+    pub(super) error: Option<Problem>,
+}
+
+/// Reads the first document of a text; there should not be another one.
+pub(super) fn parse(text: &str) -> Tree {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    let mut builder = Builder::default();
+    let mut documents = 0;
+    for next in Parser::new_from_str_with_options(text, options) {
+        let error = match next {
+            Ok((Event::DocumentStart(..), span)) => {
+                documents += 1;
+                let at = place(&span.start);
+                (documents > 1).then(|| at.problem("the file has a second document; remove it"))
+            }
+            Ok((event, span)) => builder.event(event, place(&span.start)).err(),
+            Err(error) => Some(place(error.marker()).problem(error.info())),
+        };
+        if error.is_some() {
+            return builder.finish(error);
+        }
+    }
+    builder.finish(None)
+}
+
+impl Place {
+    /// Where a text begins.
+    pub(super) const START: Self = Self { line: 1, column: 1 };
+
+    pub(super) fn problem(self, reason: impl Into<String>) -> Problem {
+        Problem {
+            line: self.line,
+            column: self.column,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// A list or fields whose end has not come.
+struct Open {
+    at: Place,
+    anchor: usize,
+    key: Option<Node>,
+    value: Value,
+}
+
+#[derive(Default)]
+struct Builder {
+    root: Option<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    /// How many nodes aliases stand for.
+    aliased: usize,
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Problem> {
+        match event {
+            Event::Scalar(text, style, anchor, _) => {
+                let null = style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null");
+                let value = match null {
+                    true => Value::Null,
+                    false => Value::Scalar(text.into_owned()),
+                };
+                self.complete(Node { at, value }, anchor);
+            }
+            Event::SequenceStart(_, anchor, _) => self.begin(at, anchor, Value::List(Vec::new())),
+            Event::MappingStart(_, anchor, _) => self.begin(at, anchor, Value::Fields(Vec::new())),
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some(Open {
+                    at, anchor, value, ..
+                }) = self.open.pop()
+                {
+                    self.complete(Node { at, value }, anchor);
+                }
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor) else {
+                    return Err(at.problem("the alias stands for what contains it"));
+                };
+                self.aliased += node.count();
+                if self.aliased > MAX_ALIASED {
+                    let reason = format!("aliases stand for more than {MAX_ALIASED} values");
+                    return Err(at.problem(reason));
+                }
+                let node = node.clone();
+                self.push(node);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, at: Place, anchor: usize, value: Value) {
+        self.open.push(Open {
+            at,
+            anchor,
+            key: None,
+            value,
+        });
+    }
+
+    fn complete(&mut self, node: Node, anchor: usize) {
+        // 0 is no anchor.
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        self.push(node);
+    }
+
+    fn push(&mut self, node: Node) {
+        let Some(open) = self.open.last_mut() else {
+            self.root.get_or_insert(node);
+            return;
+        };
+        match &mut open.value {
+            Value::List(items) => items.push(node),
+            Value::Fields(fields) => match open.key.take() {
+                None => open.key = Some(node),
+                Some(key) => fields.push((key, node)),
+            },
+            Value::Null | Value::Scalar(_) => {}
+        }
+    }
+
+    /// Closes what is open: lists keep their items, and of fields only the outermost ones are kept, since a service that
+    /// is not complete has problems that are none.
+    fn finish(mut self, error: Option<Problem>) -> Tree {
+        while let Some(Open { at, value, .. }) = self.open.pop() {
+            let outermost = self.open.is_empty();
+            if outermost || matches!(value, Value::List(_)) {
+                self.push(Node { at, value });
+            } else if let Some(open) = self.open.last_mut() {
+                open.key = None;
+            }
+        }
+        Tree {
+            root: self.root,
+            error,
+        }
+    }
+}
+
+impl Node {
+    fn count(&self) -> usize {
+        1 + match &self.value {
+            Value::Null | Value::Scalar(_) => 0,
+            Value::List(items) => items.iter().map(Self::count).sum(),
+            Value::Fields(fields) => fields.iter().map(|(k, v)| k.count() + v.count()).sum(),
+        }
+    }
+}
+
+fn place(marker: &granit_parser::Marker) -> Place {
+    Place {
+        line: marker.line() as u64,
+        column: marker.col() as u64 + 1,
+    }
+}
+
+/// Aliases of aliases grow without bound; an honest file has few.
+const MAX_ALIASED: usize = 100_000;

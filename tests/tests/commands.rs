@@ -1,0 +1,43 @@
+//! What the binary prints of itself.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use linkerd_tests::binary;
+use std::process::Command;
+
+fn printed(args: &[&str]) -> String {
+    let output = Command::new(binary()).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_version_names_binary_revision_and_profile() {
+    let version = printed(&["--version"]);
+    let rest = version.strip_prefix("linkerd-proxy ").unwrap();
+    let (_, built) = rest.trim_end().split_once(" (").unwrap();
+    let (revision, profile) = built.strip_suffix(')').unwrap().split_once(", ").unwrap();
+    assert!(!revision.is_empty(), "{version}");
+    assert!(["debug", "release", "dist"].contains(&profile), "{version}");
+}
+
+#[test]
+fn completions_and_a_manual_page_come_out_of_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&["completions", shell]);
+        for command in ["quickstart", "control", "check"] {
+            assert!(script.contains(command), "{command} for {shell}");
+        }
+    }
+    let page = printed(&["man"]);
+    assert!(page.contains(".TH linkerd-proxy 1"), "{page}");
+    assert!(page.contains("SUBCOMMANDS"), "{page}");
+}
+
+#[test]
+fn a_misspelt_command_is_answered_with_the_one_that_was_meant() {
+    let output = Command::new(binary()).arg("chek").output().unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("'check'"), "{error}");
+}
