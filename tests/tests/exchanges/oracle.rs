@@ -1,0 +1,201 @@
+//! The oracle: whether what a client saw of an exchange can be right, after what its endpoints did.
+
+use crate::{
+    client::{End, Response, Seen},
+    ledger::{Attempt, AttemptEnd, check_replay},
+    plan::{Abort, Case, Exchange, Service, Version},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// An exchange that was right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The endpoint's response, whole.
+    Answered,
+    /// The same, on the second attempt or later.
+    AnsweredAgain,
+    /// The proxy's own response.
+    Failed(String),
+    /// A response that broke off, and said so.
+    CutShort,
+    /// The connection ended without a response, after one with which it may end, or a stream was reset.
+    Unanswered,
+    /// The client gave up.
+    Cancelled,
+    /// The client did not send it.
+    Unsent,
+}
+
+/// One exchange with all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    pub case: &'a Case,
+    pub exchange: &'a Exchange,
+    pub seen: &'a Seen,
+    pub attempts: &'a [Attempt],
+    /// Whether the connection may end after the exchange before this one.
+    pub may_end: bool,
+}
+
+/// The kind of an exchange, or why it is a violation.
+pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
+    let Evidence {
+        seen,
+        attempts,
+        exchange,
+        ..
+    } = evidence;
+    check_replay(exchange, attempts)?;
+    if let Some(Response {
+        attempt: Some(number),
+        status,
+        ..
+    }) = &seen.response
+    {
+        let planned = exchange.answer(*number);
+        if attempts.len() <= *number {
+            return Err(format!(
+                "a response to attempt {number}, which no endpoint saw"
+            ));
+        }
+        if planned.status != *status {
+            return Err(format!("status {status} instead of {}", planned.status));
+        }
+    }
+    match (&seen.end, &seen.response) {
+        (End::Wrong(wrong), _) => Err(wrong.clone()),
+        (End::Hung, _) => Err("nothing comes, and the connection stays".to_owned()),
+        (End::Cancelled, _) => Ok(Kind::Cancelled),
+        (End::Skipped, _) => match evidence.may_end {
+            true => Ok(Kind::Unsent),
+            false => Err("the connection ended before it, for no reason".to_owned()),
+        },
+        (End::Complete, Some(response)) => evidence.complete(response),
+        (End::Complete, None) => Err("complete without a head".to_owned()),
+        (End::Closed | End::Reset(_), Some(response)) => evidence.cut_short(response),
+        (End::Closed | End::Reset(_), None) => evidence.unanswered(),
+    }
+}
+
+/// Whether an HTTP/1 connection may end after an exchange.
+pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
+    let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
+    let ends = |response: &Response| response.closes || response.attempt.is_none();
+    seen.end != End::Complete
+        || exchange.ask.close
+        || exchange.ask.expect
+        || exchange.cancel.is_some()
+        || early
+        || seen.response.as_ref().is_some_and(ends)
+}
+
+impl Evidence<'_> {
+    fn complete(self, response: &Response) -> Result<Kind, String> {
+        let exchange = self.exchange;
+        let Some(number) = response.attempt else {
+            return self.failed(response);
+        };
+        let answer = exchange.answer(number);
+        if self.seen.body != answer.length as u64 {
+            let (came, planned) = (self.seen.body, answer.length);
+            return Err(format!(
+                "the response ends well after {came} bytes of {planned}"
+            ));
+        }
+        let id = exchange.id.to_string();
+        let trailers = &response.trailers[..];
+        let right = match trailers {
+            [(name, value)] => answer.trailers && name == "x-trailer" && *value == id,
+            _ => !answer.trailers && trailers.is_empty(),
+        };
+        if !right {
+            return Err(format!(
+                "trailers {trailers:?}, planned: {}",
+                answer.trailers
+            ));
+        }
+        match number {
+            0 => Ok(Kind::Answered),
+            _ => Ok(Kind::AnsweredAgain),
+        }
+    }
+
+    /// A response of the proxy's own has a cause.
+    fn failed(self, response: &Response) -> Result<Kind, String> {
+        let reason = response.reason.clone().unwrap_or_default();
+        let caused = match reason.as_str() {
+            "connect_refused" | "connect_failed" => self.case.service == Service::Lone,
+            reason if reason.starts_with("failfast_") || reason.starts_with("unavailable_") => {
+                self.case.service == Service::Lone
+            }
+            "invalid_request" => self.breaks_its_body(),
+            // An endpoint that goes away, or closes an idle connection, leaves no other trace; the run counts these.
+            "connection_lost" => true,
+            "invalid_response" => self.broken() || self.breaks_its_body(),
+            "stream_reset" | "stream_refused" | "upgraded_reset" => self.http2_endpoint(),
+            "untold" => matches!(response.status, 400 | 502 | 503 | 504),
+            _ => false,
+        };
+        match caused {
+            true => Ok(Kind::Failed(reason)),
+            false => Err(format!("{} {reason} for no reason", response.status)),
+        }
+    }
+
+    fn cut_short(self, response: &Response) -> Result<Kind, String> {
+        let Some(number) = response.attempt else {
+            return Err("the proxy's own response is cut short".to_owned());
+        };
+        // A body that the client does not end, or that is not read, ends the connection with an RST.
+        let torn = self.breaks_its_body() || self.exchange.answer(number).after.is_some();
+        let pipelined = self.case.depth > 1 && matches!(self.seen.end, End::Reset(_));
+        let broken = matches!(
+            self.attempts[number].end,
+            AttemptEnd::Broken | AttemptEnd::Left
+        );
+        match broken || torn || pipelined {
+            true => Ok(Kind::CutShort),
+            false => Err("the response is cut short for no reason".to_owned()),
+        }
+    }
+
+    fn unanswered(self) -> Result<Kind, String> {
+        let http2 = self.case.version == Version::Http2;
+        let reset = http2 && matches!(self.seen.end, End::Reset(_)) && self.broken();
+        match reset || self.may_end || self.breaks_its_body() {
+            true => Ok(Kind::Unanswered),
+            false => Err(format!("no response: {:?}", self.seen.end)),
+        }
+    }
+
+    /// Whether the response says that an endpoint was lost although none broke off: a connection that was closed while
+    /// it was idle.
+    pub fn lost_unseen(self) -> bool {
+        let reason = self
+            .seen
+            .response
+            .as_ref()
+            .and_then(|response| response.reason.as_deref());
+        matches!(reason, Some("connection_lost" | "untold"))
+            && !self.broken()
+            && !self.breaks_its_body()
+    }
+
+    fn broken(self) -> bool {
+        let broken =
+            |attempt: &Attempt| matches!(attempt.end, AttemptEnd::Broken | AttemptEnd::Refused);
+        self.attempts.iter().any(broken)
+    }
+
+    fn breaks_its_body(self) -> bool {
+        self.exchange
+            .cancel
+            .is_some_and(|cancel| cancel.sending && cancel.how == Abort::HalfClose)
+    }
+
+    fn http2_endpoint(self) -> bool {
+        self.case.version == Version::Http2 || self.case.service == Service::Carried
+    }
+}
