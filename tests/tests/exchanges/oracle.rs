@@ -3,7 +3,7 @@
 use crate::{
     client::{End, Response, Seen},
     ledger::{Attempt, AttemptEnd, check_replay},
-    plan::{Abort, Case, Exchange, Service, Version},
+    plan::{Abort, Case, Ending, Exchange, Service, Version},
 };
 
 #[cfg(test)]
@@ -130,10 +130,10 @@ impl Evidence<'_> {
             reason if reason.starts_with("failfast_") || reason.starts_with("unavailable_") => {
                 self.case.service == Service::Lone
             }
-            "invalid_request" => self.breaks_its_body(),
+            "invalid_request" => self.half_closes(),
             // An endpoint that goes away, or closes an idle connection, leaves no other trace; the run counts these.
             "connection_lost" => true,
-            "invalid_response" => self.broken() || self.breaks_its_body(),
+            "invalid_response" => self.broken() || self.half_closes(),
             "stream_reset" | "stream_refused" | "upgraded_reset" => self.http2_endpoint(),
             "untold" => matches!(response.status, 400 | 502 | 503 | 504),
             _ => false,
@@ -149,7 +149,7 @@ impl Evidence<'_> {
             return Err("the proxy's own response is cut short".to_owned());
         };
         // A body that the client does not end, or that is not read, ends the connection with an RST.
-        let torn = self.breaks_its_body() || self.exchange.answer(number).after.is_some();
+        let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
         let pipelined = self.case.depth > 1 && matches!(self.seen.end, End::Reset(_));
         let broken = matches!(
             self.attempts[number].end,
@@ -164,7 +164,7 @@ impl Evidence<'_> {
     fn unanswered(self) -> Result<Kind, String> {
         let http2 = self.case.version == Version::Http2;
         let reset = http2 && matches!(self.seen.end, End::Reset(_)) && self.broken();
-        match reset || self.may_end || self.breaks_its_body() {
+        match reset || self.may_end || self.half_closes() || self.broken_in_body() {
             true => Ok(Kind::Unanswered),
             false => Err(format!("no response: {:?}", self.seen.end)),
         }
@@ -180,7 +180,7 @@ impl Evidence<'_> {
             .and_then(|response| response.reason.as_deref());
         matches!(reason, Some("connection_lost" | "untold"))
             && !self.broken()
-            && !self.breaks_its_body()
+            && !self.half_closes()
     }
 
     fn broken(self) -> bool {
@@ -189,13 +189,29 @@ impl Evidence<'_> {
         self.attempts.iter().any(broken)
     }
 
-    fn breaks_its_body(self) -> bool {
-        self.exchange
-            .cancel
-            .is_some_and(|cancel| cancel.sending && cancel.how == Abort::HalfClose)
+    /// Whether an endpoint broke off behind the head of its response: the proxy may not have sent that head on yet.
+    fn broken_in_body(self) -> bool {
+        let behind = |number: usize, attempt: &Attempt| match self.exchange.answer(number).end {
+            Ending::Break { at, .. } => at > HEAD,
+            _ => attempt.end == AttemptEnd::Broken,
+        };
+        let mut attempts = self.attempts.iter().enumerate();
+        attempts.any(|(number, attempt)| behind(number, attempt))
+    }
+
+    /// Whether the client half-closes in the middle of a request, with which it leaves all that it waits for.
+    fn half_closes(self) -> bool {
+        let does = |exchange: &Exchange| {
+            let cancel = exchange.cancel.filter(|cancel| cancel.sending);
+            cancel.is_some_and(|cancel| cancel.how == Abort::HalfClose)
+        };
+        self.case.exchanges.iter().any(does)
     }
 
     fn http2_endpoint(self) -> bool {
         self.case.version == Version::Http2 || self.case.service == Service::Carried
     }
 }
+
+/// Less than the head of an endpoint's response.
+const HEAD: usize = 40;

@@ -181,7 +181,7 @@ impl Exchange {
     ) -> Self {
         let ask = Ask::generate(rng, version);
         let answers = std::array::from_fn(|_| Answer::generate(rng, version, service, &ask));
-        let cancel = one_in(rng, 12).then(|| Cancel::generate(rng, &ask, &answers[0], version));
+        let cancel = one_in(rng, 20).then(|| Cancel::generate(rng, &ask, &answers[0], version));
         Self {
             id: case * 100 + index as u64,
             pause: match rng.random_range(0..300) {

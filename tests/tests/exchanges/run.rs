@@ -115,7 +115,7 @@ impl Options {
             let (seen, attempts) = (seen.get(index), ledger.attempts(exchange.id));
             let _ = write!(
                 said,
-                "\n{exchange:#?}\nseen: {seen:?}\nattempts: {attempts:?}\n"
+                "\n{exchange:?}\nseen: {seen:?}\nattempts: {attempts:?}\n"
             );
         }
         let Case {
