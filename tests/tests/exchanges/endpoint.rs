@@ -3,6 +3,8 @@
 mod http1;
 mod http2;
 
+pub use http2::send;
+
 use crate::ledger::Ledger;
 use linkerd_tests::{addr_of, bound_at};
 use rand::{RngExt, SeedableRng, rngs::StdRng};

@@ -22,6 +22,7 @@ mod wire;
 use client::Way;
 use endpoint::Endpoint;
 use ledger::Ledger;
+use linkerd_control::EndpointSet;
 use linkerd_tests::Mesh;
 use plan::{Service, Version};
 use run::{Options, Usage};
@@ -29,7 +30,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 #[tokio::test]
 async fn outbound_exchanges_reach_whom_they_are_for() {
-    let options = Options::read(12, &[Version::Http1]);
+    let options = Options::read(12, &[Version::Http1, Version::Http2]);
     let ledger = Arc::new(Ledger::default());
     let free = (Ipv4Addr::LOCALHOST, 0).into();
     let start = |index: usize, restless: bool| {
@@ -39,6 +40,11 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     let web = [start(0, false), start(1, true), start(2, true)];
     let lone = [start(3, true)];
     let quiet = [start(4, false)];
+    let carried = [start(5, false), start(6, true)];
+    mesh.service(Service::Carried.name(), [])
+        .set(EndpointSet::new(carried.iter().map(|endpoint| {
+            linkerd_control::Endpoint::new(endpoint.addr).h2()
+        })));
     for (service, endpoints) in [
         (Service::Web, &web[..]),
         (Service::Lone, &lone[..]),

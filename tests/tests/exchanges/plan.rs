@@ -140,7 +140,7 @@ impl Case {
         let service = match rng.random_range(0..100) {
             0..70 => Service::Web,
             70..80 => Service::Lone,
-            80..97 => Service::Web,
+            80..97 => Service::Carried,
             _ => Service::Quiet,
         };
         let count = match rng.random_range(0..10) {
