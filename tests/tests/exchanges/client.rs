@@ -43,8 +43,8 @@ pub struct Response {
 pub enum End {
     /// The response is complete.
     Complete,
-    /// The connection was closed before.
-    Closed,
+    /// The connection was closed before, or broke with this error.
+    Closed(String),
     /// The connection or the stream was reset before.
     Reset(Option<h2::Reason>),
     /// The client gave up, as planned.

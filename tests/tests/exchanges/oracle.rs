@@ -74,9 +74,16 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
         },
         (End::Complete, Some(response)) => evidence.complete(response),
         (End::Complete, None) => Err("complete without a head".to_owned()),
-        (End::Closed | End::Reset(_), Some(response)) => evidence.cut_short(response),
-        (End::Closed | End::Reset(_), None) => evidence.unanswered(),
+        (End::Closed(_) | End::Reset(_), Some(response)) => evidence.cut_short(response),
+        (End::Closed(_) | End::Reset(_), None) => evidence.unanswered(),
     }
+}
+
+/// Whether an HTTP/2 connection may take no more requests: some of the proxy's own responses end it.
+pub fn may_go_away(seen: &[Seen]) -> bool {
+    let failed = |response: &Response| response.attempt.is_none();
+    seen.iter()
+        .any(|seen| seen.response.as_ref().is_some_and(failed))
 }
 
 /// Whether an HTTP/1 connection may end after an exchange.
@@ -162,9 +169,15 @@ impl Evidence<'_> {
     }
 
     fn unanswered(self) -> Result<Kind, String> {
-        let http2 = self.case.version == Version::Http2;
-        let reset = http2 && matches!(self.seen.end, End::Reset(_)) && self.broken();
-        match reset || self.may_end || self.half_closes() || self.broken_in_body() {
+        let explained = match self.case.version {
+            Version::Http1 => self.may_end || self.broken_in_body() || self.half_closes(),
+            // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
+            Version::Http2 => match self.seen.end {
+                End::Reset(_) => self.broken(),
+                _ => self.may_end && self.attempts.is_empty(),
+            },
+        };
+        match explained {
             true => Ok(Kind::Unanswered),
             false => Err(format!("no response: {:?}", self.seen.end)),
         }

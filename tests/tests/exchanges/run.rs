@@ -3,7 +3,7 @@
 use crate::{
     client::{self, Way},
     ledger::Ledger,
-    oracle::{Evidence, Kind, judge, may_end},
+    oracle::{Evidence, Kind, judge, may_end, may_go_away},
     plan::{Case, Version},
 };
 use linkerd_tests::{Proxy, eventually};
@@ -113,10 +113,21 @@ impl Options {
         let mut said = format!("seed {}, case {}: {wrong}\n", self.seed, case.number);
         for (index, exchange) in case.exchanges.iter().enumerate() {
             let (seen, attempts) = (seen.get(index), ledger.attempts(exchange.id));
-            let _ = write!(
-                said,
-                "\n{exchange:?}\nseen: {seen:?}\nattempts: {attempts:?}\n"
-            );
+            let _ = match wrong.contains(&exchange.id.to_string()) {
+                true => writeln!(
+                    said,
+                    "\n{exchange:#?}\nseen: {seen:?}\nattempts: {attempts:?}\n"
+                ),
+                false => {
+                    let (id, method) = (exchange.id, exchange.ask.method);
+                    let end = seen.map(|seen| &seen.end);
+                    let answers = attempts.iter().enumerate().map(|(number, attempt)| {
+                        (attempt.endpoint, exchange.answer(number).end, attempt.end)
+                    });
+                    let answers: Vec<_> = answers.collect();
+                    writeln!(said, "beside it: {method} {id}: {end:?} {answers:?}")
+                }
+            };
         }
         let Case {
             version,
@@ -133,7 +144,8 @@ impl Options {
 impl Report {
     fn add(&mut self, case: &Case, seen: &[client::Seen], ledger: &Ledger) -> Result<(), String> {
         self.cases += 1;
-        let mut ends = false;
+        let http2 = case.version == Version::Http2;
+        let mut ends = http2 && may_go_away(seen);
         for (exchange, seen) in case.exchanges.iter().zip(seen) {
             let attempts = ledger.attempts(exchange.id);
             let evidence = Evidence {
@@ -148,7 +160,7 @@ impl Report {
             self.lost_unseen += u64::from(evidence.lost_unseen());
             *self.kinds.entry((case.version, kind)).or_default() += 1;
             self.exchanges += 1;
-            ends = ends || may_end(exchange, seen, &attempts);
+            ends = ends || !http2 && may_end(exchange, seen, &attempts);
         }
         Ok(())
     }

@@ -149,7 +149,7 @@ async fn receive(
         let end = match early {
             None if progress.borrow().sent <= index => return None,
             None => None,
-            Some(Err(Stop::Closed | Stop::Reset)) => Some(End::Closed),
+            Some(Err(Stop::Closed | Stop::Reset)) => Some(End::Closed(String::new())),
             Some(other) => Some(End::Wrong(format!(
                 "before the request: {other:?} {:?}",
                 String::from_utf8_lossy(source.unused())
@@ -191,7 +191,7 @@ async fn response(
     index: usize,
     progress: &watch::Sender<Progress>,
 ) -> Seen {
-    let mut seen = Seen::nothing(End::Closed);
+    let mut seen = Seen::nothing(End::Hung);
     let ended = async {
         let head = loop {
             let Some(head) = source.head().await? else {
@@ -227,7 +227,7 @@ async fn response(
     };
     seen.end = match ended.await {
         Ok(()) => End::Complete,
-        Err(Stop::Closed) => End::Closed,
+        Err(Stop::Closed) => End::Closed(String::new()),
         Err(Stop::Reset) => End::Reset(None),
         Err(Stop::Limit) => End::Cancelled,
         Err(Stop::Wrong(wrong)) => End::Wrong(wrong),

@@ -27,7 +27,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         return all(End::Wrong("the proxy does not accept".to_owned()));
     };
     let _ = stream.set_nodelay(true);
-    let Ok((send, connection)) = h2::client::handshake(stream).await else {
+    let Ok((send, connection)) = http2().handshake(stream).await else {
         return all(End::Wrong("the proxy does not speak HTTP/2".to_owned()));
     };
     let seen = Mutex::new(vec![None; case.exchanges.len()]);
@@ -75,6 +75,13 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         .collect()
 }
 
+/// A client that is not disturbed by small DATA frames.
+fn http2() -> h2::client::Builder {
+    let mut builder = h2::client::Builder::new();
+    builder.data_frame_budget(1 << 30);
+    builder
+}
+
 /// One exchange.
 struct Client<'a> {
     case: &'a Case,
@@ -87,12 +94,14 @@ struct Client<'a> {
 impl Client<'_> {
     async fn run(self) -> Seen {
         let ask = &self.exchange.ask;
-        let Ok(mut send) = self.send.clone().ready().await else {
-            return Seen::nothing(End::Skipped);
+        let mut send = match self.send.clone().ready().await {
+            Ok(send) => send,
+            Err(error) => return Seen::nothing(ended(error)),
         };
         let bare = ask.framing == Framing::None;
-        let Ok((response, stream)) = send.send_request(self.head(), bare) else {
-            return Seen::nothing(End::Skipped);
+        let (response, stream) = match send.send_request(self.head(), bare) {
+            Ok(sent) => sent,
+            Err(error) => return Seen::nothing(ended(error)),
         };
         let mut receiving = pin!(self.receive(response));
         let mut sending = pin!(self.send(stream, bare));
@@ -153,7 +162,7 @@ impl Client<'_> {
     }
 
     async fn receive(&self, response: ResponseFuture) -> Seen {
-        let mut seen = Seen::nothing(End::Closed);
+        let mut seen = Seen::nothing(End::Hung);
         seen.end = match self.response(response, &mut seen).await {
             Ok(()) => End::Complete,
             Err(end) => end,
@@ -230,7 +239,7 @@ enum Sent {
 fn ended(error: h2::Error) -> End {
     match error.reason() {
         Some(reason) if error.is_reset() => End::Reset(Some(reason)),
-        _ => End::Closed,
+        _ => End::Closed(format!("{error:?}")),
     }
 }
 

@@ -26,7 +26,7 @@ enum Order {
 
 /// Serves a connection until one side ends it. An error is a violation.
 pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String> {
-    let Ok(mut connection) = h2::server::handshake(stream).await else {
+    let Ok(mut connection) = http2().handshake(stream).await else {
         return Ok(());
     };
     let (order, mut orders) = mpsc::channel(16);
@@ -64,6 +64,13 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
             }
         }
     }
+}
+
+/// A server that is not disturbed by small DATA frames.
+fn http2() -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
+    builder.data_frame_budget(1 << 30);
+    builder
 }
 
 /// The last attempts of a connection. The end of a response may wait in the connection when its stream has sent it: if

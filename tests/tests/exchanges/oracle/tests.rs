@@ -99,14 +99,14 @@ fn a_clean_end_of_a_short_body_is_found() {
     // Even if the endpoint broke off.
     story.attempts[0].end = AttemptEnd::Broken;
     assert!(story.judge().is_err());
-    story.seen.end = End::Closed;
+    story.seen.end = End::Closed(String::new());
     assert_eq!(story.judge(), Ok(Kind::CutShort));
 }
 
 #[test]
 fn a_response_that_breaks_off_for_no_reason_is_found() {
     let mut story = Story::new("GET");
-    story.seen.end = End::Closed;
+    story.seen.end = End::Closed(String::new());
     assert!(story.judge().is_err());
     story.seen.response = None;
     assert!(story.judge().is_err());
