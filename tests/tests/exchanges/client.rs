@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 /// Where clients connect.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    pub addr: SocketAddr,
+    /// One for each service.
+    pub addrs: [SocketAddr; 4],
     /// Whether the proxy's own answers say so.
     pub informs: bool,
 }
@@ -62,6 +63,13 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     match case.version {
         Version::Http1 => http1::run(case, way).await,
         Version::Http2 => http2::run(case, way).await,
+    }
+}
+
+impl Way {
+    /// Where to connect for a service.
+    pub fn addr(&self, service: Service) -> SocketAddr {
+        self.addrs[service as usize]
     }
 }
 

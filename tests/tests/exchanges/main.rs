@@ -23,14 +23,17 @@ use client::Way;
 use endpoint::Endpoint;
 use ledger::Ledger;
 use linkerd_control::EndpointSet;
-use linkerd_tests::Mesh;
-use plan::{Service, Version};
+use linkerd_tests::{
+    Mesh,
+    netns::{POD, Pod, isolated},
+};
+use plan::Service;
 use run::{Options, Usage};
 use std::{net::Ipv4Addr, sync::Arc};
 
 #[tokio::test]
 async fn outbound_exchanges_reach_whom_they_are_for() {
-    let options = Options::read(12, &[Version::Http1, Version::Http2]);
+    let options = Options::read(12, true);
     let ledger = Arc::new(Ledger::default());
     let free = (Ipv4Addr::LOCALHOST, 0).into();
     let start = |index: usize, restless: bool| {
@@ -57,9 +60,30 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     }
     let before = Usage::of(&mesh.proxy);
     let way = Way {
-        addr: mesh.proxy.outbound,
+        addrs: [mesh.proxy.outbound; 4],
         informs: true,
     };
     options.run(&ledger, way).await;
     before.check_after(mesh.proxy).await;
+}
+
+#[test]
+fn inbound_exchanges_reach_whom_they_are_for() {
+    isolated("inbound_exchanges_reach_whom_they_are_for", async {
+        let options = Options::read(10, false);
+        let ledger = Arc::new(Ledger::default());
+        let start = |index: usize, restless: bool| {
+            let seed = restless.then_some(options.seed);
+            Endpoint::start(&ledger, index, (POD, 0).into(), seed)
+        };
+        let pod = Pod::start(|proxy| proxy).await;
+        let [web, lone, quiet] = [start(0, false), start(1, true), start(2, false)];
+        let before = Usage::of(&pod.proxy);
+        let way = Way {
+            addrs: [web.addr, lone.addr, quiet.addr, web.addr],
+            informs: false,
+        };
+        options.run(&ledger, way).await;
+        before.check_after(pod.proxy).await;
+    });
 }

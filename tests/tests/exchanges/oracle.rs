@@ -192,6 +192,7 @@ impl Evidence<'_> {
             .as_ref()
             .and_then(|response| response.reason.as_deref());
         matches!(reason, Some("connection_lost" | "untold"))
+            && self.case.service != Service::Lone
             && !self.broken()
             && !self.half_closes()
     }

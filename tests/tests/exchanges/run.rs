@@ -11,7 +11,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::task::JoinSet;
 
@@ -22,7 +22,7 @@ pub struct Options {
     time: Duration,
     /// Only this case, again and again.
     case: Option<u64>,
-    versions: &'static [Version],
+    carried: bool,
 }
 
 /// What became of the exchanges.
@@ -44,18 +44,21 @@ pub struct Usage {
 
 impl Options {
     /// `LINKERD_TESTS_SEED`, `LINKERD_TESTS_EXCHANGE_SECONDS`, `LINKERD_TESTS_EXCHANGE_CASE`.
-    pub fn read(seconds: u64, versions: &'static [Version]) -> Self {
+    pub fn read(seconds: u64, carried: bool) -> Self {
         let number = |name: &str| {
             std::env::var(name)
                 .ok()
                 .and_then(|value| value.parse().ok())
         };
-        let clock = || Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
+        let clock = || {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            u64::from(since.map_or(0, |since| since.subsec_nanos()))
+        };
         Self {
             seed: number("LINKERD_TESTS_SEED").unwrap_or_else(clock),
             time: Duration::from_secs(number("LINKERD_TESTS_EXCHANGE_SECONDS").unwrap_or(seconds)),
             case: number("LINKERD_TESTS_EXCHANGE_CASE"),
-            versions,
+            carried,
         }
     }
 
@@ -71,7 +74,7 @@ impl Options {
         let mut number = self.case.unwrap_or(0);
         loop {
             while running.len() < AT_A_TIME && start.elapsed() < self.time {
-                let case = Case::generate(self.seed, number, self.versions);
+                let case = Case::generate(self.seed, number, self.carried);
                 if self.case.is_none() {
                     number += 1;
                 } else if !running.is_empty() {
@@ -96,7 +99,7 @@ impl Options {
                     .split(|c: char| !c.is_ascii_digit())
                     .filter_map(|word| word.parse::<u64>().ok());
                 let case = id.max().map_or(case.number, |id| id / 100);
-                let case = Case::generate(self.seed, case, self.versions);
+                let case = Case::generate(self.seed, case, self.carried);
                 self.fail(&wrong, &case, &[], ledger);
             }
             ledger.judged(&case);

@@ -41,7 +41,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         true => Abort::Reset,
         false => Abort::Close,
     };
-    let Ok(mut stream) = TcpStream::connect(way.addr).await else {
+    let Ok(mut stream) = TcpStream::connect(way.addr(case.service)).await else {
         let refused = End::Wrong("the proxy does not accept".to_owned());
         return vec![Seen::nothing(refused); case.exchanges.len()];
     };

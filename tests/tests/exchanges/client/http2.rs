@@ -23,7 +23,7 @@ use tokio::{
 /// Runs a case on a connection of its own, with all its exchanges at the same time.
 pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let all = |end: End| vec![Seen::nothing(end); case.exchanges.len()];
-    let Ok(stream) = TcpStream::connect(way.addr).await else {
+    let Ok(stream) = TcpStream::connect(way.addr(case.service)).await else {
         return all(End::Wrong("the proxy does not accept".to_owned()));
     };
     let _ = stream.set_nodelay(true);

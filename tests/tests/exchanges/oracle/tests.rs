@@ -10,7 +10,8 @@ struct Story {
 
 impl Story {
     fn new(method: &'static str) -> Self {
-        let mut case = Case::generate(1, 1, &[Version::Http1]);
+        let mut case = Case::generate(1, 1, false);
+        case.version = Version::Http1;
         case.exchanges.truncate(1);
         case.service = Service::Web;
         case.depth = 1;
