@@ -20,6 +20,8 @@ pub enum Kind {
     Failed(String),
     /// A response that broke off, and said so.
     CutShort,
+    /// A response that was lost because the connection was closed while the client sent on: the RST overtook it.
+    Overtaken,
     /// The connection ended without a response, after one with which it may end, or a stream was reset.
     Unanswered,
     /// The client gave up.
@@ -37,6 +39,8 @@ pub struct Evidence<'a> {
     pub attempts: &'a [Attempt],
     /// Whether the connection may end after the exchange before this one.
     pub may_end: bool,
+    /// Whether the connection may end after a pipelined exchange behind this one.
+    pub may_end_later: bool,
 }
 
 /// The kind of an exchange, or why it is a violation.
@@ -98,6 +102,13 @@ pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
         || seen.response.as_ref().is_some_and(ends)
 }
 
+/// Whether an HTTP/1 connection may have ended after an exchange of which the client saw nothing.
+pub fn may_have_ended(exchange: &Exchange, attempts: &[Attempt]) -> bool {
+    let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
+    let lost = |attempt: &Attempt| attempt.end != AttemptEnd::Answered;
+    early || attempts.iter().any(lost)
+}
+
 impl Evidence<'_> {
     fn complete(self, response: &Response) -> Result<Kind, String> {
         let exchange = self.exchange;
@@ -157,13 +168,13 @@ impl Evidence<'_> {
         };
         // A body that the client does not end, or that is not read, ends the connection with an RST.
         let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
-        let pipelined = self.case.depth > 1 && matches!(self.seen.end, End::Reset(_));
         let broken = matches!(
             self.attempts[number].end,
             AttemptEnd::Broken | AttemptEnd::Left
         );
-        match broken || torn || pipelined {
+        match broken || torn {
             true => Ok(Kind::CutShort),
+            false if self.may_end_later => Ok(Kind::Overtaken),
             false => Err("the response is cut short for no reason".to_owned()),
         }
     }
@@ -179,6 +190,7 @@ impl Evidence<'_> {
         };
         match explained {
             true => Ok(Kind::Unanswered),
+            false if self.may_end_later => Ok(Kind::Overtaken),
             false => Err(format!("no response: {:?}", self.seen.end)),
         }
     }

@@ -3,7 +3,7 @@
 use crate::{
     client::{self, Way},
     ledger::Ledger,
-    oracle::{Evidence, Kind, judge, may_end, may_go_away},
+    oracle::{Evidence, Kind, judge, may_end, may_go_away, may_have_ended},
     plan::{Case, Version},
 };
 use linkerd_tests::{Proxy, eventually};
@@ -149,7 +149,10 @@ impl Report {
         self.cases += 1;
         let http2 = case.version == Version::Http2;
         let mut ends = http2 && may_go_away(seen);
-        for (exchange, seen) in case.exchanges.iter().zip(seen) {
+        for (index, (exchange, seen)) in case.exchanges.iter().zip(seen).enumerate() {
+            let pipelined =
+                &case.exchanges[index + 1..(index + case.depth).min(case.exchanges.len())];
+            let mut pipelined = pipelined.iter();
             let attempts = ledger.attempts(exchange.id);
             let evidence = Evidence {
                 case,
@@ -157,6 +160,9 @@ impl Report {
                 seen,
                 attempts: &attempts,
                 may_end: ends,
+                may_end_later: !http2
+                    && pipelined
+                        .any(|exchange| may_have_ended(exchange, &ledger.attempts(exchange.id))),
             };
             let kind =
                 judge(evidence).map_err(|wrong| format!("exchange {}: {wrong}", exchange.id))?;

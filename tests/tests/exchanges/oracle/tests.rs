@@ -50,6 +50,7 @@ impl Story {
             seen: &self.seen,
             attempts: &self.attempts,
             may_end: false,
+            may_end_later: false,
         })
     }
 
