@@ -38,12 +38,16 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
     let (begun, mut beginning) = mpsc::channel(64);
     let mut streams = JoinSet::new();
     let mut idle_end = None;
+    let mut gone = false;
     loop {
         let idle = streams.is_empty();
         tokio::select! {
             accepted = connection.accept() => {
                 let Some(Ok((request, respond))) = accepted else {
-                    served.attempts.clear();
+                    // A connection that the endpoint ends takes unread frames with it, and the RST for these what it sent.
+                    if !gone {
+                        served.attempts.clear();
+                    }
                     return Ok(());
                 };
                 let stream = Stream { endpoint: endpoint.clone(), order: order.clone(), begun: begun.clone() };
@@ -52,7 +56,10 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
             Some(done) = streams.join_next(), if !idle => done.unwrap_or(Ok(()))?,
             Some(attempt) = beginning.recv() => served.push(attempt),
             Some(order) = orders.recv() => match order {
-                Order::GoAway => connection.graceful_shutdown(),
+                Order::GoAway => {
+                    gone = true;
+                    connection.graceful_shutdown();
+                }
                 Order::Kill => return Ok(()),
                 Order::CloseIdle(after) => {
                     idle_end = Some(Instant::now() + Duration::from_millis(after));
