@@ -32,7 +32,7 @@ pub use crate::grpc::{Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};
 pub use crate::metrics::Metrics;
-pub use crate::ports::{blackhole, refused};
+pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::tcp::{Tcp, echo};

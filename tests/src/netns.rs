@@ -56,6 +56,7 @@ pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
         stdout.contains("1 passed"),
         "no test is named {name}:\n{stdout}"
     );
+    print!("{stdout}");
 }
 
 /// A proxy of a pod, to which the pod's traffic is redirected, and its control plane.

@@ -1,0 +1,142 @@
+//! Clients: they send what is planned, and note what they see.
+
+pub mod http1;
+pub mod http2;
+
+use crate::{
+    plan::{Case, Exchange, Service, Version},
+    wire::Head,
+};
+use std::net::SocketAddr;
+
+/// Where clients connect.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// One for each service.
+    pub addrs: [SocketAddr; 4],
+    /// Whether the proxy's own answers say so.
+    pub informs: bool,
+}
+
+/// What a client saw of an exchange.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub response: Option<Response>,
+    /// Bytes of the body, all of which were right.
+    pub body: u64,
+    pub end: End,
+}
+
+/// The head of a final response.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    /// The attempt that it answers; `None` if no endpoint made it.
+    pub attempt: Option<usize>,
+    /// The reason of an answer that the proxy made.
+    pub reason: Option<String>,
+    pub closes: bool,
+    pub trailers: Vec<(String, String)>,
+}
+
+/// How an exchange ended for its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The response is complete.
+    Complete,
+    /// The connection was closed before, or broke with this error.
+    Closed(String),
+    /// The connection or the stream was reset before.
+    Reset(Option<h2::Reason>),
+    /// The client gave up, as planned.
+    Cancelled,
+    /// Its connection had ended before it was sent.
+    Skipped,
+    /// Nothing came.
+    Hung,
+    /// Something that must not be.
+    Wrong(String),
+}
+
+/// Runs a case; there is one result for each exchange.
+pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
+    match case.version {
+        Version::Http1 => http1::run(case, way).await,
+        Version::Http2 => http2::run(case, way).await,
+    }
+}
+
+impl Way {
+    /// Where to connect for a service.
+    pub fn addr(&self, service: Service) -> SocketAddr {
+        self.addrs[service as usize]
+    }
+}
+
+impl Service {
+    /// The name by which clients ask for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Web => "web",
+            Self::Lone => "lone",
+            Self::Quiet => "quiet",
+            Self::Carried => "carried",
+        }
+    }
+}
+
+impl Seen {
+    pub fn nothing(end: End) -> Self {
+        Self {
+            response: None,
+            body: 0,
+            end,
+        }
+    }
+}
+
+impl Response {
+    /// Reads a head; an error is a violation.
+    pub fn of(status: u16, head: &Head, exchange: &Exchange, way: Way) -> Result<Self, String> {
+        let attempt = check_id(head, exchange.id)?.then(|| head.number("x-attempt").unwrap_or(99));
+        let details = head.field("proxy-status").and_then(|value| {
+            let (_, details) = value.split_once("details=\"")?;
+            Some(details.trim_end_matches('"').to_owned())
+        });
+        let told = details.is_some() && head.field("l5d-proxy-error").is_some();
+        if attempt.is_none() && way.informs && !told {
+            return Err(format!(
+                "{status} is neither an endpoint's nor the proxy's: {head:?}"
+            ));
+        }
+        if attempt.is_some() && details.is_some() {
+            return Err(format!(
+                "{status} is both an endpoint's and the proxy's: {head:?}"
+            ));
+        }
+        if attempt.is_none() && status < 400 {
+            return Err(format!("{status} of nobody: {head:?}"));
+        }
+        Ok(Self {
+            status,
+            attempt: attempt.map(|attempt| attempt as usize),
+            reason: details.or_else(|| attempt.is_none().then(|| "untold".to_owned())),
+            closes: head.closes(),
+            trailers: Vec::new(),
+        })
+    }
+}
+
+/// Whether a head is that of an endpoint; an error if it is that for another request.
+pub fn check_id(head: &Head, id: u64) -> Result<bool, String> {
+    let ids: Vec<_> = head
+        .fields
+        .iter()
+        .filter(|(name, _)| name == "x-id")
+        .collect();
+    match ids[..] {
+        [] => Ok(false),
+        [(_, found)] if *found == id.to_string() => Ok(true),
+        _ => Err(format!("the response of another request: {head:?}")),
+    }
+}

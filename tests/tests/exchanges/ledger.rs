@@ -1,0 +1,202 @@
+//! The ledger: what was planned, and what reached which endpoint how often.
+
+use crate::plan::{Case, Ending, Exchange};
+use parking_lot::Mutex;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+/// What an endpoint saw of a request, and how it ended there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub endpoint: usize,
+    /// Bytes of the body that came, if its end came as well.
+    pub body: Option<u64>,
+    pub end: AttemptEnd,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// It goes on.
+    Open,
+    /// The endpoint refused it before it processed it.
+    Refused,
+    /// The endpoint wrote its whole response.
+    Answered,
+    /// The endpoint broke off, as planned or because it went away.
+    Broken,
+    /// The proxy did: the endpoint could not read or write on.
+    Left,
+}
+
+/// What all clients and endpoints of a run share.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    exchanges: HashMap<u64, (Arc<Exchange>, Vec<Attempt>)>,
+    judged: VecDeque<u64>,
+    violation: Option<String>,
+    tally: Tally,
+}
+
+/// What cannot be told of one exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Connections that an endpoint ended while it served no request on them.
+    pub idle_ends: u64,
+    /// Times that an endpoint went away.
+    pub outages: u64,
+}
+
+impl Ledger {
+    /// Expects the exchanges of a case.
+    pub fn expect(&self, case: &Case) {
+        let mut entries = self.entries.lock();
+        for exchange in &case.exchanges {
+            let entry = (Arc::new(exchange.clone()), Vec::new());
+            entries.exchanges.insert(exchange.id, entry);
+        }
+    }
+
+    /// Forgets old cases, some time after they were judged: what comes too late is still known.
+    pub fn judged(&self, case: &Case) {
+        let mut entries = self.entries.lock();
+        entries
+            .judged
+            .extend(case.exchanges.iter().map(|exchange| exchange.id));
+        while entries.judged.len() > REMEMBERED {
+            if let Some(id) = entries.judged.pop_front() {
+                entries.exchanges.remove(&id);
+            }
+        }
+    }
+
+    /// A request reached an endpoint: its plan, and which attempt it is. An error is a violation.
+    pub fn begin(&self, id: u64, endpoint: usize) -> Result<(Arc<Exchange>, usize), String> {
+        let mut entries = self.entries.lock();
+        let Some((exchange, attempts)) = entries.exchanges.get_mut(&id) else {
+            return Err(format!("nobody sent request {id}"));
+        };
+        let number = attempts.len();
+        attempts.push(Attempt {
+            endpoint,
+            body: None,
+            end: AttemptEnd::Open,
+        });
+        check_replay(exchange, attempts)?;
+        Ok((exchange.clone(), number))
+    }
+
+    /// Changes an attempt.
+    pub fn update(&self, id: u64, attempt: usize, change: impl FnOnce(&mut Attempt)) {
+        if let Some((_, attempts)) = self.entries.lock().exchanges.get_mut(&id) {
+            change(&mut attempts[attempt]);
+        }
+    }
+
+    /// The attempts at a request so far.
+    pub fn attempts(&self, id: u64) -> Vec<Attempt> {
+        let entries = self.entries.lock();
+        let entry = entries.exchanges.get(&id);
+        entry.map_or_else(Vec::new, |(_, attempts)| attempts.clone())
+    }
+
+    /// Counts what cannot be told of one exchange.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        change(&mut self.entries.lock().tally);
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> Tally {
+        self.entries.lock().tally
+    }
+
+    /// Keeps the first violation.
+    pub fn violated(&self, what: String) {
+        self.entries.lock().violation.get_or_insert(what);
+    }
+
+    /// The first violation.
+    pub fn violation(&self) -> Option<String> {
+        self.entries.lock().violation.clone()
+    }
+}
+
+/// Whether the last attempt was allowed after the ones before it.
+pub fn check_replay(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), String> {
+    let refusals = attempts
+        .iter()
+        .filter(|attempt| attempt.end == AttemptEnd::Refused)
+        .count();
+    let given = attempts.len() - refusals;
+    let most = if exchange.ask.is_idempotent() { 2 } else { 1 };
+    if given > most || refusals > MOST_REFUSALS {
+        return Err(format!(
+            "replay: {} {} was given to endpoints {given} times, and refused {refusals} times: {attempts:?}",
+            exchange.ask.method, exchange.id,
+        ));
+    }
+    Ok(())
+}
+
+/// An attempt that an endpoint works at; dropped before its end, it was broken off.
+pub struct Serving {
+    ledger: Arc<Ledger>,
+    pub exchange: Arc<Exchange>,
+    pub number: usize,
+}
+
+impl Serving {
+    /// See [`Ledger::begin`].
+    pub fn begin(ledger: &Arc<Ledger>, id: u64, endpoint: usize) -> Result<Self, String> {
+        let (exchange, number) = ledger.begin(id, endpoint)?;
+        let serving = Self {
+            ledger: ledger.clone(),
+            exchange,
+            number,
+        };
+        if serving.answer().end == Ending::Refuse {
+            serving.end(AttemptEnd::Refused);
+        }
+        Ok(serving)
+    }
+
+    /// What the endpoint shall do.
+    pub fn answer(&self) -> &crate::plan::Answer {
+        self.exchange.answer(self.number)
+    }
+
+    /// The whole body of the request came.
+    pub fn came(&self, bytes: u64) {
+        let set = |attempt: &mut Attempt| attempt.body = Some(bytes);
+        self.ledger.update(self.exchange.id, self.number, set);
+    }
+
+    /// Notes the end, before anything shows it to the proxy. The first end counts.
+    pub fn end(&self, end: AttemptEnd) {
+        let id = self.exchange.id;
+        self.ledger.update(id, self.number, |attempt| {
+            if attempt.end == AttemptEnd::Open {
+                attempt.end = end;
+            }
+        });
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end(AttemptEnd::Broken);
+    }
+}
+
+/// Exchanges that are remembered after their end.
+const REMEMBERED: usize = 50_000;
+
+/// A request that is refused is given to three more.
+const MOST_REFUSALS: usize = 4;

@@ -1,0 +1,243 @@
+//! The oracle: whether what a client saw of an exchange can be right, after what its endpoints did.
+
+use crate::{
+    client::{End, Response, Seen},
+    ledger::{Attempt, AttemptEnd, check_replay},
+    plan::{Abort, Case, Ending, Exchange, Service, Version},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// An exchange that was right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The endpoint's response, whole.
+    Answered,
+    /// The same, on the second attempt or later.
+    AnsweredAgain,
+    /// The proxy's own response.
+    Failed(String),
+    /// A response that broke off, and said so.
+    CutShort,
+    /// A response that was lost because the connection was closed while the client sent on: the RST overtook it.
+    Overtaken,
+    /// The connection ended without a response, after one with which it may end, or a stream was reset.
+    Unanswered,
+    /// The client gave up.
+    Cancelled,
+    /// The client did not send it.
+    Unsent,
+}
+
+/// One exchange with all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    pub case: &'a Case,
+    pub exchange: &'a Exchange,
+    pub seen: &'a Seen,
+    pub attempts: &'a [Attempt],
+    /// Whether the connection may end after the exchange before this one.
+    pub may_end: bool,
+    /// Whether the connection may end after a pipelined exchange behind this one.
+    pub may_end_later: bool,
+}
+
+/// The kind of an exchange, or why it is a violation.
+pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
+    let Evidence {
+        seen,
+        attempts,
+        exchange,
+        ..
+    } = evidence;
+    check_replay(exchange, attempts)?;
+    if let Some(Response {
+        attempt: Some(number),
+        status,
+        ..
+    }) = &seen.response
+    {
+        let planned = exchange.answer(*number);
+        if attempts.len() <= *number {
+            return Err(format!(
+                "a response to attempt {number}, which no endpoint saw"
+            ));
+        }
+        if planned.status != *status {
+            return Err(format!("status {status} instead of {}", planned.status));
+        }
+    }
+    match (&seen.end, &seen.response) {
+        (End::Wrong(wrong), _) => Err(wrong.clone()),
+        (End::Hung, _) => Err("nothing comes, and the connection stays".to_owned()),
+        (End::Cancelled, _) => Ok(Kind::Cancelled),
+        (End::Skipped, _) => match evidence.may_end {
+            true => Ok(Kind::Unsent),
+            false => Err("the connection ended before it, for no reason".to_owned()),
+        },
+        (End::Complete, Some(response)) => evidence.complete(response),
+        (End::Complete, None) => Err("complete without a head".to_owned()),
+        (End::Closed(_) | End::Reset(_), Some(response)) => evidence.cut_short(response),
+        (End::Closed(_) | End::Reset(_), None) => evidence.unanswered(),
+    }
+}
+
+/// Whether an HTTP/2 connection may take no more requests: some of the proxy's own responses end it.
+pub fn may_go_away(seen: &[Seen]) -> bool {
+    let failed = |response: &Response| response.attempt.is_none();
+    seen.iter()
+        .any(|seen| seen.response.as_ref().is_some_and(failed))
+}
+
+/// Whether an HTTP/1 connection may end after an exchange.
+pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
+    let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
+    let ends = |response: &Response| response.closes || response.attempt.is_none();
+    seen.end != End::Complete
+        || exchange.ask.close
+        || exchange.ask.expect
+        || exchange.cancel.is_some()
+        || early
+        || seen.response.as_ref().is_some_and(ends)
+}
+
+/// Whether an HTTP/1 connection may have ended after an exchange of which the client saw nothing.
+pub fn may_have_ended(exchange: &Exchange, attempts: &[Attempt]) -> bool {
+    let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
+    let lost = |attempt: &Attempt| attempt.end != AttemptEnd::Answered;
+    early || attempts.iter().any(lost)
+}
+
+impl Evidence<'_> {
+    fn complete(self, response: &Response) -> Result<Kind, String> {
+        let exchange = self.exchange;
+        let Some(number) = response.attempt else {
+            return self.failed(response);
+        };
+        let answer = exchange.answer(number);
+        if self.seen.body != answer.length as u64 {
+            let (came, planned) = (self.seen.body, answer.length);
+            return Err(format!(
+                "the response ends well after {came} bytes of {planned}"
+            ));
+        }
+        let id = exchange.id.to_string();
+        let trailers = &response.trailers[..];
+        let right = match trailers {
+            [(name, value)] => answer.trailers && name == "x-trailer" && *value == id,
+            _ => !answer.trailers && trailers.is_empty(),
+        };
+        if !right {
+            return Err(format!(
+                "trailers {trailers:?}, planned: {}",
+                answer.trailers
+            ));
+        }
+        match number {
+            0 => Ok(Kind::Answered),
+            _ => Ok(Kind::AnsweredAgain),
+        }
+    }
+
+    /// A response of the proxy's own has a cause.
+    fn failed(self, response: &Response) -> Result<Kind, String> {
+        let reason = response.reason.clone().unwrap_or_default();
+        let caused = match reason.as_str() {
+            "connect_refused" | "connect_failed" => self.case.service == Service::Lone,
+            reason if reason.starts_with("failfast_") || reason.starts_with("unavailable_") => {
+                self.case.service == Service::Lone
+            }
+            "invalid_request" => self.half_closes(),
+            // An endpoint that goes away, or closes an idle connection, leaves no other trace; the run counts these.
+            "connection_lost" => true,
+            "invalid_response" => self.broken() || self.half_closes(),
+            "stream_reset" | "stream_refused" | "upgraded_reset" => self.http2_endpoint(),
+            "untold" => matches!(response.status, 400 | 502 | 503 | 504),
+            _ => false,
+        };
+        match caused {
+            true => Ok(Kind::Failed(reason)),
+            false => Err(format!("{} {reason} for no reason", response.status)),
+        }
+    }
+
+    fn cut_short(self, response: &Response) -> Result<Kind, String> {
+        let Some(number) = response.attempt else {
+            return Err("the proxy's own response is cut short".to_owned());
+        };
+        // A body that the client does not end, or that is not read, ends the connection with an RST.
+        let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
+        let broken = matches!(
+            self.attempts[number].end,
+            AttemptEnd::Broken | AttemptEnd::Left
+        );
+        match broken || torn {
+            true => Ok(Kind::CutShort),
+            false if self.may_end_later => Ok(Kind::Overtaken),
+            false => Err("the response is cut short for no reason".to_owned()),
+        }
+    }
+
+    fn unanswered(self) -> Result<Kind, String> {
+        let explained = match self.case.version {
+            Version::Http1 => self.may_end || self.broken_in_body() || self.half_closes(),
+            // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
+            Version::Http2 => match self.seen.end {
+                End::Reset(_) => self.broken(),
+                _ => self.may_end && self.attempts.is_empty(),
+            },
+        };
+        match explained {
+            true => Ok(Kind::Unanswered),
+            false if self.may_end_later => Ok(Kind::Overtaken),
+            false => Err(format!("no response: {:?}", self.seen.end)),
+        }
+    }
+
+    /// Whether the response says that an endpoint was lost although none broke off: a connection that was closed while
+    /// it was idle.
+    pub fn lost_unseen(self) -> bool {
+        let reason = self
+            .seen
+            .response
+            .as_ref()
+            .and_then(|response| response.reason.as_deref());
+        matches!(reason, Some("connection_lost" | "untold"))
+            && self.case.service != Service::Lone
+            && !self.broken()
+            && !self.half_closes()
+    }
+
+    fn broken(self) -> bool {
+        let broken =
+            |attempt: &Attempt| matches!(attempt.end, AttemptEnd::Broken | AttemptEnd::Refused);
+        self.attempts.iter().any(broken)
+    }
+
+    /// Whether an endpoint broke off behind the head of its response: the proxy may not have sent that head on yet.
+    fn broken_in_body(self) -> bool {
+        let behind = |number: usize, attempt: &Attempt| match self.exchange.answer(number).end {
+            Ending::Break { at, .. } => at > HEAD,
+            _ => attempt.end == AttemptEnd::Broken,
+        };
+        let mut attempts = self.attempts.iter().enumerate();
+        attempts.any(|(number, attempt)| behind(number, attempt))
+    }
+
+    /// Whether the client half-closes in the middle of a request, with which it leaves all that it waits for.
+    fn half_closes(self) -> bool {
+        let does = |exchange: &Exchange| {
+            let cancel = exchange.cancel.filter(|cancel| cancel.sending);
+            cancel.is_some_and(|cancel| cancel.how == Abort::HalfClose)
+        };
+        self.case.exchanges.iter().any(does)
+    }
+
+    fn http2_endpoint(self) -> bool {
+        self.case.version == Version::Http2 || self.case.service == Service::Carried
+    }
+}
+
+/// Less than the head of an endpoint's response.
+const HEAD: usize = 40;

@@ -1,0 +1,269 @@
+//! Plans: everything that is decided before a run, from the seed alone.
+
+mod answers;
+mod requests;
+
+use crate::cuts::Cuts;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+/// The version of HTTP between client and proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    Http1,
+    Http2,
+}
+
+/// Where a case's requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Service {
+    /// Several endpoints, one of which is always there.
+    Web,
+    /// One endpoint that goes away and comes back.
+    Lone,
+    /// One endpoint that is always there, and used so rarely that its connections are idle for long.
+    Quiet,
+    /// Endpoints that take HTTP/2 from the proxy, whatever the client speaks.
+    Carried,
+}
+
+/// One connection of a client, and what happens on it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub number: u64,
+    pub version: Version,
+    pub service: Service,
+    pub exchanges: Vec<Exchange>,
+    /// The most requests that are sent before an answer is complete.
+    pub depth: usize,
+    pub cuts: Cuts,
+    /// Whether the client reads a little at a time, and pauses.
+    pub slow: bool,
+    /// Whether its end is an RST.
+    pub reset_at_end: bool,
+}
+
+/// A request, and what endpoints do with it.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub id: u64,
+    /// Milliseconds before it is sent, once the ones before are answered.
+    pub pause: u64,
+    pub ask: Ask,
+    pub cancel: Option<Cancel>,
+    /// One for each attempt; the last counts for further ones.
+    pub answers: [Answer; 3],
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub method: &'static str,
+    pub absolute_form: bool,
+    pub framing: Framing,
+    pub length: usize,
+    /// The largest chunk.
+    pub chunk: usize,
+    pub trailers: bool,
+    pub expect: bool,
+    pub close: bool,
+}
+
+/// How the end of a body is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    None,
+    Length,
+    Chunked,
+    Close,
+}
+
+/// The client gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel {
+    /// Whether it is in the middle of the request, or of the response.
+    pub sending: bool,
+    /// Bytes of the message, head included.
+    pub at: usize,
+    pub how: Abort,
+}
+
+/// How a side gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abort {
+    /// RST, or RST_STREAM.
+    Reset,
+    /// FIN, or the connection without further ado.
+    Close,
+    /// FIN, and it reads on.
+    HalfClose,
+}
+
+/// How an endpoint responds to an attempt.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Bytes of the request's body that are read before; all of it if `None`.
+    pub after: Option<usize>,
+    pub delay: u64,
+    pub interims: Vec<u16>,
+    pub status: u16,
+    pub framing: Framing,
+    pub length: usize,
+    pub chunk: usize,
+    pub trailers: bool,
+    pub cuts: Cuts,
+    pub end: Ending,
+}
+
+/// How an answer, and perhaps its connection, ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The connection stays. What is left of the request is read.
+    Keep,
+    /// `connection: close`, or GOAWAY.
+    Close,
+    /// The connection is closed without notice when it was idle for as many milliseconds.
+    CloseIdle(u64),
+    /// The connection, or stream, ends at this byte of the response, head included.
+    Break { at: usize, how: Abort, code: u32 },
+    /// REFUSED_STREAM; where there is none, closed before anything is answered.
+    Refuse,
+}
+
+impl Case {
+    /// The n-th case of a seed. Without `carried`, no request changes its version on its way.
+    pub fn generate(seed: u64, number: u64, carried: bool) -> Self {
+        let mixed =
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut rng = StdRng::seed_from_u64(mixed);
+        let rng = &mut rng;
+        let version = match rng.random_bool(0.5) {
+            true => Version::Http1,
+            false => Version::Http2,
+        };
+        let service = match rng.random_range(0..100) {
+            0..70 => Service::Web,
+            70..80 => Service::Lone,
+            80..97 if carried => Service::Carried,
+            80..97 => Service::Web,
+            _ => Service::Quiet,
+        };
+        let count = match rng.random_range(0..10) {
+            0..3 => 1,
+            3..8 => rng.random_range(2..6),
+            _ => rng.random_range(6..=MAX_EXCHANGES),
+        };
+        let depth = match rng.random_bool(0.5) {
+            true => 1,
+            false => rng.random_range(1..=count),
+        };
+        let exchanges =
+            (0..count).map(|index| Exchange::generate(rng, number, index, version, service));
+        Self {
+            number,
+            version,
+            service,
+            exchanges: exchanges.collect(),
+            depth: if version == Version::Http2 {
+                count
+            } else {
+                depth
+            },
+            cuts: Cuts::generate(rng),
+            slow: one_in(rng, 12),
+            reset_at_end: one_in(rng, 6),
+        }
+    }
+}
+
+impl Exchange {
+    fn generate(
+        rng: &mut StdRng,
+        case: u64,
+        index: usize,
+        version: Version,
+        service: Service,
+    ) -> Self {
+        let ask = Ask::generate(rng, version);
+        let answers = std::array::from_fn(|_| Answer::generate(rng, version, service, &ask));
+        let cancel = one_in(rng, 20).then(|| Cancel::generate(rng, &ask, &answers[0], version));
+        Self {
+            id: case * 100 + index as u64,
+            pause: match rng.random_range(0..300) {
+                0 => rng.random_range(2_500..5_000),
+                1..4 => rng.random_range(500..1_500),
+                4..40 => rng.random_range(1..20),
+                _ => 0,
+            },
+            ask,
+            cancel,
+            answers,
+        }
+    }
+
+    /// The answer to the n-th attempt.
+    pub fn answer(&self, attempt: usize) -> &Answer {
+        &self.answers[attempt.min(self.answers.len() - 1)]
+    }
+}
+
+impl Cancel {
+    fn generate(rng: &mut StdRng, ask: &Ask, answer: &Answer, version: Version) -> Self {
+        let sending = rng.random_bool(0.5);
+        let about = match sending {
+            true => ask.length + 150,
+            false => answer.length + 100,
+        };
+        let how = match rng.random_range(0..5) {
+            0..2 => Abort::Reset,
+            4 if sending && version == Version::Http1 => Abort::HalfClose,
+            _ => Abort::Close,
+        };
+        let at = rng.random_range(0..about);
+        Self { sending, at, how }
+    }
+}
+
+/// Lengths of bodies: few of them are large.
+fn length(rng: &mut StdRng) -> usize {
+    match rng.random_range(0..20) {
+        0..3 => 0,
+        3..8 => rng.random_range(1..40),
+        8..15 => rng.random_range(40..3_000),
+        15..19 => rng.random_range(3_000..30_000),
+        _ => rng.random_range(30_000..250_000),
+    }
+}
+
+/// The largest chunk of a body: one byte only where there are few.
+fn chunk(rng: &mut StdRng, length: usize) -> usize {
+    match rng.random_range(0..4) {
+        0 if length < 400 => 1,
+        0 | 1 => {
+            rng.random_range(1.max(length / 300)..=length.clamp(2, 2_000).max(1 + length / 300))
+        }
+        2 => 16_384,
+        _ => length.max(1),
+    }
+}
+
+fn one_in(rng: &mut StdRng, count: u32) -> bool {
+    rng.random_range(0..count) == 0
+}
+
+/// The most exchanges of a case.
+const MAX_EXCHANGES: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let plan = |seed, number| format!("{:?}", Case::generate(seed, number, true));
+        for number in 0..50 {
+            assert_eq!(plan(1, number), plan(1, number));
+        }
+        assert_ne!(plan(1, 0), plan(2, 0));
+        assert_ne!(plan(1, 0), plan(1, 1));
+    }
+}
