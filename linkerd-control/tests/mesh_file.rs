@@ -48,6 +48,15 @@ async fn load(watch: &FileWatch, sequence: u64) -> Load {
 }
 
 #[tokio::test]
+async fn a_file_is_read_again_when_it_is_asked_for() {
+    let file = File::new(&web("127.0.0.1:1", ""));
+    let watch = watch_file(Controller::new(), &file.path).await;
+    watch.reload();
+    let again = load(&watch, 1).await;
+    assert_eq!(again.outcome, watch.last().outcome, "nothing has changed");
+}
+
+#[tokio::test]
 async fn edits_are_pushed_to_open_streams() {
     let file = File::new(&web("127.0.0.1:1", ""));
     let controller = Controller::new();

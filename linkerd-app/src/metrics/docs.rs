@@ -237,9 +237,9 @@ const INTRODUCTION: &str = "\
 
 `GET /metrics` on the admin port, as Prometheus text, or as OpenMetrics 1.0.0 for a scraper that prefers it (`Accept:
 application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a point (`le=\"5.0\"`). Either is compressed if
-the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family; `outbound_http_failures_total` and `*_moved_requests_total` are
-ours. A family without series is left out. A series leaves when nothing has used it for
-`LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
+the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family;
+`outbound_http_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
+when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
 
 Groups of labels:
 

@@ -71,18 +71,23 @@ pub(super) fn cut(line: &str, columns: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// Draws a text over the one that was there, without a line or a row more than fits.
+/// Draws a text over the one that was there.
 pub(super) fn draw(text: &str, size: Size) -> io::Result<()> {
-    let mut screen = String::from(HOME);
+    print(&frame(text, size))
+}
+
+/// A text that replaces the one on the screen, without a line or a row more than fits.
+fn frame(text: &str, size: Size) -> String {
+    let mut frame = String::from(HOME);
     // The last row stays empty: a line that ends there would scroll the first one away.
     for line in text.lines().take(size.rows.saturating_sub(1)) {
-        screen.push_str(&cut(line, size.columns));
+        frame.push_str(&cut(line, size.columns));
         // Each line erases the rest of the old one, so that nothing flickers.
-        screen.push_str(ERASE_LINE);
-        screen.push('\n');
+        frame.push_str(ERASE_LINE);
+        frame.push('\n');
     }
-    screen.push_str(ERASE_BELOW);
-    print(&screen)
+    frame.push_str(ERASE_BELOW);
+    frame
 }
 
 /// Clears the screen and hides the cursor.
@@ -116,6 +121,19 @@ mod tests {
         assert_eq!(wrap(2, "  ", &phrases, 20), "aaaa  bb  cccccccc");
         assert_eq!(wrap(2, "  ", &phrases, 19), "aaaa  bb\n  cccccccc");
         assert_eq!(wrap(2, " ", &phrases, 5), "aaaa\n  bb\n  cccccccc");
+    }
+
+    #[test]
+    fn a_frame_fits_the_terminal() {
+        let text = format!("{}\n", "x".repeat(100)).repeat(40);
+        let frame = frame(&text, Size::USUAL);
+        let lines = frame.strip_prefix(HOME).unwrap().lines();
+        let lines: Vec<_> = lines.take_while(|line| *line != ERASE_BELOW).collect();
+        assert_eq!(lines.len(), 23);
+        for line in lines {
+            let line = line.strip_suffix(ERASE_LINE).unwrap();
+            assert_eq!(line.chars().count(), 80);
+        }
     }
 
     #[test]

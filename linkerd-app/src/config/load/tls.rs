@@ -21,8 +21,8 @@ fn nameless(name: &Optional<DnsName>, controller: &ControlAddr) -> Option<String
     let (name, addr) = (name.name(), &controller.addr);
     controller.tls_name.as_ref()?;
     Some(format!(
-        "{name} is set, but TLS is not built yet: {addr} is called in the clear, and that it has this name is not \
-         checked; use a controller that serves in the clear, over a network that you trust"
+        "{name} is set, but TLS is not built yet: {addr} is called in the clear and its identity is not \
+         checked; use a controller that serves plaintext, over a network that you trust"
     ))
 }
 
