@@ -39,6 +39,7 @@ pub fn local() -> io::Result<LocalRuntime> {
         .enable_all()
         // Nothing blocks here; one thread is for what the runtime itself may need.
         .max_blocking_threads(1)
+        .on_thread_park(transport::begin_round)
         .build_local(LocalOptions::default())?;
     runtime.spawn_local(transport::deliveries());
     Ok(runtime)

@@ -13,6 +13,7 @@ mod outbox;
 mod own;
 mod pipe;
 mod relay;
+mod rounds;
 mod socket;
 
 pub use accept_errors::AcceptErrors;
@@ -29,4 +30,6 @@ pub use outbox::deliveries;
 pub use own::{CameBack, OwnConnection, OwnConnections, Side};
 pub use pipe::{Pipe, Pipes};
 pub use relay::relay;
-pub use socket::Socket;
+pub use rounds::begin_round;
+pub(crate) use rounds::round;
+pub use socket::{Peek, Socket};

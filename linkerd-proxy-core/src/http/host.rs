@@ -9,8 +9,8 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     let end = value.iter().position(|byte| !is_plain(byte));
     match end {
         None => true,
-        Some(colon) if value[colon] == b':' && colon > 0 => {
-            value[colon + 1..].iter().all(u8::is_ascii_digit)
+        Some(colon) if value[colon] == b':' => {
+            colon > 0 && value[colon + 1..].iter().all(u8::is_ascii_digit)
         }
         Some(_) => !value.contains(&b'@') && Authority::try_from(value).is_ok(),
     }

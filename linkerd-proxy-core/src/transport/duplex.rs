@@ -1,6 +1,6 @@
 //! Connections that may be plain sockets.
 
-use super::Pipe;
+use super::{Peek, Pipe};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use std::{
@@ -23,6 +23,11 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         Poll::Ready(())
     }
 
+    /// What can look whether something came that the runtime does not know of yet; `None` if it is no plain socket.
+    fn peek(&self) -> Option<Peek> {
+        None
+    }
+
     /// Moves bytes from the connection into an empty pipe. 0 does not tell the end: reading does.
     fn poll_fill(&mut self, _pipe: &mut Pipe, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
@@ -35,3 +40,6 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
 }
 
 impl Duplex for TokioIo<Upgraded> {}
+
+#[cfg(test)]
+impl Duplex for tokio::io::DuplexStream {}

@@ -1,6 +1,6 @@
 //! A connection that is counted, and that may have been read from already.
 
-use super::{Duplex, Pipe, Socket};
+use super::{Duplex, Peek, Pipe, Socket};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, Style};
 use bytes::{Buf, Bytes};
 use std::{
@@ -291,6 +291,10 @@ impl<S: Duplex> Duplex for Io<S> {
             true => self.stream.poll_readable(cx),
             false => Poll::Ready(()),
         }
+    }
+
+    fn peek(&self) -> Option<Peek> {
+        self.stream.peek()
     }
 
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

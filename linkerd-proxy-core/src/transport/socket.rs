@@ -3,8 +3,8 @@
 use super::{Duplex, OwnConnection, Pipe, outbox};
 use bytes::{Buf, BytesMut};
 use rustix::{
-    io::retry_on_intr,
-    net::{SendFlags, Shutdown, send, shutdown},
+    io::{Errno, retry_on_intr},
+    net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown},
 };
 use std::{
     io::{self, IoSlice},
@@ -33,6 +33,19 @@ pub struct Socket {
     shared: Arc<Shared>,
     /// Nobody reads any more, and would learn that something was not sent.
     has_ended: bool,
+}
+
+/// Looks at what a socket has received, and takes nothing.
+#[derive(Debug)]
+pub struct Peek(Arc<Shared>);
+
+impl Peek {
+    /// Whether the socket has received something that was not read, or has ended. A system call.
+    pub fn has_unread(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = retry_on_intr(|| recv(&self.0.stream, &mut [0; 1], flags));
+        !matches!(peeked, Err(Errno::AGAIN))
+    }
 }
 
 /// What the outbox and the owner of a socket share.
@@ -240,7 +253,7 @@ impl AsyncWrite for Socket {
         ready!(self.poll_sent(cx))?;
         match shutdown(self.stream(), Shutdown::Write) {
             // The peer was quicker.
-            Err(rustix::io::Errno::NOTCONN) => Poll::Ready(Ok(())),
+            Err(Errno::NOTCONN) => Poll::Ready(Ok(())),
             done => Poll::Ready(Ok(done?)),
         }
     }
@@ -253,6 +266,10 @@ impl Duplex for Socket {
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream().poll_read_ready(cx).map(drop)
+    }
+
+    fn peek(&self) -> Option<Peek> {
+        Some(Peek(self.shared.clone()))
     }
 
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

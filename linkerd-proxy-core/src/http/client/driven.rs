@@ -21,7 +21,7 @@ use std::{
         Arc,
         atomic::{
             AtomicU8,
-            Ordering::{AcqRel, Acquire, Release},
+            Ordering::{AcqRel, Release},
         },
     },
     task::{Context, Poll, Wake, Waker},
@@ -79,9 +79,8 @@ impl<B: 'static> Driven<B> {
             return poll(cx);
         }
         let polled = poll(&mut own);
-        match polled.is_pending() {
-            true => self.relay.pass_on(),
-            false => self.relay.forget(),
+        if polled.is_pending() {
+            self.relay.pass_on();
         }
         polled
     }
@@ -105,9 +104,6 @@ impl<B: 'static> Driven<B> {
 
     /// Whether the connection takes a request. One that was parked is attached again for that, and one that has just
     /// served another may need a last poll.
-    ///
-    /// An idle connection that was woken since is polled, too: the endpoint has closed it, or has sent what nobody asked
-    /// for, which the next request would take for its response.
     pub(super) fn is_ready(&mut self) -> bool {
         if let Link::Parked(_) = self.link
             && let Link::Parked(parked) = self.take()
@@ -116,13 +112,12 @@ impl<B: 'static> Driven<B> {
             self.link = Link::Attached(sender, connection);
         }
         if let Link::Attached(sender, connection) = &mut self.link
-            && (!sender.is_ready() || self.relay.was_woken())
+            && !sender.is_ready()
         {
             let mut own = Context::from_waker(&self.waker);
             if connection.poll(&mut own).is_ready() {
                 self.link = Link::Closed;
             }
-            self.relay.forget();
         }
         self.sender().is_some_and(|sender| sender.is_ready())
     }
@@ -195,16 +190,6 @@ struct Relay {
 impl Relay {
     fn hold_back(&self, task: &Waker) {
         self.task.register(task);
-        self.state.store(HOLDS_BACK, Release);
-    }
-
-    /// Whether there was a wake since the last poll of the connection and what waits for it.
-    fn was_woken(&self) -> bool {
-        self.state.load(Acquire) == WOKEN
-    }
-
-    /// What was woken during a poll was polled.
-    fn forget(&self) {
         self.state.store(HOLDS_BACK, Release);
     }
 

@@ -9,6 +9,7 @@ use super::Fresh;
 use crate::{
     Availability, Backoff, EndpointState, Error, Failed, Reason,
     http::{BoxRequest, ResponseBody},
+    transport::Duplex,
 };
 use bytes::Bytes;
 use exchange::{ExchangeError, Sent, is_reusable};
@@ -24,7 +25,6 @@ use std::{
     rc::Rc,
     task::{Context, Poll, ready},
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 /// Sends requests to one endpoint over HTTP/1. Its copies share the connections.
@@ -71,7 +71,7 @@ impl<C, B> Availability for Http1Client<C, B> {
 impl<C, B, I> Service<BoxRequest<B>> for Http1Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     type Response = Response<ResponseBody>;
@@ -109,7 +109,7 @@ async fn send<C, B, I>(
 ) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     let connection = match pool.connect().await {
@@ -147,7 +147,7 @@ pin_project! {
 impl<C, B, I, F> Future for Reuse<C, B, F>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
     F: Future<Output = Sent<B>>,
 {
@@ -174,7 +174,7 @@ async fn elsewhere<C, B, I>(
 ) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     loop {

@@ -11,6 +11,7 @@ use crate::{
             failure::classify,
         },
     },
+    transport::Peek,
 };
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -30,6 +31,10 @@ pub(super) struct Connection<C, B> {
     /// Whether it serves another exchange after this one.
     pub(super) reusable: bool,
     pub(super) idle_since: Instant,
+    /// The round in which it became idle.
+    pub(super) idle_round: u32,
+    /// Looks whether something came since.
+    pub(super) peek: Option<Peek>,
 }
 
 /// The outcome of sending a request.

@@ -13,6 +13,7 @@ use crate::{
     },
     limits,
     redial::Redial,
+    transport::{self, Duplex, Peek},
 };
 use bytes::Bytes;
 use http_body::Body;
@@ -22,10 +23,7 @@ use std::{
     rc::{Rc, Weak},
     time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use tokio::time::Instant;
 use tower_service::Service;
 
 /// Idle connections, and a way to new ones.
@@ -63,14 +61,24 @@ impl<C, B> Pool<C, B> {
 
 impl<C: 'static, B: 'static> Pool<C, B> {
     /// Takes an idle connection that still lives. [`Pool::tend`] keeps out those that were idle for too long.
+    ///
+    /// A connection that has sent something while it was idle is none: the next request would take it for its response.
+    /// That is found when the request is sent, as far as the runtime knows; of a connection that became idle since it has
+    /// asked the system, it does not. So another one is preferred, and if there is none the system is asked.
     pub(super) fn checkout(&self) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(mut last) = idle.pop() {
-            if last.driven.is_ready() {
-                return Some(last);
+        let round = transport::round();
+        loop {
+            let known = idle.iter().rposition(|idle| idle.idle_round != round);
+            let mut connection = match known {
+                Some(at) => idle.remove(at),
+                None => idle.pop()?,
+            };
+            let has_unread = |peek: &Peek| known.is_none() && peek.has_unread();
+            if !connection.peek.as_ref().is_some_and(has_unread) && connection.driven.is_ready() {
+                return Some(connection);
             }
         }
-        None
     }
 
     /// Keeps a connection for the next exchange.
@@ -85,6 +93,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
             idle.remove(0);
         }
         connection.idle_since = Instant::now();
+        connection.idle_round = transport::round();
         idle.push(connection);
         self.place.has_warm(self);
     }
@@ -117,7 +126,7 @@ impl<C: 'static, B: 'static> Tend for Pool<C, B> {
 impl<C, B, I> Pool<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     /// Dials, and remembers when that fails.
@@ -141,12 +150,15 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
+        let peek = io.peek();
         let (sender, connection) = attach(io, Some(Open::new(self))).await.map_err(classify)?;
         Ok(Box::new(Connection {
             driven: Driven::new(sender, connection),
             pool: Rc::downgrade(self),
             reusable: true,
             idle_since: Instant::now(),
+            idle_round: transport::round(),
+            peek,
         }))
     }
 
