@@ -3,7 +3,6 @@
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,12 +106,6 @@ impl Hosts {
         if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-impl fmt::Debug for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hosts").finish_non_exhaustive()
     }
 }
 
