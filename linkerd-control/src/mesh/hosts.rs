@@ -96,7 +96,7 @@ impl Hosts {
         let _ = timeout(FIRST_ANSWERS, self.changes.wait_for(all)).await;
     }
 
-    /// What is known at present.
+    /// The addresses known at present.
     pub(super) fn known(&mut self) -> Known {
         self.changes.borrow_and_update().clone()
     }
