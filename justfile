@@ -23,7 +23,7 @@ fuzz seconds="10" seed="1":
 
 # The proxy at work on this machine.
 quickstart:
-    cargo run --release -- quickstart
+    cargo run --no-default-features -- quickstart
 
 # Renders the generated documents anew.
 docs:

@@ -10,6 +10,7 @@ use std::{
     process::ExitCode,
 };
 
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -38,8 +39,9 @@ enum Command {
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8086")]
         listen: SocketAddr,
     },
-    /// Reports everything that is wrong with the environment and a mesh file, and starts nothing. The exit code is 0, or
-    /// 64 if something is wrong.
+    /// Reports everything that is wrong with the environment and a mesh file.
+    ///
+    /// It starts nothing. The exit code is 0, or 64 if something is wrong.
     Check {
         /// A file of services: the environment is then checked as for `run --mesh`.
         #[arg(long, value_name = "FILE")]
@@ -99,14 +101,37 @@ fn main() -> ExitCode {
     }
 }
 
-/// The manual page: that of the binary, and a section for each command.
+/// The manual page: one for all commands, each with a section of its own.
 fn man() -> ExitCode {
-    let mut text = Vec::new();
-    let command = Args::command().flatten_help(true);
-    match clap_mangen::Man::new(command).render(&mut text) {
-        Ok(()) => print(&text),
+    match manual() {
+        Ok(text) => print(&text),
         Err(error) => failed(&error),
     }
+}
+
+fn manual() -> io::Result<Vec<u8>> {
+    let mut command = Args::command();
+    command.build();
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    let commands = command.get_subcommands();
+    for command in commands.filter(|command| command.get_name() != "help") {
+        let about = command.get_long_about().or(command.get_about());
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        let name = command.get_name().to_uppercase();
+        writeln!(text, ".SH {name}\n{}", about.replace('-', "\\-"))?;
+        let mut options = Vec::new();
+        clap_mangen::Man::new(command.clone()).render_options_section(&mut options)?;
+        // The section is the command's.
+        let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "");
+        text.extend(options.into_bytes());
+    }
+    page.render_version_section(&mut text)?;
+    Ok(text)
 }
 
 /// Prints a generated text. A reader that has read enough, such as `head`, is no failure.

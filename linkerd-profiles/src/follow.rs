@@ -30,7 +30,7 @@ pub(crate) struct History {
 pub(crate) struct Follow {
     lookups: Arc<dyn Lookups>,
     target: Target,
-    defaults: Defaults,
+    defaults: Arc<Defaults>,
     publisher: Publisher<State, History>,
     join: Join,
     policy: Freshness,
@@ -63,12 +63,12 @@ impl Follow {
     pub(crate) fn new(
         lookups: Arc<dyn Lookups>,
         target: Target,
-        defaults: Defaults,
+        defaults: Arc<Defaults>,
         publisher: Publisher<State, History>,
     ) -> Self {
         Self {
             lookups,
-            join: Join::new(target.clone(), defaults),
+            join: Join::new(target.clone(), defaults.clone()),
             target,
             defaults,
             publisher,

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     target: Target,
-    defaults: Defaults,
+    defaults: Arc<Defaults>,
     policy: Option<Result<Arc<ClientPolicy>, Status>>,
     /// When the policy was first answered.
     answered_at: Option<Instant>,
@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
 }
 
 impl Join {
-    pub(crate) fn new(target: Target, defaults: Defaults) -> Self {
+    pub(crate) fn new(target: Target, defaults: Arc<Defaults>) -> Self {
         Self {
             target,
             defaults,

@@ -61,6 +61,7 @@ pub struct PoliciesConfig {
 pub struct Policies {
     lookups: Arc<dyn Lookups>,
     config: Arc<PoliciesConfig>,
+    defaults: Arc<Defaults>,
     policy: Arc<StreamSettings>,
     profile: Arc<StreamSettings>,
     cache: Cache<Target, State, History>,
@@ -154,6 +155,11 @@ impl Policies {
             lookups: Arc::new(lookups),
             policy: Arc::new(settings(config.policy_backoff, policy_refused)),
             profile: Arc::new(settings(config.profile_backoff, profile_refused)),
+            defaults: Arc::new(Defaults {
+                queue: config.queue,
+                detect_timeout: config.detect_timeout,
+                forward_unknown: config.forward_unknown,
+            }),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
         }
@@ -181,11 +187,6 @@ impl Policies {
             target,
             || (State::Pending, History::default()),
             |publisher| {
-                let defaults = Defaults {
-                    queue: self.config.queue,
-                    detect_timeout: self.config.detect_timeout,
-                    forward_unknown: self.config.forward_unknown,
-                };
                 let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
                     Target::Name { host, .. } => (self.config.profile_names)(host),
@@ -193,7 +194,8 @@ impl Policies {
                 let policy = self.policy.clone();
                 let profile = has_profile.then(|| self.profile.clone());
                 let lookups = self.lookups.clone();
-                let mut follow = Follow::new(lookups, target.clone(), defaults, publisher);
+                let mut follow =
+                    Follow::new(lookups, target.clone(), self.defaults.clone(), publisher);
                 async move { follow.run(policy, profile).await }
             },
         )?;

@@ -5,7 +5,7 @@ use crate::config::{Config, EXIT_USAGE, Env};
 use linkerd_control::Mesh;
 use std::{fmt, net::Ipv4Addr, path::Path, process::ExitCode};
 
-/// What was found.
+/// The findings of a check.
 #[derive(Debug)]
 struct Report {
     /// One for each part that is good.

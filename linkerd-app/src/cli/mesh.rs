@@ -81,7 +81,8 @@ pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box
 /// what is missing is filled in.
 pub fn complete(env: &mut Env, controller: SocketAddr) {
     let address = controller.to_string();
-    // Whoever sets the inbound listener's address wants it; all others would find port 4143 taken by a second proxy.
+    // An address that is set means that the listener is wanted. By default there is none: a second proxy on the machine
+    // would find port 4143 taken.
     let inbound = match env.is_set(variables::INBOUND_LISTEN_ADDR.name()) {
         true => "1",
         false => "0",

@@ -1,14 +1,15 @@
 //! From what is written to what is meant. All problems are collected, so that one look mends them all.
 
+mod endpoints;
+
 use super::decl;
 use super::error::Problem;
 use super::form::{Given, Spanned};
 use super::near::near;
 use super::yaml::Place;
-use super::{Backend, HostEndpoint, Mesh, Service, full_name};
-use crate::endpoint::Endpoint;
-use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use super::{Backend, Mesh, Service, full_name};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 
 /// Checks what could be read of a file; `problems` are those of its form.
 pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Vec<Problem>> {
@@ -216,98 +217,6 @@ impl Checker {
         }
     }
 
-    /// The endpoints that are addresses, and those that are host names.
-    fn endpoints(
-        &mut self,
-        endpoints: Vec<Spanned<decl::Endpoint>>,
-    ) -> (Vec<Endpoint>, Vec<HostEndpoint>) {
-        let first = endpoints.first().map(|e| e.at);
-        let count = endpoints.len();
-        let mut seen = HashSet::new();
-        let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
-        for Spanned { value: decl, at } in endpoints {
-            let Some((host, addr)) = self.address(&decl.address, at) else {
-                continue;
-            };
-            if !seen.insert((host.clone(), addr)) {
-                self.problem(at, format!("endpoint {} is listed twice", decl.address));
-            }
-            let weight = decl.weight;
-            if !(0.0..=MAX_WEIGHT).contains(&weight) {
-                self.problem(
-                    at,
-                    format!("weight {weight} is not between 0 and {MAX_WEIGHT}"),
-                );
-                continue;
-            }
-            let mut endpoint = Endpoint::new(addr);
-            endpoint.weight = (weight * f64::from(Endpoint::WEIGHT_ONE)).round() as u32;
-            endpoint.labels = decl.labels.into_iter().collect();
-            let endpoint = match decl.protocol {
-                Some(decl::Hint::H2) => endpoint.h2(),
-                Some(decl::Hint::Opaque) => endpoint.opaque(),
-                None => endpoint,
-            };
-            match host {
-                Some(host) => hosts.push(HostEndpoint { host, endpoint }),
-                None => addresses.push(endpoint),
-            }
-        }
-        let mut good = addresses.iter().chain(hosts.iter().map(|h| &h.endpoint));
-        if let Some(at) = first
-            && addresses.len() + hosts.len() == count
-            && good.all(|e| e.weight == 0)
-        {
-            self.problem(
-                at,
-                "all endpoints have weight 0; give one of them a higher weight",
-            );
-        }
-        (addresses, hosts)
-    }
-
-    /// An endpoint's address; for one with a host name, that name, and an address of which only the port counts.
-    fn address(&mut self, text: &str, at: Place) -> Option<(Option<String>, SocketAddr)> {
-        let host_and_port = || {
-            let (host, port) = text.rsplit_once(':')?;
-            let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-            let addr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?));
-            is_host_name(&host).then_some((Some(host), addr))
-        };
-        let parsed = match text.parse::<SocketAddr>() {
-            Ok(addr) => Some((None, addr)),
-            Err(_) => host_and_port(),
-        };
-        match parsed {
-            Some((_, addr)) if addr.port() == 0 => {
-                self.problem(at, format!("endpoint {text} has port 0; use 1 to 65535"));
-                None
-            }
-            Some(parsed) => Some(parsed),
-            None => {
-                let reason = format!(
-                    "{text:?} is not an endpoint's address; write an IP address or a host name with a port, \
-                     such as 127.0.0.1:9001"
-                );
-                self.problem(at, reason);
-                None
-            }
-        }
-    }
-
-    /// Names are looked up all the time, so that there is a limit.
-    fn hosts(&mut self, services: &[Service]) {
-        let hosts = services.iter().flat_map(|service| &service.hosts);
-        let hosts: HashSet<_> = hosts.map(|endpoint| &endpoint.host).collect();
-        if hosts.len() > MAX_HOSTS {
-            let reason = format!(
-                "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
-                hosts.len()
-            );
-            self.problem(Place::START, reason);
-        }
-    }
-
     fn backends(
         &mut self,
         services: &[Service],
@@ -420,12 +329,6 @@ impl Checker {
     }
 }
 
-/// Whether it is a DNS name whose last label is not a number, as it is in a misspelt address.
-fn is_host_name(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
-}
-
 /// Whether it consists of labels as DNS has them, so that it can be part of an authority.
 fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
@@ -438,14 +341,8 @@ fn is_dns_name(name: &str) -> bool {
         })
 }
 
-/// So that a weight fits its field on the wire.
-const MAX_WEIGHT: f64 = 100_000.0;
-
 /// So that the sum of many backends fits 32 bits.
 const MAX_BACKEND_WEIGHT: u32 = 1_000_000;
-
-/// Each is looked up by a task of its own.
-const MAX_HOSTS: usize = 1_000;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +96,7 @@ impl Hosts {
         let _ = timeout(FIRST_ANSWERS, self.changes.wait_for(all)).await;
     }
 
-    /// What is known at present.
+    /// The addresses known at present.
     pub(super) fn known(&mut self) -> Known {
         self.changes.borrow_and_update().clone()
     }
@@ -107,12 +106,6 @@ impl Hosts {
         if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-impl fmt::Debug for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hosts").finish_non_exhaustive()
     }
 }
 

@@ -104,8 +104,12 @@ impl Builder {
                 };
                 self.complete(Node { at, value }, anchor);
             }
-            Event::SequenceStart(_, anchor, _) => self.begin(at, anchor, Value::List(Vec::new())),
-            Event::MappingStart(_, anchor, _) => self.begin(at, anchor, Value::Fields(Vec::new())),
+            Event::SequenceStart(_, anchor, _) => {
+                self.begin(at, anchor, Value::List(Vec::new()))?;
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.begin(at, anchor, Value::Fields(Vec::new()))?;
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(Open {
                     at, anchor, value, ..
@@ -118,7 +122,9 @@ impl Builder {
                 let Some(node) = self.anchors.get(&anchor) else {
                     return Err(at.problem("the alias stands for what contains it"));
                 };
-                self.aliased += node.count();
+                let (count, depth) = node.extent();
+                self.nests(depth, at)?;
+                self.aliased += count;
                 if self.aliased > MAX_ALIASED {
                     let reason = format!("aliases stand for more than {MAX_ALIASED} values");
                     return Err(at.problem(reason));
@@ -131,13 +137,23 @@ impl Builder {
         Ok(())
     }
 
-    fn begin(&mut self, at: Place, anchor: usize, value: Value) {
+    fn begin(&mut self, at: Place, anchor: usize, value: Value) -> Result<(), Problem> {
+        self.nests(1, at)?;
         self.open.push(Open {
             at,
             anchor,
             key: None,
             value,
         });
+        Ok(())
+    }
+
+    /// Whether what is open can hold something of this depth.
+    fn nests(&self, depth: usize, at: Place) -> Result<(), Problem> {
+        match self.open.len() + depth > MAX_DEPTH {
+            true => Err(at.problem(format!("nested deeper than {MAX_DEPTH} levels"))),
+            false => Ok(()),
+        }
     }
 
     fn complete(&mut self, node: Node, anchor: usize) {
@@ -182,12 +198,19 @@ impl Builder {
 }
 
 impl Node {
-    fn count(&self) -> usize {
-        1 + match &self.value {
-            Value::Null | Value::Scalar(_) => 0,
-            Value::List(items) => items.iter().map(Self::count).sum(),
-            Value::Fields(fields) => fields.iter().map(|(k, v)| k.count() + v.count()).sum(),
-        }
+    /// How many nodes it has, and on how many levels.
+    fn extent(&self) -> (usize, usize) {
+        let below: Vec<_> = match &self.value {
+            Value::Null | Value::Scalar(_) => Vec::new(),
+            Value::List(items) => items.iter().map(Self::extent).collect(),
+            Value::Fields(fields) => {
+                let nodes = fields.iter().flat_map(|(key, value)| [key, value]);
+                nodes.map(Self::extent).collect()
+            }
+        };
+        let count: usize = below.iter().map(|(count, _)| count).sum();
+        let depth = below.iter().map(|(_, depth)| *depth).max();
+        (1 + count, 1 + depth.unwrap_or_default())
     }
 }
 
@@ -200,3 +223,6 @@ fn place(marker: &granit_parser::Marker) -> Place {
 
 /// Aliases of aliases grow without bound; an honest file has few.
 const MAX_ALIASED: usize = 100_000;
+
+/// A mesh file has nine levels. Trees are walked by recursion, which aliases of aliases could make as deep as they like.
+const MAX_DEPTH: usize = 32;

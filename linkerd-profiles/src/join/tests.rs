@@ -21,7 +21,7 @@ fn join_with(target: &str, forward_unknown: bool) -> Join {
         detect_timeout: Duration::from_secs(10),
         forward_unknown,
     };
-    Join::new(target.parse().unwrap(), defaults)
+    Join::new(target.parse().unwrap(), Arc::new(defaults))
 }
 
 fn profile(name: Option<&str>, endpoint: Option<&str>) -> Profile {

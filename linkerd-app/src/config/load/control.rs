@@ -42,7 +42,7 @@ pub(super) fn control(
     );
     let profile_networks = r.value(&DESTINATION_PROFILE_NETWORKS);
     let cluster_networks = r.value(&POLICY_CLUSTER_NETWORKS);
-    if cluster_networks.is_empty() {
+    if cluster_networks.is_empty() && r.value(&INBOUND_ENABLED) {
         let name = POLICY_CLUSTER_NETWORKS.name();
         r.notes.push(format!("{name} is not set: default policies that depend on the cluster's networks are not supported"));
     }

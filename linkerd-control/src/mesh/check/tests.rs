@@ -404,6 +404,16 @@ fn aliases_that_grow_without_bound_are_refused() {
     }
     let error = Mesh::parse("m", &text).expect_err("too many").to_string();
     assert!(error.contains("aliases stand for more than"), "{error}");
+
+    let nested = format!("{}{}", "[".repeat(40), "]".repeat(40));
+    let error = Mesh::parse("m", &nested).expect_err("too deep").to_string();
+    assert!(error.contains("nested deeper than"), "{error}");
+    let chain: String = (1..40)
+        .map(|n| format!("a{n}: &a{n} [*a{}]\n", n - 1))
+        .collect();
+    let chain = format!("a0: &a0 []\n{chain}");
+    let error = Mesh::parse("m", &chain).expect_err("too deep").to_string();
+    assert!(error.contains("nested deeper than"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! The endpoints of a service: addresses, and host names.
+
+use super::{Checker, is_dns_name};
+use crate::endpoint::Endpoint;
+use crate::mesh::decl;
+use crate::mesh::form::Spanned;
+use crate::mesh::yaml::Place;
+use crate::mesh::{HostEndpoint, Service};
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
+impl Checker {
+    /// The endpoints that are addresses, and those that are host names.
+    pub(super) fn endpoints(
+        &mut self,
+        endpoints: Vec<Spanned<decl::Endpoint>>,
+    ) -> (Vec<Endpoint>, Vec<HostEndpoint>) {
+        let first = endpoints.first().map(|e| e.at);
+        let count = endpoints.len();
+        let mut seen = HashSet::new();
+        let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
+        for Spanned { value: decl, at } in endpoints {
+            let Some((host, addr)) = self.address(&decl.address, at) else {
+                continue;
+            };
+            if !seen.insert((host.clone(), addr)) {
+                self.problem(at, format!("endpoint {} is listed twice", decl.address));
+            }
+            let weight = decl.weight;
+            if !(0.0..=MAX_WEIGHT).contains(&weight) {
+                self.problem(
+                    at,
+                    format!("weight {weight} is not between 0 and {MAX_WEIGHT}"),
+                );
+                continue;
+            }
+            let mut endpoint = Endpoint::new(addr);
+            endpoint.weight = (weight * f64::from(Endpoint::WEIGHT_ONE)).round() as u32;
+            endpoint.labels = decl.labels.into_iter().collect();
+            let endpoint = match decl.protocol {
+                Some(decl::Hint::H2) => endpoint.h2(),
+                Some(decl::Hint::Opaque) => endpoint.opaque(),
+                None => endpoint,
+            };
+            match host {
+                Some(host) => hosts.push(HostEndpoint { host, endpoint }),
+                None => addresses.push(endpoint),
+            }
+        }
+        let mut good = addresses.iter().chain(hosts.iter().map(|h| &h.endpoint));
+        if let Some(at) = first
+            && addresses.len() + hosts.len() == count
+            && good.all(|e| e.weight == 0)
+        {
+            self.problem(
+                at,
+                "all endpoints have weight 0; give one of them a higher weight",
+            );
+        }
+        (addresses, hosts)
+    }
+
+    /// An endpoint's address; for one with a host name, that name, and an address of which only the port counts.
+    fn address(&mut self, text: &str, at: Place) -> Option<(Option<String>, SocketAddr)> {
+        let host_and_port = || {
+            let (host, port) = text.rsplit_once(':')?;
+            let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+            let addr = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?));
+            is_host_name(&host).then_some((Some(host), addr))
+        };
+        let parsed = match text.parse::<SocketAddr>() {
+            Ok(addr) => Some((None, addr)),
+            Err(_) => host_and_port(),
+        };
+        match parsed {
+            Some((_, addr)) if addr.port() == 0 => {
+                self.problem(at, format!("endpoint {text} has port 0; use 1 to 65535"));
+                None
+            }
+            Some(parsed) => Some(parsed),
+            None => {
+                let reason = format!(
+                    "{text:?} is not an endpoint's address; write an IP address or a host name with a port, \
+                     such as 127.0.0.1:9001"
+                );
+                self.problem(at, reason);
+                None
+            }
+        }
+    }
+
+    /// Names are looked up all the time, so that there is a limit.
+    pub(super) fn hosts(&mut self, services: &[Service]) {
+        let hosts = services.iter().flat_map(|service| &service.hosts);
+        let hosts: HashSet<_> = hosts.map(|endpoint| &endpoint.host).collect();
+        if hosts.len() > MAX_HOSTS {
+            let reason = format!(
+                "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
+                hosts.len()
+            );
+            self.problem(Place::START, reason);
+        }
+    }
+}
+
+/// Whether it is a DNS name whose last label is not a number, as it is in a misspelt address.
+fn is_host_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// So that a weight fits its field on the wire.
+const MAX_WEIGHT: f64 = 100_000.0;
+
+/// Each is looked up by a task of its own.
+const MAX_HOSTS: usize = 1_000;
