@@ -67,7 +67,10 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         match timeout(PATIENCE, both).await {
             Ok(Some(abort)) => (cancelled, how) = (true, abort),
             Ok(None) => {}
-            Err(_) => seen.lock().push(Seen::nothing(End::Hung)),
+            Err(_) => {
+                seen.lock().push(Seen::nothing(End::Hung));
+                way.print_state(case).await;
+            }
         }
     }
     if how == Abort::Reset {
@@ -298,7 +301,7 @@ fn body(exchange: &Exchange) -> Vec<u8> {
 }
 
 /// Longer than any plan takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a client waits for 100 before it sends its body anyway.
 const EXPECTANT: Duration = Duration::from_millis(300);
