@@ -70,7 +70,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         true => End::Hung,
         false => End::Cancelled,
     };
-    let seen = seen.into_inner().into_iter();
+    let seen = std::mem::take(&mut *seen.lock()).into_iter();
     seen.map(|seen| seen.unwrap_or_else(|| Seen::nothing(rest.clone())))
         .collect()
 }
