@@ -301,7 +301,7 @@ fn body(exchange: &Exchange) -> Vec<u8> {
 }
 
 /// Longer than any plan takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a client waits for 100 before it sends its body anyway.
 const EXPECTANT: Duration = Duration::from_millis(300);

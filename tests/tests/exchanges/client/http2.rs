@@ -259,7 +259,7 @@ fn trailers(id: u64) -> HeaderMap {
 }
 
 /// Longer than any plan takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As many bytes as a head is thought to have.
 const HEAD: u64 = 100;
