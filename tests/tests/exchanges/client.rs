@@ -7,6 +7,7 @@ use crate::{
     plan::{Case, Exchange, Service, Version},
     wire::Head,
 };
+use linkerd_tests::Admin;
 use std::net::SocketAddr;
 
 /// Where clients connect.
@@ -16,6 +17,8 @@ pub struct Way {
     pub addrs: [SocketAddr; 4],
     /// Whether the proxy's own answers say so.
     pub informs: bool,
+    /// Tells the proxy's state when nothing comes.
+    pub admin: Admin,
 }
 
 /// What a client saw of an exchange.
@@ -67,6 +70,12 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
 }
 
 impl Way {
+    /// Prints the proxy's state, while the connection on which nothing comes is still there.
+    async fn print_state(&self, case: &Case) {
+        let state = self.admin.state().await;
+        println!("case {} hangs: {}", case.number, state["workers"]);
+    }
+
     /// Where to connect for a service.
     pub fn addr(&self, service: Service) -> SocketAddr {
         self.addrs[service as usize]

@@ -95,8 +95,11 @@ impl Ledger {
 
     /// Changes an attempt.
     pub fn update(&self, id: u64, attempt: usize, change: impl FnOnce(&mut Attempt)) {
-        if let Some((_, attempts)) = self.entries.lock().exchanges.get_mut(&id) {
-            change(&mut attempts[attempt]);
+        let mut entries = self.entries.lock();
+        let attempts = entries.exchanges.get_mut(&id).map(|(_, attempts)| attempts);
+        // A case that is run again forgets what was before.
+        if let Some(attempt) = attempts.and_then(|attempts| attempts.get_mut(attempt)) {
+            change(attempt);
         }
     }
 

@@ -62,6 +62,7 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     let way = Way {
         addrs: [mesh.proxy.outbound; 4],
         informs: true,
+        admin: mesh.proxy.admin,
     };
     options.run(&ledger, way).await;
     before.check_after(mesh.proxy).await;
@@ -85,6 +86,7 @@ fn inbound_exchanges_reach_whom_they_are_for() {
         let way = Way {
             addrs: [web.addr, lone.addr, quiet.addr, web.addr],
             informs: false,
+            admin: pod.proxy.admin,
         };
         options.run(&ledger, way).await;
         before.check_after(pod.proxy).await;

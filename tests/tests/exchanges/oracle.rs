@@ -184,7 +184,7 @@ impl Evidence<'_> {
             Version::Http1 => self.may_end || self.broken_in_body() || self.half_closes(),
             // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
             Version::Http2 => match self.seen.end {
-                End::Reset(_) => self.broken(),
+                End::Reset(_) if self.broken() => true,
                 _ => self.may_end && self.attempts.is_empty(),
             },
         };

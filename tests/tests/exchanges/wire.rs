@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
         if self.limit == Some(0) {
             return Err(Stop::Limit);
         }
-        let most = if self.slow { 700 } else { 16 * 1024 };
+        let most = if self.slow { 4_000 } else { 16 * 1024 };
         let most = most.min(self.limit.unwrap_or(usize::MAX));
         if self.slow {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -67,7 +67,10 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         match timeout(PATIENCE, both).await {
             Ok(Some(abort)) => (cancelled, how) = (true, abort),
             Ok(None) => {}
-            Err(_) => seen.lock().push(Seen::nothing(End::Hung)),
+            Err(_) => {
+                seen.lock().push(Seen::nothing(End::Hung));
+                way.print_state(case).await;
+            }
         }
     }
     if how == Abort::Reset {

@@ -49,28 +49,28 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     });
     let mut kill = killed.subscribe();
     let kill = kill.wait_for(|killed| *killed);
-    let mut cancelled = false;
+    let mut connection = pin!(connection);
+    let mut exchanges = pin!(join_all(exchanges));
+    let mut kill = pin!(kill);
     let both = async {
-        let mut connection = pin!(connection);
         let mut ended = false;
-        let mut exchanges = pin!(join_all(exchanges));
-        let mut kill = pin!(kill);
         loop {
             tokio::select! {
                 _ = connection.as_mut(), if !ended => ended = true,
                 _ = exchanges.as_mut() => return,
-                _ = kill.as_mut() => {
-                    cancelled = true;
-                    return;
-                }
+                _ = kill.as_mut() => return,
             }
         }
     };
-    let rest = match timeout(PATIENCE, both).await {
-        Ok(()) if cancelled => End::Cancelled,
-        _ => End::Hung,
+    let hung = timeout(PATIENCE, both).await.is_err();
+    if hung {
+        way.print_state(case).await;
+    }
+    let rest = match hung {
+        true => End::Hung,
+        false => End::Cancelled,
     };
-    let seen = seen.into_inner().into_iter();
+    let seen = std::mem::take(&mut *seen.lock()).into_iter();
     seen.map(|seen| seen.unwrap_or_else(|| Seen::nothing(rest.clone())))
         .collect()
 }
