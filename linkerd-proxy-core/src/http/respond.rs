@@ -4,7 +4,7 @@ use super::{ResponseBody, classify::is_grpc};
 use crate::{Error, Reason, error::find};
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body::Frame;
@@ -15,6 +15,7 @@ pub struct Responder {
     version: Version,
     grpc: bool,
     emit_headers: bool,
+    is_head: bool,
     has_text: bool,
 }
 
@@ -25,13 +26,14 @@ impl Responder {
             version: request.version(),
             grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
             emit_headers,
+            is_head: request.method() == Method::HEAD,
             has_text: false,
         }
     }
 
-    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own.
+    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own, nor to HEAD.
     pub fn with_text(mut self) -> Self {
-        self.has_text = self.emit_headers && !self.grpc;
+        self.has_text = self.emit_headers && !self.grpc && !self.is_head;
         self
     }
 

@@ -1,6 +1,6 @@
 //! HTTP/2 to the explicit proxy.
 
-use linkerd_tests::{Mesh, SOON, Server, Tcp, eventually, soon};
+use linkerd_tests::{Mesh, SOON, Server, Tcp, empty, eventually, request, soon};
 
 #[tokio::test]
 async fn a_request_that_fails_does_not_end_the_connection_of_others() {
@@ -21,6 +21,15 @@ async fn a_request_that_fails_does_not_end_the_connection_of_others() {
     let accepted = mesh.proxy.metrics().await;
     let client = [("peer", "src"), ("direction", "outbound")];
     assert_eq!(accepted.sum("tcp_open_total", &client), 1.0);
+}
+
+#[tokio::test]
+async fn an_answer_to_head_has_no_body() {
+    let mesh = Mesh::start().await;
+    let client = mesh.http2().await;
+    let head = request(http::Method::HEAD, "http://nobody/", empty());
+    let reply = soon(client.send(head)).await.unwrap();
+    assert_eq!((reply.status.as_u16(), reply.body.len()), (502, 0));
 }
 
 #[tokio::test]
