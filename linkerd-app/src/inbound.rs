@@ -24,7 +24,7 @@ use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason, drain,
-    http::{answer_header_timeout, client::Http1Pools},
+    http::{HalfSent, answer_header_timeout, client::Http1Pools},
     metrics::Labels,
     transport::{
         Accepted, Detected, Dialer, Io, Listener, Lookalikes, Pipes, Side, detect_until_drain,
@@ -53,6 +53,8 @@ pub struct Context {
     pub in_flight: InFlightLimit,
     /// What relays move bytes through; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
+    /// Requests whose heads have not come whole.
+    pub half_sent: HalfSent,
     /// What the HTTP/1 pools of this side share.
     pub http1: Http1Pools,
 }
@@ -100,6 +102,7 @@ impl Inbound {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
             "future_bytes": { "connection": self.connection_bytes.get() },
+            "half_sent": self.ctx.half_sent.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "applications": self.applications.inspect(),
         })

@@ -104,6 +104,7 @@ impl Outbound {
                     "client": self.ctx.client_bytes.get(),
                 },
             },
+            "half_sent": self.ctx.half_sent.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "targets": self.targets.inspect(),
         })
@@ -247,7 +248,12 @@ impl Outbound {
         let Err(error) = served else { return };
         match error.failure() {
             // The connection is closed, and no request failed.
-            Some(failure) if failure.reason() == Reason::HeaderTimeout => {
+            Some(failure)
+                if matches!(
+                    failure.reason(),
+                    Reason::HeaderTimeout | Reason::HalfSentLimit
+                ) =>
+            {
                 self.failed_target(target, &failure);
             }
             Some(failure) => self.count_http_error(&failure),

@@ -12,7 +12,7 @@ use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
     drain,
-    http::client::Http1Pools,
+    http::{HalfSent, client::Http1Pools},
     readiness,
     transport::{Listener, Pipes},
 };
@@ -73,6 +73,7 @@ impl Worker {
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
+            half_sent: HalfSent::default(),
             http1: Http1Pools::new(self.config.outbound.pool),
             costs: outbound::Costs::default(),
             client_bytes: Cell::default(),
@@ -85,6 +86,7 @@ impl Worker {
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
+            half_sent: HalfSent::default(),
             http1: Http1Pools::new(self.config.inbound.pool),
         }));
         let mut accepting = tokio::task::JoinSet::new();

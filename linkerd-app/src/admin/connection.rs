@@ -7,7 +7,7 @@ use http_body::Body;
 use hyper::{body::Incoming, service::service_fn};
 use linkerd_proxy_core::{
     BoxError, drain,
-    http::{Connection, Http2Settings, ServerSettings, serve_http1, serve_http2},
+    http::{Connection, HalfSent, Http2Settings, ServerSettings, serve_http1, serve_http2},
     metrics::{Labels, Registry},
     transport::{Detected, Io, Lookalikes, Socket, TransportMetrics, detect},
 };
@@ -127,6 +127,7 @@ where
             max_concurrent_streams: Some(MAX_STREAMS),
             ..Http2Settings::default()
         },
+        half_sent: HalfSent::default(),
     };
     let connection = Rc::new(Connection::default());
     let busy = connection.clone();

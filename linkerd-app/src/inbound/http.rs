@@ -46,6 +46,7 @@ pub async fn serve(
     let settings = ServerSettings {
         header_timeout: ctx.config.header_timeout,
         http2: ctx.config.inbound.http2_server.clone(),
+        half_sent: ctx.half_sent.clone(),
     };
     let drain = ctx.drain.watch();
     let connection = Rc::new(Connection::default());

@@ -92,6 +92,7 @@ async fn served(
     let settings = ServerSettings {
         header_timeout: ctx.config.header_timeout,
         http2: ctx.config.inbound.http2_server.clone(),
+        half_sent: ctx.half_sent.clone(),
     };
     let served = connection.clone();
     let service = hyper::service::service_fn(move |request| {

@@ -11,7 +11,7 @@ use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
     drain,
     endpoint::{Endpoint, ZoneLocality},
-    http::{QueueSettings, client::Http1Pools},
+    http::{HalfSent, QueueSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
     transport::{Dialer, Pipes, TransferCost},
 };
@@ -43,6 +43,8 @@ pub struct Context {
     pub in_flight: InFlightLimit,
     /// What relays move bytes through; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
+    /// Requests whose heads have not come whole.
+    pub half_sent: HalfSent,
     /// What the HTTP/1 pools of this side share.
     pub http1: Http1Pools,
     /// What the bytes of this worker's endpoints cost.

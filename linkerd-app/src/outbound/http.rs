@@ -77,6 +77,7 @@ where
     let settings = ServerSettings {
         header_timeout: ctx.config.header_timeout,
         http2: ctx.config.outbound.http2_server.clone(),
+        half_sent: ctx.half_sent.clone(),
     };
     let drain = ctx.drain.watch();
     let connection = Rc::new(Connection::default());

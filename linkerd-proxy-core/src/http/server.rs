@@ -1,6 +1,6 @@
 //! Serving a client's connection.
 
-use super::{Http2Settings, LocalExec, idle::IdleTimer};
+use super::{HalfSent, Http2Settings, LocalExec, idle::IdleTimer};
 use crate::{
     Error, Reason, drain, limits,
     transport::{Activity, Duplex, Io},
@@ -24,7 +24,10 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    time::{Instant, Sleep},
+};
 
 /// How clients are served.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct ServerSettings {
     pub header_timeout: Duration,
     /// Settings of HTTP/2.
     pub http2: Http2Settings,
+    /// Requests whose heads have not come whole.
+    pub half_sent: HalfSent,
 }
 
 /// A client's connection, as those who serve its requests see it.
@@ -61,6 +66,9 @@ pub enum ServeError {
     /// The client did not end its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
+    /// Others began requests later, and there is room for so many.
+    #[error("more than {0} requests are half sent")]
+    HalfSentLimit(usize),
 }
 
 impl ServeError {
@@ -73,6 +81,9 @@ impl ServeError {
             }
             Self::Http(error) if error.is_parse() => {
                 Some(Error::new(Reason::InvalidRequest).detail(error.to_string()))
+            }
+            Self::HalfSentLimit(_) => {
+                Some(Error::new(Reason::HalfSentLimit).detail(self.to_string()))
             }
             // An endpoint's body that broke off has a source, and was counted as its failure.
             Self::Http(error) if error.is_user() && error.source().is_none() => {
@@ -147,6 +158,15 @@ where
 {
     io.watch(connection.activity.clone());
     loop {
+        if !io.prefix().is_empty()
+            && let Err(late) = settings
+                .half_sent
+                .gather(&mut io, settings.header_timeout)
+                .await
+        {
+            answer_header_timeout(&mut io).await;
+            return Err(late);
+        }
         let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -170,8 +190,10 @@ where
         };
         (io, service) = (parts.io.into_inner(), parts.service);
         if !parts.read_buf.is_empty() {
-            io.put_back(parts.read_buf);
+            // A copy, which does not hold on to hyper's buffer.
+            io.put_back(Bytes::copy_from_slice(&parts.read_buf));
         }
+        drop(parts.read_buf);
         connection.parked.set(true);
         readable(&mut io, drain.clone()).await;
         connection.parked.set(false);
@@ -274,7 +296,7 @@ async fn run<C: Graceful>(
     let mut drained = pin!(watch.signaled());
     let mut waits = false;
     let mut closing = false;
-    let mut headers = HeaderTimer::new(header_timeout);
+    let mut headers = HeaderTimer::default();
     poll_fn(|cx| {
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
@@ -293,9 +315,19 @@ async fn run<C: Graceful>(
             serve.as_mut().graceful_shutdown();
         }
         if connection.reads_headers() {
-            ready!(headers.poll(cx));
+            // The rest of a head that pauses is waited for without hyper, where that is possible.
+            let leaves = idle.is_some() && !closing && connection.activity.is_flushed();
+            let pause = if leaves {
+                HALF_SENT_PAUSE
+            } else {
+                header_timeout
+            };
+            ready!(headers.poll(pause.min(header_timeout), cx));
             let late = ServeError::HeaderTimeout(header_timeout);
-            return Poll::Ready(Ran::Ended(Err(late)));
+            return Poll::Ready(match leaves {
+                true => Ran::Idle,
+                false => Ran::Ended(Err(late)),
+            });
         }
         headers.stop();
         match &mut idle {
@@ -307,22 +339,21 @@ async fn run<C: Graceful>(
 }
 
 /// Runs while headers are being read, and costs nothing when they come in one piece.
+#[derive(Default)]
 struct HeaderTimer {
-    timeout: Duration,
-    sleep: Option<Pin<Box<tokio::time::Sleep>>>,
+    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl HeaderTimer {
-    fn new(timeout: Duration) -> Self {
-        let sleep = None;
-        Self { timeout, sleep }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.timeout;
-        let sleep = self
+    /// Ready when it has run for `timeout`.
+    fn poll(&mut self, timeout: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        let (since, sleep) = self
             .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(timeout))));
+        let deadline = *since + timeout;
+        if sleep.deadline() != deadline {
+            sleep.as_mut().reset(deadline);
+        }
         sleep.as_mut().poll(cx)
     }
 
@@ -337,6 +368,9 @@ const HEADER_TIMEOUT: &[u8] =
 
 /// How long that answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long hyper waits for the rest of a head before it is taken off the socket.
+const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
 /// new ones cost a microsecond.

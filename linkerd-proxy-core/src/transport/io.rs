@@ -164,6 +164,16 @@ impl<S> Io<S> {
         self.prefix = prefix;
     }
 
+    /// The bytes that were put back and not read again.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Takes the bytes that were put back.
+    pub fn take_prefix(&mut self) -> Bytes {
+        std::mem::take(&mut self.prefix)
+    }
+
     /// Notes in `activity` what is done with the connection.
     pub fn watch(&mut self, activity: Arc<Activity>) {
         self.activity = Some(activity);

@@ -5,6 +5,7 @@
 mod bodies;
 mod carried;
 mod forms;
+mod half_sent;
 mod requests;
 mod responses;
 mod upgrades;

@@ -52,6 +52,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
         let settings = ServerSettings {
             header_timeout: HEADER_TIMEOUT,
             http2: Http2Settings::default(),
+            half_sent: HalfSent::default(),
         };
         let (watch, shared) = (handle.watch(), connection.clone());
         let serving = tokio::task::spawn_local(async move {
