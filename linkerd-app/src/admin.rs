@@ -31,7 +31,7 @@ pub(crate) use origin::hostname;
 
 use crate::{config, logging};
 use connection::Connections;
-use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness};
+use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness, transport::AcceptErrors};
 use std::{net::TcpListener, rc::Rc, time::Duration};
 use tokio::sync::mpsc;
 
@@ -72,6 +72,7 @@ pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Wa
         }
     };
     let mut connections = Connections::new(MAX_CONNECTIONS);
+    let mut errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -83,7 +84,7 @@ pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Wa
             Ok((stream, peer)) => connections.serve(stream, peer, &admin, &drain),
             Err(error) => {
                 // Such as too many open files, which does not end by asking again at once.
-                tracing::warn!(%error, "Server failed to accept connection");
+                errors.log(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -47,6 +47,7 @@ fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
     for (name, value) in [
         ("LINKERD_PROXY_OUTBOUND_EXPLICIT", "1"),
         ("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK", "1"),
+        ("LINKERD_PROXY_OUTBOUND_ALLOW_UNKNOWN", "0"),
         ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", &controller),
         ("LINKERD2_PROXY_POLICY_SVC_ADDR", &controller),
     ] {
