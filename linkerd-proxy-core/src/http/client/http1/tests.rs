@@ -14,6 +14,8 @@ use tokio::{
     task::{JoinHandle, LocalSet, spawn_local},
 };
 
+mod unasked;
+
 type TestBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Makes connections to a server that answers with what it is sent.
