@@ -133,7 +133,9 @@ mod tests {
     use super::*;
     use http::HeaderName;
 
-    fn headers(fields: &[(&'static str, &[u8])]) -> HeaderMap {
+    type Field<'a> = (&'static str, &'a [u8]);
+
+    fn headers(fields: &[Field<'_>]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             let value = HeaderValue::from_bytes(value).unwrap();
@@ -142,7 +144,7 @@ mod tests {
         headers
     }
 
-    fn request(version: Version, fields: &[(&'static str, &[u8])]) -> Request<()> {
+    fn request(version: Version, fields: &[Field<'_>]) -> Request<()> {
         let mut request = Request::builder()
             .version(version)
             .uri("/")
@@ -161,7 +163,7 @@ mod tests {
         names
     }
 
-    fn prepared(fields: &[(&'static str, &[u8])]) -> (bool, Vec<String>) {
+    fn prepared(fields: &[Field<'_>]) -> (bool, Vec<String>) {
         let mut request = request(Version::HTTP_11, fields);
         let upgrades = prepare_request(&mut request).unwrap();
         (upgrades, names(request.headers()))
@@ -281,7 +283,7 @@ mod tests {
         }
     }
 
-    fn response(status: u16, fields: &[(&'static str, &[u8])]) -> Result<Vec<String>, Reason> {
+    fn response(status: u16, fields: &[Field<'_>]) -> Result<Vec<String>, Reason> {
         let mut response = Response::builder().status(status).body(()).unwrap();
         *response.headers_mut() = headers(fields);
         prepare_response(&mut response).map_err(|error| error.reason())?;
@@ -290,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_response_has_one_length() {
-        let cases: &[(&[(&'static str, &[u8])], &[&str])] = &[
+        let cases: &[(&[Field<'_>], &[&str])] = &[
             (&[("content-length", b"5")], &["content-length: 5"]),
             (&[("content-length", b"5, 5")], &["content-length: 5"]),
             (
@@ -311,7 +313,7 @@ mod tests {
         for (fields, expected) in cases {
             assert_eq!(response(200, fields).unwrap(), *expected, "{fields:?}");
         }
-        let invalid: &[&[(&'static str, &[u8])]] = &[
+        let invalid: &[&[Field<'_>]] = &[
             &[("content-length", b"5, 6")],
             &[("content-length", b"5"), ("content-length", b"x")],
             &[("transfer-encoding", b"chunked, chunked")],
@@ -328,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_switch_of_protocols_keeps_its_name_and_nothing_else_of_the_connection() {
-        let fields: &[(&'static str, &[u8])] = &[
+        let fields: &[Field<'_>] = &[
             ("upgrade", b"websocket"),
             ("connection", b"Upgrade, x-named"),
             ("x-named", b"1"),

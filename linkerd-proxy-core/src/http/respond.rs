@@ -50,7 +50,10 @@ impl Responder {
         {
             return Err(code.into());
         }
-        let text = self.has_text.then(|| text(error)).unwrap_or_default();
+        let text = match self.has_text {
+            true => text(error),
+            false => String::new(),
+        };
         let length = text.len();
         let mut response = Response::new(ResponseBody::full(text));
         let headers = response.headers_mut();

@@ -151,7 +151,7 @@ impl OwnConnection {
     /// The cause of a failure of this connection, if it is that the proxy got it back.
     pub fn came_back(&self) -> Option<CameBack> {
         let came_back = self.came_back.load(Relaxed);
-        came_back.then(|| CameBack { to: self.ends.to })
+        came_back.then_some(CameBack { to: self.ends.to })
     }
 }
 

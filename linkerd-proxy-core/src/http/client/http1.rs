@@ -12,7 +12,7 @@ use crate::{
     transport::Duplex,
 };
 use bytes::Bytes;
-use exchange::{ExchangeError, Sent, is_reusable};
+use exchange::{Sent, is_reusable};
 use futures::future::LocalBoxFuture;
 use http::Response;
 use http_body::Body;
@@ -119,17 +119,13 @@ where
         Err(error) => return Err(Failed::returned(error, request)),
     };
     let sent = connection.exchange(request).await;
-    sent.map_err(|mut error| {
-        let unsent = error.take_unsent();
-        let error = error.into_error();
-        match unsent {
-            // A new connection that did not take the request.
-            Some(unsent) => {
-                let failed = Error::new(Reason::ConnectFailed).detail(error.to_string());
-                Failed::returned(failed.source(error), Box::new(unsent))
-            }
-            None => Failed::lost(error),
+    sent.map_err(|failed| match failed.request {
+        // A new connection that did not take the request.
+        Some(unsent) => {
+            let error = Error::new(Reason::ConnectFailed).detail(failed.error.to_string());
+            Failed::returned(error.source(failed.error), unsent)
         }
+        None => failed,
     })
 }
 
@@ -158,7 +154,7 @@ where
         if let Some(first) = this.first.as_mut().as_pin_mut() {
             match ready!(first.poll(cx)) {
                 Ok(response) => return Poll::Ready(Ok(response)),
-                Err(error) => *this.rest = Some(Box::pin(elsewhere(this.pool.clone(), error))),
+                Err(failed) => *this.rest = Some(Box::pin(elsewhere(this.pool.clone(), failed))),
             }
             this.first.set(None);
         }
@@ -170,7 +166,7 @@ where
 /// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
 async fn elsewhere<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    mut error: ExchangeError<B>,
+    mut failed: Failed<BoxRequest<B>>,
 ) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
@@ -178,15 +174,15 @@ where
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     loop {
-        let Some(unsent) = error.take_unsent() else {
-            return Err(Failed::lost(error.into_error()));
+        let Some(unsent) = failed.request else {
+            return Err(failed);
         };
         let Some(connection) = pool.checkout() else {
-            return send(pool, Box::new(unsent)).await;
+            return send(pool, unsent).await;
         };
-        match connection.exchange(Box::new(unsent)).await {
+        match connection.exchange(unsent).await {
             Ok(response) => return Ok(response),
-            Err(next) => error = next,
+            Err(next) => failed = next,
         }
     }
 }

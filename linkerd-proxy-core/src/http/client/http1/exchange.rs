@@ -2,7 +2,7 @@
 
 use super::pool::Pool;
 use crate::{
-    Error, Reason,
+    Error, Failed, Reason,
     http::{
         BoxRequest, ResponseBody,
         client::{
@@ -37,35 +37,8 @@ pub(super) struct Connection<C, B> {
     pub(super) peek: Option<Peek>,
 }
 
-/// The outcome of sending a request.
-pub(super) type Sent<B> = Result<Response<ResponseBody>, ExchangeError<B>>;
-
-/// A request that got no response.
-pub(super) enum ExchangeError<B> {
-    /// The connection failed. It returns the request if it did not begin to send it.
-    Connection(TrySendError<Request<B>>),
-    /// The endpoint switches to another protocol, and was not asked to.
-    UnaskedSwitch,
-}
-
-impl<B> ExchangeError<B> {
-    /// The request, if nothing of it was sent.
-    pub(super) fn take_unsent(&mut self) -> Option<Request<B>> {
-        match self {
-            Self::Connection(error) => error.take_message(),
-            Self::UnaskedSwitch => None,
-        }
-    }
-
-    /// The failure of a request that was sent, or may have been.
-    pub(super) fn into_error(self) -> Error {
-        match self {
-            Self::Connection(error) => classify(error.into_error()),
-            Self::UnaskedSwitch => Error::new(Reason::InvalidResponse)
-                .detail("the endpoint answered 101 to a request that asks for no upgrade"),
-        }
-    }
-}
+/// The outcome of sending a request: a response, or the request if the connection did not begin to send it.
+pub(super) type Sent<B> = Result<Response<ResponseBody>, Failed<BoxRequest<B>>>;
 
 impl<C: 'static, B: Body + 'static> Connection<C, B> {
     /// Sends a request. The connection has it when this returns.
@@ -121,9 +94,15 @@ where
             *this.connection = Some(connection);
             return Poll::Pending;
         }
-        let response = ready!(sent).map_err(ExchangeError::Connection)?;
+        let response = ready!(sent).map_err(|mut error| {
+            let request = error.take_message().map(Box::new);
+            let error = classify(error.into_error());
+            Failed { error, request }
+        })?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS && !*this.upgrades {
-            return Poll::Ready(Err(ExchangeError::UnaskedSwitch));
+            let error = Error::new(Reason::InvalidResponse)
+                .detail("the endpoint answered 101 to a request that asks for no upgrade");
+            return Poll::Ready(Err(Failed::lost(error)));
         }
         if *this.uploads {
             connection.driven.detach();
