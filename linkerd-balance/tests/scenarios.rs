@@ -30,6 +30,8 @@ struct FakeState {
     refusal: Cell<Duration>,
     refuses: Cell<bool>,
     loses: Cell<bool>,
+    /// Its clients' bodies break off.
+    breaks: Cell<bool>,
     /// Each time that it is up it takes one request.
     takes_one: Cell<bool>,
     down: Cell<bool>,
@@ -96,6 +98,9 @@ impl Service<u32> for Fake {
                 return Err(Failed::lost(Reason::ConnectionLost));
             }
             tokio::time::sleep(fake.latency.get()).await;
+            if fake.breaks.get() {
+                return Err(Failed::lost(Reason::BrokenBody));
+            }
             Ok(request)
         })
     }
@@ -336,6 +341,23 @@ fn quick_failures_do_not_attract_load() {
         h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
         let failures = h.load(500, 10).await;
         assert!(failures < 50, "{failures} of 5000 failed");
+    });
+}
+
+#[test]
+fn a_clients_broken_body_is_no_load_of_the_endpoint() {
+    run(async {
+        let (h, a, b, c) = (
+            Harness::new(10),
+            Fake::taking(20),
+            Fake::taking(20),
+            Fake::taking(20),
+        );
+        c.0.breaks.set(true);
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("c", &c, 1)]).await;
+        h.load(500, 10).await;
+        let share = shares(&[&a, &b, &c])[2];
+        assert!((0.2..0.5).contains(&share), "{share}");
     });
 }
 

@@ -106,6 +106,16 @@ async fn answer(
     if path == "/slow" {
         sleep(Duration::from_secs(60)).await;
     }
+    if path == "/unwritable" {
+        let body = Full::default().map_err(|never| match never {});
+        let mut response = Response::new(Held(body.boxed_unsync(), busy));
+        for coding in ["chunked", "gzip"] {
+            let coding = http::HeaderValue::from_static(coding);
+            response.headers_mut().append("transfer-encoding", coding);
+        }
+        response.headers_mut().insert("content-length", 5.into());
+        return Ok(response);
+    }
     let body = match path == "/large" {
         true => "x".repeat(LARGE),
         false => path,
@@ -277,3 +287,30 @@ async fn headers_that_begin_after_parking_have_to_end_in_time() {
 
 const LARGE: usize = 10_000_000;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_the_codec_cannot_write_is_a_failure_and_no_200() {
+    let test = async {
+        let mut served = Served::new();
+        served.send("GET /unwritable HTTP/1.1\r\n\r\n").await;
+        let mut answer = Vec::new();
+        served.client.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, b"");
+        let failure = served.serving.await.unwrap().unwrap_err().failure();
+        assert_eq!(failure.unwrap().reason(), Reason::Unexpected);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_codec_refuses_is_counted_as_the_clients() {
+    let test = async {
+        let mut served = Served::new();
+        served.send("GET  / HTTP/1.1\r\n\r\n").await;
+        let answer = served.receive("\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+        let failure = served.serving.await.unwrap().unwrap_err().failure();
+        assert_eq!(failure.unwrap().reason(), Reason::InvalidRequest);
+    };
+    LocalSet::new().run_until(test).await;
+}
