@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http_body::Body;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
+use smallvec::SmallVec;
 use std::{
     cell::Cell,
     future::poll_fn,
@@ -23,8 +24,8 @@ use tokio::{
 /// Watches what an HTTP/2 peer sends first, and notifies of each read as long as somebody listens.
 pub(super) struct Reads {
     listener: Weak<Notify>,
-    /// How much of [`HTTP1`] has come; `None` when something else has.
-    matched: Option<usize>,
+    /// The first bytes, as long as they may tell something; `None` when they did.
+    first: Option<SmallVec<[u8; FIRST]>>,
     peer: Rc<Peer>,
 }
 
@@ -40,7 +41,7 @@ impl Reads {
         let (notify, peer) = (Rc::new(Notify::new()), Rc::new(Peer::default()));
         let reads = Self {
             listener: Rc::downgrade(&notify),
-            matched: Some(0),
+            first: Some(SmallVec::new()),
             peer: peer.clone(),
         };
         (reads, notify, peer)
@@ -63,13 +64,14 @@ impl Peer {
 
 impl Watch for Reads {
     fn was_read(&mut self, bytes: &[u8]) {
-        if let Some(matched) = self.matched {
-            let expected = &HTTP1[matched..];
-            let common = expected.len().min(bytes.len());
-            self.matched = (bytes[..common] == expected[..common]).then_some(matched + common);
-            if self.matched == Some(HTTP1.len()) {
+        if let Some(first) = &mut self.first {
+            let room = FIRST - first.len();
+            first.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if HTTP1.iter().any(|start| first.starts_with(start)) {
                 self.peer.speaks_http1.set(true);
-                self.matched = None;
+                self.first = None;
+            } else if first.len() == FIRST {
+                self.first = None;
             }
         }
         if let Some(heard) = self.listener.upgrade() {
@@ -110,8 +112,12 @@ where
     }
 }
 
-/// How an answer in HTTP/1 begins, and no HTTP/2 frame: its length would be 4.7 MB.
-const HTTP1: &[u8] = b"HTTP/1.";
+/// How an answer in HTTP/1 begins: with a status line, or with the page of an error, which some servers send alone to a
+/// version that they do not know. No HTTP/2 frame begins so: its length would be megabytes.
+const HTTP1: [&[u8]; 2] = [b"HTTP/1.", b"<!DOCTYPE"];
+
+/// The length of the longest of them.
+const FIRST: usize = 9;
 
 /// Between two looks for settings when nothing is read.
 const LOOK: Duration = Duration::from_millis(20);
