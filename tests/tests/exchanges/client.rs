@@ -15,8 +15,8 @@ use std::net::SocketAddr;
 pub struct Way {
     /// One for each service.
     pub addrs: [SocketAddr; 4],
-    /// Whether the proxy's own answers say so.
-    pub informs: bool,
+    /// Whether requests name their targets. Then the proxy's own answers say why, in fields and in a text.
+    pub explicit: bool,
     /// Tells the proxy's state when nothing comes.
     pub admin: Admin,
 }
@@ -39,6 +39,8 @@ pub struct Response {
     /// The reason of an answer that the proxy made.
     pub reason: Option<String>,
     pub closes: bool,
+    /// The body of an answer that the proxy made.
+    pub text: String,
     pub trailers: Vec<(String, String)>,
 }
 
@@ -112,8 +114,11 @@ impl Response {
             let (_, details) = value.split_once("details=\"")?;
             Some(details.trim_end_matches('"').to_owned())
         });
-        let told = details.is_some() && head.field("l5d-proxy-error").is_some();
-        if attempt.is_none() && way.informs && !told {
+        // It is written where there is no request to answer.
+        let is_late = attempt.is_none() && status == 408;
+        let details = details.or_else(|| is_late.then(|| "header_timeout".to_owned()));
+        let told = is_late || details.is_some() && head.field("l5d-proxy-error").is_some();
+        if attempt.is_none() && way.explicit && !told {
             return Err(format!(
                 "{status} is neither an endpoint's nor the proxy's: {head:?}"
             ));
@@ -131,6 +136,7 @@ impl Response {
             attempt: attempt.map(|attempt| attempt as usize),
             reason: details.or_else(|| attempt.is_none().then(|| "untold".to_owned())),
             closes: head.closes(),
+            text: String::new(),
             trailers: Vec::new(),
         })
     }

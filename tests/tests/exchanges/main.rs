@@ -39,7 +39,7 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     let start = |index: usize, restless: bool| {
         Endpoint::start(&ledger, index, free, restless.then_some(options.seed))
     };
-    let mesh = Mesh::start().await;
+    let mesh = Mesh::builder().env(HEADER_TIMEOUT, LATE).start().await;
     let web = [start(0, false), start(1, true), start(2, true)];
     let lone = [start(3, true)];
     let quiet = [start(4, false)];
@@ -61,7 +61,7 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     let before = Usage::of(&mesh.proxy);
     let way = Way {
         addrs: [mesh.proxy.outbound; 4],
-        informs: true,
+        explicit: true,
         admin: mesh.proxy.admin,
     };
     options.run(&ledger, way).await;
@@ -77,7 +77,7 @@ fn inbound_exchanges_reach_whom_they_are_for() {
             let seed = restless.then_some(options.seed);
             Endpoint::start(&ledger, index, (POD, 0).into(), seed)
         };
-        let pod = Pod::start(|proxy| proxy).await;
+        let pod = Pod::start(|proxy| proxy.env(HEADER_TIMEOUT, LATE)).await;
         // A segment that connection tracking takes for invalid is not redirected, and the kernel answers it with an RST:
         // neither the client nor the proxy would have closed.
         std::fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal", "1").unwrap();
@@ -85,10 +85,15 @@ fn inbound_exchanges_reach_whom_they_are_for() {
         let before = Usage::of(&pod.proxy);
         let way = Way {
             addrs: [web.addr, lone.addr, quiet.addr, web.addr],
-            informs: false,
+            explicit: false,
             admin: pod.proxy.admin,
         };
         options.run(&ledger, way).await;
         before.check_after(pod.proxy).await;
     });
 }
+
+const HEADER_TIMEOUT: &str = "LINKERD_PROXY_HTTP_HEADER_TIMEOUT";
+
+/// Longer than any client takes that does not stall.
+const LATE: &str = "4s";

@@ -37,6 +37,8 @@ pub struct Evidence<'a> {
     pub exchange: &'a Exchange,
     pub seen: &'a Seen,
     pub attempts: &'a [Attempt],
+    /// Whether the proxy's own answers say why.
+    pub explicit: bool,
     /// Whether the connection may end after the exchange before this one.
     pub may_end: bool,
     /// Whether the connection may end after a pipelined exchange behind this one.
@@ -83,7 +85,8 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
     }
 }
 
-/// Whether an HTTP/2 connection may take no more requests: some of the proxy's own responses end it.
+/// Whether an HTTP/2 connection to one target may take no more requests: some of the proxy's own responses end it. The
+/// explicit proxy serves requests to others on it, and keeps it.
 pub fn may_go_away(seen: &[Seen]) -> bool {
     let failed = |response: &Response| response.attempt.is_none();
     seen.iter()
@@ -93,13 +96,15 @@ pub fn may_go_away(seen: &[Seen]) -> bool {
 /// Whether an HTTP/1 connection may end after an exchange.
 pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
     let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
-    let ends = |response: &Response| response.closes || response.attempt.is_none();
     seen.end != End::Complete
         || exchange.ask.close
         || exchange.ask.expect
         || exchange.cancel.is_some()
         || early
-        || seen.response.as_ref().is_some_and(ends)
+        || seen
+            .response
+            .as_ref()
+            .is_some_and(|response| response.closes)
 }
 
 /// Whether an HTTP/1 connection may have ended after an exchange of which the client saw nothing.
@@ -148,18 +153,52 @@ impl Evidence<'_> {
             reason if reason.starts_with("failfast_") || reason.starts_with("unavailable_") => {
                 self.case.service == Service::Lone
             }
-            "invalid_request" => self.half_closes(),
+            "invalid_request" => self.gives_up(Abort::HalfClose),
+            "broken_body" => self.gives_up(Abort::HalfClose),
+            "header_timeout" => self.gives_up(Abort::Stall),
             // An endpoint that goes away, or closes an idle connection, leaves no other trace; the run counts these.
             "connection_lost" => true,
-            "invalid_response" => self.broken() || self.half_closes(),
+            "invalid_response" => self.broken(),
             "stream_reset" | "stream_refused" | "upgraded_reset" => self.http2_endpoint(),
-            "untold" => matches!(response.status, 400 | 502 | 503 | 504),
+            "untold" => match response.status {
+                400 => self.gives_up(Abort::HalfClose),
+                status => matches!(status, 502..=504),
+            },
+            // Nothing of the plan causes others, such as invalid_framing or descriptor_limit.
             _ => false,
         };
-        match caused {
-            true => Ok(Kind::Failed(reason)),
-            false => Err(format!("{} {reason} for no reason", response.status)),
+        if !caused {
+            return Err(format!("{} {reason} for no reason", response.status));
         }
+        self.check_text(&response.text, &reason)?;
+        Ok(Kind::Failed(reason))
+    }
+
+    /// The explicit proxy's own answers have a text, but for those to HEAD.
+    fn check_text(self, text: &str, reason: &str) -> Result<(), String> {
+        let has_text =
+            self.explicit && self.exchange.ask.method != "HEAD" && reason != "header_timeout";
+        let lines: Vec<_> = text.lines().collect();
+        let is_right = match lines[..] {
+            [] => !has_text,
+            [error, why, hint] => {
+                has_text
+                    && error.starts_with("error: ")
+                    && why == format!("reason: {reason}")
+                    && hint.starts_with("hint: ")
+            }
+            _ => false,
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(format!("the text of {reason} is {text:?}")),
+        }
+    }
+
+    /// Whether the client gives up within this request, in this way.
+    fn gives_up(self, how: Abort) -> bool {
+        let cancel = self.exchange.cancel.filter(|cancel| cancel.sending);
+        cancel.is_some_and(|cancel| cancel.how == how)
     }
 
     fn cut_short(self, response: &Response) -> Result<Kind, String> {

@@ -5,6 +5,7 @@ mod requests;
 
 use crate::cuts::Cuts;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use std::ops::Range;
 
 /// The version of HTTP between client and proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +97,8 @@ pub enum Abort {
     Close,
     /// FIN, and it reads on.
     HalfClose,
+    /// Nothing more is sent, and it reads on. Only within the head of a request.
+    Stall,
 }
 
 /// How an endpoint responds to an attempt.
@@ -213,12 +216,18 @@ impl Cancel {
             true => ask.length + 150,
             false => answer.length + 100,
         };
-        let how = match rng.random_range(0..5) {
-            0..2 => Abort::Reset,
-            4 if sending && version == Version::Http1 => Abort::HalfClose,
+        let http1 = sending && version == Version::Http1;
+        let how = match rng.random_range(0..12) {
+            0..5 => Abort::Reset,
+            9..11 if http1 => Abort::HalfClose,
+            11 if http1 => Abort::Stall,
             _ => Abort::Close,
         };
-        let at = rng.random_range(0..about);
+        let at = match how {
+            // Behind the first line: the line decides whether it is HTTP at all, and has a timeout of its own.
+            Abort::Stall => rng.random_range(STALL),
+            _ => rng.random_range(0..about),
+        };
         Self { sending, at, how }
     }
 }
@@ -249,6 +258,9 @@ fn chunk(rng: &mut StdRng, length: usize) -> usize {
 fn one_in(rng: &mut StdRng, count: u32) -> bool {
     rng.random_range(0..count) == 0
 }
+
+/// Bytes between the end of the longest first line and that of the shortest head.
+const STALL: Range<usize> = 45..55;
 
 /// The most exchanges of a case.
 const MAX_EXCHANGES: usize = 14;

@@ -90,7 +90,7 @@ impl Options {
                 break;
             };
             let (case, seen) = done.unwrap();
-            let judged = report.add(&case, &seen, ledger);
+            let judged = report.add(&case, &seen, ledger, way);
             if let Err(wrong) = judged {
                 self.fail(&wrong, &case, &seen, ledger);
             }
@@ -145,10 +145,17 @@ impl Options {
 }
 
 impl Report {
-    fn add(&mut self, case: &Case, seen: &[client::Seen], ledger: &Ledger) -> Result<(), String> {
+    fn add(
+        &mut self,
+        case: &Case,
+        seen: &[client::Seen],
+        ledger: &Ledger,
+        way: Way,
+    ) -> Result<(), String> {
         self.cases += 1;
         let http2 = case.version == Version::Http2;
-        let mut ends = http2 && may_go_away(seen);
+        let explicit = way.explicit;
+        let mut ends = http2 && !explicit && may_go_away(seen);
         for (index, (exchange, seen)) in case.exchanges.iter().zip(seen).enumerate() {
             let pipelined =
                 &case.exchanges[index + 1..(index + case.depth).min(case.exchanges.len())];
@@ -159,6 +166,7 @@ impl Report {
                 exchange,
                 seen,
                 attempts: &attempts,
+                explicit,
                 may_end: ends,
                 may_end_later: !http2
                     && pipelined

@@ -115,8 +115,9 @@ impl<R: AsyncRead + Unpin> Source<R> {
             Left::All => most,
         };
         let bytes = self.buf.split_to(count as usize);
-        if let Some(body) = reader.body {
-            body.check(reader.offset, &bytes).map_err(Stop::Wrong)?;
+        match reader.body {
+            Some(body) => body.check(reader.offset, &bytes).map_err(Stop::Wrong)?,
+            None => reader.other.extend_from_slice(&bytes),
         }
         reader.offset += count;
         if let Left::Bytes(left) = &mut reader.left {
@@ -195,6 +196,8 @@ impl<R: AsyncRead + Unpin> Source<R> {
 pub struct BodyReader {
     /// What it must be; anything if `None`.
     body: Option<Body>,
+    /// What came of a body that may be anything.
+    pub other: Vec<u8>,
     delimited: Delimited,
     left: Left,
     /// Bytes that were read.
@@ -217,6 +220,7 @@ impl BodyReader {
         };
         Self {
             body,
+            other: Vec::new(),
             delimited,
             left,
             offset: 0,

@@ -225,6 +225,7 @@ async fn response(
         let mut reader = BodyReader::new(body, delimited);
         let read = source.body(&mut reader, u64::MAX).await;
         seen.body = reader.offset;
+        response.text = String::from_utf8_lossy(&reader.other).into_owned();
         response.trailers = read?.map(|trailers| trailers.fields).unwrap_or_default();
         Ok(())
     };

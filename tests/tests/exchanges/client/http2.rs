@@ -199,8 +199,9 @@ impl Client<'_> {
         let expected = response.attempt.map(|attempt| Body::response(id, attempt));
         while let Some(data) = body.data().await {
             let data = data.map_err(ended)?;
-            if let Some(expected) = expected {
-                expected.check(seen.body, &data).map_err(End::Wrong)?;
+            match expected {
+                Some(expected) => expected.check(seen.body, &data).map_err(End::Wrong)?,
+                None => response.text += &String::from_utf8_lossy(&data),
             }
             seen.body += data.len() as u64;
             if most.is_some_and(|most| seen.body > most) {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::future::poll_fn;
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
+use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
@@ -31,11 +32,10 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
     };
     let (order, mut orders) = mpsc::channel(16);
     // Dropped before the connection.
-    let mut served = Served {
+    let served = Served {
         ledger: endpoint.ledger.clone(),
-        attempts: VecDeque::new(),
+        attempts: Arc::default(),
     };
-    let (begun, mut beginning) = mpsc::channel(64);
     let mut streams = JoinSet::new();
     let mut idle_end = None;
     let mut gone = false;
@@ -46,15 +46,14 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
                 let Some(Ok((request, respond))) = accepted else {
                     // A connection that the endpoint ends takes unread frames with it, and the RST for these what it sent.
                     if !gone {
-                        served.attempts.clear();
+                        served.attempts.lock().clear();
                     }
                     return Ok(());
                 };
-                let stream = Stream { endpoint: endpoint.clone(), order: order.clone(), begun: begun.clone() };
+                let stream = Stream { endpoint: endpoint.clone(), order: order.clone(), begun: served.attempts.clone() };
                 streams.spawn(stream.serve(request, respond));
             }
             Some(done) = streams.join_next(), if !idle => done.unwrap_or(Ok(()))?,
-            Some(attempt) = beginning.recv() => served.push(attempt),
             Some(order) = orders.recv() => match order {
                 Order::GoAway => {
                     gone = true;
@@ -84,21 +83,15 @@ fn http2() -> h2::server::Builder {
 /// the connection is killed, they are broken off.
 struct Served {
     ledger: Arc<Ledger>,
-    attempts: VecDeque<(u64, usize)>,
+    attempts: Begun,
 }
 
-impl Served {
-    fn push(&mut self, attempt: (u64, usize)) {
-        self.attempts.push_back(attempt);
-        if self.attempts.len() > SERVED {
-            self.attempts.pop_front();
-        }
-    }
-}
+/// The last attempts that streams of a connection have begun.
+type Begun = Arc<Mutex<VecDeque<(u64, usize)>>>;
 
 impl Drop for Served {
     fn drop(&mut self) {
-        for &(id, number) in &self.attempts {
+        for &(id, number) in &*self.attempts.lock() {
             self.ledger.update(id, number, |attempt| {
                 if attempt.end == AttemptEnd::Answered {
                     attempt.end = AttemptEnd::Broken;
@@ -112,7 +105,7 @@ impl Drop for Served {
 struct Stream {
     endpoint: Endpoint,
     order: mpsc::Sender<Order>,
-    begun: mpsc::Sender<(u64, usize)>,
+    begun: Begun,
 }
 
 impl Stream {
@@ -124,7 +117,7 @@ impl Stream {
         let id = id(&request)?;
         let serving = Serving::begin(&self.endpoint.ledger, id, self.endpoint.index)?;
         let answer = serving.answer().clone();
-        let _ = self.begun.send((id, serving.number)).await;
+        self.begin((id, serving.number));
         if answer.end == Ending::Refuse {
             respond.send_reset(Reason::REFUSED_STREAM);
             return Ok(());
@@ -225,6 +218,14 @@ impl Stream {
             None => return stream.send_data(Bytes::new(), true).is_ok(),
         }
         true
+    }
+
+    fn begin(&self, attempt: (u64, usize)) {
+        let mut begun = self.begun.lock();
+        begun.push_back(attempt);
+        if begun.len() > SERVED {
+            begun.pop_front();
+        }
     }
 
     async fn kill(&self) {

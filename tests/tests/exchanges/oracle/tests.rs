@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Answer, Ending, Framing};
+use crate::plan::{Answer, Cancel, Ending, Framing};
 
 /// An exchange that went as planned, to be changed.
 struct Story {
@@ -49,6 +49,7 @@ impl Story {
             exchange: &self.case.exchanges[0],
             seen: &self.seen,
             attempts: &self.attempts,
+            explicit: true,
             may_end: false,
             may_end_later: false,
         })
@@ -65,6 +66,16 @@ fn attempt(end: AttemptEnd) -> Attempt {
         endpoint: 0,
         body,
         end,
+    }
+}
+
+/// An answer that the explicit proxy makes.
+fn failed(reason: &str) -> Response {
+    Response {
+        status: 502,
+        reason: Some(reason.to_owned()),
+        text: format!("error: it failed\nreason: {reason}\nhint: Look at it.\n"),
+        ..Response::default()
     }
 }
 
@@ -142,15 +153,45 @@ fn trailers_that_are_lost_or_made_up_are_found() {
 #[test]
 fn an_error_without_a_cause_is_found() {
     let mut story = Story::new("GET");
-    let failed = |reason: &str| Response {
-        status: 502,
-        reason: Some(reason.to_owned()),
-        ..Response::default()
-    };
     *story.response() = failed("connect_refused");
     assert!(story.judge().is_err());
     story.case.service = Service::Lone;
     assert!(story.judge().is_ok());
     *story.response() = failed("unexpected");
+    assert!(story.judge().is_err());
+}
+
+#[test]
+fn a_body_that_nobody_broke_off_and_a_head_that_was_not_late_are_found() {
+    for (reason, how) in [
+        ("broken_body", Abort::HalfClose),
+        ("header_timeout", Abort::Stall),
+    ] {
+        let mut story = Story::new("POST");
+        *story.response() = failed(reason);
+        if how == Abort::Stall {
+            story.response().text.clear();
+        }
+        assert!(story.judge().is_err());
+        let sending = true;
+        story.case.exchanges[0].cancel = Some(Cancel {
+            sending,
+            at: 50,
+            how,
+        });
+        assert_eq!(story.judge(), Ok(Kind::Failed(reason.to_owned())));
+    }
+}
+
+#[test]
+fn a_text_that_is_missing_or_too_much_is_found() {
+    let mut story = Story::new("GET");
+    *story.response() = failed("connection_lost");
+    assert!(story.judge().is_ok());
+    story.case.exchanges[0].ask.method = "HEAD";
+    assert!(story.judge().is_err());
+    story.response().text.clear();
+    assert!(story.judge().is_ok());
+    story.case.exchanges[0].ask.method = "GET";
     assert!(story.judge().is_err());
 }
