@@ -97,17 +97,18 @@ impl<'a> Fields<'a> {
     fn of(headers: &'a HeaderMap) -> Self {
         let mut fields = Self::default();
         for (name, value) in headers {
-            match *name {
-                HOST => {
+            // By length, as most names differ from all of these in it, and comparing with each of them costs more.
+            match name.as_str().len() {
+                4 if *name == HOST => {
                     fields.hosts += 1;
                     fields.host = Some(value);
                 }
-                CONTENT_LENGTH => {
+                14 if *name == CONTENT_LENGTH => {
                     fields.lengths.lines += 1;
                     fields.lengths.is_list |= value.as_bytes().contains(&b',');
                 }
-                TRANSFER_ENCODING => fields.transfer_encoding = true,
-                ref name if is_hop_by_hop(name) => {
+                17 if *name == TRANSFER_ENCODING => fields.transfer_encoding = true,
+                7 | 10 | 16 if is_hop_by_hop(name) => {
                     fields.hop_by_hop = true;
                     fields.upgrade |= *name == UPGRADE;
                 }

@@ -10,7 +10,7 @@ use http::{
 ///
 /// `te` and `transfer-encoding` do, too, but stay: the codec replaces them as the next connection needs.
 pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
-    [CONNECTION, UPGRADE, PROXY_CONNECTION, KEEP_ALIVE].contains(name)
+    *name == CONNECTION || *name == UPGRADE || *name == PROXY_CONNECTION || *name == KEEP_ALIVE
 }
 
 /// A field that was removed and may be needed again.

@@ -203,11 +203,12 @@ where
 /// Tells an HTTP/1 client that its request did not come in time (RFC 9110, section 15.5.9). Whether it hears that is its
 /// own matter: a client that takes nothing is not waited for.
 pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
-    let answer = async {
+    // In a box: few connections need it, and all would have room for it.
+    let answer = Box::pin(tokio::time::timeout(ANSWER_TIMEOUT, async {
         io.write_all(HEADER_TIMEOUT).await?;
         io.shutdown().await
-    };
-    if let Ok(Err(error)) = tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+    }));
+    if let Ok(Err(error)) = answer.await {
         tracing::debug!(%error, "a late client has left");
     }
 }
