@@ -4,6 +4,7 @@
 
 mod bodies;
 mod carried;
+mod closing;
 mod forms;
 mod requests;
 mod responses;
