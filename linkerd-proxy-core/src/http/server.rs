@@ -105,6 +105,11 @@ impl Connection {
         Busy(self.clone())
     }
 
+    /// Whether all that was written has left, as far as the connection knows.
+    fn is_flushed(&self) -> bool {
+        self.activity.is_flushed()
+    }
+
     /// Counts what has begun.
     pub(super) fn requests(&self) -> u32 {
         self.requests.get()
@@ -112,11 +117,18 @@ impl Connection {
 
     /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
     pub(super) fn is_idle(&self) -> bool {
-        self.busy.get() == 0 && !self.activity.was_read() && self.activity.is_flushed()
+        self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
     }
 
     fn reads_headers(&self) -> bool {
         self.busy.get() == 0 && self.activity.was_read()
+    }
+}
+
+impl Busy {
+    /// Whether all that was written to the connection has left, as far as it knows.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.0.is_flushed()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
-use linkerd_tests::{Mesh, Tcp, body, request, reset_code, soon};
+use linkerd_tests::{Mesh, Tcp, body, get, request, reset_code, soon};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -62,9 +62,34 @@ async fn a_request_that_an_endpoint_which_goes_away_does_not_take_is_refused() {
     );
 }
 
+#[tokio::test]
+async fn a_response_that_breaks_off_at_once_has_its_head() {
+    let head = frame(HEADERS, END_HEADERS, 1, &[STATUS_200]);
+    let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, CANCEL]);
+    for (frames, closes, code) in [
+        ([head.clone(), reset].concat(), false, h2::Reason::CANCEL),
+        (head, true, h2::Reason::INTERNAL_ERROR),
+    ] {
+        let (mesh, _endpoint) = mesh(frames, closes).await;
+        let client = mesh.http2().await;
+        let mut response = soon(client.start(get("http://web/"))).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let error = soon(http_body_util::BodyExt::frame(&mut response)).await;
+        let error = error.unwrap().unwrap_err();
+        assert_eq!(reset_code(&error.into()), Some(code));
+    }
+}
+
 /// The length of what a client sends before its frames.
 const PREFACE: usize = 24;
 
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const END_HEADERS: u8 = 4;
+
+/// The field `:status: 200` (RFC 7541, appendix A).
+const STATUS_200: u8 = 0x88;
+/// The code of a reset.
+const CANCEL: u8 = 8;
