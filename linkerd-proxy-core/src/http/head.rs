@@ -2,14 +2,16 @@
 
 use super::{
     framing,
-    hop_by_hop::{Removed, is_hop_by_hop, offered_protocols, remove_hop_by_hop, set_upgrade},
+    hop_by_hop::{
+        Removed, is_unregistered_hop_by_hop, offered_protocols, remove_hop_by_hop, set_upgrade,
+    },
     host::is_host,
     message::check_form,
 };
 use crate::{Error, Reason};
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
-    header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
+    header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
 };
 
 /// Checks the head of a request, and removes what belongs to its connection. Returns whether the request asks for its
@@ -97,21 +99,19 @@ impl<'a> Fields<'a> {
     fn of(headers: &'a HeaderMap) -> Self {
         let mut fields = Self::default();
         for (name, value) in headers {
-            // By length, as most names differ from all of these in it, and comparing with each of them costs more.
-            match name.as_str().len() {
-                4 if *name == HOST => {
+            match *name {
+                HOST => {
                     fields.hosts += 1;
                     fields.host = Some(value);
                 }
-                14 if *name == CONTENT_LENGTH => {
+                CONTENT_LENGTH => {
                     fields.lengths.lines += 1;
                     fields.lengths.is_list |= value.as_bytes().contains(&b',');
                 }
-                17 if *name == TRANSFER_ENCODING => fields.transfer_encoding = true,
-                7 | 10 | 16 if is_hop_by_hop(name) => {
-                    fields.hop_by_hop = true;
-                    fields.upgrade |= *name == UPGRADE;
-                }
+                TRANSFER_ENCODING => fields.transfer_encoding = true,
+                CONNECTION => fields.hop_by_hop = true,
+                UPGRADE => (fields.hop_by_hop, fields.upgrade) = (true, true),
+                ref name if is_unregistered_hop_by_hop(name) => fields.hop_by_hop = true,
                 _ => {}
             }
         }
