@@ -24,6 +24,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 type Client = Io<TokioIo<Upgraded>>;
 type Server = TokioIo<Upgraded>;
 
+/// In a box: as a type of its own it leaves the code that pools use to them alone, where it is inlined.
+type Body = Box<RequestBody>;
+
 /// Joins both sides when the application agrees.
 pub fn join(
     ctx: &Rc<Context>,
@@ -129,7 +132,7 @@ async fn served(
 
 /// One request. What fails ends the tunnel.
 async fn exchange(
-    sender: Rc<RefCell<SendRequest<RequestBody>>>,
+    sender: Rc<RefCell<SendRequest<Body>>>,
     connection: Rc<Connection>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Incoming>, h2::Error> {
@@ -143,7 +146,7 @@ async fn exchange(
     let busy = connection.busy();
     let request = request.map(|body| {
         let upload = || Upload::new(Some(connection.busy()));
-        RequestBody::new(body, upload).scrub_trailers(remove_claims)
+        Box::new(RequestBody::new(body, upload).scrub_trailers(remove_claims))
     });
     // The answer before may have ended for the client, and not yet for the connection.
     let ready = poll_fn(|cx| sender.borrow_mut().poll_ready(cx)).await;

@@ -14,7 +14,7 @@ use http::{
     uri::{Authority, Scheme},
 };
 use hyper::body::Incoming;
-use linkerd_profiles::Target;
+use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
@@ -176,6 +176,7 @@ impl Served {
     ) -> RouteFuture {
         Box::pin(async move {
             let stack = self.outbound.target(target_of(&authority)?).await?;
+            refuse_opaque(&stack)?;
             *self.last.borrow_mut() = Some((detached(&authority), stack.clone()));
             as_server_expects(&mut request);
             self.route(&stack, request).await
@@ -268,6 +269,20 @@ fn refuse_https(request: &Request<Incoming>) -> Result<(), Error> {
     let detail =
         "https targets are not fetched in cleartext; use CONNECT, and speak TLS through the tunnel";
     Err(Error::new(Reason::InvalidRequest).detail(detail))
+}
+
+/// Refuses a request by name to a service that takes connections and no requests.
+fn refuse_opaque(stack: &TargetStack) -> Result<(), Error> {
+    match stack.discovered().protocol() {
+        ProtocolKind::Opaque | ProtocolKind::Tls => {
+            let detail = format!(
+                "{} is opaque: open a tunnel to it by CONNECT",
+                stack.target()
+            );
+            Err(Error::new(Reason::InvalidRequest).detail(detail))
+        }
+        ProtocolKind::Http1 | ProtocolKind::Http2 | ProtocolKind::Detect { .. } => Ok(()),
+    }
 }
 
 /// A copy that does not hold on to the buffer that the request was read into.

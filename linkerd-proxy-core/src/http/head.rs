@@ -2,14 +2,16 @@
 
 use super::{
     framing,
-    hop_by_hop::{Removed, is_hop_by_hop, offered_protocols, remove_hop_by_hop, set_upgrade},
+    hop_by_hop::{
+        Removed, is_unregistered_hop_by_hop, offered_protocols, remove_hop_by_hop, set_upgrade,
+    },
     host::is_host,
     message::check_form,
 };
 use crate::{Error, Reason};
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
-    header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
+    header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
 };
 
 /// Checks the head of a request, and removes what belongs to its connection. Returns whether the request asks for its
@@ -107,10 +109,9 @@ impl<'a> Fields<'a> {
                     fields.lengths.is_list |= value.as_bytes().contains(&b',');
                 }
                 TRANSFER_ENCODING => fields.transfer_encoding = true,
-                ref name if is_hop_by_hop(name) => {
-                    fields.hop_by_hop = true;
-                    fields.upgrade |= *name == UPGRADE;
-                }
+                CONNECTION => fields.hop_by_hop = true,
+                UPGRADE => (fields.hop_by_hop, fields.upgrade) = (true, true),
+                ref name if is_unregistered_hop_by_hop(name) => fields.hop_by_hop = true,
                 _ => {}
             }
         }

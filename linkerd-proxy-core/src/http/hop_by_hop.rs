@@ -1,16 +1,15 @@
 //! Fields that belong to one connection (RFC 9110, sections 7.6.1 and 7.8).
 
-use super::has_any;
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{CONNECTION, UPGRADE},
 };
 
-/// Whether a field belongs to one connection.
+/// Whether a field belongs to one connection like `Connection` and `Upgrade`, and has no constant of the `http` crate.
 ///
-/// `te` and `transfer-encoding` do, too, but stay: the codec replaces them as the next connection needs.
-pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
-    [CONNECTION, UPGRADE, PROXY_CONNECTION, KEEP_ALIVE].contains(name)
+/// `te` and `transfer-encoding` belong to it, too, but stay: the codec replaces them as the next connection needs.
+pub(super) fn is_unregistered_hop_by_hop(name: &HeaderName) -> bool {
+    *name == KEEP_ALIVE || *name == PROXY_CONNECTION
 }
 
 /// A field that was removed and may be needed again.
@@ -39,11 +38,13 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
             headers.remove(name);
         }
     }
-    let left = [PROXY_CONNECTION, KEEP_ALIVE, HTTP2_SETTINGS, UPGRADE];
-    if !has_any(headers, &left) {
+    let is_left = |name: &HeaderName| {
+        is_unregistered_hop_by_hop(name) || *name == UPGRADE || *name == HTTP2_SETTINGS
+    };
+    if !headers.keys().any(is_left) {
         return Removed { upgrade: None };
     }
-    for name in [PROXY_CONNECTION, KEEP_ALIVE, HTTP2_SETTINGS] {
+    for name in [&PROXY_CONNECTION, &KEEP_ALIVE, &HTTP2_SETTINGS] {
         headers.remove(name);
     }
     Removed {
@@ -92,6 +93,7 @@ pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+// Statics: a constant of a name that is no standard one is made, and dropped, wherever it is compared with.
+static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");

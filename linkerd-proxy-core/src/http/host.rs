@@ -5,8 +5,7 @@ use http::uri::Authority;
 /// Whether a value is a host and an optional port, or empty.
 pub(super) fn is_host(value: &[u8]) -> bool {
     // Almost all are made of these, and need no parser.
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let end = value.iter().position(|byte| !is_plain(byte));
+    let end = value.iter().position(|byte| !PLAIN[usize::from(*byte)]);
     match end {
         None => true,
         Some(colon) if value[colon] == b':' => {
@@ -15,6 +14,18 @@ pub(super) fn is_host(value: &[u8]) -> bool {
         Some(_) => !value.contains(&b'@') && Authority::try_from(value).is_ok(),
     }
 }
+
+/// The characters of names and IPv4 addresses. A table, as a request has some 20 of them.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < plain.len() {
+        let character = byte as u8;
+        plain[byte] = character.is_ascii_alphanumeric() || matches!(character, b'.' | b'-' | b'_');
+        byte += 1;
+    }
+    plain
+};
 
 #[cfg(test)]
 mod tests {

@@ -32,6 +32,8 @@ struct Inner {
     busy: Option<Busy>,
     /// The body of the request, if it has one.
     upload: Option<Rc<Upload>>,
+    /// Why the endpoint's body broke off, until the client's connection is told.
+    broken: Option<hyper::Error>,
 }
 
 impl ResponseBody {
@@ -53,6 +55,7 @@ impl ResponseBody {
             responder: None,
             busy: None,
             upload: None,
+            broken: None,
         }))
     }
 
@@ -74,6 +77,7 @@ impl ResponseBody {
             responder: None,
             busy: None,
             upload: None,
+            broken: None,
         };
         Response::from_parts(head, Self(Box::new(body)))
     }
@@ -109,6 +113,19 @@ impl ResponseBody {
     }
 }
 
+impl Inner {
+    /// Tells that the body broke off, when what came before it has left.
+    ///
+    /// hyper drops what it has not written yet when a body fails, even the head: a client would see a connection that is
+    /// closed, or a stream that is reset, without a word. Until then it polls the body whenever it has written something.
+    fn poll_broken(&mut self) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &self.busy {
+            Some(busy) if !busy.is_flushed() => Poll::Pending,
+            _ => Poll::Ready(self.broken.take().map(Err)),
+        }
+    }
+}
+
 /// The gRPC code in the headers of a response that has no more than these.
 fn code(headers: &HeaderMap) -> Option<u8> {
     super::has_any(headers, &[super::respond::GRPC_STATUS])
@@ -133,11 +150,14 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = &mut *self.0;
+        if this.broken.is_some() {
+            return this.poll_broken();
+        }
         let Some(endpoint) = &mut this.endpoint else {
             let text = this.text.take();
             return Poll::Ready(text.map(|text| Ok(Frame::data(text))));
         };
-        let frame = ready!(Pin::new(&mut *endpoint).poll_frame(cx));
+        let mut frame = ready!(Pin::new(&mut *endpoint).poll_frame(cx));
         let now = Now::default();
         match &frame {
             None => this.observers.end(End::Complete(None), &now),
@@ -155,6 +175,12 @@ impl Body for ResponseBody {
                 if let Some(trailers) = this.responder.and_then(|answer| answer.rescue(error)) {
                     this.endpoint = None;
                     return Poll::Ready(Some(Ok(trailers)));
+                }
+                if let Some(Err(error)) = frame.take() {
+                    this.broken = Some(error);
+                    // After the tasks that write what was given to them.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
             }
             Some(Ok(frame)) => match frame.data_ref() {
@@ -175,7 +201,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0.endpoint {
-            Some(endpoint) => endpoint.is_end_stream(),
+            Some(endpoint) => self.0.broken.is_none() && endpoint.is_end_stream(),
             None => self.0.text.is_none(),
         }
     }

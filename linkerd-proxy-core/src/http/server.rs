@@ -1,5 +1,7 @@
 //! Serving a client's connection.
 
+mod linger;
+
 use super::{HalfSent, Http2Settings, LocalExec, idle::IdleTimer};
 use crate::{
     Error, Reason, drain, limits,
@@ -114,6 +116,11 @@ impl Connection {
         Busy(self.clone())
     }
 
+    /// Whether all that was written has left, as far as the connection knows.
+    fn is_flushed(&self) -> bool {
+        self.activity.is_flushed()
+    }
+
     /// Counts what has begun.
     pub(super) fn requests(&self) -> u32 {
         self.requests.get()
@@ -121,11 +128,18 @@ impl Connection {
 
     /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
     pub(super) fn is_idle(&self) -> bool {
-        self.busy.get() == 0 && !self.activity.was_read() && self.activity.is_flushed()
+        self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
     }
 
     fn reads_headers(&self) -> bool {
         self.busy.get() == 0 && self.activity.was_read()
+    }
+}
+
+impl Busy {
+    /// Whether all that was written to the connection has left, as far as it knows.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.0.is_flushed()
     }
 }
 
@@ -178,10 +192,17 @@ where
             .with_upgrades();
         let timeout = settings.header_timeout;
         let ran = run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await;
-        let is_late = matches!(&ran, Ran::Ended(Err(ServeError::HeaderTimeout(_))));
-        if let Ran::Ended(ended) = ran {
-            if is_late && let Some(parts) = serve.into_parts() {
-                answer_header_timeout(&mut parts.io.into_inner()).await;
+        if let Ran::Ended { ended, was_idle } = ran {
+            // None after an upgrade.
+            let io = serve.into_parts().map(|parts| parts.io.into_inner());
+            if let Some(mut io) = io {
+                if matches!(ended, Err(ServeError::HeaderTimeout(_))) {
+                    answer_header_timeout(&mut io).await;
+                }
+                if !was_idle && !io.has_ended() {
+                    // In a box: a connection has room for the largest that it may become.
+                    Box::pin(linger::close(io)).await;
+                }
             }
             return ended;
         }
@@ -203,11 +224,12 @@ where
 /// Tells an HTTP/1 client that its request did not come in time (RFC 9110, section 15.5.9). Whether it hears that is its
 /// own matter: a client that takes nothing is not waited for.
 pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
-    let answer = async {
+    // In a box: few connections need it, and all would have room for it.
+    let answer = Box::pin(tokio::time::timeout(ANSWER_TIMEOUT, async {
         io.write_all(HEADER_TIMEOUT).await?;
         io.shutdown().await
-    };
-    if let Ok(Err(error)) = tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+    }));
+    if let Ok(Err(error)) = answer.await {
         tracing::debug!(%error, "a late client has left");
     }
 }
@@ -243,7 +265,7 @@ where
     let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     let timeout = settings.header_timeout;
     match run(serve.as_mut(), timeout, None, &connection, &drain).await {
-        Ran::Ended(ended) => ended,
+        Ran::Ended { ended, .. } => ended,
         Ran::Idle => Ok(()),
     }
 }
@@ -280,7 +302,11 @@ where
 
 /// What came of serving a connection.
 enum Ran {
-    Ended(Result<(), ServeError>),
+    Ended {
+        ended: Result<(), ServeError>,
+        /// The proxy ended it for its own end, between two requests.
+        was_idle: bool,
+    },
     /// It waits for a request, and has for a while.
     Idle,
 }
@@ -296,11 +322,13 @@ async fn run<C: Graceful>(
     let mut drained = pin!(watch.signaled());
     let mut waits = false;
     let mut closing = false;
+    let mut was_idle = false;
     let mut headers = HeaderTimer::default();
     poll_fn(|cx| {
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
-                return Poll::Ready(Ran::Ended(ended.map_err(ServeError::from)));
+                let ended = ended.map_err(ServeError::from);
+                return Poll::Ready(Ran::Ended { ended, was_idle });
             }
             // It is polled once, to be woken by; after that a look at the flag is enough.
             let draining = match waits {
@@ -312,6 +340,7 @@ async fn run<C: Graceful>(
                 break;
             }
             closing = true;
+            was_idle = !connection.close.get() && connection.is_idle();
             serve.as_mut().graceful_shutdown();
         }
         if connection.reads_headers() {
@@ -323,10 +352,10 @@ async fn run<C: Graceful>(
                 header_timeout
             };
             ready!(headers.poll(pause.min(header_timeout), cx));
-            let late = ServeError::HeaderTimeout(header_timeout);
+            let ended = Err(ServeError::HeaderTimeout(header_timeout));
             return Poll::Ready(match leaves {
                 true => Ran::Idle,
-                false => Ran::Ended(Err(late)),
+                false => Ran::Ended { ended, was_idle },
             });
         }
         headers.stop();

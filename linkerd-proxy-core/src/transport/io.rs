@@ -53,6 +53,8 @@ pub struct Io<S = Socket> {
     prefix: Bytes,
     series: Arc<TransportSeries>,
     errno: Option<i32>,
+    /// The peer has ended its side, or the connection failed.
+    has_ended: bool,
     activity: Option<Arc<Activity>>,
 }
 
@@ -154,6 +156,7 @@ impl<S> Io<S> {
             prefix: Bytes::new(),
             series,
             errno: None,
+            has_ended: false,
             activity: None,
         }
     }
@@ -179,6 +182,11 @@ impl<S> Io<S> {
         self.activity = Some(activity);
     }
 
+    /// Whether nothing more comes: the end of what the peer sends was read, or the connection failed.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// The socket, or what stands for it.
     pub fn inner(&self) -> &S {
         &self.stream
@@ -187,6 +195,7 @@ impl<S> Io<S> {
     fn note<T>(&mut self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if let Poll::Ready(Err(error)) = &result {
             self.errno = error.raw_os_error();
+            self.has_ended = true;
         }
         result
     }
@@ -243,10 +252,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
             self.was_read(count);
             return Poll::Ready(Ok(()));
         }
-        let before = buf.filled().len();
+        let (before, room) = (buf.filled().len(), buf.remaining());
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         ready!(self.note(result))?;
         let count = buf.filled().len() - before;
+        self.has_ended |= count == 0 && room > 0;
         self.series.received(count as u64);
         self.was_read(count);
         Poll::Ready(Ok(()))

@@ -105,6 +105,22 @@ impl Socket {
         &self.shared.stream
     }
 
+    /// The end of what the peer sends, and its cause.
+    #[cold]
+    fn poll_ended(
+        &mut self,
+        ended: io::Result<usize>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        ended.map_err(|error| self.shared.cause(error))?;
+        self.has_ended = true;
+        // The end may be that of a socket which was closed because something could not be sent.
+        if self.shared.state() == FAILED {
+            return self.poll_stuck(cx);
+        }
+        Poll::Ready(self.shared.came_back().map_or(Ok(()), Err))
+    }
+
     /// Waits until nothing is stuck.
     #[inline]
     fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -206,20 +222,14 @@ impl AsyncRead for Socket {
                 stream.try_read_buf(buf)
             });
             if !would_block(&read) {
-                break read.map_err(|error| self.shared.cause(error))?;
+                break read;
             }
         };
-        if read == 0 && room > 0 {
-            self.has_ended = true;
-            // The end may be that of a socket which was closed because something could not be sent.
-            if self.shared.state() == FAILED {
-                return self.poll_stuck(cx);
-            }
-            if let Some(error) = self.shared.came_back() {
-                return Poll::Ready(Err(error));
-            }
+        match read {
+            Ok(1..) => Poll::Ready(Ok(())),
+            Ok(0) if room == 0 => Poll::Ready(Ok(())),
+            ended => self.poll_ended(ended, cx),
         }
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     client::{End, Response, Seen},
     ledger::{Attempt, AttemptEnd, check_replay},
-    plan::{Abort, Case, Ending, Exchange, Service, Version},
+    plan::{Abort, Case, Exchange, Framing, Service, Version},
 };
 
 #[cfg(test)]
@@ -20,8 +20,6 @@ pub enum Kind {
     Failed(String),
     /// A response that broke off, and said so.
     CutShort,
-    /// A response that was lost because the connection was closed while the client sent on: the RST overtook it.
-    Overtaken,
     /// The connection ended without a response, after one with which it may end, or a stream was reset.
     Unanswered,
     /// The client gave up.
@@ -41,8 +39,6 @@ pub struct Evidence<'a> {
     pub explicit: bool,
     /// Whether the connection may end after the exchange before this one.
     pub may_end: bool,
-    /// Whether the connection may end after a pipelined exchange behind this one.
-    pub may_end_later: bool,
 }
 
 /// The kind of an exchange, or why it is a violation.
@@ -96,22 +92,16 @@ pub fn may_go_away(seen: &[Seen]) -> bool {
 /// Whether an HTTP/1 connection may end after an exchange.
 pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
     let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
+    // What is left of a body that nobody wants is not read for long.
+    let unread =
+        |response: &Response| response.attempt.is_none() && exchange.ask.framing != Framing::None;
+    let ends = |response: &Response| response.closes || unread(response);
     seen.end != End::Complete
         || exchange.ask.close
         || exchange.ask.expect
         || exchange.cancel.is_some()
         || early
-        || seen
-            .response
-            .as_ref()
-            .is_some_and(|response| response.closes)
-}
-
-/// Whether an HTTP/1 connection may have ended after an exchange of which the client saw nothing.
-pub fn may_have_ended(exchange: &Exchange, attempts: &[Attempt]) -> bool {
-    let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
-    let lost = |attempt: &Attempt| attempt.end != AttemptEnd::Answered;
-    early || attempts.iter().any(lost)
+        || seen.response.as_ref().is_some_and(ends)
 }
 
 impl Evidence<'_> {
@@ -205,31 +195,35 @@ impl Evidence<'_> {
         let Some(number) = response.attempt else {
             return Err("the proxy's own response is cut short".to_owned());
         };
-        // A body that the client does not end, or that is not read, ends the connection with an RST.
-        let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
+        // A body that the client does not end, or that is not read, ends the connection.
+        let torn = self.gives_up(Abort::HalfClose) || self.exchange.answer(number).after.is_some();
         let broken = matches!(
             self.attempts[number].end,
             AttemptEnd::Broken | AttemptEnd::Left
         );
         match broken || torn {
             true => Ok(Kind::CutShort),
-            false if self.may_end_later => Ok(Kind::Overtaken),
             false => Err("the response is cut short for no reason".to_owned()),
         }
     }
 
     fn unanswered(self) -> Result<Kind, String> {
         let explained = match self.case.version {
-            Version::Http1 => self.may_end || self.broken_in_body() || self.half_closes(),
+            Version::Http1 => self.may_end || self.gives_up(Abort::HalfClose),
             // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
             Version::Http2 => match self.seen.end {
+                // An endpoint that goes away does not take it: it may be sent again, as far as it was not given to one.
+                End::Reset(Some(h2::Reason::REFUSED_STREAM)) => {
+                    let mut attempts = self.attempts.iter();
+                    self.exchange.ask.is_idempotent()
+                        || attempts.all(|attempt| attempt.end == AttemptEnd::Refused)
+                }
                 End::Reset(_) if self.broken() => true,
                 _ => self.may_end && self.attempts.is_empty(),
             },
         };
         match explained {
             true => Ok(Kind::Unanswered),
-            false if self.may_end_later => Ok(Kind::Overtaken),
             false => Err(format!("no response: {:?}", self.seen.end)),
         }
     }
@@ -245,7 +239,6 @@ impl Evidence<'_> {
         matches!(reason, Some("connection_lost" | "untold"))
             && self.case.service != Service::Lone
             && !self.broken()
-            && !self.half_closes()
     }
 
     fn broken(self) -> bool {
@@ -254,29 +247,7 @@ impl Evidence<'_> {
         self.attempts.iter().any(broken)
     }
 
-    /// Whether an endpoint broke off behind the head of its response: the proxy may not have sent that head on yet.
-    fn broken_in_body(self) -> bool {
-        let behind = |number: usize, attempt: &Attempt| match self.exchange.answer(number).end {
-            Ending::Break { at, .. } => at > HEAD,
-            _ => attempt.end == AttemptEnd::Broken,
-        };
-        let mut attempts = self.attempts.iter().enumerate();
-        attempts.any(|(number, attempt)| behind(number, attempt))
-    }
-
-    /// Whether the client half-closes in the middle of a request, with which it leaves all that it waits for.
-    fn half_closes(self) -> bool {
-        let does = |exchange: &Exchange| {
-            let cancel = exchange.cancel.filter(|cancel| cancel.sending);
-            cancel.is_some_and(|cancel| cancel.how == Abort::HalfClose)
-        };
-        self.case.exchanges.iter().any(does)
-    }
-
     fn http2_endpoint(self) -> bool {
         self.case.version == Version::Http2 || self.case.service == Service::Carried
     }
 }
-
-/// Less than the head of an endpoint's response.
-const HEAD: usize = 40;

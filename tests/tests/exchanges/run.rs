@@ -3,7 +3,7 @@
 use crate::{
     client::{self, Way},
     ledger::Ledger,
-    oracle::{Evidence, Kind, judge, may_end, may_go_away, may_have_ended},
+    oracle::{Evidence, Kind, judge, may_end, may_go_away},
     plan::{Case, Version},
 };
 use linkerd_tests::{Proxy, eventually};
@@ -156,10 +156,7 @@ impl Report {
         let http2 = case.version == Version::Http2;
         let explicit = way.explicit;
         let mut ends = http2 && !explicit && may_go_away(seen);
-        for (index, (exchange, seen)) in case.exchanges.iter().zip(seen).enumerate() {
-            let pipelined =
-                &case.exchanges[index + 1..(index + case.depth).min(case.exchanges.len())];
-            let mut pipelined = pipelined.iter();
+        for (exchange, seen) in case.exchanges.iter().zip(seen) {
             let attempts = ledger.attempts(exchange.id);
             let evidence = Evidence {
                 case,
@@ -168,9 +165,6 @@ impl Report {
                 attempts: &attempts,
                 explicit,
                 may_end: ends,
-                may_end_later: !http2
-                    && pipelined
-                        .any(|exchange| may_have_ended(exchange, &ledger.attempts(exchange.id))),
             };
             let kind =
                 judge(evidence).map_err(|wrong| format!("exchange {}: {wrong}", exchange.id))?;

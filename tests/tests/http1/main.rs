@@ -4,6 +4,7 @@
 
 mod bodies;
 mod carried;
+mod closing;
 mod forms;
 mod half_sent;
 mod requests;

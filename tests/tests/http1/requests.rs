@@ -189,3 +189,17 @@ async fn the_explicit_proxy_answers_with_error_reason_and_hint() {
         "{head}{body}"
     );
 }
+
+#[tokio::test]
+async fn a_request_by_name_to_an_opaque_service_is_told_to_open_a_tunnel() {
+    let server = Tcp::echo().await;
+    let mesh = Mesh::start().await;
+    mesh.service("db", [server.addr()]);
+    mesh.policy("db").set(Policy::balance("db", 80).opaque());
+    let head = answer(&mesh, "GET http://db/ HTTP/1.1\r\nhost: db\r\n\r\n").await;
+    refused(&head, "invalid_request");
+    assert!(head.contains("CONNECT"), "{head}");
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, "db:80").await;
+    wire.send("ping").await;
+    assert_eq!(wire.bytes(4).await, b"ping");
+}

@@ -78,3 +78,27 @@ async fn an_answer_in_http_1_0_without_a_length_is_chunked() {
     assert!(head.contains("transfer-encoding: chunked"), "{head}");
     assert_eq!(wire.until(b"0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
 }
+
+#[tokio::test]
+async fn a_response_that_breaks_off_at_once_reaches_the_client_as_far_as_it_came() {
+    for (bytes, came) in [
+        (
+            &b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n"[..],
+            &b""[..],
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello",
+            b"hello",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            b"5\r\nhello\r\n",
+        ),
+    ] {
+        let (mesh, _server) = mesh(bytes).await;
+        let mut wire = get(&mesh, "").await;
+        let head = wire.head().await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert_eq!(wire.rest().await.as_bytes(), came);
+    }
+}

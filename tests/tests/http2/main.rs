@@ -4,5 +4,6 @@
 
 mod connections;
 mod explicit;
+mod frames;
 mod grpc;
 mod streams;

@@ -9,10 +9,16 @@ pub(super) fn classify(error: hyper::Error) -> Error {
     if let Some(h2) = h2
         && let Some(code) = h2.reason()
     {
-        let refused = code == h2::Reason::REFUSED_STREAM || h2.is_go_away() && h2.is_remote();
-        let reason = match refused {
-            true => Reason::StreamRefused,
-            false => Reason::StreamReset,
+        if h2.is_go_away() && h2.is_remote() {
+            let detail = format!("the endpoint goes away, and did not take the stream: {code:?}");
+            // The code is the connection's, mostly NO_ERROR: a client would learn nothing from it of its request.
+            let reset = h2::Reason::REFUSED_STREAM;
+            let refused = Error::new(Reason::StreamRefused).detail(detail);
+            return refused.reset(reset).source(error);
+        }
+        let reason = match code {
+            h2::Reason::REFUSED_STREAM => Reason::StreamRefused,
+            _ => Reason::StreamReset,
         };
         let detail = format!("the endpoint reset the stream: {code:?}");
         return Error::new(reason).detail(detail).reset(code).source(error);

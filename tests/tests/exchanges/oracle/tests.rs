@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Answer, Cancel, Ending, Framing};
+use crate::plan::{Answer, Cancel, Ending};
 
 /// An exchange that went as planned, to be changed.
 struct Story {
@@ -51,7 +51,6 @@ impl Story {
             attempts: &self.attempts,
             explicit: true,
             may_end: false,
-            may_end_later: false,
         })
     }
 
@@ -181,6 +180,18 @@ fn a_body_that_nobody_broke_off_and_a_head_that_was_not_late_are_found() {
         });
         assert_eq!(story.judge(), Ok(Kind::Failed(reason.to_owned())));
     }
+}
+
+#[test]
+fn a_stream_that_was_given_to_an_endpoint_and_is_refused_is_found() {
+    let mut story = Story::new("POST");
+    story.case.version = Version::Http2;
+    story.seen = Seen::nothing(End::Reset(Some(h2::Reason::REFUSED_STREAM)));
+    assert!(story.judge().is_err());
+    story.attempts[0].end = AttemptEnd::Refused;
+    assert_eq!(story.judge(), Ok(Kind::Unanswered));
+    story.attempts.clear();
+    assert_eq!(story.judge(), Ok(Kind::Unanswered));
 }
 
 #[test]
