@@ -52,6 +52,11 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
         Err(error) => return failed_to_start(&error),
     };
     runtime.block_on(async {
+        // Before anything is waited for: a SIGHUP for a mesh file that is being read would end the process.
+        let signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(error) => return failed_to_start(&error),
+        };
         // The embedded controller lives as long as the proxy.
         let controller = match mesh {
             None => None,
@@ -65,10 +70,6 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Err(code) => return code,
         };
         let grace = loaded.config.shutdown_grace;
-        let signals = match Signals::listen() {
-            Ok(signals) => signals,
-            Err(error) => return failed_to_start(&error),
-        };
         match proxy::start(loaded, env, log) {
             Ok(running) => {
                 // On this thread, which has time to wait, and when the proxy takes connections already.

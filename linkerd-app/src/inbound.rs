@@ -27,12 +27,14 @@ use linkerd_proxy_core::{
     http::{HalfSent, answer_header_timeout, client::Http1Pools},
     metrics::Labels,
     transport::{
-        Accepted, Detected, Dialer, Io, Listener, Lookalikes, Pipes, Side, detect_until_drain,
-        relay,
+        Accepted, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
+        detect_until_drain, relay,
     },
 };
 use policy::Policy;
-use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration,
+};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -130,22 +132,30 @@ impl Inbound {
         // 3. What it speaks.
         let application = self.applications.get(&self.ctx, destination, &policy)?;
         let mut io = Io::new(accepted.stream, application.client_series());
-        let version = match policy.opaque {
-            true => None,
+        let detected = match policy.opaque {
+            true => Some(Detected::Opaque),
             false => self.detect(&mut io, &policy).await?,
         };
-        match version {
-            // 4. The application.
-            Some(version) => match http::serve(self, io, version, application, authorized).await {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    tracing::debug!(%error, "connection closed");
-                    error.failure().map_or(Ok(()), Err)
-                }
-            },
-            None => {
+        let (detected, server) = match detected {
+            Some(detected) => (detected, None),
+            None if authorized.is_err() => return authorized,
+            // In a box: few connections need it, and all would have room for it.
+            None => Box::pin(self.silent(&mut io, &policy, &application)).await?,
+        };
+        let version = match detected {
+            Detected::Http1 => Version::HTTP_11,
+            Detected::Http2 => Version::HTTP_2,
+            Detected::Opaque => {
                 authorized?;
-                self.opaque(io, &application).await
+                return self.opaque(io, server, &application).await;
+            }
+        };
+        // 4. The application.
+        match http::serve(self, io, version, application, authorized).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::debug!(%error, "connection closed");
+                error.failure().map_or(Ok(()), Err)
             }
         }
     }
@@ -170,8 +180,8 @@ impl Inbound {
         Ok(())
     }
 
-    /// The version of HTTP that the client speaks; `None` when it speaks something else.
-    async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Version>, Error> {
+    /// The protocol of the client; `None` if it was silent.
+    async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Detected>, Error> {
         let families = &self.ctx.families.inbound;
         let start = Instant::now();
         let timeout = self.ctx.config.inbound.detect_timeout;
@@ -200,16 +210,47 @@ impl Inbound {
         duration.observe_duration(start.elapsed());
         let (detected, read) = detected?;
         io.put_back(read);
-        Ok(match detected {
-            Some(Detected::Http1) => Some(Version::HTTP_11),
-            Some(Detected::Http2) => Some(Version::HTTP_2),
-            Some(Detected::Opaque) | None => None,
-        })
+        Ok(detected)
     }
 
-    async fn opaque(&self, mut io: Io, application: &Application) -> Result<(), Error> {
-        let _drain = self.ctx.drain.watch();
+    /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
+    /// that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
+    async fn silent(
+        &self,
+        io: &mut Io,
+        policy: &Policy<'_>,
+        application: &Application,
+    ) -> Result<(Detected, Option<Io>), Error> {
         let mut server = application.connect().call(()).await?;
+        loop {
+            let is_late = poll_fn(|cx| match server.poll_readable(cx) {
+                Poll::Ready(()) => Poll::Ready(false),
+                Poll::Pending => io.poll_readable(cx).map(|()| true),
+            });
+            let detected = match is_late.await {
+                true => self.detect(io, policy).await?,
+                false => Some(Detected::Opaque),
+            };
+            match detected {
+                Some(Detected::Opaque) => return Ok((Detected::Opaque, Some(server))),
+                Some(http) => return Ok((http, None)),
+                None => {}
+            }
+        }
+    }
+
+    /// Relays to `server`, or to a new connection.
+    async fn opaque(
+        &self,
+        mut io: Io,
+        server: Option<Io>,
+        application: &Application,
+    ) -> Result<(), Error> {
+        let _drain = self.ctx.drain.watch();
+        let mut server = match server {
+            Some(server) => server,
+            None => application.connect().call(()).await?,
+        };
         match relay(&mut io, &mut server, &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
             Err(error) => tracing::debug!(%error, "opaque connection broke off"),

@@ -19,7 +19,7 @@ pub enum EndpointState {
         failures: u32,
         /// Why the last one failed.
         reason: Reason,
-        /// What it said.
+        /// Its error.
         error: Rc<str>,
     },
     /// Every connection carries as many streams as its peer allows.

@@ -9,8 +9,8 @@ pub const HTTP1_MAX_HEADERS: usize = 100;
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
 
-/// Requests of a direction of a worker whose heads have not come whole: 12 MB at most. Heads come in one piece but for slow
-/// clients and those that mean harm.
+/// Requests of a direction of a worker whose heads have not come whole: 5 MB of heads of a usual size. Heads come in one
+/// piece but for slow clients and those that mean harm.
 pub const HTTP1_HALF_SENT: usize = 1024;
 
 /// How long a connection to an endpoint is idle before its buffers are given back. Taking hyper off and putting it on again

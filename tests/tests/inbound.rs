@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use linkerd_tests::{
-    SOON, Server, Tcp, Wire,
+    SOON, Server, Tcp, Wire, eventually,
     netns::{POD, Pod, isolated},
     reply,
 };
@@ -45,6 +45,7 @@ fn a_line_that_resembles_a_request_is_no_way_around_http() {
                 "get / http/1.1",
                 "GET / HTTP/1.7",
                 " GET / HTTP/1.1 x",
+                "GET /",
             ] {
                 let mut wire = Wire::connect(application.addr()).await;
                 wire.send(format!("{line}\r\nhost: app\r\n{CLAIM}\r\n\r\n"))
@@ -122,43 +123,83 @@ fn an_identity_claimed_in_trailers_does_not_reach_the_application() {
     );
 }
 
+/// An application that answers 200 to any method, and goes on to read requests. It sends back each of them.
+async fn mirror() -> Tcp {
+    Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
+        let mut read = Vec::new();
+        loop {
+            let end = loop {
+                let end = read.windows(4).position(|end| end == b"\r\n\r\n");
+                if let Some(end) = end {
+                    break end + 4;
+                }
+                if !matches!(socket.read_buf(&mut read).await, Ok(1..)) {
+                    return;
+                }
+            };
+            let request: Vec<_> = read.drain(..end).collect();
+            let answer = match request.starts_with(b"CONNECT") {
+                true => b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+                false => {
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {end}\r\n\r\n");
+                    [head.as_bytes(), &request].concat()
+                }
+            };
+            if socket.write_all(&answer).await.is_err() {
+                return;
+            }
+        }
+    })
+    .await
+}
+
+#[test]
+fn a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http() {
+    isolated(
+        "a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http",
+        async {
+            let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
+            let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let application = mirror().await;
+            let mut wire = Wire::connect(application.addr()).await;
+            // The proxy gives it the chance to speak first.
+            eventually(SOON, "the application is dialled", || async {
+                (application.connections() == 1).then_some(())
+            })
+            .await;
+            wire.send(format!(
+                "GET / HTTP/1.1\r\nhost: app\r\n{CLAIM}\r\nx-kept: 1\r\n\r\n"
+            ))
+            .await;
+            let (_, seen) = wire.response().await;
+            assert!(
+                seen.contains("x-kept: 1") && !seen.contains("admin.prod"),
+                "{seen}"
+            );
+            // What is no HTTP goes on to the connection that was dialled.
+            let opaque = parrot().await;
+            let mut wire = Wire::connect(opaque.addr()).await;
+            wire.until(b"\r\n\r\n").await;
+            wire.send("PING\r\n").await;
+            assert!(wire.until(b"PING\r\n").await.ends_with("PING\r\n"));
+            assert_eq!(opaque.connections(), 1);
+        },
+    );
+}
+
 #[test]
 fn an_identity_claimed_behind_a_connect_does_not_reach_the_application() {
     isolated(
         "an_identity_claimed_behind_a_connect_does_not_reach_the_application",
         async {
             let _pod = Pod::start(|proxy| proxy).await;
-            // It answers 200 to any method, and goes on to read requests.
-            let application = Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
-                let mut read = Vec::new();
-                loop {
-                    while !read.windows(4).any(|end| end == b"\r\n\r\n") {
-                        if !matches!(socket.read_buf(&mut read).await, Ok(1..)) {
-                            return;
-                        }
-                    }
-                    let head = match read.starts_with(b"CONNECT") {
-                        true => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
-                        false => {
-                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", read.len())
-                        }
-                    };
-                    let body = if read.starts_with(b"CONNECT") {
-                        &[][..]
-                    } else {
-                        &read
-                    };
-                    let _ = socket.write_all(&[head.as_bytes(), body].concat()).await;
-                    read.clear();
-                }
-            })
-            .await;
+            let application = mirror().await;
             let mut wire = Wire::tunnel(application.addr(), "app:80").await;
-            for path in ["/one", "/two"] {
-                wire.send(format!(
-                    "GET {path} HTTP/1.1\r\nhost: app\r\n{CLAIM}\r\nx-kept: 1\r\n\r\n"
-                ))
-                .await;
+            let request =
+                |path| format!("GET {path} HTTP/1.1\r\nhost: app\r\n{CLAIM}\r\nx-kept: 1\r\n\r\n");
+            let paths = ["/one", "/two", "/three", "/four"];
+            wire.send(paths.map(request).concat()).await;
+            for path in paths {
                 let (_, seen) = wire.response().await;
                 assert!(seen.starts_with(&format!("GET {path} ")), "{seen}");
                 assert!(
@@ -166,6 +207,35 @@ fn an_identity_claimed_behind_a_connect_does_not_reach_the_application() {
                     "{seen}"
                 );
             }
+        },
+    );
+}
+
+#[test]
+fn a_server_that_speaks_first_in_a_tunnel_is_heard_at_once() {
+    isolated(
+        "a_server_that_speaks_first_in_a_tunnel_is_heard_at_once",
+        async {
+            let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
+            let _pod = Pod::start(|proxy| proxy.env(timeout, "600s")).await;
+            let application = Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
+                let mut read = Vec::new();
+                while !read.ends_with(b"\r\n\r\n") {
+                    socket.read_buf(&mut read).await.unwrap();
+                }
+                let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+                let _ = socket.write_all(b"220 hello\r\n").await;
+                read.clear();
+                while !read.ends_with(b"\r\n") {
+                    socket.read_buf(&mut read).await.unwrap();
+                }
+                let _ = socket.write_all(b"221 bye\r\n").await;
+            })
+            .await;
+            let mut wire = Wire::tunnel(application.addr(), "app:25").await;
+            assert_eq!(wire.until(b"\r\n").await, "220 hello\r\n");
+            wire.send("QUIT\r\n").await;
+            assert_eq!(wire.until(b"\r\n").await, "221 bye\r\n");
         },
     );
 }

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Builder, Http1, Proxy, Reply, SOON, Server, Wire, binary, eventually, soon};
-use std::{net::SocketAddr, path::PathBuf, process::Stdio};
+use linkerd_tests::{
+    Builder, Http1, Proxy, Reply, SOON, Server, Wire, binary, eventually, refused, soon,
+};
+use std::{io::Write, net::SocketAddr, path::PathBuf, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
+    net::TcpStream,
     process::{Child, Command},
 };
 
@@ -37,6 +40,39 @@ impl MeshFile {
             .arg("run")
             .arg("--mesh")
             .arg(self.0.to_str().unwrap())
+    }
+}
+
+/// A mesh file that is being read until [`Slow::end`].
+struct Slow {
+    file: MeshFile,
+    text: String,
+}
+
+impl Slow {
+    fn new(name: &str, text: &str) -> Self {
+        let file = MeshFile::new(name, "");
+        std::fs::remove_file(&file.0).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&file.0).status();
+        assert!(made.unwrap().success());
+        let text = text.to_owned();
+        Self { file, text }
+    }
+
+    /// Waits until somebody reads it.
+    async fn is_read(&self) -> std::fs::File {
+        let path = self.file.0.clone();
+        let open = move || std::fs::OpenOptions::new().write(true).open(path);
+        let opened = soon(tokio::task::spawn_blocking(open)).await;
+        opened.unwrap().unwrap()
+    }
+
+    /// Lets the reader have all of it. From now on it is a file as others are.
+    fn end(&self, mut reader: std::fs::File) {
+        let whole = self.file.0.with_extension("whole");
+        std::fs::write(&whole, &self.text).unwrap();
+        std::fs::rename(whole, &self.file.0).unwrap();
+        reader.write_all(self.text.as_bytes()).unwrap();
     }
 }
 
@@ -205,6 +241,61 @@ async fn a_controller_and_a_sidecar_are_two_processes() {
     assert!(soon(control.child.wait()).await.unwrap().success());
     // What is known stays.
     assert_eq!(get(&proxy).await.text(), "new");
+}
+
+#[tokio::test]
+async fn a_controller_does_not_say_that_there_are_no_services_before_it_has_read_its_file() {
+    let server = Server::says("hello").await;
+    let file = Slow::new("slow-control", &web(&server));
+    let (addr, _guard) = refused();
+    let mut child = Command::new(binary())
+        .args(["control", "--listen", &addr.to_string(), "--mesh"])
+        .arg(&file.file.0)
+        .env_clear()
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let reader = file.is_read().await;
+    assert!(TcpStream::connect(addr).await.is_err(), "it listens");
+    file.end(reader);
+    eventually(SOON, "the controller listens", || async {
+        TcpStream::connect(addr).await.ok()
+    })
+    .await;
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hangup_while_the_file_is_read_does_not_kill_it() {
+    let server = Server::says("hello").await;
+    let file = Slow::new("slow-hangup", &web(&server));
+    let mut child = Command::new(binary())
+        .args(["run", "--mesh"])
+        .arg(&file.file.0)
+        .env_clear()
+        .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", "127.0.0.1:0")
+        .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let reader = file.is_read().await;
+    let pid = child.id().unwrap().to_string();
+    let killed = Command::new("kill").args(["-HUP", &pid]).status().await;
+    assert!(killed.unwrap().success());
+    file.end(reader);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let heard = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("received SIGHUP, reading the mesh file again") {
+                return;
+            }
+        }
+        panic!("it ended");
+    };
+    soon(heard).await;
+    child.kill().await.unwrap();
 }
 
 #[tokio::test]

@@ -50,7 +50,9 @@ fn shown(name: &str, value: &str) -> Value {
         .split(|c: char| !c.is_ascii_alphanumeric())
         .map(str::to_ascii_lowercase)
         .collect();
-    let is_secret = words.iter().any(|word| SECRET.contains(&&**word));
+    let is_secret = words
+        .iter()
+        .any(|word| KEY.contains(&&**word) || SECRET.iter().any(|secret| word.contains(secret)));
     let is_path =
         value.starts_with('/') && words.last().is_some_and(|word| PATH.contains(&&**word));
     match is_secret && !is_path && !value.is_empty() {
@@ -72,19 +74,11 @@ fn refuse_format(asked: &Asked) -> Option<Reply> {
     }
 }
 
-/// Words of names that say: this is a secret.
-const SECRET: [&str; 10] = [
-    "secret",
-    "secrets",
-    "token",
-    "tokens",
-    "key",
-    "keys",
-    "password",
-    "passwords",
-    "passwd",
-    "passphrase",
-];
+/// Parts of names that say: this is a secret. `PGPASSWORD` has one in the middle of a word.
+const SECRET: [&str; 5] = ["secret", "token", "password", "passwd", "passphrase"];
+
+/// Words of names that say it, too; a part of a word does not, such as that of `KEYCLOAK_URL`.
+const KEY: [&str; 4] = ["key", "keys", "apikey", "apikeys"];
 
 /// Last words of names that say: this is a path.
 const PATH: [&str; 3] = ["file", "path", "dir"];

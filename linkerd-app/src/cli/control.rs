@@ -30,6 +30,11 @@ fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
             Err(error) => return failed_to_start(&error),
         };
         let controller = Controller::new();
+        // The file comes first: a proxy that calls before would hear that there are no services, and drop them.
+        let follow = match mesh::follow(controller.clone(), file).await {
+            Ok(follow) => follow,
+            Err(error) => return failed_to_start(&*error),
+        };
         let server = match controller.spawn_at(listen).await {
             Ok(server) => server,
             Err(error) => {
@@ -38,10 +43,6 @@ fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
                 );
                 return ExitCode::FAILURE;
             }
-        };
-        let follow = match mesh::follow(controller, file).await {
-            Ok(follow) => follow,
-            Err(error) => return failed_to_start(&*error),
         };
         tracing::info!("Controller listens on {}", server.addr());
         let signal = signals.terminated(Some(&follow)).await;

@@ -2,14 +2,15 @@
 //!
 //! An application that answers 200 to any method goes on to read requests from what the client takes for a tunnel. So
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
-//! relayed.
+//! relayed, as is all when the other end speaks first.
 
 use super::{Context, application::Application, http::remove_claims};
+use bytes::BytesMut;
 use http::{Request, Response};
 use hyper::{body::Incoming, client::conn::http1::SendRequest, upgrade::Upgraded};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
-    drain,
+    BoxError, drain,
     http::{
         Connection, RequestBody, ResponseBody, ServerSettings, Upgrade, Upload, decline_upgrade,
         prepare_request, prepare_response, serve_http1,
@@ -17,7 +18,8 @@ use linkerd_proxy_core::{
     limits,
     transport::{Detected, Io, Lookalikes, Pipes, detect_until_drain, relay},
 };
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, future::poll_fn, rc::Rc};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Client = Io<TokioIo<Upgraded>>;
 type Server = TokioIo<Upgraded>;
@@ -49,14 +51,11 @@ pub fn join(
 }
 
 async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, drain: drain::Watch) {
-    let timeout = ctx.config.inbound.detect_timeout;
-    let handle = &mut ctx.drain.clone();
-    let detected = detect_until_drain(&mut client, timeout, Lookalikes::Http, handle).await;
-    let (detected, read) = match detected {
+    let detected = detect_unless_server_speaks(ctx, &mut client, &mut server).await;
+    let detected = match detected {
         Ok(detected) => detected,
         Err(error) => return tracing::debug!(%error, "tunnel ended"),
     };
-    client.put_back(read);
     match detected {
         Some(Detected::Http1) => {
             if let Err(error) = served(ctx, client, server, drain).await {
@@ -73,13 +72,39 @@ async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, drain:
     }
 }
 
+/// Waits for the first bytes of either end, however long they take: a client that is late is looked at, too. `None` when
+/// the server's were first, which were passed on.
+async fn detect_unless_server_speaks(
+    ctx: &Context,
+    client: &mut Client,
+    server: &mut Server,
+) -> Result<Option<Detected>, BoxError> {
+    let drain = &mut ctx.drain.clone();
+    let (mut asked, mut said) = (BytesMut::new(), BytesMut::new());
+    tokio::select! {
+        biased;
+        read = server.read_buf(&mut said) => {
+            read?;
+            client.write_all(&said).await?;
+            return Ok(None);
+        }
+        read = client.read_buf(&mut asked) => read?,
+        () = drain.signaled() => return Err("the proxy is shutting down".into()),
+    };
+    client.put_back(asked.freeze());
+    let timeout = ctx.config.inbound.detect_timeout;
+    let (detected, read) = detect_until_drain(client, timeout, Lookalikes::Http, drain).await?;
+    client.put_back(read);
+    Ok(detected)
+}
+
 /// Serves requests that come through the tunnel, one after the other, over its other end.
 async fn served(
     ctx: &Context,
     client: Client,
     server: Server,
     drain: drain::Watch,
-) -> Result<(), linkerd_proxy_core::BoxError> {
+) -> Result<(), BoxError> {
     let (sender, connection) = hyper::client::conn::http1::Builder::new()
         .max_buf_size(limits::HTTP1_MAX_BUFFER)
         .max_headers(limits::HTTP1_MAX_HEADERS)
@@ -123,6 +148,9 @@ async fn exchange(
         let upload = || Upload::new(Some(connection.busy()));
         Box::new(RequestBody::new(body, upload).scrub_trailers(remove_claims))
     });
+    // The answer before may have ended for the client, and not yet for the connection.
+    let ready = poll_fn(|cx| sender.borrow_mut().poll_ready(cx)).await;
+    ready.map_err(|error| failed(&error))?;
     let sent = sender.borrow_mut().send_request(request);
     let mut response = sent.await.map_err(|error| failed(&error))?;
     prepare_response(&mut response).map_err(|error| failed(&error))?;

@@ -14,7 +14,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// What a terminal has that does not say.
+    /// The size of a terminal that does not say it.
     const USUAL: Self = Self {
         columns: 80,
         rows: 24,

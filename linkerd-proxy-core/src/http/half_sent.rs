@@ -125,8 +125,9 @@ async fn gather<I: Duplex>(io: &mut Io<I>) {
         // Nothing is held for a client that pauses but what it has sent.
         poll_fn(|cx| io.poll_readable(cx)).await;
         let seen = head.len();
-        head.reserve_exact(PIECE);
-        let read = (&mut *io).take(PIECE as u64).read_buf(&mut head).await;
+        let piece = PIECE.max(seen / 2);
+        head.reserve_exact(piece);
+        let read = (&mut *io).take(piece as u64).read_buf(&mut head).await;
         head.shrink_to_fit();
         let has_ended = !matches!(read, Ok(1..));
         if has_ended || is_whole(&head, seen) || head.len() >= MAX_GATHERED {
@@ -141,11 +142,12 @@ fn is_whole(bytes: &[u8], seen: usize) -> bool {
     rest.windows(2).any(|two| two == b"\n\n") || rest.windows(3).any(|three| three == b"\n\r\n")
 }
 
-/// How much is read at a time.
+/// How much is read at a time, or half of what has come: a long head is not moved for each piece.
 const PIECE: usize = 512;
 
-/// A head that is longer is gathered by hyper.
-const MAX_GATHERED: usize = 4096;
+/// A head that is longer is refused by hyper. One that were left to hyper earlier, and came back here when it pauses, would
+/// have the header timeout anew each time.
+const MAX_GATHERED: usize = limits::HTTP1_MAX_BUFFER;
 
 #[cfg(test)]
 mod tests {

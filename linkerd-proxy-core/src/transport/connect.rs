@@ -25,9 +25,9 @@ pub struct ConnectOptions {
 ///   `DescriptorLimit`. Nothing was sent then.
 #[derive(Debug)]
 pub struct Dialer {
-    /// Who dials.
+    /// The side that dials.
     pub side: Side,
-    /// How.
+    /// Options of its connections.
     pub options: ConnectOptions,
     /// Addresses that must not be dialled.
     pub guard: DialGuard,

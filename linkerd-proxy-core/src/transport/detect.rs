@@ -107,7 +107,9 @@ fn exact(buf: &[u8]) -> Option<Detected> {
 }
 
 /// A line that any server might take for a request's: a word, and later one that begins with `HTTP/` in upper or lower
-/// case, between whitespace of any kind and number (RFC 9112, section 3, allows recipients that much).
+/// case, between whitespace of any kind and number (RFC 9112, section 3, allows recipients that much). Without a version,
+/// as HTTP/0.9 has it, the first word must be a known method and the second one a path or a URI: servers that take such a
+/// line, among them those of Node.js and Python, read fields behind it.
 fn resembling(buf: &[u8]) -> Option<Detected> {
     let blank = buf.iter().take_while(|byte| is_space(byte)).count();
     let text = &buf[blank..];
@@ -118,17 +120,30 @@ fn resembling(buf: &[u8]) -> Option<Detected> {
         Some(byte) if method == 0 || !is_space(byte) => Some(Detected::Opaque),
         Some(_) => {
             let end = text.iter().position(|byte| *byte == b'\n')?;
-            let mut words = text[method..end].split(is_space);
-            let is_version = |word: &[u8]| {
-                let start = word.get(..VERSION.len());
-                start.is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
-            };
-            Some(match words.any(is_version) {
+            let words = text[method..end].split(is_space);
+            let mut words = words.filter(|word| !word.is_empty()).peekable();
+            let is_simple = is_known_method(&text[..method])
+                && words.peek().is_some_and(|target| is_target(target));
+            Some(match is_simple || words.any(is_version) {
                 true => Detected::Http1,
                 false => Detected::Opaque,
             })
         }
     }
+}
+
+fn is_version(word: &[u8]) -> bool {
+    let start = word.get(..VERSION.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
+}
+
+fn is_known_method(word: &[u8]) -> bool {
+    METHODS.iter().any(|method| method.as_bytes() == word)
+}
+
+/// Whether a word is a path or a URI.
+fn is_target(word: &[u8]) -> bool {
+    word.starts_with(b"/") || word.windows(3).any(|part| part == b"://")
 }
 
 /// A line that has not ended within what is read: the server answers a request line that is too long.
@@ -140,7 +155,7 @@ fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
     }
 }
 
-/// What servers may take for a separator.
+/// A byte that servers may take for a separator.
 fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
 }
@@ -161,6 +176,11 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
 /// How the version of a request line begins.
 const VERSION: &[u8] = b"HTTP/";
+
+/// The methods of RFC 9110, section 9, and PATCH.
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+];
 
 /// What is read at most before deciding. A request line that is longer and well-formed so far is HTTP/1.
 const CAPACITY: usize = 1024;
@@ -213,6 +233,10 @@ mod tests {
             "GET /\x01 HTTP/1.1\r\n",
             "GET / x HTTP/1.1 y\r\n",
             "GET\r/ HTTP/1.1\r\n",
+            // HTTP/0.9, behind which some servers read fields.
+            "GET /\r\n",
+            "POST  /x  \n",
+            "GET http://app/\r\n",
         ] {
             let strict = classify(line.as_bytes(), Lookalikes::Http);
             assert_eq!(strict, Some(Detected::Http1), "{line:?}");
@@ -227,6 +251,8 @@ mod tests {
             "PING\r\n",
             "SSH-2.0-OpenSSH_9.6\r\n",
             "NICK http/1.1x\n",
+            "get /key\r\n",
+            "MODE /x\r\n",
             "AMQP\0\0\x09\x01",
             "\x16\x03\x01",
             "*1\r\n$4\r\nPING\r\n",

@@ -23,7 +23,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         Poll::Ready(())
     }
 
-    /// What can look whether something came that the runtime does not know of yet; `None` if it is no plain socket.
+    /// A handle that looks for bytes of which the runtime does not know yet; `None` if it is no plain socket.
     fn peek(&self) -> Option<Peek> {
         None
     }

@@ -96,7 +96,7 @@ impl OwnConnections {
 
     /// Refuses an accepted connection that this proxy has dialled itself. `to` is where it was going.
     ///
-    /// What the outbound side dials the inbound side may accept: an application that calls its own service.
+    /// The inbound side may accept what the outbound side dials: an application that calls its own service.
     pub fn check_accepted(
         &self,
         side: Side,
@@ -157,7 +157,12 @@ impl OwnConnection {
 
 impl Drop for OwnConnection {
     fn drop(&mut self) {
-        self.all.0.open.lock().remove(&self.ends);
+        let mut open = self.all.0.open.lock();
+        // The system may have given the same ends to another connection, whose entry is not this one's.
+        let is_this = |entry: &Entry| Arc::ptr_eq(&entry.came_back, &self.came_back);
+        if open.get(&self.ends).is_some_and(is_this) {
+            open.remove(&self.ends);
+        }
     }
 }
 
@@ -207,6 +212,18 @@ mod tests {
         let _from_inbound = dialled(&own, Side::Inbound);
         let refused = accepted(&own, Side::Inbound, FROM, TO);
         assert_eq!(refused, Some(Reason::Loop));
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_does_not_hide_one_that_has_got_its_ends() {
+        let own = OwnConnections::default();
+        let closed = dialled(&own, Side::Outbound);
+        let open = dialled(&own, Side::Outbound);
+        drop(closed);
+        let refused = accepted(&own, Side::Outbound, FROM, TO);
+        assert_eq!(refused, Some(Reason::Loop));
+        drop(open);
+        assert_eq!(own.inspect()["open"], 0);
     }
 
     #[test]

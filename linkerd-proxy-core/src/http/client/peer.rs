@@ -29,7 +29,7 @@ pub(super) struct Reads {
     peer: Rc<Peer>,
 }
 
-/// What is known of a peer by what it sent.
+/// The findings about a peer from its first bytes.
 #[derive(Default)]
 pub(super) struct Peer {
     speaks_http1: Cell<bool>,

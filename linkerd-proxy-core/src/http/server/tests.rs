@@ -285,6 +285,24 @@ async fn headers_that_begin_after_parking_have_to_end_in_time() {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_long_head_that_comes_byte_by_byte_has_to_end_in_time() {
+    local(async {
+        let mut served = Served::new();
+        let start = Instant::now();
+        let long = "a".repeat(8000);
+        served.send(&format!("GET / HTTP/1.1\r\nx: {long}")).await;
+        while !served.serving.is_finished() {
+            sleep(Duration::from_secs(1)).await;
+            let _ = served.client.write_all(b"a").await;
+            assert!(start.elapsed() < 2 * HEADER_TIMEOUT, "it never ends");
+        }
+        let answer = served.receive("\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    })
+    .await;
+}
+
 const LARGE: usize = 10_000_000;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
