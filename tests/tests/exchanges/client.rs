@@ -8,13 +8,19 @@ use crate::{
     wire::Head,
 };
 use linkerd_tests::Admin;
-use std::net::SocketAddr;
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Where clients connect.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     /// One for each service.
     pub addrs: [SocketAddr; 4],
+    /// Where connections come from.
+    pub source: IpAddr,
     /// Whether requests name their targets. Then the proxy's own answers say why, in fields and in a text.
     pub explicit: bool,
     /// Tells the proxy's state when nothing comes.
@@ -78,9 +84,13 @@ impl Way {
         println!("case {} hangs: {}", case.number, state["workers"]);
     }
 
-    /// Where to connect for a service.
-    pub fn addr(&self, service: Service) -> SocketAddr {
-        self.addrs[service as usize]
+    /// Connects to a service.
+    pub async fn connect(&self, service: Service) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.source, 0).into())?;
+        let stream = socket.connect(self.addrs[service as usize]).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 }
 

@@ -25,7 +25,7 @@ use ledger::Ledger;
 use linkerd_control::EndpointSet;
 use linkerd_tests::{
     Mesh,
-    netns::{POD, Pod, isolated},
+    netns::{PEER, POD, Pod, isolated},
 };
 use plan::Service;
 use run::{Options, Usage};
@@ -61,6 +61,7 @@ async fn outbound_exchanges_reach_whom_they_are_for() {
     let before = Usage::of(&mesh.proxy);
     let way = Way {
         addrs: [mesh.proxy.outbound; 4],
+        source: Ipv4Addr::LOCALHOST.into(),
         explicit: true,
         admin: mesh.proxy.admin,
     };
@@ -85,6 +86,9 @@ fn inbound_exchanges_reach_whom_they_are_for() {
         let before = Usage::of(&pod.proxy);
         let way = Way {
             addrs: [web.addr, lone.addr, quiet.addr, web.addr],
+            // Not that of the proxy: a connection with the port that one of the proxy's own had until now would be taken
+            // for that one, and not be redirected.
+            source: PEER,
             explicit: false,
             admin: pod.proxy.admin,
         };

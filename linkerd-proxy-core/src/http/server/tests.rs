@@ -274,13 +274,17 @@ async fn headers_that_begin_after_parking_have_to_end_in_time() {
         served.park().await;
         let start = Instant::now();
         served.send("GET /b HT").await;
+        let mut answer = String::new();
+        served.client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+        let took = start.elapsed().as_secs();
+        assert_eq!(took, HEADER_TIMEOUT.as_secs());
+        drop(served.client);
         let ended = served.serving.await.unwrap();
         assert!(
             matches!(ended, Err(ServeError::HeaderTimeout(_))),
             "{ended:?}"
         );
-        let took = start.elapsed().as_secs();
-        assert_eq!(took, HEADER_TIMEOUT.as_secs());
     })
     .await;
 }

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use std::{pin::pin, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWriteExt},
-    net::{TcpStream, tcp::WriteHalf},
+    net::tcp::WriteHalf,
     sync::watch,
     time::{sleep, timeout},
 };
@@ -41,11 +41,10 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         true => Abort::Reset,
         false => Abort::Close,
     };
-    let Ok(mut stream) = TcpStream::connect(way.addr(case.service)).await else {
+    let Ok(mut stream) = way.connect(case.service).await else {
         let refused = End::Wrong("the proxy does not accept".to_owned());
         return vec![Seen::nothing(refused); case.exchanges.len()];
     };
-    let _ = stream.set_nodelay(true);
     let mut cancelled = false;
     {
         let (read, write) = stream.split();

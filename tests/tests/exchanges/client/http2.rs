@@ -15,7 +15,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use parking_lot::Mutex;
 use std::{pin::pin, time::Duration};
 use tokio::{
-    net::TcpStream,
     sync::watch,
     time::{sleep, timeout},
 };
@@ -23,10 +22,9 @@ use tokio::{
 /// Runs a case on a connection of its own, with all its exchanges at the same time.
 pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let all = |end: End| vec![Seen::nothing(end); case.exchanges.len()];
-    let Ok(stream) = TcpStream::connect(way.addr(case.service)).await else {
+    let Ok(stream) = way.connect(case.service).await else {
         return all(End::Wrong("the proxy does not accept".to_owned()));
     };
-    let _ = stream.set_nodelay(true);
     let Ok((send, connection)) = http2().handshake(stream).await else {
         return all(End::Wrong("the proxy does not speak HTTP/2".to_owned()));
     };
