@@ -178,8 +178,8 @@ where
                 .gather(&mut io, settings.header_timeout)
                 .await
         {
-            answer_header_timeout(&mut io).await;
-            return Err(late);
+            // In a box, here and below: few connections end so, and all would have room for it.
+            return Box::pin(end(io, Err(late))).await;
         }
         let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()
@@ -193,16 +193,12 @@ where
         let timeout = settings.header_timeout;
         let ran = run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await;
         if let Ran::Ended { ended, was_idle } = ran {
-            // None after an upgrade.
-            let io = serve.into_parts().map(|parts| parts.io.into_inner());
-            if let Some(mut io) = io {
-                if matches!(ended, Err(ServeError::HeaderTimeout(_))) {
-                    answer_header_timeout(&mut io).await;
-                }
-                if !was_idle && !io.has_ended() {
-                    // In a box: a connection has room for the largest that it may become.
-                    Box::pin(linger::close(io)).await;
-                }
+            let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
+            // There are none after an upgrade.
+            if let Some(parts) = serve.into_parts()
+                && (is_late || !was_idle && !parts.io.inner().has_ended())
+            {
+                return Box::pin(end(parts.io.into_inner(), ended)).await;
             }
             return ended;
         }
@@ -219,6 +215,20 @@ where
         readable(&mut io, drain.clone()).await;
         connection.parked.set(false);
     }
+}
+
+/// Ends a connection that the proxy closes while its client may still send, and passes on how it was served.
+async fn end<I: Duplex>(mut io: Io<I>, served: Result<(), ServeError>) -> Result<(), ServeError> {
+    if matches!(
+        served,
+        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_))
+    ) {
+        answer_header_timeout(&mut io).await;
+    }
+    if !io.has_ended() {
+        linger::close(io).await;
+    }
+    served
 }
 
 /// Tells an HTTP/1 client that its request did not come in time (RFC 9110, section 15.5.9). Whether it hears that is its
