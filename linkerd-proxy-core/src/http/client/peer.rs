@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
     time::{Instant, timeout},
 };
@@ -63,9 +63,9 @@ impl Peer {
 }
 
 impl Watch for Reads {
-    fn was_read(&mut self, bytes: &[u8]) {
+    fn was_read(&mut self, buf: &ReadBuf<'_>, before: usize) {
         if let Some(first) = &mut self.first {
-            let room = FIRST - first.len();
+            let (bytes, room) = (&buf.filled()[before..], FIRST - first.len());
             first.extend_from_slice(&bytes[..bytes.len().min(room)]);
             if HTTP1.iter().any(|start| first.starts_with(start)) {
                 self.peer.speaks_http1.set(true);

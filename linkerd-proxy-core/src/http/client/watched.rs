@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What wants to know of reads or writes.
 pub(super) trait Watch {
-    /// These bytes were read; none at the end.
-    fn was_read(&mut self, _bytes: &[u8]) {}
+    /// Something was read: what `buf` has beyond `before`, or nothing at the end.
+    fn was_read(&mut self, _buf: &ReadBuf<'_>, _before: usize) {}
 
     /// A write was tried. `waits`: there was no room for it.
     fn was_written(&mut self, _waits: bool) {}
@@ -31,7 +31,7 @@ impl<I: AsyncRead + Unpin, W: Watch + Unpin> AsyncRead for Watched<I, W> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if read.is_ready() {
-            self.watch.was_read(&buf.filled()[before..]);
+            self.watch.was_read(buf, before);
         }
         read
     }
