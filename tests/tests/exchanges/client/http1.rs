@@ -63,10 +63,14 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
                 }
             }
         };
-        match timeout(PATIENCE, both).await {
-            Ok(Some(abort)) => (cancelled, how) = (true, abort),
-            Ok(None) => {}
-            Err(_) => {
+        let done = tokio::select! {
+            done = both => Some(done),
+            () = stands_still(&progress) => None,
+        };
+        match done {
+            Some(Some(abort)) => (cancelled, how) = (true, abort),
+            Some(None) => {}
+            None => {
                 seen.lock().push(Seen::nothing(End::Hung));
                 way.print_state(case).await;
             }
@@ -243,6 +247,12 @@ fn status(head: &Head) -> Result<u16, Stop> {
     status.ok_or_else(|| Stop::Wrong(format!("no status: {head:?}")))
 }
 
+/// Waits until there was no progress for a while.
+async fn stands_still(progress: &watch::Sender<Progress>) {
+    let mut progress = progress.subscribe();
+    while let Ok(Ok(())) = timeout(PATIENCE, progress.changed()).await {}
+}
+
 async fn wait(progress: &watch::Sender<Progress>, until: impl Fn(&Progress) -> bool) {
     let _ = progress
         .subscribe()
@@ -300,7 +310,7 @@ fn body(exchange: &Exchange) -> Vec<u8> {
     }
 }
 
-/// Longer than any plan takes.
+/// Longer than any exchange takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a client waits for 100 before it sends its body anyway.

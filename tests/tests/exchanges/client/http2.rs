@@ -47,14 +47,20 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     });
     let mut kill = killed.subscribe();
     let kill = kill.wait_for(|killed| *killed);
-    let mut connection = pin!(connection);
+    let mut connection = Some(Box::pin(connection));
     let mut exchanges = pin!(join_all(exchanges));
     let mut kill = pin!(kill);
     let both = async {
-        let mut ended = false;
         loop {
+            let ended = async {
+                match connection.as_mut() {
+                    Some(connection) => drop(connection.await),
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                _ = connection.as_mut(), if !ended => ended = true,
+                // Dropped, as one that could not write tells its streams nothing before.
+                () = ended => connection = None,
                 _ = exchanges.as_mut() => return,
                 _ = kill.as_mut() => return,
             }
