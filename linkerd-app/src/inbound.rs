@@ -24,7 +24,7 @@ use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason, drain,
-    http::{HalfSent, answer_header_timeout, client::Http1Pools},
+    http::{HalfSent, ServerSettings, answer_header_timeout, client::Http1Pools},
     metrics::Labels,
     transport::{
         Accepted, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
@@ -59,6 +59,17 @@ pub struct Context {
     pub half_sent: HalfSent,
     /// What the HTTP/1 pools of this side share.
     pub http1: Http1Pools,
+}
+
+impl Context {
+    /// How peers are served.
+    fn server_settings(&self) -> ServerSettings {
+        ServerSettings {
+            header_timeout: self.config.header_timeout,
+            http2: self.config.inbound.http2_server.clone(),
+            half_sent: self.half_sent.clone(),
+        }
+    }
 }
 
 /// The inbound side of one worker.

@@ -15,9 +15,9 @@ use hyper::body::Incoming;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings, Upgrade,
-        Upload, decline_upgrade, has_any, host_from_target, prepare_request, prepare_response,
-        serve_http1, serve_http2, to_origin_form,
+        Connection, RequestBody, Responder, ResponseBody, ServeError, Upgrade, Upload,
+        decline_upgrade, has_any, host_from_target, prepare_request, prepare_response, serve_http1,
+        serve_http2, to_origin_form,
     },
     metrics::Labels,
     transport::Io,
@@ -43,11 +43,7 @@ pub async fn serve(
     authorized: Result<(), Error>,
 ) -> Result<(), ServeError> {
     let ctx = inbound.ctx.clone();
-    let settings = ServerSettings {
-        header_timeout: ctx.config.header_timeout,
-        http2: ctx.config.inbound.http2_server.clone(),
-        half_sent: ctx.half_sent.clone(),
-    };
+    let settings = ctx.server_settings();
     let drain = ctx.drain.watch();
     let connection = Rc::new(Connection::default());
     let served = Rc::new(Served {

@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     BoxError, drain,
     http::{
-        Connection, RequestBody, ResponseBody, ServerSettings, Upgrade, Upload, decline_upgrade,
-        prepare_request, prepare_response, serve_http1,
+        Connection, RequestBody, ResponseBody, Upgrade, Upload, decline_upgrade, prepare_request,
+        prepare_response, serve_http1,
     },
     limits,
     transport::{Detected, Io, Lookalikes, Pipes, detect_until_drain, relay},
@@ -117,11 +117,7 @@ async fn served(
     });
     let sender = Rc::new(RefCell::new(sender));
     let connection = Rc::new(Connection::default());
-    let settings = ServerSettings {
-        header_timeout: ctx.config.header_timeout,
-        http2: ctx.config.inbound.http2_server.clone(),
-        half_sent: ctx.half_sent.clone(),
-    };
+    let settings = ctx.server_settings();
     let served = connection.clone();
     let service = hyper::service::service_fn(move |request| {
         exchange(sender.clone(), served.clone(), request)

@@ -51,13 +51,13 @@ pub fn prepare_request<B>(request: &mut Request<B>) -> Result<bool, Error> {
 /// Fails as `InvalidResponse`.
 pub fn prepare_response<B>(response: &mut Response<B>) -> Result<(), Error> {
     let fields = Fields::of(response.headers());
-    let (lengths, has_transfer_encoding) = (fields.lengths, fields.transfer_encoding);
-    if !fields.hop_by_hop && !has_transfer_encoding && lengths.is_plain() {
+    let may_be_ambiguous = fields.transfer_encoding || !fields.lengths.is_plain();
+    if !fields.hop_by_hop && !may_be_ambiguous {
         return Ok(());
     }
     let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
-    if fields_need_framing(lengths, has_transfer_encoding) {
+    if may_be_ambiguous {
         framing::repair_response(headers)?;
     }
     let Removed { upgrade } = remove_hop_by_hop(headers);
@@ -89,10 +89,6 @@ impl Lengths {
     fn is_plain(self) -> bool {
         self.lines <= 1 && !self.is_list
     }
-}
-
-fn fields_need_framing(lengths: Lengths, transfer_encoding: bool) -> bool {
-    transfer_encoding || !lengths.is_plain()
 }
 
 impl<'a> Fields<'a> {

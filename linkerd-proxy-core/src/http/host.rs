@@ -18,7 +18,7 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     }
 }
 
-/// What is before the first colon, and after it.
+/// The parts of a value before its first colon, and after it.
 fn split(value: &[u8]) -> (&[u8], &[u8]) {
     let colon = value.iter().position(|byte| *byte == b':');
     let colon = colon.unwrap_or(value.len());

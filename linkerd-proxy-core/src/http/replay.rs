@@ -196,7 +196,7 @@ impl Kept {
     }
 }
 
-/// What a field takes in a map beside its text, in bytes.
+/// Memory of a field in a map beside its text, in bytes.
 const FIELD_OVERHEAD: usize = 128;
 
 #[cfg(test)]

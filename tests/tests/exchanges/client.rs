@@ -27,7 +27,7 @@ pub struct Way {
     pub admin: Admin,
 }
 
-/// What a client saw of an exchange.
+/// A client's view of an exchange.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub response: Option<Response>,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-/// What an endpoint saw of a request, and how it ended there.
+/// An endpoint's view of a request, and of its end there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub endpoint: usize,
@@ -31,7 +31,7 @@ pub enum AttemptEnd {
     Left,
 }
 
-/// What all clients and endpoints of a run share.
+/// State that all clients and endpoints of a run share.
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: Mutex<Entries>,
@@ -45,7 +45,7 @@ struct Entries {
     tally: Tally,
 }
 
-/// What cannot be told of one exchange.
+/// Evidence that no single exchange gives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Connections that an endpoint ended while it served no request on them.
@@ -115,7 +115,7 @@ impl Ledger {
         change(&mut self.entries.lock().tally);
     }
 
-    /// What was counted.
+    /// Exchanges by kind.
     pub fn tally(&self) -> Tally {
         self.entries.lock().tally
     }
