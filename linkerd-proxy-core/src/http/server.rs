@@ -1,7 +1,9 @@
 //! Serving a client's connection.
 
+mod lent;
 mod linger;
 
+use self::lent::Lent;
 use super::{HalfSent, Http2Settings, LocalExec, idle::IdleTimer};
 use crate::{
     Error, Reason, drain, limits,
@@ -218,7 +220,10 @@ where
 }
 
 /// Ends a connection that the proxy closes while its client may still send, and passes on how it was served.
-async fn end<I: Duplex>(mut io: Io<I>, served: Result<(), ServeError>) -> Result<(), ServeError> {
+async fn end<I>(mut io: Io<I>, served: Result<(), ServeError>) -> Result<(), ServeError>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
     if matches!(
         served,
         Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_))
@@ -272,10 +277,16 @@ where
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
     let builder = settings.http2.server();
+    let (io, returned) = Lent::new(io);
     let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     let timeout = settings.header_timeout;
-    match run(serve.as_mut(), timeout, None, &connection, &drain).await {
-        Ran::Ended { ended, .. } => ended,
+    let ran = run(serve.as_mut(), timeout, None, &connection, &drain).await;
+    drop(serve);
+    match ran {
+        Ran::Ended { ended, was_idle } => match returned.take() {
+            Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended)).await,
+            _ => ended,
+        },
         Ran::Idle => Ok(()),
     }
 }

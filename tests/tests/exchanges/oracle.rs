@@ -85,8 +85,9 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
 /// explicit proxy serves requests to others on it, and keeps it.
 pub fn may_go_away(seen: &[Seen]) -> bool {
     let failed = |response: &Response| response.attempt.is_none();
+    // One that gave up may have been about to get such a response.
     seen.iter()
-        .any(|seen| seen.response.as_ref().is_some_and(failed))
+        .any(|seen| seen.end == End::Cancelled || seen.response.as_ref().is_some_and(failed))
 }
 
 /// Whether an HTTP/1 connection may end after an exchange.

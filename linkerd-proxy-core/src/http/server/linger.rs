@@ -14,8 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 ///
 /// A system that has something unread when a socket is closed, or gets something for it later, answers with an RST. That
 /// overtakes what was written before, and discards what was not sent yet: 220 KB of a response were lost to a client that
-/// had sent more requests than were answered. So the proxy ends its own side, and closes the socket when the client has
-/// ended the other, or after [`TIMEOUT`].
+/// had sent more requests than were answered. Libraries of HTTP/2 give up what they have received and not looked at when
+/// they cannot write: answers to other streams of a connection that ended with a failure were lost so. So the proxy ends
+/// its own side, and closes the socket when the client has ended the other, or after [`TIMEOUT`].
 pub(super) async fn close<I>(mut io: Io<I>)
 where
     I: AsyncRead + AsyncWrite + Unpin,

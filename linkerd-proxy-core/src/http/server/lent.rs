@@ -1,0 +1,81 @@
+//! A connection that is given back by who drops it.
+
+use std::{
+    cell::Cell,
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A connection for hyper's HTTP/2, which keeps it to its end and drops it.
+pub(super) struct Lent<I> {
+    io: Option<I>,
+    returned: Rc<Cell<Option<I>>>,
+}
+
+impl<I> Lent<I> {
+    /// Lends a connection, and tells where it is returned to.
+    pub(super) fn new(io: I) -> (Self, Rc<Cell<Option<I>>>) {
+        let returned = Rc::new(Cell::new(None));
+        let io = Self {
+            io: Some(io),
+            returned: returned.clone(),
+        };
+        (io, returned)
+    }
+}
+
+impl<I: Unpin> Lent<I> {
+    fn io(self: Pin<&mut Self>) -> Pin<&mut I> {
+        let io = self.get_mut().io.as_mut();
+        Pin::new(io.expect("it is lent until this is dropped"))
+    }
+}
+
+impl<I> Drop for Lent<I> {
+    fn drop(&mut self) {
+        self.returned.set(self.io.take());
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Lent<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.io().poll_read(cx, buf)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Lent<I> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.io().poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io().poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io().poll_shutdown(cx)
+    }
+}
