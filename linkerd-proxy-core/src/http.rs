@@ -23,7 +23,7 @@ mod upgrade;
 pub use body::{Progress, RequestBody, Scrub, Upload};
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
-pub use half_sent::HalfSent;
+pub use half_sent::{HalfSent, HalfSentBound};
 pub use head::{prepare_request, prepare_response};
 pub use message::{
     add_host, authority, for_http2, has_any, host_and_port, host_from_target, to_absolute_form,

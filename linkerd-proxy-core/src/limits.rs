@@ -13,6 +13,9 @@ pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
 /// piece but for slow clients and those that mean harm.
 pub const HTTP1_HALF_SENT: usize = 1024;
 
+/// The bytes of these requests in all, as a head may be as long as [`HTTP1_MAX_BUFFER`].
+pub const HTTP1_HALF_SENT_BYTES: usize = 8 * 1024 * 1024;
+
 /// How long a connection to an endpoint is idle before its buffers are given back. Taking hyper off and putting it on again
 /// costs a few microseconds, which is nothing at two times a second.
 pub const HTTP1_PARK: Duration = Duration::from_millis(500);

@@ -5,27 +5,60 @@
 //! relayed, as is all when the other end speaks first.
 
 use super::{Context, application::Application, http::remove_claims};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, client::conn::http1::SendRequest, upgrade::Upgraded};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     BoxError, drain,
     http::{
-        Connection, RequestBody, ResponseBody, Upgrade, Upload, decline_upgrade, prepare_request,
-        prepare_response, serve_http1,
+        Busy, Connection, RequestBody, ResponseBody, Upgrade, Upload, decline_upgrade,
+        prepare_request, prepare_response, serve_http1,
     },
     limits,
     transport::{Detected, Io, Lookalikes, Pipes, detect_until_drain, relay},
 };
-use std::{cell::RefCell, future::poll_fn, rc::Rc};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    pin::Pin,
+    rc::Rc,
+    task::{Context as TaskContext, Poll},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Client = Io<TokioIo<Upgraded>>;
 type Server = TokioIo<Upgraded>;
 
 /// In a box: as a type of its own it leaves the code that pools use to them alone, where it is inlined.
-type Body = Box<RequestBody>;
+type BoxedBody = Box<RequestBody>;
+
+/// The body of a response in a tunnel: the connection is busy until it is gone.
+struct BusyBody {
+    incoming: Incoming,
+    _busy: Busy,
+}
+
+impl Body for BusyBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.incoming).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
 
 /// Joins both sides when the application agrees.
 pub fn join(
@@ -128,10 +161,10 @@ async fn served(
 
 /// One request. What fails ends the tunnel.
 async fn exchange(
-    sender: Rc<RefCell<SendRequest<Body>>>,
+    sender: Rc<RefCell<SendRequest<BoxedBody>>>,
     connection: Rc<Connection>,
     mut request: Request<Incoming>,
-) -> Result<Response<Incoming>, h2::Error> {
+) -> Result<Response<BusyBody>, h2::Error> {
     let failed = |error: &dyn std::fmt::Display| {
         tracing::debug!(%error, "request in a tunnel failed");
         h2::Error::from(h2::Reason::INTERNAL_ERROR)
@@ -150,6 +183,8 @@ async fn exchange(
     let sent = sender.borrow_mut().send_request(request);
     let mut response = sent.await.map_err(|error| failed(&error))?;
     prepare_response(&mut response).map_err(|error| failed(&error))?;
-    drop(busy);
-    Ok(response)
+    Ok(response.map(|incoming| BusyBody {
+        incoming,
+        _busy: busy,
+    }))
 }

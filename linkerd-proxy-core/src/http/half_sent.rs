@@ -12,6 +12,7 @@ use crate::{
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
+    fmt,
     future::poll_fn,
     rc::Rc,
     time::Duration,
@@ -20,38 +21,64 @@ use tokio::{io::AsyncReadExt, sync::Notify, time::timeout};
 
 /// The half-sent requests of one direction of a worker. Copies share them.
 ///
-/// - **Bounds**: their number; when there is one more, the one that has waited longest is given up.
+/// - **Bounds**: their number and their bytes; when there are more, those that have waited longest are given up.
 #[derive(Clone, Debug)]
-pub struct HalfSent(Rc<Shared>);
+pub struct HalfSent(Rc<HalfSentState>);
 
 #[derive(Debug)]
-struct Shared {
-    limit: usize,
+struct HalfSentState {
+    bound: HalfSentBound,
     /// By age; the oldest is first.
-    waiting: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    waiting: RefCell<BTreeMap<u64, Rc<Waiter>>>,
+    bytes: Cell<usize>,
     next: Cell<u64>,
     given_up: Cell<u64>,
 }
 
+/// The most half-sent requests of one direction of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfSentBound {
+    /// Their number.
+    pub count: usize,
+    /// The bytes that have come of all of them.
+    pub bytes: usize,
+}
+
+impl fmt::Display for HalfSentBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes in all", self.count, self.bytes)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    bytes: Cell<usize>,
+    given_up: Notify,
+}
+
 /// A half-sent request, as long as it is.
 struct Waiting<'a> {
-    all: &'a Shared,
+    all: &'a HalfSentState,
     number: u64,
-    given_up: Rc<Notify>,
+    waiter: Rc<Waiter>,
 }
 
 impl Default for HalfSent {
     fn default() -> Self {
-        Self::new(limits::HTTP1_HALF_SENT)
+        Self::new(HalfSentBound {
+            count: limits::HTTP1_HALF_SENT,
+            bytes: limits::HTTP1_HALF_SENT_BYTES,
+        })
     }
 }
 
 impl HalfSent {
-    /// At most `limit` of them.
-    pub fn new(limit: usize) -> Self {
-        Self(Rc::new(Shared {
-            limit,
+    /// None yet, and at most as many as `bound` allows.
+    pub fn new(bound: HalfSentBound) -> Self {
+        Self(Rc::new(HalfSentState {
+            bound,
             waiting: RefCell::default(),
+            bytes: Cell::new(0),
             next: Cell::new(0),
             given_up: Cell::new(0),
         }))
@@ -61,7 +88,9 @@ impl HalfSent {
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "waiting": self.0.waiting.borrow().len(),
-            "limit": self.0.limit,
+            "limit": self.0.bound.count,
+            "bytes": self.0.bytes.get(),
+            "max_bytes": self.0.bound.bytes,
             "given_up": self.0.given_up.get(),
         })
     }
@@ -81,47 +110,66 @@ impl HalfSent {
             let waiting = self.0.enter();
             tokio::select! {
                 biased;
-                gathered = timeout(header_timeout, gather(io)) => {
+                () = waiting.waiter.given_up.notified() => Err(ServeError::HalfSentLimit(self.0.bound)),
+                gathered = timeout(header_timeout, gather(io, &waiting)) => {
                     gathered.map_err(|_| ServeError::HeaderTimeout(header_timeout))
                 }
-                () = waiting.given_up.notified() => Err(ServeError::HalfSentLimit(self.0.limit)),
             }
         })
         .await
     }
 }
 
-impl Shared {
+impl HalfSentState {
     fn enter(&self) -> Waiting<'_> {
         let number = self.next.get();
         self.next.set(number + 1);
-        let given_up = Rc::new(Notify::new());
-        let mut waiting = self.waiting.borrow_mut();
-        waiting.insert(number, given_up.clone());
-        if waiting.len() > self.limit
-            && let Some((_, oldest)) = waiting.pop_first()
-        {
-            oldest.notify_one();
-            self.given_up.set(self.given_up.get() + 1);
-        }
+        let waiter = Rc::<Waiter>::default();
+        self.waiting.borrow_mut().insert(number, waiter.clone());
+        self.make_room();
         Waiting {
             all: self,
             number,
-            given_up,
+            waiter,
         }
+    }
+
+    /// Gives the oldest up until the others are within the bound.
+    fn make_room(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        while waiting.len() > self.bound.count || self.bytes.get() > self.bound.bytes {
+            let Some((_, oldest)) = waiting.pop_first() else {
+                return;
+            };
+            self.bytes.set(self.bytes.get() - oldest.bytes.take());
+            oldest.given_up.notify_one();
+            self.given_up.set(self.given_up.get() + 1);
+        }
+    }
+}
+
+impl Waiting<'_> {
+    /// Notes how many bytes have come of the request.
+    fn holds(&self, bytes: usize) {
+        let before = self.waiter.bytes.replace(bytes);
+        self.all.bytes.set(self.all.bytes.get() - before + bytes);
+        self.all.make_room();
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.all.waiting.borrow_mut().remove(&self.number);
+        let bytes = self.waiter.bytes.get();
+        self.all.bytes.set(self.all.bytes.get() - bytes);
     }
 }
 
 /// Gathers a head. An end or an error of the connection is left to who reads on.
-async fn gather<I: Duplex>(io: &mut Io<I>) {
+async fn gather<I: Duplex>(io: &mut Io<I>, waiting: &Waiting<'_>) {
     let mut head = io.take_prefix().to_vec();
     loop {
+        waiting.holds(head.len());
         // Nothing is held for a client that pauses but what it has sent.
         poll_fn(|cx| io.poll_readable(cx)).await;
         let seen = head.len();
@@ -156,18 +204,45 @@ mod tests {
 
     #[test]
     fn one_too_many_gives_the_oldest_up() {
-        let half_sent = HalfSent::new(2);
+        let half_sent = HalfSent::new(HalfSentBound {
+            count: 2,
+            bytes: 100,
+        });
         let mut waiting: Vec<_> = (0..3).map(|_| half_sent.0.enter()).collect();
-        let mut given_up = tokio_test::task::spawn(waiting[0].given_up.notified());
-        assert!(given_up.poll().is_ready());
-        drop(given_up);
-        let mut kept = tokio_test::task::spawn(waiting[1].given_up.notified());
-        assert!(kept.poll().is_pending());
-        drop(kept);
-        let state = serde_json::json!({ "waiting": 2, "limit": 2, "given_up": 1 });
+        assert_eq!(given_up(&waiting), [true, false, false]);
+        waiting.remove(0);
+        waiting[0].holds(60);
+        waiting[1].holds(40);
+        let state = serde_json::json!({
+            "waiting": 2, "limit": 2, "bytes": 100, "max_bytes": 100, "given_up": 1,
+        });
         assert_eq!(half_sent.inspect(), state);
         waiting.clear();
         assert_eq!(half_sent.inspect()["waiting"], 0);
+        assert_eq!(half_sent.inspect()["bytes"], 0);
+    }
+
+    #[test]
+    fn too_many_bytes_give_the_oldest_up() {
+        let half_sent = HalfSent::new(HalfSentBound {
+            count: 10,
+            bytes: 100,
+        });
+        let waiting: Vec<_> = (0..3).map(|_| half_sent.0.enter()).collect();
+        waiting[1].holds(60);
+        waiting[2].holds(60);
+        assert_eq!(given_up(&waiting), [true, true, false]);
+        waiting[2].holds(101);
+        assert_eq!(given_up(&waiting), [false, false, true]);
+    }
+
+    /// Which of them were given up since the last look.
+    fn given_up(waiting: &[Waiting<'_>]) -> Vec<bool> {
+        let given_up = |waiting: &Waiting<'_>| {
+            let notified = waiting.waiter.given_up.notified();
+            tokio_test::task::spawn(notified).poll().is_ready()
+        };
+        waiting.iter().map(given_up).collect()
     }
 
     proptest! {

@@ -1,37 +1,32 @@
 //! Serving a client's connection.
 
+mod connection;
 mod lent;
 mod linger;
+mod run;
 
 use self::lent::Lent;
-use super::{HalfSent, Http2Settings, LocalExec, idle::IdleTimer};
+use super::{HalfSent, HalfSentBound, Http2Settings, idle::IdleTimer};
 use crate::{
     Error, Reason, drain, limits,
-    transport::{Activity, Duplex, Io},
+    transport::{Duplex, Io},
 };
 use bytes::Bytes;
+pub use connection::{Busy, Connection};
 use http::{Request, Response};
 use http_body::Body;
-use hyper::{
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::Service,
-};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use run::{Ran, run};
 use std::{
-    cell::Cell,
     error::Error as _,
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
-    sync::Arc,
-    task::{Context, Poll, ready},
+    task::Poll,
     time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
-    time::{Instant, Sleep},
-};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 /// How clients are served.
 #[derive(Clone, Debug)]
@@ -45,22 +40,6 @@ pub struct ServerSettings {
     pub half_sent: HalfSent,
 }
 
-/// A client's connection, as those who serve its requests see it.
-#[derive(Debug, Default)]
-pub struct Connection {
-    /// Bytes that were read belong to no request yet.
-    activity: Arc<Activity>,
-    requests: Cell<u32>,
-    /// Messages that are being read or written.
-    busy: Cell<u32>,
-    close: Cell<bool>,
-    parked: Cell<bool>,
-}
-
-/// Keeps a connection from being taken for one that waits for a request.
-#[derive(Debug)]
-pub struct Busy(Rc<Connection>);
-
 /// Why serving a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -70,9 +49,9 @@ pub enum ServeError {
     /// The client did not end its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
-    /// Others began requests later, and there is room for so many.
-    #[error("more than {0} requests are half sent")]
-    HalfSentLimit(usize),
+    /// Others began requests later, and there is no room for all.
+    #[error("more requests are half sent than there is room for: {0}")]
+    HalfSentLimit(HalfSentBound),
 }
 
 impl ServeError {
@@ -95,63 +74,6 @@ impl ServeError {
                 Some(Error::new(Reason::Unexpected).detail(detail))
             }
             Self::Http(_) => None,
-        }
-    }
-}
-
-impl Connection {
-    /// Ends the connection gracefully: what is in flight is finished.
-    pub fn close(&self) {
-        self.close.set(true);
-    }
-
-    /// Whether it has waited for a request for so long that its buffers were given back.
-    pub fn is_parked(&self) -> bool {
-        self.parked.get()
-    }
-
-    /// A request has begun.
-    pub fn busy(self: &Rc<Self>) -> Busy {
-        self.activity.forget_reads();
-        self.requests.set(self.requests.get().wrapping_add(1));
-        self.busy.set(self.busy.get() + 1);
-        Busy(self.clone())
-    }
-
-    /// Whether all that was written has left, as far as the connection knows.
-    fn is_flushed(&self) -> bool {
-        self.activity.is_flushed()
-    }
-
-    /// Counts what has begun.
-    pub(super) fn requests(&self) -> u32 {
-        self.requests.get()
-    }
-
-    /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
-    pub(super) fn is_idle(&self) -> bool {
-        self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
-    }
-
-    fn reads_headers(&self) -> bool {
-        self.busy.get() == 0 && self.activity.was_read()
-    }
-}
-
-impl Busy {
-    /// Whether all that was written to the connection has left, as far as it knows.
-    pub(super) fn is_flushed(&self) -> bool {
-        self.0.is_flushed()
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let connection = &self.0;
-        connection.busy.set(connection.busy.get() - 1);
-        if connection.busy.get() == 0 {
-            // What was read until now was the request's body.
-            connection.activity.forget_reads();
         }
     }
 }
@@ -181,7 +103,7 @@ where
                 .await
         {
             // In a box, here and below: few connections end so, and all would have room for it.
-            return Box::pin(end(io, Err(late))).await;
+            return Box::pin(end(io, Err(late), drain)).await;
         }
         let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()
@@ -200,7 +122,7 @@ where
             if let Some(parts) = serve.into_parts()
                 && (is_late || !was_idle && !parts.io.inner().has_ended())
             {
-                return Box::pin(end(parts.io.into_inner(), ended)).await;
+                return Box::pin(end(parts.io.into_inner(), ended, drain)).await;
             }
             return ended;
         }
@@ -220,18 +142,23 @@ where
 }
 
 /// Ends a connection that the proxy closes while its client may still send, and passes on how it was served.
-async fn end<I>(mut io: Io<I>, served: Result<(), ServeError>) -> Result<(), ServeError>
+async fn end<I>(
+    mut io: Io<I>,
+    served: Result<(), ServeError>,
+    drain: drain::Watch,
+) -> Result<(), ServeError>
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    if matches!(
-        served,
-        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_))
-    ) {
-        answer_header_timeout(&mut io).await;
-    }
+    let patience = match served {
+        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_)) => {
+            answer_header_timeout(&mut io).await;
+            linger::SHORT
+        }
+        _ => linger::LONG,
+    };
     if !io.has_ended() {
-        linger::close(io).await;
+        linger::close(io, patience, drain).await;
     }
     served
 }
@@ -284,131 +211,10 @@ where
     drop(serve);
     match ran {
         Ran::Ended { ended, was_idle } => match returned.take() {
-            Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended)).await,
+            Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended, drain)).await,
             _ => ended,
         },
         Ran::Idle => Ok(()),
-    }
-}
-
-/// hyper's two kinds of server connections.
-trait Graceful: Future<Output = Result<(), hyper::Error>> {
-    fn graceful_shutdown(self: Pin<&mut Self>);
-}
-
-impl<I, S, B> Graceful for http1::UpgradeableConnection<I, S>
-where
-    Self: Future<Output = Result<(), hyper::Error>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
-{
-    fn graceful_shutdown(self: Pin<&mut Self>) {
-        http1::UpgradeableConnection::graceful_shutdown(self);
-    }
-}
-
-impl<I, S, B> Graceful for http2::Connection<I, S, LocalExec>
-where
-    Self: Future<Output = Result<(), hyper::Error>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    S::Future: 'static,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
-{
-    fn graceful_shutdown(self: Pin<&mut Self>) {
-        http2::Connection::graceful_shutdown(self);
-    }
-}
-
-/// What came of serving a connection.
-enum Ran {
-    Ended {
-        ended: Result<(), ServeError>,
-        /// The proxy ended it for its own end, between two requests.
-        was_idle: bool,
-    },
-    /// It waits for a request, and has for a while.
-    Idle,
-}
-
-async fn run<C: Graceful>(
-    mut serve: Pin<&mut C>,
-    header_timeout: Duration,
-    mut idle: Option<IdleTimer>,
-    connection: &Connection,
-    drain: &drain::Watch,
-) -> Ran {
-    let mut watch = drain.clone();
-    let mut drained = pin!(watch.signaled());
-    let mut waits = false;
-    let mut closing = false;
-    let mut was_idle = false;
-    let mut headers = HeaderTimer::default();
-    poll_fn(|cx| {
-        loop {
-            if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
-                let ended = ended.map_err(ServeError::from);
-                return Poll::Ready(Ran::Ended { ended, was_idle });
-            }
-            // It is polled once, to be woken by; after that a look at the flag is enough.
-            let draining = match waits {
-                true => drain.is_draining(),
-                false => drained.as_mut().poll(cx).is_ready(),
-            };
-            waits = true;
-            if closing || !(connection.close.get() || draining) {
-                break;
-            }
-            closing = true;
-            was_idle = !connection.close.get() && connection.is_idle();
-            serve.as_mut().graceful_shutdown();
-        }
-        if connection.reads_headers() {
-            // The rest of a head that pauses is waited for without hyper, where that is possible.
-            let leaves = idle.is_some() && !closing && connection.activity.is_flushed();
-            let pause = if leaves {
-                HALF_SENT_PAUSE
-            } else {
-                header_timeout
-            };
-            ready!(headers.poll(pause.min(header_timeout), cx));
-            let ended = Err(ServeError::HeaderTimeout(header_timeout));
-            return Poll::Ready(match leaves {
-                true => Ran::Idle,
-                false => Ran::Ended { ended, was_idle },
-            });
-        }
-        headers.stop();
-        match &mut idle {
-            Some(idle) if !closing => idle.poll(connection, cx).map(|()| Ran::Idle),
-            _ => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Runs while headers are being read, and costs nothing when they come in one piece.
-#[derive(Default)]
-struct HeaderTimer {
-    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
-}
-
-impl HeaderTimer {
-    /// Ready when it has run for `timeout`.
-    fn poll(&mut self, timeout: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        let (since, sleep) = self
-            .sleep
-            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(timeout))));
-        let deadline = *since + timeout;
-        if sleep.deadline() != deadline {
-            sleep.as_mut().reset(deadline);
-        }
-        sleep.as_mut().poll(cx)
-    }
-
-    fn stop(&mut self) {
-        self.sleep = None;
     }
 }
 
@@ -418,9 +224,6 @@ const HEADER_TIMEOUT: &[u8] =
 
 /// How long that answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How long hyper waits for the rest of a head before it is taken off the socket.
-const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
 /// new ones cost a microsecond.

@@ -1,6 +1,6 @@
 //! Closing a connection while its client may still send (RFC 9112, section 9.6).
 
-use crate::transport::Io;
+use crate::{drain, transport::Io};
 use std::{
     future::poll_fn,
     mem::MaybeUninit,
@@ -8,7 +8,10 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    time::sleep,
+};
 
 /// Closes a client's connection so that it receives all that was written.
 ///
@@ -16,12 +19,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 /// overtakes what was written before, and discards what was not sent yet: 220 KB of a response were lost to a client that
 /// had sent more requests than were answered. Libraries of HTTP/2 give up what they have received and not looked at when
 /// they cannot write: answers to other streams of a connection that ended with a failure were lost so. So the proxy ends
-/// its own side, and closes the socket when the client has ended the other, or after [`TIMEOUT`].
-pub(super) async fn close<I>(mut io: Io<I>)
+/// its own side, and closes the socket when the client has ended the other, or after `patience`. A shutdown waits for
+/// [`SHORT`] at most.
+pub(super) async fn close<I>(mut io: Io<I>, patience: Duration, drain: drain::Watch)
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let ended = tokio::time::timeout(TIMEOUT, async {
+    let ended = async {
         io.shutdown().await?;
         let mut dropped = 0;
         while dropped < MAX_DROPPED {
@@ -32,9 +36,12 @@ where
         }
         // What else comes has to wait in the system, and so has the client.
         std::future::pending().await
-    });
-    if let Ok(Err(error)) = ended.await {
-        let error: std::io::Error = error;
+    };
+    let ended: std::io::Result<()> = tokio::select! {
+        ended = ended => ended,
+        () = over(patience, drain) => return,
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a client was gone before its connection was closed");
     }
 }
@@ -50,8 +57,75 @@ where
     Poll::Ready(Ok(buf.filled().len()))
 }
 
-/// How long a client may take to receive the rest, and to close: long enough for networks, short enough for a shutdown.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// Waits until a client has had its time.
+async fn over(patience: Duration, mut drain: drain::Watch) {
+    let drained = async {
+        drain.signaled().await;
+        sleep(SHORT).await;
+    };
+    tokio::select! {
+        () = sleep(patience) => {}
+        () = drained => {}
+    }
+}
+
+/// Time for a client to receive a response, and to close. One that reads more slowly loses the end of the response.
+pub(super) const LONG: Duration = Duration::from_secs(10);
+
+/// Time for a client that receives little, or of a proxy that is shutting down.
+pub(super) const SHORT: Duration = Duration::from_secs(1);
 
 /// The most that is read from a client whose requests are not served any more.
 const MAX_DROPPED: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Labels, Registry};
+    use crate::transport::TransportMetrics;
+    use tokio::{io::AsyncReadExt, time::Instant};
+
+    /// How long a connection stays open for a client that does not close it, and is told of drain after `drained`.
+    async fn closes_after(drained: Duration) -> Duration {
+        let (mut client, server) = tokio::io::duplex(64);
+        let series = TransportMetrics::register(&Registry::new()).series(Labels::new());
+        let (signal, handle) = drain::channel();
+        let start = Instant::now();
+        let closing = close(Io::new(server, series), LONG, handle.watch());
+        let drain = async {
+            sleep(drained).await;
+            signal.drain().await;
+        };
+        let client = async {
+            assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0, "told at once");
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            client
+        };
+        let (_client, ()) = tokio::select! {
+            closed = async { tokio::join!(client, closing) } => closed,
+            () = async { drain.await; std::future::pending().await } => unreachable!(),
+        };
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_close_is_waited_for_and_not_for_ever() {
+        assert_eq!(closes_after(2 * LONG).await, LONG);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_does_not_wait_as_long() {
+        assert_eq!(closes_after(Duration::ZERO).await, SHORT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_closes_is_let_go_at_once() {
+        let (client, server) = tokio::io::duplex(64);
+        let series = TransportMetrics::register(&Registry::new()).series(Labels::new());
+        let (_signal, handle) = drain::channel();
+        let start = Instant::now();
+        drop(client);
+        close(Io::new(server, series), LONG, handle.watch()).await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}

@@ -8,6 +8,7 @@ use crate::{
     transport::{Socket, TransportMetrics},
 };
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use std::task::Context;
 use tokio::{
     io::{AsyncBufRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream},
     net::{TcpListener, TcpStream},

@@ -1,0 +1,78 @@
+//! A client's connection, as its requests see it.
+
+use crate::transport::Activity;
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+/// The state of a client's connection, shared by the server and the requests on it.
+#[derive(Debug, Default)]
+pub struct Connection {
+    /// Whether bytes were read that belong to no request yet, and whether all that was written has left.
+    pub(super) activity: Arc<Activity>,
+    requests: Cell<u32>,
+    /// Messages that are being read or written.
+    busy: Cell<u32>,
+    pub(super) close: Cell<bool>,
+    pub(super) parked: Cell<bool>,
+}
+
+/// Keeps a connection from being taken for one that waits for a request.
+#[derive(Debug)]
+pub struct Busy(Rc<Connection>);
+
+impl Connection {
+    /// Ends the connection gracefully: what is in flight is finished.
+    pub fn close(&self) {
+        self.close.set(true);
+    }
+
+    /// Whether it has waited for a request for so long that its buffers were given back.
+    pub fn is_parked(&self) -> bool {
+        self.parked.get()
+    }
+
+    /// A request has begun.
+    pub fn busy(self: &Rc<Self>) -> Busy {
+        self.activity.forget_reads();
+        self.requests.set(self.requests.get().wrapping_add(1));
+        self.busy.set(self.busy.get() + 1);
+        Busy(self.clone())
+    }
+
+    /// Whether all that was written has left, as far as the connection knows.
+    fn is_flushed(&self) -> bool {
+        self.activity.is_flushed()
+    }
+
+    /// Counts what has begun.
+    pub(in crate::http) fn requests(&self) -> u32 {
+        self.requests.get()
+    }
+
+    /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
+    pub(in crate::http) fn is_idle(&self) -> bool {
+        self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
+    }
+
+    /// Whether the headers of a request have begun and not ended.
+    pub(super) fn reads_headers(&self) -> bool {
+        self.busy.get() == 0 && self.activity.was_read()
+    }
+}
+
+impl Busy {
+    /// Whether all that was written to the connection has left, as far as it knows.
+    pub(in crate::http) fn is_flushed(&self) -> bool {
+        self.0.is_flushed()
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let connection = &self.0;
+        connection.busy.set(connection.busy.get() - 1);
+        if connection.busy.get() == 0 {
+            // What was read until now was the request's body.
+            connection.activity.forget_reads();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Running hyper's server connections: graceful shutdown, header timeout, idleness.
+
+use super::{Connection, ServeError};
+use crate::{
+    drain,
+    http::{LocalExec, idle::IdleTimer},
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::Service,
+};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep};
+
+/// A server connection of hyper's, of either version.
+pub(super) trait Graceful: Future<Output = Result<(), hyper::Error>> {
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+impl<I, S, B> Graceful for http1::UpgradeableConnection<I, S>
+where
+    Self: Future<Output = Result<(), hyper::Error>>,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
+    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        http1::UpgradeableConnection::graceful_shutdown(self);
+    }
+}
+
+impl<I, S, B> Graceful for http2::Connection<I, S, LocalExec>
+where
+    Self: Future<Output = Result<(), hyper::Error>>,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
+    S::Future: 'static,
+    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        http2::Connection::graceful_shutdown(self);
+    }
+}
+
+/// How running a connection ended.
+pub(super) enum Ran {
+    Ended {
+        ended: Result<(), ServeError>,
+        /// The proxy ended it for its own end, between two requests.
+        was_idle: bool,
+    },
+    /// It waits for a request, and has for a while.
+    Idle,
+}
+
+/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends it gracefully.
+pub(super) async fn run<C: Graceful>(
+    mut serve: Pin<&mut C>,
+    header_timeout: Duration,
+    mut idle: Option<IdleTimer>,
+    connection: &Connection,
+    drain: &drain::Watch,
+) -> Ran {
+    let mut watch = drain.clone();
+    let mut drained = pin!(watch.signaled());
+    let mut waits = false;
+    let mut closing = false;
+    let mut was_idle = false;
+    let mut headers = HeaderTimer::default();
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
+                let ended = ended.map_err(ServeError::from);
+                return Poll::Ready(Ran::Ended { ended, was_idle });
+            }
+            // It is polled once, to be woken by; after that a look at the flag is enough.
+            let draining = match waits {
+                true => drain.is_draining(),
+                false => drained.as_mut().poll(cx).is_ready(),
+            };
+            waits = true;
+            if closing || !(connection.close.get() || draining) {
+                break;
+            }
+            closing = true;
+            was_idle = !connection.close.get() && connection.is_idle();
+            serve.as_mut().graceful_shutdown();
+        }
+        if connection.reads_headers() {
+            // The rest of a head that pauses is waited for without hyper, where that is possible.
+            let leaves = idle.is_some() && !closing && connection.activity.is_flushed();
+            let pause = if leaves {
+                HALF_SENT_PAUSE
+            } else {
+                header_timeout
+            };
+            ready!(headers.poll(pause.min(header_timeout), cx));
+            let ended = Err(ServeError::HeaderTimeout(header_timeout));
+            return Poll::Ready(match leaves {
+                true => Ran::Idle,
+                false => Ran::Ended { ended, was_idle },
+            });
+        }
+        headers.stop();
+        match &mut idle {
+            Some(idle) if !closing => idle.poll(connection, cx).map(|()| Ran::Idle),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Runs while headers are being read, and costs nothing when they come in one piece.
+#[derive(Default)]
+struct HeaderTimer {
+    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl HeaderTimer {
+    /// Ready when it has run for `timeout`.
+    fn poll(&mut self, timeout: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        let (since, sleep) = self
+            .sleep
+            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(timeout))));
+        let deadline = *since + timeout;
+        if sleep.deadline() != deadline {
+            sleep.as_mut().reset(deadline);
+        }
+        sleep.as_mut().poll(cx)
+    }
+
+    fn stop(&mut self) {
+        self.sleep = None;
+    }
+}
+
+/// How long hyper waits for the rest of a head before it is taken off the socket.
+const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);
