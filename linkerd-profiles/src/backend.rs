@@ -79,7 +79,7 @@ impl Distribution {
     }
 
     /// One backend, always.
-    pub(crate) fn only(backend: Backend) -> Self {
+    pub fn only(backend: Backend) -> Self {
         Self::FirstAvailable(vec![backend])
     }
 }

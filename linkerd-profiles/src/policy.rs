@@ -158,4 +158,4 @@ impl ClientPolicy {
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A part of a rule that is not acted on yet: filters that answer instead of a backend.
-pub(crate) const FAILURE_INJECTION: &str = "failure injection";
+pub const FAILURE_INJECTION: &str = "failure injection";

@@ -1,6 +1,6 @@
 //! What is looked up: an address that a connection was meant for, or a name that a request asked for.
 
-use linkerd_api_proto::convert;
+use linkerd_proxy_core::Destination;
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
@@ -54,14 +54,19 @@ impl FromStr for Target {
         if let Ok(addr) = text.parse::<SocketAddr>() {
             return (addr.port() > 0).then_some(addr.into()).ok_or_else(invalid);
         }
-        match convert::name_port(text) {
-            // Without its trailing dot the host may turn out to be an address.
-            Some((host, port)) if !host.starts_with('[') => Ok(match host.parse::<IpAddr>() {
-                Ok(ip) => Self::Addr((ip, port).into()),
-                Err(_) => Self::Name { host, port },
-            }),
-            _ => Err(invalid()),
+        let destination: Destination = text.parse().map_err(|_| invalid())?;
+        let (host, port) = (destination.name(), destination.port());
+        if host.starts_with('[') {
+            return Err(invalid());
         }
+        // Without its trailing dot the host may turn out to be an address.
+        Ok(match host.parse::<IpAddr>() {
+            Ok(ip) => Self::Addr((ip, port).into()),
+            Err(_) => Self::Name {
+                host: host.to_owned(),
+                port,
+            },
+        })
     }
 }
 

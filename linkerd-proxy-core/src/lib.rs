@@ -2,6 +2,7 @@
 
 pub mod availability;
 pub mod backoff;
+pub mod destination;
 pub mod drain;
 pub mod endpoint;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod turns;
 
 pub use availability::{Availability, EndpointState};
 pub use backoff::Backoff;
+pub use destination::{Destination, InvalidDestination};
 pub use error::{BoxError, Error, Failed};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};

@@ -5,11 +5,12 @@ use super::{
     backend::{Shape, backend, distribution, shape},
     host, meta,
 };
-use crate::policy::{FAILURE_INJECTION, HostMatch, HttpRoute};
 use linkerd_api_proto::{
     grpc_route as wire_grpc_match, http_route as wire_match,
     outbound::{GrpcRoute, HttpRoute as WireHttpRoute, grpc_route, http_route},
 };
+use linkerd_profiles::{Distribution, FAILURE_INJECTION, HostMatch, HttpRoute, Meta};
+use std::sync::Arc;
 
 /// The rules of all routes, in order.
 pub(super) fn routes(
@@ -82,10 +83,10 @@ pub(super) fn grpc_routes(
 }
 
 fn route_of(
-    meta: &std::sync::Arc<crate::Meta>,
+    meta: &Arc<Meta>,
     hosts: &[HostMatch],
     matches_all: bool,
-    distribution: crate::Distribution,
+    distribution: Distribution,
     own: NotHonoured,
     later: &mut NotHonoured,
 ) -> HttpRoute {

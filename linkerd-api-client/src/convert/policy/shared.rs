@@ -1,10 +1,6 @@
 //! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
 
-use crate::{
-    backend::{Backend, Distribution},
-    meta::Meta,
-    policy::{ClientPolicy, HttpRoute, Protocol},
-};
+use linkerd_profiles::{Backend, ClientPolicy, Distribution, HttpRoute, Meta, Protocol};
 use std::{collections::HashSet, sync::Arc};
 
 /// Lets equal resources of a policy be the same.
