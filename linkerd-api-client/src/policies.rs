@@ -31,7 +31,7 @@ impl<T: ApiService> PolicySource for GrpcPolicySource<T> {
     fn policies(&self, target: &Target) -> Call<ClientPolicy> {
         let target = match target {
             Target::Addr(addr) => traffic_spec::Target::Addr((*addr).into()),
-            Target::Name { .. } => traffic_spec::Target::Authority(target.to_string()),
+            Target::Name(name) => traffic_spec::Target::Authority(name.to_string()),
         };
         let request = TrafficSpec {
             source_workload: self.workload.clone(),

@@ -115,6 +115,7 @@ async fn profiles_are_converted() {
     let source = GrpcProfileSource::new(DestinationServer::new(Controller), "token");
     let target: Target = "web.default.svc:80".parse().unwrap();
     let updates = all(source.profiles(&target)).await.unwrap();
-    let logical = updates[0].profile.logical();
-    assert_eq!(logical.as_deref(), Some("web.default.svc.cluster.local:80"));
+    let logical = updates[0].profile.logical.as_ref();
+    let logical = logical.map(Destination::as_str);
+    assert_eq!(logical, Some("web.default.svc.cluster.local:80"));
 }

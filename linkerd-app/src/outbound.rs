@@ -230,7 +230,7 @@ impl Outbound {
     {
         let original = match stack.target() {
             Target::Addr(addr) => Some(*addr),
-            Target::Name { .. } => None,
+            Target::Name(_) => None,
         };
         let discovered = stack.discovered();
         let relayed = stack.opaque(self).relay(&discovered, original, io);
@@ -264,7 +264,7 @@ impl Outbound {
     fn failed_target(&self, target: &Target, error: &Error) {
         let addr = match target {
             Target::Addr(addr) => *addr,
-            Target::Name { port, .. } => SocketAddr::from(([0, 0, 0, 0], *port)),
+            Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
         };
         self.failed(addr, error);
     }

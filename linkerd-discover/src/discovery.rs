@@ -7,7 +7,7 @@ use crate::{
     source::EndpointSource,
 };
 use linkerd_proxy_core::{
-    Backoff, Destination, InvalidDestination,
+    Backoff, Destination,
     subscription::{
         Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
     },
@@ -54,9 +54,6 @@ pub struct EndpointWatch {
 /// Why a destination cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The name is none.
-    #[error(transparent)]
-    InvalidDestination(#[from] InvalidDestination),
     /// Too many destinations are in use.
     #[error("too many destinations: {0}")]
     Full(#[from] Full),
@@ -87,11 +84,10 @@ impl Discovery {
         }
     }
 
-    /// Watches the endpoints of `destination`, a `name:port`.
-    pub fn endpoints(&self, destination: &str) -> Result<EndpointWatch, Error> {
-        let destination: Destination = destination.parse()?;
+    /// Watches the endpoints of a destination.
+    pub fn endpoints(&self, destination: &Destination) -> Result<EndpointWatch, Error> {
         let lease = self.cache.lease(
-            &destination,
+            destination,
             || (Resolution::Pending, Feedback::default()),
             |publisher| {
                 let mut follow = Follow::new(
@@ -105,7 +101,10 @@ impl Discovery {
                 async move { follow.run().await }
             },
         )?;
-        Ok(EndpointWatch { destination, lease })
+        Ok(EndpointWatch {
+            destination: destination.clone(),
+            lease,
+        })
     }
 
     /// What happened so far, over all destinations; for metrics.

@@ -8,7 +8,7 @@ use crate::{
     target::Target,
 };
 use linkerd_proxy_core::{
-    Backoff,
+    Backoff, Destination,
     http::QueueSettings,
     subscription::{
         Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
@@ -157,7 +157,7 @@ impl Policies {
             |publisher| {
                 let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
-                    Target::Name { host, .. } => (self.config.profile_names)(host),
+                    Target::Name(name) => (self.config.profile_names)(name.name()),
                 };
                 let policy = self.policy.clone();
                 let profile = has_profile.then(|| self.profile.clone());
@@ -283,7 +283,7 @@ fn show(cached: Cached<'_, Target, State, History>) -> Value {
                 "not_honoured": policy.not_honoured,
             });
             shown["profile"] = json!(discovered.profile.as_ref().map(|profile| json!({
-                "logical": profile.logical(),
+                "logical": profile.logical.as_ref().map(Destination::as_str),
                 "opaque": profile.opaque,
                 "targets": profile.targets.len(),
                 "endpoint": profile.endpoint.as_ref().map(|endpoint| endpoint.addr),

@@ -5,7 +5,7 @@ use crate::{
     meta::Meta,
     policy::{ClientPolicy, HttpRoute, OpaqueRoute, Protocol},
 };
-use linkerd_proxy_core::{endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
 use std::{sync::Arc, time::Duration};
 
 /// What is configured here because no message says it.
@@ -24,9 +24,9 @@ impl Defaults {
     }
 
     /// Everything is balanced over one destination.
-    pub(crate) fn balance(&self, name: &str, path: String) -> ClientPolicy {
+    pub(crate) fn balance(&self, name: &str, destination: Destination) -> ClientPolicy {
         let load = PeakEwma::default();
-        self.everything_to(name, Dispatcher::Balance { path, load })
+        self.everything_to(name, Dispatcher::Balance { destination, load })
     }
 
     fn everything_to(&self, name: &str, dispatcher: Dispatcher) -> ClientPolicy {

@@ -67,6 +67,12 @@ impl FromStr for Destination {
     }
 }
 
+impl From<Destination> for Arc<str> {
+    fn from(destination: Destination) -> Self {
+        destination.0
+    }
+}
+
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)

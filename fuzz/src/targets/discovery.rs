@@ -61,7 +61,9 @@ fn run(input: &[u8]) {
         runtime.handle().clone(),
     );
     runtime.block_on(async {
-        let mut watch = discovery.endpoints("web:80").expect("a valid destination");
+        let mut watch = discovery
+            .endpoints(&"web:80".parse().expect("a valid destination"))
+            .expect("there is room for one");
         loop {
             match watch.changed().await {
                 Resolution::Pending => {}

@@ -12,6 +12,7 @@ use linkerd_api_proto::{
     prost_types,
 };
 use linkerd_profiles::{ClientPolicy, HostMatch, Meta, Protocol, Resource};
+use linkerd_proxy_core::InvalidDestination;
 use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
 
 /// The reason why a policy is invalid. All of it is refused: half a policy could let through what the other half
@@ -40,8 +41,8 @@ pub enum InvalidPolicy {
     #[error("the weights of a distribution exceed 32 bits")]
     Weights,
     /// The endpoints of a balancer cannot be discovered.
-    #[error("a balancer's destination must be `name:port`, and {0:?} is not")]
-    Destination(String),
+    #[error("a balancer's destination must be `name:port`, and {:?} is not", .0.0)]
+    Destination(#[from] InvalidDestination),
     /// A backend forwards to an endpoint that cannot be used.
     #[error("cannot forward: {0}")]
     Endpoint(#[from] InvalidEndpoint),

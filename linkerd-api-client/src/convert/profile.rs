@@ -9,15 +9,11 @@ use std::{collections::HashMap, sync::Arc};
 /// Converts the profile of a target with this port.
 pub fn profile_update(message: DestinationProfile, port: u16) -> ProfileUpdate {
     let mut ignored = Vec::new();
-    let name = match message.fully_qualified_name {
+    let logical = match message.fully_qualified_name {
         name if name.is_empty() => None,
-        name => match Destination::new(&name, port) {
-            Ok(destination) => Some(destination.name().to_owned()),
-            Err(_) => {
-                ignored.push(format!("the service name {name:?}"));
-                None
-            }
-        },
+        name => Destination::new(&name, port)
+            .inspect_err(|_| ignored.push(format!("the service name {name:?}")))
+            .ok(),
     };
     let endpoint = message.endpoint.and_then(|addr| {
         endpoint(addr, &HashMap::new())
@@ -43,15 +39,13 @@ pub fn profile_update(message: DestinationProfile, port: u16) -> ProfileUpdate {
         };
         sum = with_it;
         targets.push(ProfileTarget {
-            name: destination.name().to_owned(),
-            port: destination.port(),
+            destination,
             weight: target.weight,
         });
     }
     ProfileUpdate {
         profile: Profile {
-            name,
-            port,
+            logical,
             opaque: message.opaque_protocol,
             targets,
             endpoint,
@@ -82,10 +76,6 @@ mod tests {
         };
         let ProfileUpdate { profile, ignored } = profile_update(message, 80);
         assert_eq!(
-            profile.logical().unwrap(),
-            "web.default.svc.cluster.local:80"
-        );
-        assert_eq!(
             ignored,
             [
                 "the endpoint: an endpoint has no address",
@@ -96,12 +86,10 @@ mod tests {
             profile,
             Profile {
                 targets: vec![ProfileTarget {
-                    name: "a".into(),
-                    port: 80,
+                    destination: "a:80".parse().unwrap(),
                     weight: 1
                 }],
-                name: Some("web.default.svc.cluster.local".into()),
-                port: 80,
+                logical: Some("web.default.svc.cluster.local:80".parse().unwrap()),
                 opaque: false,
                 endpoint: None,
                 has_routes: false,

@@ -6,7 +6,8 @@ use futures::StreamExt;
 use linkerd_balance::{Balance, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
-    Availability, Error, Failed, NewService, Reason, http::QueueSettings, metrics::LabelSet,
+    Availability, Destination, Error, Failed, NewService, Reason, http::QueueSettings,
+    metrics::LabelSet,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -14,8 +15,6 @@ use tower_service::Service;
 
 /// What a balancer is made for.
 pub struct Target<'a> {
-    /// The destination, a `name:port`.
-    pub path: &'a str,
     /// How load is estimated.
     pub load: PeakEwma,
     /// The bounds of its queue.
@@ -29,6 +28,7 @@ pub struct Target<'a> {
 /// A balancer over the endpoints of a destination, each served by what `new_endpoint` makes.
 pub fn new_balance<N, S, Req>(
     ctx: &Context,
+    destination: &Destination,
     target: Target<'_>,
     new_endpoint: N,
 ) -> Result<Balance<SocketAddr, S>, Error>
@@ -37,17 +37,14 @@ where
     S: Service<Req, Error = Failed<Req>> + Availability + 'static,
     Req: 'static,
 {
-    let watch = ctx.discovery.endpoints(target.path).map_err(|error| {
-        let reason = match &error {
-            linkerd_discover::Error::Full(_) => Reason::DestinationLimit,
-            linkerd_discover::Error::InvalidDestination(_) => Reason::InvalidBackend,
-        };
-        Error::new(reason).detail(error.to_string())
-    })?;
+    let watch = ctx
+        .discovery
+        .endpoints(destination)
+        .map_err(|error| Error::new(Reason::DestinationLimit).detail(error.to_string()))?;
     let queue = ctx.queue(target.queue);
     let reporter = watch.clone();
     let params = Params {
-        name: target.path.to_owned(),
+        name: destination.to_string(),
         queue,
         default_rtt: target.load.default_rtt,
         decay: target.load.decay,

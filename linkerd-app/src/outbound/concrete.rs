@@ -68,21 +68,20 @@ impl Concrete {
     /// Makes the backend. One that cannot be made fails its requests and nothing else.
     pub fn new(ctx: &Rc<Context>, key: &ConcreteKey) -> Self {
         let (kind, name, protocol) = match &key.backend.dispatcher {
-            Dispatcher::Balance { path, load } => {
-                let authority: Arc<str> = path.strip_suffix(":80").unwrap_or(path).into();
+            Dispatcher::Balance { destination, load } => {
+                let authority = destination.authority();
                 let new_endpoint = NewEndpoint::new(ctx, key.version, Some(authority));
                 let target = Target {
-                    path,
                     load: *load,
                     queue: ctx.config.outbound.http_queue,
                     families: &ctx.families.outbound.http_balancer,
                     labels: backend_labels(&key.parent, &key.backend.meta).into(),
                 };
-                let kind = match balance::new_balance(ctx, target, new_endpoint) {
+                let kind = match balance::new_balance(ctx, destination, target, new_endpoint) {
                     Ok(balance) => Kind::Balance(balance),
                     Err(error) => Kind::Fail(error.to_string()),
                 };
-                (kind, path.clone(), "balance")
+                (kind, destination.to_string(), "balance")
             }
             Dispatcher::Forward(endpoint) => {
                 let name = endpoint.addr.to_string();
@@ -171,7 +170,6 @@ fn forward(
     }
     let service = new_endpoint.new_service(endpoint.clone());
     let target = Target {
-        path: "",
         load: PeakEwma::default(),
         queue: ctx.config.outbound.http_queue,
         families: &ctx.families.outbound.http_balancer,

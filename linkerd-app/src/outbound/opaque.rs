@@ -190,8 +190,10 @@ impl RouteSeries {
             Reason::InvalidPolicy => "invalid_policy",
             _ => "unexpected",
         });
-        let target = || discovered.target.to_string();
-        let logical = spec.logical.clone().unwrap_or_else(target);
+        let logical = match &spec.logical {
+            Some(logical) => logical.to_string(),
+            None => discovered.target.to_string(),
+        };
         Err(error.context(format!("logical service {logical}")))
     }
 
@@ -205,23 +207,22 @@ impl Concrete {
         match &backend.dispatcher {
             Dispatcher::Forward(endpoint) => Self::Forward(ctx.connect(endpoint, None)),
             Dispatcher::Fail(message) => Self::Fail(message.clone()),
-            Dispatcher::Balance { path, load } => {
+            Dispatcher::Balance { destination, load } => {
                 let target = Target {
-                    path,
                     load: *load,
                     queue: ctx.config.outbound.tcp_queue,
                     families: &ctx.families.outbound.tcp_balancer,
                     labels: backend_labels(parent, &backend.meta)
-                        .with("logical", path)
-                        .with("concrete", path)
+                        .with("logical", destination)
+                        .with("concrete", destination)
                         .into(),
                 };
                 let new = Rc::new(NewTcpEndpoint {
                     ctx: ctx.clone(),
-                    authority: path.as_str().into(),
+                    authority: destination.clone().into(),
                 });
                 let new_endpoint = move |endpoint| Lazy::new(new.clone(), endpoint);
-                match balance::new_balance(ctx, target, new_endpoint) {
+                match balance::new_balance(ctx, destination, target, new_endpoint) {
                     Ok(balance) => Self::Balance(balance),
                     Err(error) => Self::Fail(error.to_string()),
                 }

@@ -198,7 +198,8 @@ impl Inner {
             let backend = RouteBackend::new(concrete, families, statuses, labels, &backend.meta);
             Rc::new(backend)
         };
-        let logical = spec.logical.as_deref().unwrap_or(&self.name);
+        let logical = spec.logical.as_ref();
+        let logical = logical.map_or(&*self.name, |logical| logical.as_str());
         Route {
             distribution: match &spec.distribution {
                 Distribution::Empty => Distribute::Empty,
@@ -212,7 +213,7 @@ impl Inner {
             },
             canonical: spec
                 .canonical_header
-                .and_then(|value| HeaderValue::try_from(value).ok()),
+                .and_then(|name| HeaderValue::try_from(name.as_str()).ok()),
             series: Rc::new(series),
             context: [
                 format!("route {}", spec.route),

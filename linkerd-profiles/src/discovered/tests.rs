@@ -10,7 +10,7 @@ fn distribution(path: &str) -> Distribution {
         meta: Arc::new(Meta::new_default("backend")),
         queue: queue(),
         dispatcher: Dispatcher::Balance {
-            path: path.into(),
+            destination: path.parse().unwrap(),
             load: PeakEwma::default(),
         },
         filter: None,
@@ -53,14 +53,12 @@ fn detect() -> Protocol {
 
 fn profile(targets: &[(&str, u32)]) -> Profile {
     Profile {
-        name: Some("web.books.svc.cluster.local".into()),
-        port: 80,
+        logical: Some("web.books.svc.cluster.local:80".parse().unwrap()),
         opaque: false,
         targets: targets
             .iter()
             .map(|(name, weight)| ProfileTarget {
-                name: (*name).into(),
-                port: 80,
+                destination: Destination::new(name, 80).unwrap(),
                 weight: *weight,
             })
             .collect(),
@@ -89,7 +87,7 @@ fn shown(source: RouteSource) -> String {
                 .distribution
                 .backends()
                 .map(|backend| match &backend.dispatcher {
-                    Dispatcher::Balance { path, .. } => path.as_str(),
+                    Dispatcher::Balance { destination, .. } => destination.as_str(),
                     dispatcher => panic!("{dispatcher:?}"),
                 })
                 .collect();
@@ -118,7 +116,7 @@ fn a_profile_with_routes_or_targets_routes_http() {
     assert_eq!(http(None), by_policy);
     assert_eq!(http(Some(profile(&[]))), by_policy, "nothing to say");
     let anonymous = Profile {
-        name: None,
+        logical: None,
         ..profile(&[("a.books.svc", 1)])
     };
     assert_eq!(http(Some(anonymous)), by_policy, "no logical address");
@@ -139,8 +137,8 @@ fn a_profile_with_routes_or_targets_routes_http() {
         panic!("must have a route");
     };
     assert_eq!(
-        spec.logical.as_deref(),
-        Some("web.books.svc.cluster.local:80")
+        spec.logical,
+        Some("web.books.svc.cluster.local:80".parse().unwrap())
     );
     assert_eq!(spec.distribution, distribution("two:80"));
 }

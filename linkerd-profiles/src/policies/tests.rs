@@ -99,7 +99,7 @@ fn balanced(path: &str) -> ClientPolicy {
         meta: meta.clone(),
         queue: config().queue,
         dispatcher: Dispatcher::Balance {
-            path: path.into(),
+            destination: path.parse().unwrap(),
             load: PeakEwma::default(),
         },
         filter: None,
@@ -119,8 +119,7 @@ fn balanced(path: &str) -> ClientPolicy {
 
 fn opaque_profile() -> ProfileUpdate {
     Profile {
-        name: None,
-        port: 80,
+        logical: None,
         opaque: true,
         targets: Vec::new(),
         endpoint: None,

@@ -4,7 +4,7 @@ use super::{InvalidPolicy, NotHonoured, duration, meta, required};
 use crate::convert::endpoint::endpoint;
 use linkerd_api_proto::{outbound as wire_outbound, prost_types};
 use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
-use linkerd_proxy_core::{Destination, http::QueueSettings};
+use linkerd_proxy_core::http::QueueSettings;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// The wire has a distribution for each kind of route, all of the same shape.
@@ -112,9 +112,7 @@ fn balance(
     use wire_outbound::backend::{balance_p2c::Load, endpoint_discovery::Kind};
     let discovery = wire.discovery.and_then(|discovery| discovery.kind);
     let Kind::Dst(dst) = required(discovery, "a balancer's discovery")?;
-    let Ok(destination) = dst.path.parse::<Destination>() else {
-        return Err(InvalidPolicy::Destination(dst.path));
-    };
+    let destination = dst.path.parse()?;
     let load = match required(wire.load, "a balancer's load")? {
         Load::PeakEwma(load) => peak_ewma(load.default_rtt, load.decay)?,
         Load::PenaltyPeakEwma(load) => {
@@ -122,10 +120,7 @@ fn balance(
             peak_ewma(load.default_rtt, load.decay)?
         }
     };
-    Ok(Dispatcher::Balance {
-        path: destination.to_string(),
-        load,
-    })
+    Ok(Dispatcher::Balance { destination, load })
 }
 
 fn peak_ewma(

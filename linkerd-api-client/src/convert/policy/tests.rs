@@ -128,8 +128,9 @@ fn a_balancer_is_read() {
         default_rtt: Duration::from_secs(1),
         decay: Duration::from_secs(10),
     };
-    let path = "web.default.svc.cluster.local:80".to_owned();
-    assert_eq!(backends[0].dispatcher, Dispatcher::Balance { path, load });
+    let destination = "web.default.svc.cluster.local:80".parse().unwrap();
+    let expected = Dispatcher::Balance { destination, load };
+    assert_eq!(backends[0].dispatcher, expected);
 }
 
 #[test]
