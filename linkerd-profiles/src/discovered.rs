@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
     meta::Meta,
-    policy::{ClientPolicy, FAILURE_INJECTION, Protocol},
+    policy::{ClientPolicy, Protocol},
     profile::Profile,
     target::Target,
 };
@@ -121,19 +121,16 @@ impl Discovered {
         if let Some(reason) = &self.policy.invalid {
             return self.refuse(reason.clone());
         }
-        if self.policy.http_routes(version).is_none() {
+        let Some(table) = self.policy.http_routes(version) else {
             return self.refuse("the policy is not for HTTP".to_owned());
-        }
-        match self.policy.http_route(version) {
-            // Until faults are injected as they are meant to be, a route that denies by them must not let through.
-            Some(route) if route.not_honoured.contains(&FAILURE_INJECTION) => {
-                RouteSource::Refused {
-                    parent: self.policy.parent.clone(),
-                    route: route.meta.clone(),
-                    filter: TcpFilter::Forbidden,
-                }
-            }
-            Some(route) => self.by_policy(&route.meta, &route.distribution),
+        };
+        match table.find() {
+            Some(rule) if rule.injects_failures => RouteSource::Refused {
+                parent: self.policy.parent.clone(),
+                route: rule.meta.clone(),
+                filter: TcpFilter::Forbidden,
+            },
+            Some(rule) => self.by_policy(&rule.meta, &rule.distribution),
             None => self.no_route(),
         }
     }

@@ -20,6 +20,7 @@ mod meta;
 mod policies;
 mod policy;
 mod profile;
+mod route;
 mod source;
 mod synthesize;
 mod target;
@@ -32,10 +33,8 @@ pub use policies::{
     DiscoveryError, DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
     State,
 };
-pub use policy::{
-    ClientPolicy, FAILURE_INJECTION, HostMatch, HttpRoute, OpaqueRoute, Protocol, SniMatch,
-    TlsRoute,
-};
+pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
 pub use profile::{Profile, ProfileTarget};
+pub use route::{HostMatch, RouteRule, RouteTable};
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use target::{InvalidTarget, Target};

@@ -3,7 +3,8 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma},
     meta::Meta,
-    policy::{ClientPolicy, HttpRoute, OpaqueRoute, Protocol},
+    policy::{ClientPolicy, OpaqueRoute, Protocol},
+    route::{RouteRule, RouteTable},
 };
 use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
 use std::{sync::Arc, time::Duration};
@@ -37,13 +38,8 @@ impl Defaults {
             dispatcher,
             filter: None,
         });
-        let http = vec![HttpRoute {
-            meta: meta.clone(),
-            hosts: Vec::new(),
-            matches_all: true,
-            distribution: distribution.clone(),
-            not_honoured: Vec::new(),
-        }];
+        let rule = RouteRule::for_all(meta.clone(), distribution.clone());
+        let http = RouteTable { rules: vec![rule] };
         ClientPolicy {
             parent: meta.clone(),
             protocol: Protocol::Detect {

@@ -98,7 +98,7 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
         }
         Kind::Grpc(grpc) => {
             later.accrual(grpc.failure_accrual.as_ref());
-            Protocol::Grpc(http::grpc_routes(grpc.routes, &mut later)?)
+            Protocol::Grpc(http::routes(grpc.routes, &mut later)?)
         }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
         Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),

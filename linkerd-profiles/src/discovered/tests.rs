@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
-    policy::{HttpRoute, OpaqueRoute},
+    policy::OpaqueRoute,
     profile::ProfileTarget,
+    route::{RouteRule, RouteTable},
 };
 use http::Version;
 
@@ -24,14 +25,12 @@ fn queue() -> QueueSettings {
     }
 }
 
-fn route(path: &str) -> HttpRoute {
-    HttpRoute {
-        meta: Arc::new(Meta::new_default("http")),
-        hosts: Vec::new(),
-        matches_all: true,
-        distribution: distribution(path),
-        not_honoured: Vec::new(),
-    }
+fn rule(path: &str) -> RouteRule {
+    RouteRule::for_all(Arc::new(Meta::new_default("http")), distribution(path))
+}
+
+fn table(rule: RouteRule) -> RouteTable {
+    [rule].into_iter().collect()
 }
 
 fn opaque(filter: Option<TcpFilter>) -> Option<OpaqueRoute> {
@@ -45,8 +44,8 @@ fn opaque(filter: Option<TcpFilter>) -> Option<OpaqueRoute> {
 fn detect() -> Protocol {
     Protocol::Detect {
         timeout: Duration::from_secs(10),
-        http1: vec![route("one:80")],
-        http2: vec![route("two:80")],
+        http1: table(rule("one:80")),
+        http2: table(rule("two:80")),
         opaque: opaque(None),
     }
 }
@@ -149,7 +148,7 @@ fn the_profile_decides_on_opaque_before_the_policy() {
         opaque: true,
         ..profile(&[])
     };
-    let http1 = || Protocol::Http1(vec![route("one:80")]);
+    let http1 = || Protocol::Http1(table(rule("one:80")));
     assert_eq!(discovered(http1(), None).protocol(), ProtocolKind::Http1);
     let contradicted = discovered(http1(), Some(opaque_profile()));
     assert_eq!(contradicted.protocol(), ProtocolKind::Opaque);
@@ -173,11 +172,11 @@ fn the_profile_decides_on_opaque_before_the_policy() {
 
 #[test]
 fn a_route_that_denies_by_injected_failures_lets_nothing_through() {
-    let denying = HttpRoute {
-        not_honoured: vec![FAILURE_INJECTION],
-        ..route("one:80")
+    let denying = RouteRule {
+        injects_failures: true,
+        ..rule("one:80")
     };
-    let source = discovered(Protocol::Http1(vec![denying]), None).http(Version::HTTP_11);
+    let source = discovered(Protocol::Http1(table(denying)), None).http(Version::HTTP_11);
     let RouteSource::Refused { filter, .. } = source else {
         panic!("must be refused: {source:?}");
     };
@@ -200,7 +199,7 @@ fn refusals_name_their_reason() {
         "default.empty has no route"
     );
     assert_eq!(
-        shown(discovered(Protocol::Http1(Vec::new()), None).http(Version::HTTP_11)),
+        shown(discovered(Protocol::Http1(RouteTable::default()), None).http(Version::HTTP_11)),
         "default.empty has no route"
     );
     let invalid = Discovered {

@@ -59,7 +59,7 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
                 panic!("{policy:?}");
             };
             assert_eq!(http1, http2);
-            let Some(route) = http1.first() else {
+            let Some(route) = http1.find() else {
                 return format!("{} -> nowhere", policy.parent);
             };
             assert_eq!(route.distribution, opaque.as_ref().unwrap().distribution);

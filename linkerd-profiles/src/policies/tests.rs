@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Backend, ClientPolicy, Dispatcher, Distribution, HttpRoute, Meta, PeakEwma, Profile,
-    ProfileUpdate, Protocol, discovered::ProtocolKind,
+    Backend, ClientPolicy, Dispatcher, Distribution, Meta, PeakEwma, Profile, ProfileUpdate,
+    Protocol, RouteRule, RouteTable, discovered::ProtocolKind,
 };
 use futures::{FutureExt, StreamExt};
 use linkerd_proxy_core::subscription::Call;
@@ -104,15 +104,9 @@ fn balanced(path: &str) -> ClientPolicy {
         },
         filter: None,
     };
-    let route = HttpRoute {
-        meta,
-        hosts: Vec::new(),
-        matches_all: true,
-        distribution: Distribution::only(backend),
-        not_honoured: Vec::new(),
-    };
+    let rule = RouteRule::for_all(meta, Distribution::only(backend));
     ClientPolicy {
-        protocol: Protocol::Http1(vec![route]),
+        protocol: Protocol::Http1(RouteTable { rules: vec![rule] }),
         ..ClientPolicy::empty()
     }
 }

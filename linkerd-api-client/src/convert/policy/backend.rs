@@ -7,11 +7,26 @@ use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
 use linkerd_proxy_core::http::QueueSettings;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// The wire has a distribution for each kind of route, all of the same shape.
+/// A distribution: the API has one for each kind of route, all of the same shape.
 pub(super) enum Shape<B> {
     Empty,
     First(Vec<B>),
     Random(Vec<(Option<B>, u32)>),
+}
+
+impl<B> Shape<B> {
+    /// The same distribution, over other backends.
+    pub(super) fn map<C>(self, mut map: impl FnMut(B) -> C) -> Shape<C> {
+        match self {
+            Self::Empty => Shape::Empty,
+            Self::First(backends) => Shape::First(backends.into_iter().map(map).collect()),
+            Self::Random(backends) => {
+                let backends = backends.into_iter();
+                let mapped = backends.map(|(backend, weight)| (backend.map(&mut map), weight));
+                Shape::Random(mapped.collect())
+            }
+        }
+    }
 }
 
 /// Reads the distribution of one kind of route into its [`Shape`].

@@ -1,4 +1,4 @@
-//! HTTP and gRPC routes.
+//! HTTP and gRPC routes. Both are read into one form, and converted from there.
 
 use super::{
     InvalidPolicy, NotHonoured,
@@ -6,97 +6,184 @@ use super::{
     host, meta,
 };
 use linkerd_api_proto::{
-    grpc_route as wire_grpc_match, http_route as wire_match,
-    outbound::{GrpcRoute, HttpRoute as WireHttpRoute, grpc_route, http_route},
+    grpc_route as wire_grpc_match, http_route as wire_match, meta as wire_meta,
+    outbound::{self as wire, grpc_route, http_route},
 };
-use linkerd_profiles::{Distribution, FAILURE_INJECTION, HostMatch, HttpRoute, Meta};
-use std::sync::Arc;
+use linkerd_profiles::{HostMatch, RouteRule, RouteTable};
 
-/// The rules of all routes, in order.
-pub(super) fn routes(
-    wire: Vec<WireHttpRoute>,
-    later: &mut NotHonoured,
-) -> Result<Vec<HttpRoute>, InvalidPolicy> {
-    let mut routes = Vec::with_capacity(wire.len());
-    for route in wire {
-        let meta = meta(route.metadata, "an HTTP route's metadata")?;
-        let hosts = hosts(route.hosts);
-        for rule in route.rules {
-            let mut own = NotHonoured::default();
-            let matches_all = rule.matches.is_empty() || rule.matches.iter().any(is_everything);
-            own.note(!matches_all, "matches");
-            own.note(!hosts.is_empty(), "hosts");
-            own.timeouts(rule.timeouts.as_ref());
-            own.note(rule.retry.is_some(), "retries");
-            own.note(rule.allow_l5d_request_headers, "l5d request headers");
-            own.filters(&rule.filters);
-            let distribution = distribution(shape!(rule.backends, http_route)?, |route_backend| {
-                own.filters(&route_backend.filters);
-                backend(route_backend.backend, None, later)
-            })?;
-            routes.push(route_of(
-                &meta,
-                &hosts,
-                matches_all,
-                distribution,
-                own,
-                later,
-            ));
-        }
-    }
-    Ok(routes)
+/// An HTTP or gRPC route.
+pub(super) struct Route {
+    /// The name of the metadata in errors.
+    metadata_name: &'static str,
+    metadata: Option<wire_meta::Metadata>,
+    hosts: Vec<wire_match::HostMatch>,
+    rules: Vec<Result<Rule, InvalidPolicy>>,
 }
 
-/// The rules of all gRPC routes, in order.
-pub(super) fn grpc_routes(
-    wire: Vec<GrpcRoute>,
-    later: &mut NotHonoured,
-) -> Result<Vec<HttpRoute>, InvalidPolicy> {
-    let mut routes = Vec::with_capacity(wire.len());
-    for route in wire {
-        let meta = meta(route.metadata, "a gRPC route's metadata")?;
-        let hosts = hosts(route.hosts);
-        for rule in route.rules {
-            let mut own = NotHonoured::default();
-            let matches_all = rule.matches.is_empty() || rule.matches.iter().any(is_every_rpc);
-            own.note(!matches_all, "matches");
-            own.note(!hosts.is_empty(), "hosts");
-            own.timeouts(rule.timeouts.as_ref());
-            own.note(rule.retry.is_some(), "retries");
-            own.note(rule.allow_l5d_request_headers, "l5d request headers");
-            own.grpc_filters(&rule.filters);
-            let distribution = distribution(shape!(rule.backends, grpc_route)?, |route_backend| {
-                own.grpc_filters(&route_backend.filters);
-                backend(route_backend.backend, None, later)
-            })?;
-            routes.push(route_of(
-                &meta,
-                &hosts,
-                matches_all,
-                distribution,
-                own,
-                later,
-            ));
-        }
-    }
-    Ok(routes)
-}
-
-fn route_of(
-    meta: &Arc<Meta>,
-    hosts: &[HostMatch],
+/// A rule of such a route.
+struct Rule {
     matches_all: bool,
-    distribution: Distribution,
-    own: NotHonoured,
+    filters: Vec<Filter>,
+    timeouts: Option<wire_match::Timeouts>,
+    has_retry: bool,
+    allows_request_headers: bool,
+    backends: Shape<RouteBackend>,
+}
+
+/// A backend of such a rule.
+struct RouteBackend {
+    backend: Option<wire::Backend>,
+    filters: Vec<Filter>,
+}
+
+/// A filter of a rule or of a backend.
+#[derive(Clone, Copy)]
+enum Filter {
+    FailureInjector,
+    RequestHeaders,
+    ResponseHeaders,
+    Redirect,
+}
+
+/// Converts the rules of all routes, in order.
+pub(super) fn routes<R: Into<Route>>(
+    wire: Vec<R>,
     later: &mut NotHonoured,
-) -> HttpRoute {
-    later.0.extend(&own.0);
-    HttpRoute {
-        meta: meta.clone(),
-        hosts: hosts.to_vec(),
-        matches_all,
-        distribution,
-        not_honoured: own.list(),
+) -> Result<RouteTable, InvalidPolicy> {
+    let mut rules = Vec::with_capacity(wire.len());
+    for route in wire {
+        let route: Route = route.into();
+        let meta = meta(route.metadata, route.metadata_name)?;
+        let hosts = hosts(route.hosts);
+        for wire in route.rules {
+            let wire = wire?;
+            later.note(!wire.matches_all, "matches");
+            later.note(!hosts.is_empty(), "hosts");
+            later.note(wire.has_timeouts(), "timeouts");
+            later.note(wire.has_retry, "retries");
+            later.note(wire.allows_request_headers, "l5d request headers");
+            let mut injects_failures = later.filters(&wire.filters);
+            let distribution = distribution(wire.backends, |route_backend| {
+                injects_failures |= later.filters(&route_backend.filters);
+                backend(route_backend.backend, None, later)
+            })?;
+            rules.push(RouteRule {
+                meta: meta.clone(),
+                hosts: hosts.clone(),
+                matches_all: wire.matches_all,
+                injects_failures,
+                distribution,
+            });
+        }
+    }
+    Ok(RouteTable { rules })
+}
+
+impl From<wire::HttpRoute> for Route {
+    fn from(wire: wire::HttpRoute) -> Self {
+        let rules = wire.rules.into_iter().map(Rule::try_from);
+        Self {
+            metadata_name: "an HTTP route's metadata",
+            metadata: wire.metadata,
+            hosts: wire.hosts,
+            rules: rules.collect(),
+        }
+    }
+}
+
+impl From<wire::GrpcRoute> for Route {
+    fn from(wire: wire::GrpcRoute) -> Self {
+        let rules = wire.rules.into_iter().map(Rule::try_from);
+        Self {
+            metadata_name: "a gRPC route's metadata",
+            metadata: wire.metadata,
+            hosts: wire.hosts,
+            rules: rules.collect(),
+        }
+    }
+}
+
+impl TryFrom<http_route::Rule> for Rule {
+    type Error = InvalidPolicy;
+
+    fn try_from(wire: http_route::Rule) -> Result<Self, InvalidPolicy> {
+        Ok(Self {
+            matches_all: wire.matches.is_empty() || wire.matches.iter().any(is_every_request),
+            filters: wire.filters.iter().filter_map(Filter::http).collect(),
+            timeouts: wire.timeouts,
+            has_retry: wire.retry.is_some(),
+            allows_request_headers: wire.allow_l5d_request_headers,
+            backends: shape!(wire.backends, http_route)?.map(|wire| RouteBackend {
+                filters: wire.filters.iter().filter_map(Filter::http).collect(),
+                backend: wire.backend,
+            }),
+        })
+    }
+}
+
+impl TryFrom<grpc_route::Rule> for Rule {
+    type Error = InvalidPolicy;
+
+    fn try_from(wire: grpc_route::Rule) -> Result<Self, InvalidPolicy> {
+        Ok(Self {
+            matches_all: wire.matches.is_empty() || wire.matches.iter().any(is_every_rpc),
+            filters: wire.filters.iter().filter_map(Filter::grpc).collect(),
+            timeouts: wire.timeouts,
+            has_retry: wire.retry.is_some(),
+            allows_request_headers: wire.allow_l5d_request_headers,
+            backends: shape!(wire.backends, grpc_route)?.map(|wire| RouteBackend {
+                filters: wire.filters.iter().filter_map(Filter::grpc).collect(),
+                backend: wire.backend,
+            }),
+        })
+    }
+}
+
+impl Rule {
+    fn has_timeouts(&self) -> bool {
+        self.timeouts.as_ref().is_some_and(|timeouts| {
+            timeouts.response.is_some() || timeouts.request.is_some() || timeouts.idle.is_some()
+        })
+    }
+}
+
+impl Filter {
+    fn http(wire: &http_route::Filter) -> Option<Self> {
+        use http_route::filter::Kind;
+        Some(match wire.kind.as_ref()? {
+            Kind::FailureInjector(_) => Self::FailureInjector,
+            Kind::RequestHeaderModifier(_) => Self::RequestHeaders,
+            Kind::ResponseHeaderModifier(_) => Self::ResponseHeaders,
+            Kind::Redirect(_) => Self::Redirect,
+        })
+    }
+
+    fn grpc(wire: &grpc_route::Filter) -> Option<Self> {
+        use grpc_route::filter::Kind;
+        Some(match wire.kind.as_ref()? {
+            Kind::FailureInjector(_) => Self::FailureInjector,
+            Kind::RequestHeaderModifier(_) => Self::RequestHeaders,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::FailureInjector => "failure injection",
+            Self::RequestHeaders => "request header changes",
+            Self::ResponseHeaders => "response header changes",
+            Self::Redirect => "redirects",
+        }
+    }
+}
+
+impl NotHonoured {
+    /// Notes the filters. Returns whether one of them injects failures.
+    fn filters(&mut self, filters: &[Filter]) -> bool {
+        for filter in filters {
+            self.note(true, filter.name());
+        }
+        let injects = |filter| matches!(filter, &Filter::FailureInjector);
+        filters.iter().any(injects)
     }
 }
 
@@ -110,7 +197,7 @@ fn hosts(wire: Vec<wire_match::HostMatch>) -> Vec<HostMatch> {
         .collect()
 }
 
-fn is_everything(matcher: &wire_match::HttpRouteMatch) -> bool {
+fn is_every_request(matcher: &wire_match::HttpRouteMatch) -> bool {
     use wire_match::path_match::Kind;
     let path = matcher.path.as_ref().and_then(|path| path.kind.as_ref());
     let any_path = match path {
@@ -130,39 +217,4 @@ fn is_every_rpc(matcher: &wire_grpc_match::GrpcRouteMatch) -> bool {
         .as_ref()
         .is_none_or(|rpc| rpc.service.is_empty() && rpc.method.is_empty());
     any_rpc && matcher.headers.is_empty()
-}
-
-impl NotHonoured {
-    fn timeouts(&mut self, timeouts: Option<&wire_match::Timeouts>) {
-        let present = timeouts.is_some_and(|timeouts| {
-            timeouts.response.is_some() || timeouts.request.is_some() || timeouts.idle.is_some()
-        });
-        self.note(present, "timeouts");
-    }
-
-    fn filters(&mut self, filters: &[http_route::Filter]) {
-        use http_route::filter::Kind;
-        for filter in filters {
-            let what = match filter.kind {
-                None => continue,
-                Some(Kind::FailureInjector(_)) => FAILURE_INJECTION,
-                Some(Kind::RequestHeaderModifier(_)) => "request header changes",
-                Some(Kind::ResponseHeaderModifier(_)) => "response header changes",
-                Some(Kind::Redirect(_)) => "redirects",
-            };
-            self.note(true, what);
-        }
-    }
-
-    fn grpc_filters(&mut self, filters: &[grpc_route::Filter]) {
-        use grpc_route::filter::Kind;
-        for filter in filters {
-            let what = match filter.kind {
-                None => continue,
-                Some(Kind::FailureInjector(_)) => FAILURE_INJECTION,
-                Some(Kind::RequestHeaderModifier(_)) => "request header changes",
-            };
-            self.note(true, what);
-        }
-    }
 }

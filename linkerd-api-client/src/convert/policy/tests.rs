@@ -2,9 +2,9 @@ use super::*;
 use linkerd_api_proto::{
     destination::WeightedAddr,
     http_route as wire_match, opaque_route as wire_opaque,
-    outbound::{self, backend, http_route, opaque_route, proxy_protocol},
+    outbound::{self, backend, grpc_route, http_route, opaque_route, proxy_protocol},
 };
-use linkerd_profiles::{Dispatcher, Distribution, HttpRoute, PeakEwma, TcpFilter};
+use linkerd_profiles::{Dispatcher, Distribution, PeakEwma, RouteRule, TcpFilter};
 use proptest::prelude::*;
 
 fn wire_meta(name: &str) -> Option<wire_meta::Metadata> {
@@ -112,8 +112,12 @@ fn refused(policy: OutboundPolicy) -> String {
     client_policy(policy).invalid.expect("must be refused")
 }
 
-fn default_route(policy: &ClientPolicy) -> &HttpRoute {
-    policy.http_route(::http::Version::HTTP_11).unwrap()
+fn default_route(policy: &ClientPolicy) -> &RouteRule {
+    find(policy).unwrap()
+}
+
+fn find(policy: &ClientPolicy) -> Option<&RouteRule> {
+    policy.http_routes(::http::Version::HTTP_11)?.find()
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn bad_policies_say_why() {
     assert_eq!(refused(policy), "a resource reference has no kind");
     let invalid = ClientPolicy::invalid("x");
     assert_eq!(invalid.parent.to_string(), "default.invalid");
-    assert_eq!(invalid.http_route(::http::Version::HTTP_2), None);
+    assert_eq!(find(&invalid), None);
 }
 
 #[test]
@@ -248,6 +252,62 @@ fn what_comes_later_is_named_once() {
     }];
     let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
     assert_eq!(policy.not_honoured, ["redirects", "retries", "timeouts"]);
+}
+
+#[test]
+fn grpc_rules_are_converted_like_those_of_http() {
+    use grpc_route::{
+        Distribution as Wire, Filter, RouteBackend, Rule,
+        distribution::{FirstAvailable, Kind},
+        filter,
+    };
+    let rule = |on_rule: bool, on_backend: bool| {
+        let filters = |injects: bool| {
+            let kind = filter::Kind::FailureInjector(Default::default());
+            let filter = Filter { kind: Some(kind) };
+            Vec::from_iter(injects.then_some(filter))
+        };
+        let backend = RouteBackend {
+            backend: Some(balancer("web:80")),
+            filters: filters(on_backend),
+            ..Default::default()
+        };
+        let kind = Kind::FirstAvailable(FirstAvailable {
+            backends: vec![backend],
+        });
+        Rule {
+            filters: filters(on_rule),
+            backends: Some(Wire { kind: Some(kind) }),
+            ..Default::default()
+        }
+    };
+    let route = outbound::GrpcRoute {
+        metadata: wire_meta("grpc"),
+        rules: vec![rule(false, false), rule(true, false), rule(false, true)],
+        ..Default::default()
+    };
+    let policy = |metadata| {
+        let grpc = proxy_protocol::Grpc {
+            routes: vec![outbound::GrpcRoute {
+                metadata,
+                ..route.clone()
+            }],
+            failure_accrual: None,
+        };
+        OutboundPolicy {
+            metadata: wire_meta("parent"),
+            protocol: Some(outbound::ProxyProtocol {
+                kind: Some(proxy_protocol::Kind::Grpc(grpc)),
+            }),
+        }
+    };
+    let read = converted(policy(wire_meta("grpc")));
+    assert_eq!(read.not_honoured, ["failure injection"]);
+    let rules = &read.http_routes(::http::Version::HTTP_2).unwrap().rules;
+    let injecting: Vec<_> = rules.iter().map(|rule| rule.injects_failures).collect();
+    assert_eq!(injecting, [false, true, true]);
+    assert!(rules.iter().all(|rule| rule.matches_all));
+    assert_eq!(refused(policy(None)), "a gRPC route's metadata is missing");
 }
 
 #[test]
@@ -310,7 +370,7 @@ proptest! {
     #[test]
     fn any_weights(weights in proptest::collection::vec(prop_oneof![0u32..3, any::<u32>()], 0..6)) {
         let policy = client_policy(http1(vec![route("r", vec![rule(random(&weights))])]));
-        match policy.http_route(::http::Version::HTTP_11).map(|route| &route.distribution) {
+        match find(&policy).map(|rule| &rule.distribution) {
             None => prop_assert!(policy.invalid.is_some()),
             Some(Distribution::RandomAvailable(backends)) => {
                 prop_assert!(backends.len() > 1);
