@@ -1,7 +1,7 @@
 //! Where a route sends what it matched.
 
 use crate::meta::Meta;
-use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::{sync::Arc, time::Duration};
 
 /// How a route chooses a backend.
@@ -18,13 +18,14 @@ pub enum Distribution {
     RandomAvailable(Vec<(Backend, u32)>),
 }
 
-/// A place to send to.
+/// A service or an endpoint that requests or connections are sent to.
+///
+/// Two equal backends share their balancer and connections, so it has no field that is not acted on. The queue of a
+/// policy is one: the environment decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
     /// Where it was configured.
     pub meta: Arc<Meta>,
-    /// Bounds of its queue, as the policy has them.
-    pub queue: QueueSettings,
     /// How it is reached.
     pub dispatcher: Dispatcher,
     /// What refuses connections to it (opaque and TLS routes).

@@ -7,7 +7,7 @@ use crate::{
     profile::Profile,
     target::Target,
 };
-use linkerd_proxy_core::{Destination, http::QueueSettings};
+use linkerd_proxy_core::Destination;
 use std::{sync::Arc, time::Duration};
 
 /// What was discovered of a target.
@@ -25,8 +25,6 @@ pub struct Discovered {
     pub policy: Arc<ClientPolicy>,
     /// Its profile, if there is one.
     pub profile: Option<Arc<Profile>>,
-    /// Bounds of the queues of backends that come from the profile.
-    pub queue: QueueSettings,
 }
 
 /// How a connection is to be treated.
@@ -183,7 +181,6 @@ impl Discovered {
         let logical = profile.logical.as_ref()?;
         let balance = |destination: &Destination| Backend {
             meta: service(destination),
-            queue: self.queue,
             dispatcher: Dispatcher::Balance {
                 destination: destination.clone(),
                 load: PeakEwma::default(),

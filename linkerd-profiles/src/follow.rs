@@ -28,7 +28,6 @@ pub(crate) struct History {
 pub(crate) struct Follow {
     sources: Arc<Sources>,
     target: Target,
-    defaults: Arc<Defaults>,
     publisher: Publisher<State, History>,
     join: Join,
     policy: Freshness,
@@ -66,9 +65,8 @@ impl Follow {
     ) -> Self {
         Self {
             sources,
-            join: Join::new(target.clone(), defaults.clone()),
+            join: Join::new(target.clone(), defaults),
             target,
-            defaults,
             publisher,
             policy: Freshness::default(),
             profile: Freshness::default(),
@@ -229,7 +227,6 @@ impl Follow {
                 target: self.target.clone(),
                 policy: policy.clone(),
                 profile: profile.clone(),
-                queue: self.defaults.queue,
             })),
             Outcome::Failed(status) => State::Failed(Arc::new(DiscoveryError {
                 target: self.target.clone(),

@@ -9,7 +9,6 @@ use crate::{
 };
 use linkerd_proxy_core::{
     Backoff, Destination,
-    http::QueueSettings,
     subscription::{
         Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
     },
@@ -40,8 +39,6 @@ pub struct PoliciesConfig {
     pub idle_timeout: Duration,
     /// The most targets.
     pub max_entries: usize,
-    /// Bounds of the queues of backends of which no policy says any.
-    pub queue: QueueSettings,
     /// The detection timeout of policies that are made up here.
     pub detect_timeout: Duration,
     /// Whether a target without a policy is forwarded to itself, or to what its profile says.
@@ -124,7 +121,6 @@ impl Policies {
             policy: Arc::new(settings(config.policy_backoff, policy_refused)),
             profile: Arc::new(settings(config.profile_backoff, profile_refused)),
             defaults: Arc::new(Defaults {
-                queue: config.queue,
                 detect_timeout: config.detect_timeout,
                 forward_unknown: config.forward_unknown,
             }),

@@ -6,13 +6,12 @@ use crate::{
     policy::{ClientPolicy, OpaqueRoute, Protocol},
     route::{RouteRule, RouteTable},
 };
-use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::{sync::Arc, time::Duration};
 
 /// What is configured here because no message says it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Defaults {
-    pub(crate) queue: QueueSettings,
     pub(crate) detect_timeout: Duration,
     /// Whether a target without a policy is forwarded to itself, or to what its profile says.
     pub(crate) forward_unknown: bool,
@@ -34,7 +33,6 @@ impl Defaults {
         let meta = Arc::new(Meta::new_default(name));
         let distribution = Distribution::only(Backend {
             meta: meta.clone(),
-            queue: self.queue,
             dispatcher,
             filter: None,
         });

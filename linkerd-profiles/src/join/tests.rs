@@ -3,7 +3,7 @@ use crate::{
     backend::{Dispatcher, Distribution},
     policy::Protocol,
 };
-use linkerd_proxy_core::{Destination, http::QueueSettings};
+use linkerd_proxy_core::Destination;
 
 const ADDR: &str = "10.0.0.1:80";
 const NAME: &str = "web.default.svc:80";
@@ -14,10 +14,6 @@ fn join(target: &str) -> Join {
 
 fn join_with(target: &str, forward_unknown: bool) -> Join {
     let defaults = Defaults {
-        queue: QueueSettings {
-            capacity: 10,
-            failfast: Duration::from_secs(3),
-        },
         detect_timeout: Duration::from_secs(10),
         forward_unknown,
     };

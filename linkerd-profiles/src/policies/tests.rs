@@ -68,10 +68,6 @@ fn config() -> PoliciesConfig {
         profile_backoff: backoff,
         idle_timeout: Duration::from_secs(5),
         max_entries: 10,
-        queue: QueueSettings {
-            capacity: 10,
-            failfast: Duration::from_secs(3),
-        },
         detect_timeout: Duration::from_secs(10),
         forward_unknown: true,
     }
@@ -97,7 +93,6 @@ fn balanced(path: &str) -> ClientPolicy {
     let meta = Arc::new(Meta::new_default("web"));
     let backend = Backend {
         meta: meta.clone(),
-        queue: config().queue,
         dispatcher: Dispatcher::Balance {
             destination: path.parse().unwrap(),
             load: PeakEwma::default(),

@@ -127,7 +127,6 @@ fn a_balancer_is_read() {
     let Distribution::FirstAvailable(backends) = &default_route(&policy).distribution else {
         panic!("one backend");
     };
-    assert_eq!(backends[0].queue.capacity, 100);
     let load = PeakEwma {
         default_rtt: Duration::from_secs(1),
         decay: Duration::from_secs(10),
@@ -196,6 +195,22 @@ fn bad_policies_say_why() {
     let invalid = ClientPolicy::invalid("x");
     assert_eq!(invalid.parent.to_string(), "default.invalid");
     assert_eq!(find(&invalid), None);
+}
+
+#[test]
+fn a_change_of_the_queue_is_none() {
+    let mut backend = balancer("web:80");
+    let queue = backend.queue.as_mut().unwrap();
+    queue.capacity = 7;
+    queue.failfast_timeout = secs(9);
+    let changed = http1(vec![route("route", vec![rule(first(backend))])]);
+    assert_eq!(converted(changed), converted(balanced("web:80")));
+    let mut backend = balancer("web:80");
+    backend.queue.as_mut().unwrap().failfast_timeout = secs(-1);
+    assert_eq!(
+        refused(http1(vec![route("r", vec![rule(first(backend))])])),
+        "a queue's failfast timeout is no duration"
+    );
 }
 
 #[test]
