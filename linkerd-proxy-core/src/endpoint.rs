@@ -5,8 +5,10 @@
 //! `linkerd-api-proto` has for both.
 
 mod labels;
+mod status;
 
 pub use labels::EndpointLabels;
+pub use status::{Capacity, EndpointState, EndpointStatus, Outage};
 
 use crate::http::Http2Settings;
 use std::{net::SocketAddr, num::NonZeroU16};

@@ -13,9 +13,9 @@ mod idle;
 mod message;
 mod observe;
 mod replay;
+mod replay_layer;
 mod respond;
 mod response;
-mod retry;
 mod server;
 mod settings;
 mod upgrade;
@@ -30,9 +30,9 @@ pub use message::{
     to_origin_form,
 };
 pub use observe::{End, Now, Observe, Observed};
+pub use replay_layer::{ReplayLayer, ReplayService};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use response::ResponseBody;
-pub use retry::{KeepForRetry, KeepForRetryLayer};
 pub use server::{
     Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,
 };

@@ -2,7 +2,7 @@
 
 use super::pool::Pool;
 use crate::{
-    Error, Failed, Reason,
+    Error, Reason, Rejected,
     http::{
         BoxRequest, ResponseBody,
         client::{
@@ -38,14 +38,14 @@ pub(super) struct Connection<C, B> {
 }
 
 /// The outcome of sending a request: a response, or the request if the connection did not begin to send it.
-pub(super) type Sent<B> = Result<Response<ResponseBody>, Failed<BoxRequest<B>>>;
+pub(super) type Exchanged<B> = Result<Response<ResponseBody>, Rejected<BoxRequest<B>>>;
 
 impl<C: 'static, B: Body + 'static> Connection<C, B> {
     /// Sends a request. The connection has it when this returns.
     pub(super) fn exchange(
         mut self: Box<Self>,
         request: BoxRequest<B>,
-    ) -> impl Future<Output = Sent<B>> + use<C, B> {
+    ) -> impl Future<Output = Exchanged<B>> + use<C, B> {
         self.reusable = is_reusable(&request);
         let uploads = !request.body().is_end_stream();
         let upgrades = request.extensions().get::<OnUpgrade>().is_some();
@@ -84,9 +84,9 @@ where
     B: 'static,
     F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
 {
-    type Output = Sent<B>;
+    type Output = Exchanged<B>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Sent<B>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exchanged<B>> {
         let this = self.project();
         let mut connection = this.connection.take().expect("an exchange has one end");
         let sent = connection.driven.drive(cx, |cx| this.sent.poll(cx));
@@ -96,13 +96,12 @@ where
         }
         let response = ready!(sent).map_err(|mut error| {
             let request = error.take_message().map(Box::new);
-            let error = classify(error.into_error());
-            Failed { error, request }
+            Rejected::new(classify(error.into_error()), request)
         })?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS && !*this.upgrades {
             let error = Error::new(Reason::InvalidResponse)
                 .detail("the endpoint answered 101 to a request that asks for no upgrade");
-            return Poll::Ready(Err(Failed::lost(error)));
+            return Poll::Ready(Err(Rejected::lost(error)));
         }
         if *this.uploads {
             connection.driven.detach();

@@ -2,6 +2,7 @@
 //! anything to do.
 
 use super::*;
+use crate::endpoint::Capacity;
 use crate::{http::PoolSettings, limits};
 use http::Request;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -74,9 +75,10 @@ impl Test {
     fn beside(pools: &Http1Pools) -> Self {
         let dial = Dial::default();
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
+        let status = EndpointStatus::new(Capacity::OnDemand);
         Self {
             server: dial.0.clone(),
-            client: Http1Client::new(dial, pools, backoff.unwrap()),
+            client: Http1Client::new(dial, pools, backoff.unwrap(), status),
             pools: pools.clone(),
         }
     }
@@ -106,7 +108,7 @@ impl Test {
 
     /// What `/state` shows of connections: open, idle.
     fn connections(&self) -> (u64, u64) {
-        let shown = self.client.inspect();
+        let shown = self.client.status().inspect();
         let count = |name: &str| shown[name].as_u64().unwrap();
         (count("open"), count("idle"))
     }

@@ -1,7 +1,7 @@
-//! Getting a request back that was lost with its connection.
+//! Returning a request to the balancer when its connection failed before a response.
 
 use super::{BoxRequest, RequestBody, client::Fresh};
-use crate::{Availability, EndpointState, Failed, reason::Retry};
+use crate::{Rejected, reason::Retry};
 use http::{Method, Request};
 use pin_project_lite::pin_project;
 use std::{
@@ -11,24 +11,24 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Keeps what is needed to send a request again, and returns it when the endpoint did not answer it.
+/// Keeps a copy of a request, and returns it when the endpoint did not answer.
 ///
 /// - **Sits** above an endpoint's client, below the balancer, which sends a returned request elsewhere.
 /// - **Returns** a request that was provably not processed, or, once, one that is idempotent (RFC 9110, section 9.2.2).
 /// - **Bounds**: body bytes kept; returns of one request.
 #[derive(Clone, Copy, Debug)]
-pub struct KeepForRetryLayer {
+pub struct ReplayLayer {
     /// The most body bytes kept.
     pub max_bytes: usize,
     /// Whether the endpoint can tell that it did not process a request, as HTTP/2 does. Then any request is kept.
     pub refusals: bool,
 }
 
-/// See [`KeepForRetryLayer`].
+/// See [`ReplayLayer`].
 #[derive(Clone, Debug)]
-pub struct KeepForRetry<S> {
+pub struct ReplayService<S> {
     inner: S,
-    params: KeepForRetryLayer,
+    params: ReplayLayer,
 }
 
 /// How often a request came back.
@@ -44,49 +44,31 @@ const MAX_LOST: u8 = 1;
 /// A request that no endpoint wants is not carried around for long.
 const MAX_REFUSED: u8 = 3;
 
-impl<S> Layer<S> for KeepForRetryLayer {
-    type Service = KeepForRetry<S>;
+impl<S> Layer<S> for ReplayLayer {
+    type Service = ReplayService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        KeepForRetry {
+        ReplayService {
             inner,
             params: *self,
         }
     }
 }
 
-impl<S: Availability> Availability for KeepForRetry<S> {
-    fn state(&self) -> EndpointState {
-        self.inner.state()
-    }
-
-    fn wanted(&self) {
-        self.inner.wanted();
-    }
-
-    fn gave_up(&self, error: &crate::Error) {
-        self.inner.gave_up(error);
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.inner.inspect()
-    }
-}
-
-impl<S> Service<BoxRequest> for KeepForRetry<S>
+impl<S> Service<BoxRequest> for ReplayService<S>
 where
-    S: Service<BoxRequest, Error = Failed<BoxRequest>>,
+    S: Service<BoxRequest, Error = Rejected<BoxRequest>>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = KeepForRetryFuture<S::Future>;
+    type Future = ReplayFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: BoxRequest) -> Self::Future {
-        KeepForRetryFuture {
+        ReplayFuture {
             kept: self.params.keep(&mut request),
             inner: self.inner.call(request),
         }
@@ -94,28 +76,28 @@ where
 }
 
 pin_project! {
-    /// The future of [`KeepForRetry`].
-    pub struct KeepForRetryFuture<F> {
+    /// The future of [`ReplayService`].
+    pub struct ReplayFuture<F> {
         #[pin]
         inner: F,
         kept: Option<Kept>,
     }
 }
 
-impl<F, Rsp> Future for KeepForRetryFuture<F>
+impl<F, Rsp> Future for ReplayFuture<F>
 where
-    F: Future<Output = Result<Rsp, Failed<BoxRequest>>>,
+    F: Future<Output = Result<Rsp, Rejected<BoxRequest>>>,
 {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut polled = this.inner.poll(cx);
-        if let Poll::Ready(Err(failed)) = &mut polled
-            && failed.request.is_none()
+        if let Poll::Ready(Err(rejected)) = &mut polled
+            && rejected.request.is_none()
             && let Some(kept) = this.kept.take()
         {
-            failed.request = kept.give_back(failed.error.reason().retry());
+            rejected.request = kept.give_back(rejected.error.reason().retry());
         }
         polled
     }
@@ -128,7 +110,7 @@ struct Kept {
     attempts: Attempts,
 }
 
-impl KeepForRetryLayer {
+impl ReplayLayer {
     fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
         let idempotent = is_idempotent(request.method());
         if !idempotent && !self.refusals {
@@ -195,7 +177,7 @@ mod tests {
     use crate::Reason;
     use std::{cell::Cell, rc::Rc};
 
-    const LAYER: KeepForRetryLayer = KeepForRetryLayer {
+    const LAYER: ReplayLayer = ReplayLayer {
         max_bytes: 64 * 1024,
         refusals: false,
     };
@@ -205,7 +187,7 @@ mod tests {
 
     impl Service<BoxRequest> for Lose {
         type Response = ();
-        type Error = Failed<BoxRequest>;
+        type Error = Rejected<BoxRequest>;
         type Future = std::future::Ready<Result<(), Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -214,20 +196,20 @@ mod tests {
 
         fn call(&mut self, _: BoxRequest) -> Self::Future {
             self.1.set(self.1.get() + 1);
-            std::future::ready(Err(Failed::lost(self.0)))
+            std::future::ready(Err(Rejected::lost(self.0)))
         }
     }
 
     /// How often a request is sent until it does not come back.
-    fn sent(layer: KeepForRetryLayer, method: Method, reason: Reason) -> u32 {
+    fn sent(layer: ReplayLayer, method: Method, reason: Reason) -> u32 {
         let count = Rc::new(Cell::new(0));
         let mut service = layer.layer(Lose(reason, count.clone()));
         let request = Request::builder().method(method).header("x", "1");
         let mut request = Some(Box::new(request.body(RequestBody::empty()).unwrap()));
         while let Some(next) = request {
             assert_eq!(next.headers()["x"], "1");
-            let failed = tokio_test::block_on(service.call(next)).unwrap_err();
-            request = failed.request;
+            let rejected = tokio_test::block_on(service.call(next)).unwrap_err();
+            request = rejected.request;
         }
         count.get()
     }
@@ -247,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_refused_stream_comes_back_whatever_its_method() {
-        let layer = KeepForRetryLayer {
+        let layer = ReplayLayer {
             refusals: true,
             ..LAYER
         };
