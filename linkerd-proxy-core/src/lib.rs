@@ -20,4 +20,4 @@ pub use endpoint::{EndpointState, EndpointStatus};
 pub use error::{BoxError, Error, Rejected};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};
-pub use stack::{NewService, Shared, Stack};
+pub use stack::{InContextLayer, NewService, Refusable, Shared};

@@ -122,6 +122,11 @@ impl EndpointStatus {
         self.ejected_until().is_some()
     }
 
+    /// The state of its connections.
+    pub fn capacity(&self) -> Capacity {
+        self.0.capacity.get()
+    }
+
     /// Notes the state of its connections.
     pub fn set_capacity(&self, capacity: Capacity) {
         self.0.capacity.set(capacity);

@@ -4,10 +4,10 @@
 use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed,
+    Error, Rejected,
+    error::ObserveRejection,
     http::{End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure, is_grpc},
     metrics::{Counter, Histogram, LabelSet, Labels},
-    reason::Phase,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -27,19 +27,19 @@ pub use linkerd_proxy_core::http::BoxRequest as HttpRequest;
 
 /// Counts what passes an endpoint.
 #[derive(Clone, Debug)]
-pub struct EndpointMetricsLayer(Rc<Series>);
+pub struct EndpointMetricsLayer(Rc<EndpointSeries>);
 
 /// See [`EndpointMetricsLayer`].
 #[derive(Clone, Debug)]
 pub struct EndpointMetrics<S> {
     inner: S,
-    series: Rc<Series>,
+    series: Rc<EndpointSeries>,
 }
 
 /// The series of one endpoint. Many are only known and never asked: what they are asked is shown as 0, and the rest is
 /// made for the first answer.
 #[derive(Debug)]
-struct Series {
+struct EndpointSeries {
     addr: SocketAddr,
     families: Arc<EndpointFamilies>,
     labels: LabelSet,
@@ -75,7 +75,7 @@ enum Broken {
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
     pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
-        Self(Rc::new(Series {
+        Self(Rc::new(EndpointSeries {
             addr,
             families: families.clone(),
             requests: families.requests.get(labels.clone()),
@@ -94,27 +94,9 @@ impl<S> Layer<S> for EndpointMetricsLayer {
     }
 }
 
-impl<S: Availability> Availability for EndpointMetrics<S> {
-    fn state(&self) -> EndpointState {
-        self.inner.state()
-    }
-
-    fn wanted(&self) {
-        self.inner.wanted();
-    }
-
-    fn gave_up(&self, error: &Error) {
-        self.series.failed(error, false);
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.inner.inspect()
-    }
-}
-
 impl<S> Service<HttpRequest> for EndpointMetrics<S>
 where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Failed<HttpRequest>>,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Rejected<HttpRequest>>,
 {
     type Response = Response<ResponseBody>;
     type Error = S::Error;
@@ -146,7 +128,7 @@ pin_project! {
         #[pin]
         inner: F,
         start: Instant,
-        series: Rc<Series>,
+        series: Rc<EndpointSeries>,
         grpc: bool,
         // Whether the proxy's own answer would be gRPC's.
         answered_as_grpc: bool,
@@ -157,7 +139,7 @@ pin_project! {
 
 impl<F> Future for EndpointMetricsFuture<F>
 where
-    F: Future<Output = Result<Response<ResponseBody>, Failed<HttpRequest>>>,
+    F: Future<Output = Result<Response<ResponseBody>, Rejected<HttpRequest>>>,
 {
     type Output = F::Output;
 
@@ -177,17 +159,18 @@ where
                     body.answers_upload(this.upload.take());
                 }
             }
-            Poll::Ready(Err(failed)) => {
+            Poll::Ready(Err(rejected)) => {
                 if let Some(broken) = this.upload.as_ref().and_then(|upload| upload.failure()) {
                     // The client broke off: nothing of it is the endpoint's, and there is nothing to send again.
-                    *failed = Failed::lost(broken);
+                    *rejected = Rejected::lost(broken);
                     return polled;
                 }
                 let series = &*this.series;
-                failed.error.or_peer(series.addr);
+                rejected.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
-                if failed.request.is_none() {
-                    series.failed(&failed.error, *this.answered_as_grpc);
+                match rejected.request {
+                    Some(_) => rejected.observer = Some(this.series.clone()),
+                    None => series.failed(&rejected.error, *this.answered_as_grpc),
                 }
             }
         }
@@ -195,7 +178,13 @@ where
     }
 }
 
-impl Observe for Series {
+impl ObserveRejection for EndpointSeries {
+    fn was_final(&self, error: &Error) {
+        self.failed(error, false);
+    }
+}
+
+impl Observe for EndpointSeries {
     fn data(&self, exchange: &Observed, _: usize, now: &Now) {
         self.first(exchange, now);
     }
@@ -215,7 +204,7 @@ impl Observe for Series {
     }
 }
 
-impl Series {
+impl EndpointSeries {
     /// Measures until the first frame of data, or the end if there is none.
     fn first(&self, exchange: &Observed, now: &Now) {
         if !exchange.has_data {
@@ -296,29 +285,6 @@ fn status_label(status: Option<StatusCode>) -> Labels {
     match status {
         Some(status) => Labels::new().with("status_code", status.as_u16()),
         None => Labels::new(),
-    }
-}
-
-/// Sends a request to the only endpoint there is, and once more if that is all that can save it. What the endpoint
-/// refuses fails at once.
-pub async fn send_to_only<S>(mut service: S, mut request: HttpRequest) -> Result<S::Response, Error>
-where
-    S: Service<HttpRequest, Error = Failed<HttpRequest>> + Availability,
-{
-    loop {
-        let failed = match service.call(request).await {
-            Ok(response) => return Ok(response),
-            Err(failed) => failed,
-        };
-        let connecting = failed.error.reason().row().phase == Phase::Connect;
-        match failed.request {
-            Some(returned) if !connecting => request = returned,
-            Some(_) => {
-                service.gave_up(&failed.error);
-                return Err(failed.error);
-            }
-            None => return Err(failed.error),
-        }
     }
 }
 
