@@ -5,7 +5,10 @@ use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
-    http::{End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure, is_grpc},
+    http::{
+        BodyError, End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure,
+        is_grpc,
+    },
     metrics::{Counter, Histogram, LabelSet, Labels},
     reason::Phase,
 };
@@ -344,10 +347,8 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
 
 impl Broken {
     /// Why a body broke off.
-    fn by(error: &hyper::Error) -> Self {
-        let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-        h2.and_then(h2::Error::reason)
-            .map_or(Self::Unclassified, Self::Reset)
+    fn by(error: &BodyError) -> Self {
+        error.reset_code().map_or(Self::Unclassified, Self::Reset)
     }
 
     /// The `error` label.

@@ -1,6 +1,7 @@
 //! HTTP: serving, calling, and what is done to a message on its way.
 
 mod body;
+mod body_error;
 mod classify;
 pub mod client;
 mod exec;
@@ -21,6 +22,7 @@ mod settings;
 mod upgrade;
 
 pub use body::{Progress, RequestBody, Scrub, Upload};
+pub use body_error::BodyError;
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
 pub use half_sent::{HalfSent, HalfSentBound};

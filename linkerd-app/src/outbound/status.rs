@@ -118,15 +118,10 @@ impl Status {
                 error: Failure::Unknown,
                 ..response
             },
-            End::Failed(error) => {
-                let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-                Self {
-                    error: h2
-                        .and_then(h2::Error::reason)
-                        .map_or(Failure::Io, Failure::of_reset),
-                    ..response
-                }
-            }
+            End::Failed(error) => Self {
+                error: error.reset_code().map_or(Failure::Io, Failure::of_reset),
+                ..response
+            },
         }
     }
 

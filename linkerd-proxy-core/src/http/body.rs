@@ -1,6 +1,6 @@
 //! The bodies of requests on their way to an endpoint.
 
-use super::{Busy, replay::Replay};
+use super::{BodyError, Busy, replay::Replay};
 use crate::{Error, Reason, metrics::Histogram};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -32,7 +32,8 @@ pub type Scrub = fn(&mut HeaderMap);
 pub struct Upload {
     /// The client's connection does not wait for a request as long as there is a body.
     _busy: Option<Busy>,
-    broken: OnceCell<String>,
+    /// The failure that it means for the request.
+    broken: OnceCell<(Reason, String)>,
 }
 
 impl Upload {
@@ -46,9 +47,8 @@ impl Upload {
 
     /// The failure of a request whose body broke off: it is the client's, whatever came of it at the endpoint.
     pub fn failure(&self) -> Option<Error> {
-        let cause = self.broken.get()?;
-        let detail = format!("the request's body broke off: {cause}");
-        Some(Error::new(Reason::BrokenBody).detail(detail))
+        let (reason, detail) = self.broken.get()?;
+        Some(Error::new(*reason).detail(detail.clone()))
     }
 
     /// Whether the body broke off.
@@ -169,15 +169,18 @@ impl std::fmt::Debug for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut frame = match &mut self.kind {
             Kind::Empty => return Poll::Ready(None),
-            Kind::Incoming(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
+            Kind::Incoming(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                frame.map(|frame| frame.map_err(BodyError::from))
+            }
             Kind::Replay(replay) => ready!(Pin::new(replay).poll_frame(cx)),
         };
         match &mut frame {
@@ -191,7 +194,7 @@ impl Body for RequestBody {
             Some(Err(error)) => {
                 if let Some(upload) = &self.upload {
                     // Of several readings the first tells.
-                    let _ = upload.broken.set(error.to_string());
+                    let _ = upload.broken.set(error.request_failure());
                 }
             }
             None => {}

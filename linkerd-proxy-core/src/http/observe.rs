@@ -1,5 +1,6 @@
 //! Those who measure what becomes of a response's body.
 
+use super::BodyError;
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 use std::{cell::Cell, rc::Rc};
@@ -35,7 +36,7 @@ pub enum End<'a> {
     /// All of it has passed.
     Complete(Option<&'a HeaderMap>),
     /// It broke off.
-    Failed(&'a hyper::Error),
+    Failed(&'a BodyError),
     /// Nobody wanted the rest.
     Dropped,
 }

@@ -1,7 +1,7 @@
 //! The body of a response on its way to the client.
 
 use super::{
-    Busy, Responder, Upload,
+    BodyError, Busy, Responder, Upload,
     client::{ClientBody, Lease},
     observe::{End, Now, Observe, Observers},
 };
@@ -33,7 +33,7 @@ struct Inner {
     /// The body of the request, if it has one.
     upload: Option<Rc<Upload>>,
     /// Why the endpoint's body broke off, until the client's connection is told.
-    broken: Option<hyper::Error>,
+    broken: Option<BodyError>,
 }
 
 impl ResponseBody {
@@ -114,17 +114,40 @@ impl ResponseBody {
 }
 
 impl Inner {
+    /// Ends the body by an error: with trailers if the client takes them for that, else by breaking off.
+    #[cold]
+    fn fail(&mut self, error: BodyError, cx: &mut Context<'_>) -> PolledBody {
+        let uploaded = self.upload.as_ref();
+        let end = match uploaded.is_some_and(|upload| upload.is_broken()) {
+            // The client's doing.
+            true => End::Dropped,
+            false => End::Failed(&error),
+        };
+        self.observers.end(end, &Now::default());
+        if let Some(trailers) = self.responder.and_then(|answer| answer.rescue(&error)) {
+            self.endpoint = None;
+            return Poll::Ready(Some(Ok(trailers)));
+        }
+        self.broken = Some(error);
+        // After the tasks that write what was given to them.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
     /// Tells that the body broke off, when what came before it has left.
     ///
     /// hyper drops what it has not written yet when a body fails, even the head: a client would see a connection that is
     /// closed, or a stream that is reset, without a word. Until then it polls the body whenever it has written something.
-    fn poll_broken(&mut self) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_broken(&mut self) -> PolledBody {
         match &self.busy {
             Some(busy) if !busy.is_flushed() => Poll::Pending,
             _ => Poll::Ready(self.broken.take().map(Err)),
         }
     }
 }
+
+/// A frame of a body, its error, or its end.
+type PolledBody = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// The gRPC code in the headers of a response that has no more than these.
 fn code(headers: &HeaderMap) -> Option<u8> {
@@ -143,12 +166,9 @@ impl std::fmt::Debug for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledBody {
         let this = &mut *self.0;
         if this.broken.is_some() {
             return this.poll_broken();
@@ -157,46 +177,29 @@ impl Body for ResponseBody {
             let text = this.text.take();
             return Poll::Ready(text.map(|text| Ok(Frame::data(text))));
         };
-        let mut frame = ready!(Pin::new(&mut *endpoint).poll_frame(cx));
+        let frame = match ready!(Pin::new(&mut *endpoint).poll_frame(cx)) {
+            Some(Err(error)) => return this.fail(error.into(), cx),
+            Some(Ok(frame)) => frame,
+            None => {
+                let end = End::Complete(None);
+                this.observers.end(end, &Now::default());
+                return Poll::Ready(None);
+            }
+        };
         let now = Now::default();
-        match &frame {
-            None => this.observers.end(End::Complete(None), &now),
-            Some(Err(error)) => {
-                let is_clients = this
-                    .upload
-                    .as_ref()
-                    .is_some_and(|upload| upload.is_broken());
-                let end = if is_clients {
-                    End::Dropped
-                } else {
-                    End::Failed(error)
-                };
-                this.observers.end(end, &now);
-                if let Some(trailers) = this.responder.and_then(|answer| answer.rescue(error)) {
-                    this.endpoint = None;
-                    return Poll::Ready(Some(Ok(trailers)));
-                }
-                if let Some(Err(error)) = frame.take() {
-                    this.broken = Some(error);
-                    // After the tasks that write what was given to them.
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
+        match frame.data_ref() {
+            None => {
+                let trailers = frame.trailers_ref();
+                this.observers.end(End::Complete(trailers), &now);
+            }
+            Some(data) => {
+                this.observers.data(data.len(), &now);
+                if endpoint.has_ended() {
+                    this.observers.end(End::Complete(None), &now);
                 }
             }
-            Some(Ok(frame)) => match frame.data_ref() {
-                None => {
-                    let trailers = frame.trailers_ref();
-                    this.observers.end(End::Complete(trailers), &now);
-                }
-                Some(data) => {
-                    this.observers.data(data.len(), &now);
-                    if endpoint.has_ended() {
-                        this.observers.end(End::Complete(None), &now);
-                    }
-                }
-            },
         }
-        Poll::Ready(frame)
+        Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
