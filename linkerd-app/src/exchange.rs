@@ -6,8 +6,8 @@ use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Availability, EndpointState, Error, Failed,
     http::{
-        BodyError, End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure,
-        is_grpc,
+        BodyEnd, BodyError, Now, ObserveResponse, ObservedResponse, ResponseBody, Upload,
+        grpc_status, is_failure, is_grpc,
     },
     metrics::{Counter, Histogram, LabelSet, Labels},
     reason::Phase,
@@ -198,17 +198,17 @@ where
     }
 }
 
-impl Observe for Series {
-    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+impl ObserveResponse for Series {
+    fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
         self.first(exchange, now);
     }
 
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         self.first(exchange, now);
         self.response(match end {
-            End::Complete(trailers) => Self::class(exchange, trailers),
-            End::Dropped => Self::class(exchange, None),
-            End::Failed(error) => Class {
+            BodyEnd::Complete(trailers) => Self::class(exchange, trailers),
+            BodyEnd::Dropped => Self::class(exchange, None),
+            BodyEnd::Failed(error) => Class {
                 status: Some(exchange.status),
                 failure: true,
                 grpc: None,
@@ -220,14 +220,14 @@ impl Observe for Series {
 
 impl Series {
     /// Measures until the first frame of data, or the end if there is none.
-    fn first(&self, exchange: &Observed, now: &Now) {
+    fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {
             let latency = now.get().saturating_duration_since(exchange.start);
             self.latency(exchange.status, latency);
         }
     }
 
-    fn class(seen: &Observed, trailers: Option<&HeaderMap>) -> Class {
+    fn class(seen: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> Class {
         let code = seen.code.or_else(|| trailers.and_then(grpc_status));
         let grpc = seen.is_grpc.then_some(code);
         Class {
