@@ -17,6 +17,7 @@
 pub mod dns;
 
 mod call;
+mod changes;
 mod convert;
 mod discovery;
 mod endpoints;
@@ -25,6 +26,7 @@ mod follow;
 mod held;
 
 pub use call::GetEndpoints;
+pub use changes::{EndpointChange, EndpointChanges};
 pub use discovery::{Discovery, DiscoveryConfig, EndpointWatch, Error};
 pub use endpoints::{EndpointSet, Resolution};
 pub use feedback::DiscoveryStats;
