@@ -6,7 +6,10 @@ use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Error, Rejected,
     error::ObserveRejection,
-    http::{End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure, is_grpc},
+    http::{
+        BodyEnd, BodyError, Now, ObserveResponse, ObservedResponse, ResponseBody, Upload,
+        grpc_status, is_failure, is_grpc,
+    },
     metrics::{Counter, Histogram, LabelSet, Labels},
 };
 use pin_project_lite::pin_project;
@@ -184,17 +187,17 @@ impl ObserveRejection for EndpointSeries {
     }
 }
 
-impl Observe for EndpointSeries {
-    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+impl ObserveResponse for EndpointSeries {
+    fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
         self.first(exchange, now);
     }
 
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         self.first(exchange, now);
         self.response(match end {
-            End::Complete(trailers) => Self::class(exchange, trailers),
-            End::Dropped => Self::class(exchange, None),
-            End::Failed(error) => Class {
+            BodyEnd::Complete(trailers) => Self::class(exchange, trailers),
+            BodyEnd::Dropped => Self::class(exchange, None),
+            BodyEnd::Failed(error) => Class {
                 status: Some(exchange.status),
                 failure: true,
                 grpc: None,
@@ -206,14 +209,14 @@ impl Observe for EndpointSeries {
 
 impl EndpointSeries {
     /// Measures until the first frame of data, or the end if there is none.
-    fn first(&self, exchange: &Observed, now: &Now) {
+    fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {
             let latency = now.get().saturating_duration_since(exchange.start);
             self.latency(exchange.status, latency);
         }
     }
 
-    fn class(seen: &Observed, trailers: Option<&HeaderMap>) -> Class {
+    fn class(seen: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> Class {
         let code = seen.code.or_else(|| trailers.and_then(grpc_status));
         let grpc = seen.is_grpc.then_some(code);
         Class {
@@ -310,10 +313,8 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
 
 impl Broken {
     /// Why a body broke off.
-    fn by(error: &hyper::Error) -> Self {
-        let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-        h2.and_then(h2::Error::reason)
-            .map_or(Self::Unclassified, Self::Reset)
+    fn by(error: &BodyError) -> Self {
+        error.reset_code().map_or(Self::Unclassified, Self::Reset)
     }
 
     /// The `error` label.

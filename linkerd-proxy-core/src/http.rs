@@ -1,6 +1,7 @@
 //! HTTP: serving, calling, and what is done to a message on its way.
 
 mod body;
+mod body_error;
 mod classify;
 pub mod client;
 mod exec;
@@ -19,8 +20,10 @@ mod response;
 mod server;
 mod settings;
 mod upgrade;
+mod upload;
 
-pub use body::{Progress, RequestBody, Scrub, Upload};
+pub use body::{RequestBody, Scrub};
+pub use body_error::BodyError;
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
 pub use exec::LocalExec;
 pub use half_sent::{HalfSent, HalfSentBound};
@@ -29,7 +32,9 @@ pub use message::{
     add_host, authority, for_http2, has_any, host_and_port, host_from_target, to_absolute_form,
     to_origin_form,
 };
-pub use observe::{End, Now, Observe, Observed};
+pub use observe::{
+    BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
+};
 pub use replay_layer::{ReplayLayer, ReplayService};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use response::ResponseBody;
@@ -38,6 +43,7 @@ pub use server::{
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
+pub use upload::Upload;
 
 /// A request on its way to an endpoint. It travels in a box: it has 288 bytes, and many layers hand it on.
 pub type BoxRequest<B = RequestBody> = Box<http::Request<B>>;

@@ -10,7 +10,7 @@ use http::Response;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error,
-    http::{End, Now, Observe, Observed, Progress, ResponseBody},
+    http::{BodyEnd, Now, ObserveResponse, ObservedResponse, ResponseBody},
     metrics::{Counter, Histogram, LabelSet},
 };
 use pin_project_lite::pin_project;
@@ -60,19 +60,13 @@ impl RouteBackend {
         }
     }
 
-    /// Sends a request. `progress` tells when its body has ended; without one it had ended at the `start`.
-    pub fn send(
-        self: &Rc<Self>,
-        request: HttpRequest,
-        start: Instant,
-        progress: Option<Rc<Progress>>,
-    ) -> BackendFuture {
+    /// Sends a request, the exchange of which began at `start`.
+    pub fn send(self: &Rc<Self>, request: HttpRequest, start: Instant) -> BackendFuture {
         self.series.requests.incr();
         BackendFuture {
             sent: self.concrete.send(request, start),
             backend: self.clone(),
             start,
-            progress,
         }
     }
 }
@@ -84,7 +78,6 @@ pin_project! {
         sent: ConcreteFuture,
         backend: Rc<RouteBackend>,
         start: Instant,
-        progress: Option<Rc<Progress>>,
     }
 }
 
@@ -98,14 +91,7 @@ impl Future for BackendFuture {
         match &mut polled {
             Poll::Pending => {}
             Poll::Ready(Ok(response)) => {
-                let observer: Rc<dyn Observe> = match this.progress.take() {
-                    None => series.clone(),
-                    Some(progress) => Rc::new(Uploaded {
-                        series: series.clone(),
-                        progress,
-                    }),
-                };
-                response.body_mut().observe(observer, *this.start);
+                response.body_mut().observe(series.clone(), *this.start);
             }
             Poll::Ready(Err(error)) => {
                 series.statuses.count(Status::of_error(error));
@@ -116,40 +102,17 @@ impl Future for BackendFuture {
     }
 }
 
-/// Counts the response to a request without a body.
-impl Observe for Series {
-    fn data(&self, _: &Observed, len: usize, _: &Now) {
+/// Counts a backend's responses.
+impl ObserveResponse for Series {
+    fn data(&self, _: &ObservedResponse<'_>, len: usize, _: &Now) {
         self.frame_size.observe(len as u64);
     }
 
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
-        self.ended(exchange, Some(exchange.start), end, now);
-    }
-}
-
-impl Series {
     /// Measures since the end of the request. A response that ends before its request took no time.
-    fn ended(&self, exchange: &Observed, since: Option<Instant>, end: End<'_>, now: &Now) {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
+        let since = exchange.request_ended();
         let duration = since.map(|since| now.get().saturating_duration_since(since));
         self.duration.observe_duration(duration.unwrap_or_default());
         self.statuses.count(Status::of(exchange, end));
-    }
-}
-
-/// Counts the response to a request with a body.
-#[derive(Debug)]
-struct Uploaded {
-    series: Rc<Series>,
-    progress: Rc<Progress>,
-}
-
-impl Observe for Uploaded {
-    fn data(&self, exchange: &Observed, len: usize, now: &Now) {
-        self.series.data(exchange, len, now);
-    }
-
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
-        let ended = self.progress.ended.get();
-        self.series.ended(exchange, ended, end, now);
     }
 }

@@ -25,13 +25,16 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Error, Reason, Unavailable,
-    http::{End, Now, Observe, Observed, Progress, ResponseBody},
+    http::{
+        BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
+        ResponseBody,
+    },
     metrics::{Histogram, LabelSet},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -250,16 +253,11 @@ impl Route {
         if let Some(canonical) = &self.canonical {
             set_canonical(request.headers_mut(), canonical);
         }
-        let progress = request.body_mut().observe(|| {
-            Rc::new(Progress {
-                frame_sizes: self.series.frame_size.clone(),
-                ended: Cell::new(None),
-            })
-        });
+        request.body_mut().observe(&self.series, start);
         let chosen = self.choose(&mut rng.borrow_mut());
         match chosen {
             Ok(backend) => Box::pin(RouteFuture {
-                sent: backend.send(request, start, progress),
+                sent: backend.send(request, start),
                 route: self.clone(),
                 start,
             }),
@@ -317,9 +315,16 @@ impl Future for RouteFuture {
     }
 }
 
-/// Counts a route's response.
-impl Observe for Series {
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+/// Counts a route's requests.
+impl ObserveRequest for Series {
+    fn data(&self, _: &ObservedRequest, len: usize, _: &Now) {
+        self.frame_size.observe(len as u64);
+    }
+}
+
+/// Counts a route's responses.
+impl ObserveResponse for Series {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let duration = now.get().saturating_duration_since(exchange.start);
         self.duration.observe_duration(duration);
         self.statuses.count(Status::of(exchange, end));

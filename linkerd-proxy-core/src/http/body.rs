@@ -1,13 +1,13 @@
 //! The bodies of requests on their way to an endpoint.
 
-use super::{Busy, replay::Replay};
-use crate::{Error, Reason, metrics::Histogram};
+use super::{
+    BodyEnd, BodyError, Now, ObserveRequest, Upload, observe::RequestObservers, replay::Replay,
+};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
-    cell::{Cell, OnceCell},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -17,7 +17,8 @@ use tokio::time::Instant;
 /// A request's body.
 pub struct RequestBody {
     kind: Kind,
-    progress: Option<Rc<Progress>>,
+    /// In a box, which a request without a body does not need: each stage moves this.
+    observers: Option<Box<RequestObservers>>,
     upload: Option<Rc<Upload>>,
     /// Applied to trailers.
     scrub: Option<Scrub>,
@@ -26,50 +27,10 @@ pub struct RequestBody {
 /// Removes fields that must not be passed on.
 pub type Scrub = fn(&mut HeaderMap);
 
-/// The client's side of a request's body. It is shared by all who need to know how the body fares, and kept until it is
-/// gone.
-#[derive(Debug)]
-pub struct Upload {
-    /// The client's connection does not wait for a request as long as there is a body.
-    _busy: Option<Busy>,
-    broken: OnceCell<String>,
-}
-
-impl Upload {
-    /// A body that is being read.
-    pub fn new(busy: Option<Busy>) -> Self {
-        Self {
-            _busy: busy,
-            broken: OnceCell::new(),
-        }
-    }
-
-    /// The failure of a request whose body broke off: it is the client's, whatever came of it at the endpoint.
-    pub fn failure(&self) -> Option<Error> {
-        let cause = self.broken.get()?;
-        let detail = format!("the request's body broke off: {cause}");
-        Some(Error::new(Reason::BrokenBody).detail(detail))
-    }
-
-    /// Whether the body broke off.
-    pub fn is_broken(&self) -> bool {
-        self.broken.get().is_some()
-    }
-}
-
 enum Kind {
     Empty,
     Incoming(Incoming),
     Replay(Replay),
-}
-
-/// How far a request's body has come, for those who measure.
-#[derive(Debug)]
-pub struct Progress {
-    /// The sizes of its frames.
-    pub frame_sizes: Histogram,
-    /// When it ended.
-    pub ended: Cell<Option<Instant>>,
 }
 
 impl RequestBody {
@@ -77,7 +38,7 @@ impl RequestBody {
     pub fn empty() -> Self {
         Self {
             kind: Kind::Empty,
-            progress: None,
+            observers: None,
             upload: None,
             scrub: None,
         }
@@ -90,7 +51,7 @@ impl RequestBody {
         }
         Self {
             kind: Kind::Incoming(incoming),
-            progress: None,
+            observers: None,
             upload: Some(Rc::new(upload())),
             scrub: None,
         }
@@ -107,17 +68,17 @@ impl RequestBody {
         self.upload.clone()
     }
 
-    /// Reports the body's frames, unless it is empty.
-    pub fn observe(&mut self, progress: impl FnOnce() -> Rc<Progress>) -> Option<Rc<Progress>> {
-        if self.is_end_stream() {
-            return None;
+    /// Adds an observer of the body, unless it is empty. It is notified after those that were added before; its exchange
+    /// began at `start`.
+    pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
+        if !self.is_end_stream() {
+            let observers = self.observers.get_or_insert_default();
+            observers.add(observer.clone(), start);
         }
-        let progress = progress();
-        self.progress = Some(progress.clone());
-        Some(progress)
     }
 
-    /// Makes a copy that yields the same frames, as long as they are no more than `limit` bytes.
+    /// Makes a copy for another attempt, which yields the same frames to the same observers as long as they are no more
+    /// than `limit` bytes.
     ///
     /// From here on frames are kept as they pass. `None` if the body is known to be too large.
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
@@ -139,9 +100,10 @@ impl RequestBody {
                 copy
             }
         };
+        let observers = self.observers.as_ref();
         Some(Self {
             kind: Kind::Replay(copy),
-            progress: self.progress.clone(),
+            observers: observers.map(|observers| Box::new(observers.another())),
             upload: self.upload.clone(),
             scrub: self.scrub,
         })
@@ -152,6 +114,42 @@ impl RequestBody {
         match &self.kind {
             Kind::Replay(replay) => replay.is_whole(),
             Kind::Empty | Kind::Incoming(_) => true,
+        }
+    }
+
+    /// Notifies the observers, if there are any, of what has passed.
+    fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>) {
+        let Some(observers) = &mut self.observers else {
+            return;
+        };
+        let now = Now::default();
+        let trailers = match passed {
+            Some(Err(error)) => return observers.end(BodyEnd::Failed(error), &now),
+            Some(Ok(frame)) => match frame.data_ref() {
+                Some(data) => {
+                    observers.data(data.len(), &now);
+                    if !self.kind.is_end_stream() {
+                        return;
+                    }
+                    None
+                }
+                None => frame.trailers_ref(),
+            },
+            None => None,
+        };
+        if let Some(upload) = &self.upload {
+            upload.end(now.get());
+        }
+        observers.end(BodyEnd::Complete(trailers), &now);
+    }
+}
+
+impl Kind {
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Replay(replay) => replay.is_end_stream(),
         }
     }
 }
@@ -169,15 +167,21 @@ impl std::fmt::Debug for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(observers) = &mut self.observers {
+            observers.begin();
+        }
         let mut frame = match &mut self.kind {
             Kind::Empty => return Poll::Ready(None),
-            Kind::Incoming(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
+            Kind::Incoming(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                frame.map(|frame| frame.map_err(BodyError::from))
+            }
             Kind::Replay(replay) => ready!(Pin::new(replay).poll_frame(cx)),
         };
         match &mut frame {
@@ -190,31 +194,17 @@ impl Body for RequestBody {
             }
             Some(Err(error)) => {
                 if let Some(upload) = &self.upload {
-                    // Of several readings the first tells.
-                    let _ = upload.broken.set(error.to_string());
+                    upload.broke_off(error);
                 }
             }
             None => {}
         }
-        if let Some(progress) = &self.progress {
-            if let Some(Ok(frame)) = &frame
-                && let Some(data) = frame.data_ref()
-            {
-                progress.frame_sizes.observe(data.len() as u64);
-            }
-            if frame.is_none() || self.is_end_stream() {
-                progress.ended.set(Some(Instant::now()));
-            }
-        }
+        self.notify(frame.as_ref());
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Empty => true,
-            Kind::Incoming(incoming) => incoming.is_end_stream(),
-            Kind::Replay(replay) => replay.is_end_stream(),
-        }
+        self.kind.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,5 +1,6 @@
 //! A body that can be sent again, within a bound.
 
+use super::BodyError;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
@@ -71,14 +72,17 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
+impl<B> Body for Replay<B>
+where
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         let mut shared = this.shared.borrow_mut();
         if let Some(kept) = shared.kept.data.get(this.next..)
@@ -92,7 +96,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
                 None => shared.ended = true,
                 Some(Err(error)) => {
                     shared.kept.give_up();
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(error.into())));
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
@@ -205,10 +209,9 @@ mod tests {
     use futures::stream;
     use http_body_util::{BodyExt, StreamBody};
     use proptest::prelude::*;
-    use std::convert::Infallible;
 
-    type Frames = Vec<Result<Frame<Bytes>, Infallible>>;
-    type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
+    type Frames = Vec<Result<Frame<Bytes>, BodyError>>;
+    type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BodyError>>>>;
 
     fn body(frames: &[Vec<u8>], trailers: bool) -> Source {
         of_frames(frames.iter().cloned().map(Bytes::from).collect(), trailers)
@@ -226,7 +229,7 @@ mod tests {
     }
 
     fn collect(
-        replay: Replay<impl Body<Data = Bytes, Error = Infallible> + Unpin>,
+        replay: Replay<impl Body<Data = Bytes, Error = BodyError> + Unpin>,
     ) -> (Bytes, bool) {
         let collected = tokio_test::block_on(replay.collect()).unwrap();
         let trailers = collected.trailers().is_some();

@@ -1,7 +1,7 @@
 //! The proxy's own answers.
 
-use super::{ResponseBody, classify::is_grpc};
-use crate::{Error, Reason, error::find};
+use super::{BodyError, ResponseBody, classify::is_grpc};
+use crate::Error;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
@@ -100,11 +100,11 @@ impl Responder {
     }
 
     /// The trailers that end a gRPC response whose body broke off, unless its reset is passed on.
-    pub(super) fn rescue(&self, error: &hyper::Error) -> Option<Frame<Bytes>> {
-        if !self.grpc || find::<h2::Error>(error).is_some_and(|h2| h2.reason().is_some()) {
+    pub(super) fn rescue(&self, error: &BodyError) -> Option<Frame<Bytes>> {
+        if !self.grpc || error.reset_code().is_some() {
             return None;
         }
-        let reason = Reason::ConnectionLost;
+        let reason = error.reason();
         let mut trailers = HeaderMap::with_capacity(2);
         trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
         if self.emit_headers {
@@ -145,6 +145,7 @@ pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
 
     fn request(version: Version, content_type: &'static str) -> Request<()> {
         let request = Request::builder().version(version);

@@ -92,7 +92,7 @@ pub async fn serve_http1<I, S, B>(
 where
     I: Duplex + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     io.watch(connection.activity.clone());
     loop {
@@ -201,7 +201,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     S::Future: 'static,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     let builder = settings.http2.server();
     let (io, returned) = Lent::new(io);

@@ -31,7 +31,7 @@ where
     Self: Future<Output = Result<(), hyper::Error>>,
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http1::UpgradeableConnection::graceful_shutdown(self);
@@ -44,7 +44,7 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     S::Future: 'static,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http2::Connection::graceful_shutdown(self);
