@@ -76,6 +76,7 @@ impl Worker {
             half_sent: HalfSent::default(),
             http1: Http1Pools::new(self.config.outbound.pool),
             costs: outbound::Costs::default(),
+            route_bytes: Cell::default(),
             client_bytes: Cell::default(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {

@@ -2,7 +2,10 @@
 
 use crate::LoadHandle;
 use http::Response;
-use linkerd_proxy_core::{http::ResponseBody, transport::Io};
+use linkerd_proxy_core::{
+    http::{BoxRequest, ResponseBody},
+    transport::Io,
+};
 use tokio::time::Instant;
 
 /// A request that may wait for an endpoint.
@@ -20,6 +23,9 @@ pub trait MeasuredResponse {
         drop(load);
     }
 }
+
+/// A request of HTTP.
+impl<B> Arrival for BoxRequest<B> {}
 
 /// A connection that is asked for.
 impl Arrival for () {}

@@ -8,7 +8,7 @@ use crate::{
     state::BalanceState,
 };
 use futures::{Stream, future::LocalBoxFuture, stream};
-use linkerd_proxy_core::{EndpointStatus, Error, Rejected, Unavailable, reason::Origin};
+use linkerd_proxy_core::{Error, Rejected, Unavailable, reason::Origin};
 use pin_project_lite::pin_project;
 use std::{
     cell::{Cell, RefCell},
@@ -67,16 +67,11 @@ where
     }
 
     /// Balances over one endpoint that never changes: requests wait for it, and fail fast, as for many.
-    pub fn one<Req>(key: K, service: S, status: EndpointStatus, params: Params) -> Self
+    pub fn one<Req>(key: K, member: Member<S>, params: Params) -> Self
     where
         S: Service<Req, Error = Rejected<Req>>,
         Req: 'static,
     {
-        let member = Member {
-            service,
-            status,
-            weight: 1,
-        };
         let only = vec![Change::Insert(key, member)];
         Self::new::<Req, _>(stream::iter([Ok(only)]), params)
     }

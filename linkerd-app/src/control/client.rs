@@ -19,10 +19,11 @@ use futures::{
 use http::{Request, Response, uri::Authority};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use linkerd_balance::{Balance, Params};
+use linkerd_balance::{Balance, Member, Params};
 use linkerd_discover::dns::{AddressSet, Resolutions};
 use linkerd_proxy_core::{
-    Error, Reason,
+    EndpointStatus, Error, Reason,
+    endpoint::Capacity,
     http::{
         BoxRequest, Http2Settings, LocalExec, QueueSettings, client::Http2Client, grpc_status,
         is_failure,
@@ -91,7 +92,20 @@ impl Controller {
         let new_endpoint = move |addr| {
             let dialer = dialer.clone();
             let connect = Connect { addr, dialer };
-            Http2Client::with_exec(connect, http2.clone(), exec, 1, backoff)
+            let status = EndpointStatus::new(Capacity::Connecting);
+            let settings = http2.clone();
+            Member {
+                service: Http2Client::with_exec(
+                    connect,
+                    settings,
+                    exec,
+                    1,
+                    backoff,
+                    status.clone(),
+                ),
+                status,
+                weight: 1,
+            }
         };
         let params = Params {
             name: name.clone(),
@@ -239,7 +253,6 @@ impl Served {
             error.context(format!("controller {}", self.authority))
         })?;
         self.reached.set(true);
-        let response = response.response;
         let status = Labels::new().with("status_code", response.status().as_u16());
         let labels = self.labels.and(status);
         let latency = self.families.latency.get(labels.clone());
@@ -334,12 +347,12 @@ impl Drop for ControlBody {
     }
 }
 
-type Batch = Result<Vec<Change<SocketAddr, (Endpoint, u32)>>, Error>;
+type Batch = Result<Vec<Change<SocketAddr, Member<Endpoint>>>, Error>;
 
 /// Turns sets of addresses into changes.
 fn follow(
     addresses: watch::Receiver<Option<Arc<AddressSet>>>,
-    new_endpoint: impl Fn(SocketAddr) -> Endpoint + 'static,
+    new_endpoint: impl Fn(SocketAddr) -> Member<Endpoint> + 'static,
 ) -> LocalBoxStream<'static, Batch> {
     let state = (addresses, HashSet::new(), Rc::new(new_endpoint));
     let mut first = state;
@@ -356,7 +369,7 @@ fn follow(
             let now: HashSet<_> = set.addrs.iter().copied().collect();
             let added = now
                 .difference(&known)
-                .map(|addr| Change::Insert(*addr, (new_endpoint(*addr), 1)));
+                .map(|addr| Change::Insert(*addr, new_endpoint(*addr)));
             let removed = known.difference(&now).map(|addr| Change::Remove(*addr));
             let changes = added.chain(removed).collect();
             return Some((Ok(changes), (addresses, now, new_endpoint)));

@@ -14,12 +14,12 @@ use crate::{
     outbound::Connect,
 };
 use http::{Response, Version};
-use linkerd_balance::{Balance, Metrics, Params};
+use linkerd_balance::{Balance, Member, Metrics, Params};
 use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
     http::{
-        ReplayLayer, ReplayService, QueueSettings, RequestBody, ResponseBody,
+        QueueSettings, ReplayLayer, ReplayService, RequestBody, ResponseBody,
         client::{Http1Client, Http2Client},
         for_http2,
     },
@@ -212,7 +212,12 @@ impl Application {
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),
         };
-        Balance::one(self.addr, service, status, params)
+        let member = Member {
+            service,
+            status,
+            weight: 1,
+        };
+        Balance::one::<HttpRequest>(self.addr, member, params)
     }
 
     fn metrics(&self) -> EndpointMetricsLayer {

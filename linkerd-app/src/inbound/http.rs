@@ -6,7 +6,7 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 use super::{Context, Inbound, application::Application, tunnel};
-use crate::{exchange::HttpRequest, metrics::target_labels};
+use crate::{endpoint_metrics::HttpRequest, metrics::target_labels};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version,
     header::TRANSFER_ENCODING,

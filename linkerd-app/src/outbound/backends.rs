@@ -28,10 +28,8 @@ pub struct BackendKey {
 pub struct BackendHandle<S> {
     /// Sends requests to the backend.
     pub service: S,
-    /// Whether it takes requests.
-    pub status: Box<dyn BackendStatus>,
-    /// Counts the backend as built, and as dropped.
-    pub alive: Option<Alive>,
+    status: Box<dyn BackendStatus>,
+    _alive: Option<Alive>,
 }
 
 /// Whether a backend takes requests: a handle beside its service.
@@ -41,6 +39,17 @@ pub trait BackendStatus {
 
     /// The backend in `/state`.
     fn inspect(&self) -> Value;
+}
+
+impl<S> BackendHandle<S> {
+    /// A backend; `alive` counts it as long as it lives.
+    pub fn new(service: S, status: impl BackendStatus + 'static, alive: Option<Alive>) -> Self {
+        Self {
+            service,
+            status: Box::new(status),
+            _alive: alive,
+        }
+    }
 }
 
 impl<S> Backends<S> {

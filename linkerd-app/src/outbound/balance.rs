@@ -6,7 +6,7 @@ use futures::StreamExt;
 use linkerd_balance::{Balance, Member, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
-    EndpointStatus, Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
+    Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -87,8 +87,7 @@ where
 pub fn balance_one<S, Req>(
     ctx: &Context,
     endpoint: SocketAddr,
-    service: S,
-    status: EndpointStatus,
+    member: Member<S>,
     target: BalanceTarget<'_>,
 ) -> Balance<SocketAddr, S>
 where
@@ -96,5 +95,5 @@ where
     Req: 'static,
 {
     let params = target.params(ctx, endpoint.to_string(), Box::new(|| {}));
-    Balance::one(endpoint, service, status, params)
+    Balance::one::<Req>(endpoint, member, params)
 }

@@ -112,6 +112,17 @@ pub enum DispatchStatus<S> {
     Fail(Rc<str>),
 }
 
+impl<S> DispatchStatus<S> {
+    /// The backend, as errors name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Balance { destination, .. } => destination.clone(),
+            Self::Forward { endpoint, .. } => endpoint.to_string(),
+            Self::Fail(_) => String::new(),
+        }
+    }
+}
+
 impl<S: 'static> BackendStatus for DispatchStatus<S> {
     fn unavailable(&self) -> Option<Unavailable> {
         match self {

@@ -56,7 +56,9 @@ impl<S> RouteBackends<S> {
                 Self::First(backends.iter().map(|backend| new(backend, 1)).collect())
             }
             Distribution::RandomAvailable(backends) => {
-                let backends = backends.iter().map(|(backend, weight)| new(backend, *weight));
+                let backends = backends
+                    .iter()
+                    .map(|(backend, weight)| new(backend, *weight));
                 Self::Random(backends.collect())
             }
         }
@@ -148,7 +150,9 @@ fn draw<S>(
 ) -> Option<usize> {
     let weights = || {
         let weights = backends.iter().map(|backend| u64::from(backend.weight));
-        weights.enumerate().filter(|(index, _)| is_candidate(*index))
+        weights
+            .enumerate()
+            .filter(|(index, _)| is_candidate(*index))
     };
     let total: u64 = weights().map(|(_, weight)| weight).sum();
     if total == 0 {

@@ -3,7 +3,10 @@
 //! Of the endpoints that a destination has, a proxy may use few: 10,000 endpoints that are only known must not take the
 //! memory of 10,000 clients and their series.
 
-use linkerd_proxy_core::{EndpointStatus, NewService, endpoint::{Capacity, Endpoint}};
+use linkerd_proxy_core::{
+    EndpointStatus, NewService,
+    endpoint::{Capacity, Endpoint},
+};
 use std::{
     sync::Arc,
     task::{Context, Poll},

@@ -118,7 +118,8 @@ impl OpaqueRoutes {
             Some(logical) => format!("logical service {logical}"),
             None => format!("logical service {}", discovered.target),
         };
-        let backends = RouteBackends::new(&spec.distribution, |backend| self.backend(spec, backend));
+        let backends =
+            RouteBackends::new(&spec.distribution, |backend| self.backend(spec, backend));
         let stack = ServiceBuilder::new()
             .layer(InContextLayer::new([logical]))
             .layer(TcpRouteMetricsLayer::new(outbound, labels))
@@ -153,15 +154,15 @@ impl OpaqueRoutes {
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<OpaqueDispatch> {
         let ctx = &self.ctx;
         match &key.backend.dispatcher {
-            Dispatcher::Forward(endpoint) => BackendHandle {
-                service: Dispatch::Forward(ctx.connect(endpoint, None)),
-                status: Box::new(OpaqueStatus::Forward {
+            Dispatcher::Fail(message) => failed(message),
+            Dispatcher::Forward(endpoint) => {
+                let status = OpaqueStatus::Forward {
                     endpoint: endpoint.addr,
                     status: None,
-                }),
-                alive: None,
-            },
-            Dispatcher::Fail(message) => failed(message),
+                };
+                let connect = ctx.connect(endpoint, None);
+                BackendHandle::new(Dispatch::Forward(connect), status, None)
+            }
             Dispatcher::Balance { path, load } => {
                 let target = BalanceTarget {
                     load: *load,
@@ -174,14 +175,13 @@ impl OpaqueRoutes {
                 };
                 let new_endpoint = NewTcpEndpoint::new(ctx, path.as_str());
                 match balance(ctx, path, target, new_endpoint) {
-                    Ok(balance) => BackendHandle {
-                        status: Box::new(OpaqueStatus::Balance {
+                    Ok(balance) => {
+                        let status = OpaqueStatus::Balance {
                             destination: path.clone(),
                             balance: balance.clone(),
-                        }),
-                        service: Dispatch::Balance(balance),
-                        alive: None,
-                    },
+                        };
+                        BackendHandle::new(Dispatch::Balance(balance), status, None)
+                    }
                     Err(error) => failed(&error.to_string()),
                 }
             }
@@ -195,9 +195,7 @@ impl OpaqueRoutes {
 
 /// A backend without endpoints.
 fn failed(message: &str) -> BackendHandle<OpaqueDispatch> {
-    BackendHandle {
-        service: Dispatch::Fail(message.into()),
-        status: Box::new(OpaqueStatus::Fail(message.into())),
-        alive: None,
-    }
+    let message: Rc<str> = message.into();
+    let status = OpaqueStatus::Fail(message.clone());
+    BackendHandle::new(Dispatch::Fail(message), status, None)
 }

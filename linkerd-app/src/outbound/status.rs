@@ -1,6 +1,6 @@
 //! How a response is counted by its status.
 
-use crate::exchange::with_cached;
+use crate::endpoint_metrics::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{BodyEnd, ObservedResponse, grpc_name, grpc_status},

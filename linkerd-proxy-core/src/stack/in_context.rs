@@ -12,19 +12,39 @@ use tower_service::Service;
 
 /// Adds names of a stage to the errors that pass it, the outermost last. Without an error nothing is formatted.
 #[derive(Clone, Debug)]
-pub struct InContextLayer(Rc<[String]>);
+pub struct InContextLayer(Rc<Names>);
+
+#[derive(Debug)]
+struct Names {
+    /// Whether the endpoint is named first, if the error knows it.
+    endpoint: bool,
+    names: Box<[String]>,
+}
 
 /// See [`InContextLayer`].
 #[derive(Clone, Debug)]
 pub struct InContext<S> {
     inner: S,
-    names: Rc<[String]>,
+    names: Rc<Names>,
 }
 
 impl InContextLayer {
     /// Adds `names`, such as `route default.http`.
-    pub fn new(names: impl Into<Rc<[String]>>) -> Self {
-        Self(names.into())
+    pub fn new(names: impl Into<Box<[String]>>) -> Self {
+        let names = names.into();
+        Self(Rc::new(Names {
+            endpoint: false,
+            names,
+        }))
+    }
+
+    /// Adds the endpoint that was involved, and then `names`.
+    pub fn of_endpoint(names: impl Into<Box<[String]>>) -> Self {
+        let names = names.into();
+        Self(Rc::new(Names {
+            endpoint: true,
+            names,
+        }))
     }
 }
 
@@ -62,7 +82,20 @@ pin_project! {
     pub struct InContextFuture<F> {
         #[pin]
         inner: F,
-        names: Rc<[String]>,
+        names: Rc<Names>,
+    }
+}
+
+impl Names {
+    fn add_to(&self, error: &mut Error) {
+        if self.endpoint
+            && let Some(peer) = error.peer_addr()
+        {
+            error.add_context(format!("endpoint {peer}"));
+        }
+        for name in &self.names {
+            error.add_context(name.clone());
+        }
     }
 }
 
@@ -76,9 +109,7 @@ where
         let this = self.project();
         let mut polled = this.inner.poll(cx);
         if let Poll::Ready(Err(error)) = &mut polled {
-            for name in &**this.names {
-                error.add_context(name.clone());
-            }
+            this.names.add_to(error);
         }
         polled
     }
@@ -97,7 +128,11 @@ mod tests {
         let inner = tower::util::MapErr::new(inner, |_| Error::new(Reason::ConnectRefused));
         let mut service = tokio_test::task::spawn(layer.layer(inner));
         handle.allow(1);
-        assert!(service.enter(|cx, mut service| service.poll_ready(cx)).is_ready());
+        assert!(
+            service
+                .enter(|cx, mut service| service.poll_ready(cx))
+                .is_ready()
+        );
         let call = service.call(());
         let (_, respond) = handle.next_request().await.unwrap();
         respond.send_error("refused");

@@ -8,14 +8,19 @@ use std::{
 
 pin_project! {
     /// The future of a layer that passes a request on, or refuses it.
-    #[project = RefusableProj]
-    pub enum Refusable<F, E> {
-        /// The request was passed on.
+    pub struct Refusable<F, E> {
+        #[pin]
+        state: State<F, E>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<F, E> {
         Called {
             #[pin]
             future: F,
         },
-        /// The request was refused.
         Refused {
             error: Option<E>,
         },
@@ -25,13 +30,15 @@ pin_project! {
 impl<F, E> Refusable<F, E> {
     /// A request that was passed on.
     pub fn called(future: F) -> Self {
-        Self::Called { future }
+        let state = State::Called { future };
+        Self { state }
     }
 
     /// A request that was refused.
     pub fn refused(error: impl Into<E>) -> Self {
         let error = Some(error.into());
-        Self::Refused { error }
+        let state = State::Refused { error };
+        Self { state }
     }
 }
 
@@ -42,9 +49,9 @@ where
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project() {
-            RefusableProj::Called { future } => future.poll(cx),
-            RefusableProj::Refused { error } => {
+        match self.project().state.project() {
+            StateProj::Called { future } => future.poll(cx),
+            StateProj::Refused { error } => {
                 Poll::Ready(Err(error.take().expect("a refusal is polled once")))
             }
         }

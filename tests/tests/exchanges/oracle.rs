@@ -194,7 +194,11 @@ impl Evidence<'_> {
 
     /// Whether the client closes its side in this request or in one after it, which may have begun already.
     fn half_closes(self) -> bool {
-        let from_here = self.case.exchanges.iter().skip_while(|other| other.id != self.exchange.id);
+        let from_here = self
+            .case
+            .exchanges
+            .iter()
+            .skip_while(|other| other.id != self.exchange.id);
         let mut cancels = from_here.filter_map(|exchange| exchange.cancel);
         cancels.any(|cancel| cancel.sending && cancel.how == Abort::HalfClose)
     }
