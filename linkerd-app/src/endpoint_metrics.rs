@@ -7,8 +7,8 @@ use linkerd_proxy_core::{
     Error, Rejected,
     error::ObserveRejection,
     http::{
-        BodyEnd, BodyError, Now, ObserveResponse, ObservedResponse, ResponseBody, Upload,
-        grpc_status, is_failure, is_grpc,
+        BodyEnd, BodyError, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
+        Upload, grpc_status, is_failure, is_grpc,
     },
     metrics::{Counter, Histogram, LabelSet, Labels},
 };
@@ -25,8 +25,6 @@ use std::{
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
-
-pub use linkerd_proxy_core::http::BoxRequest as HttpRequest;
 
 /// Counts what passes an endpoint.
 #[derive(Clone, Debug)]

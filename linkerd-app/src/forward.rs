@@ -1,7 +1,7 @@
 //! Sending to the only endpoint there is.
 
-use crate::endpoint_metrics::HttpRequest;
 use futures::future::LocalBoxFuture;
+use linkerd_proxy_core::http::HttpRequest;
 use linkerd_proxy_core::{Error, Rejected, reason::Phase};
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -54,7 +54,10 @@ where
 mod tests {
     use super::*;
     use http::Request;
-    use linkerd_proxy_core::{Reason, http::RequestBody};
+    use linkerd_proxy_core::{
+        Reason,
+        http::{RequestBody, RequestContext},
+    };
     use std::{cell::RefCell, future::Ready, rc::Rc};
 
     /// Rejects requests for these reasons, one after the other, and then answers.
@@ -81,7 +84,9 @@ mod tests {
         let reasons = Rc::new(RefCell::new(reasons.to_vec()));
         let mut forward = Forward::new(Rejecting(reasons));
         let request = Request::new(RequestBody::empty());
-        let sent = forward.call(Box::new(request)).await;
+        let sent = forward
+            .call(HttpRequest::new(request, RequestContext::arriving(None)))
+            .await;
         sent.map_err(|error| error.reason())
     }
 

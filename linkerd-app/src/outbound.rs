@@ -38,10 +38,7 @@ pub use connect::Connect;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 
-use crate::{
-    endpoint_metrics::HttpRequest,
-    metrics::{RouteFamilies, backend_labels},
-};
+use crate::metrics::{RouteFamilies, backend_labels};
 use ::http::{Response, Version};
 use backend_metrics::{BackendMetrics, BackendMetricsLayer};
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
@@ -56,7 +53,10 @@ use linkerd_profiles::{
     RouteSpec,
 };
 use linkerd_proxy_core::{
-    InContextLayer, NewService, Shared, http::ResponseBody, metrics::Labels, stack::InContext,
+    InContextLayer, NewService, Shared,
+    http::{HttpRequest, ResponseBody},
+    metrics::Labels,
+    stack::InContext,
 };
 use route_metrics::RouteMetricsLayer;
 use router::{Refusal, RouteService, Router, Routes};

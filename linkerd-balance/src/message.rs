@@ -3,7 +3,7 @@
 use crate::LoadHandle;
 use http::Response;
 use linkerd_proxy_core::{
-    http::{BoxRequest, ResponseBody},
+    http::{HttpRequest, ResponseBody},
     transport::Io,
 };
 use tokio::time::Instant;
@@ -24,8 +24,11 @@ pub trait MeasuredResponse {
     }
 }
 
-/// A request of HTTP.
-impl<B> Arrival for BoxRequest<B> {}
+impl<B> Arrival for HttpRequest<B> {
+    fn arrived(&self) -> Instant {
+        self.context().arrived
+    }
+}
 
 /// A connection that is asked for.
 impl Arrival for () {}

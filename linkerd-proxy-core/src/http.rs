@@ -15,6 +15,7 @@ mod message;
 mod observe;
 mod replay;
 mod replay_layer;
+mod request;
 mod respond;
 mod response;
 mod server;
@@ -36,6 +37,7 @@ pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
 pub use replay_layer::{ReplayLayer, ReplayService};
+pub use request::{HttpRequest, RequestContext, Returns};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use response::ResponseBody;
 pub use server::{
@@ -44,6 +46,3 @@ pub use server::{
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
 pub use upload::Upload;
-
-/// A request on its way to an endpoint. It travels in a box: it has 288 bytes, and many layers hand it on.
-pub type BoxRequest<B = RequestBody> = Box<http::Request<B>>;

@@ -8,7 +8,7 @@
 use super::{connect::Connect, dns::Lookup};
 use crate::{
     config, dialers,
-    metrics::{Balancer, EndpointFamilies},
+    metrics::{Balancer, EndpointFamilies, tls_labels},
 };
 use bytes::Bytes;
 use futures::{
@@ -25,11 +25,11 @@ use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
     http::{
-        BoxRequest, Http2Settings, LocalExec, QueueSettings, client::Http2Client, grpc_status,
-        is_failure,
+        Http2Settings, HttpRequest, LocalExec, QueueSettings, RequestContext, client::Http2Client,
+        grpc_status, is_failure,
     },
     metrics::{Counter, Family, LabelSet, Labels},
-    transport::OwnConnections,
+    transport::{NoTlsReason, OwnConnections, TlsStatus},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -118,24 +118,19 @@ impl Controller {
         };
         let resolutions = dns.resolutions.clone();
         let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
-        let balance = Balance::new::<BoxRequest<RequestBody>, _>(updates, params);
+        let balance = Balance::new::<HttpRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let reached = Rc::new(Cell::new(false));
+        let tls = TlsStatus::None(match config.is_loopback {
+            true => NoTlsReason::Loopback,
+            false => NoTlsReason::NotProvidedByServiceDiscovery,
+        });
         let served = Rc::new(Served {
             reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
-            labels: labels
-                .with("tls", "no_identity")
-                .with(
-                    "no_tls_reason",
-                    match config.is_loopback {
-                        true => "loopback",
-                        false => "not_provided_by_service_discovery",
-                    },
-                )
-                .into(),
+            labels: tls_labels(labels, tls).into(),
         });
         tokio::task::spawn_local(served.take(rx));
         Self {
@@ -242,7 +237,8 @@ impl Served {
     async fn call(&self, request: Request<RequestBody>) -> Result<Response<ControlBody>, Error> {
         let start = Instant::now();
         self.families.requests.get(self.labels.clone()).incr();
-        let request = Box::new(self.address(request));
+        let context = RequestContext::arriving(None);
+        let request = HttpRequest::new(self.address(request), context);
         let called = self.balance.clone().call(request).await;
         let response = called.map_err(|error| {
             let labels = Labels::new()

@@ -7,10 +7,10 @@
 
 use super::{Context, policy::Policy};
 use crate::{
-    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer, HttpRequest},
+    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
     in_flight::share,
-    metrics::target_labels,
+    metrics::{target_labels, tls_labels},
     outbound::Connect,
 };
 use http::{Response, Version};
@@ -19,12 +19,12 @@ use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
     http::{
-        QueueSettings, ReplayLayer, ReplayService, RequestBody, ResponseBody,
+        HttpRequest, QueueSettings, ReplayLayer, ReplayService, RequestBody, ResponseBody,
         client::{Http1Client, Http2Client},
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    transport::TransportSeries,
+    transport::{NoTlsReason, TlsStatus, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -116,16 +116,10 @@ impl Applications {
 impl Application {
     fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Self {
         let inbound = || Labels::new().with("direction", "inbound");
-        let from_peer = |labels: Labels| {
-            labels
-                .with("tls", "no_identity")
-                .with("no_tls_reason", "no_tls_from_remote")
-        };
+        let from_peer = |labels| tls_labels(labels, TlsStatus::None(NoTlsReason::NoTlsFromRemote));
         let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
-        let server = inbound()
-            .with("peer", "dst")
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
+        let server = inbound().with("peer", "dst");
+        let server = tls_labels(server, TlsStatus::None(NoTlsReason::Loopback));
         let transport = &ctx.families.transport;
         Self {
             addr,

@@ -1,9 +1,10 @@
 //! Counts a route's use of a backend: `outbound_{http,grpc}_route_backend_*`.
 
 use super::status::{Status, StatusCounters};
-use crate::{endpoint_metrics::HttpRequest, metrics::RouteFamilies};
+use crate::metrics::RouteFamilies;
 use http::Response;
 use linkerd_balance::Arrival;
+use linkerd_proxy_core::http::HttpRequest;
 use linkerd_proxy_core::{
     Error,
     http::{BodyEnd, Now, ObserveResponse, ObservedResponse, ResponseBody},

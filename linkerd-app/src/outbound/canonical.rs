@@ -1,7 +1,7 @@
 //! Names the logical service in the request: `l5d-dst-canonical`.
 
-use crate::endpoint_metrics::HttpRequest;
 use http::{HeaderName, HeaderValue};
+use linkerd_proxy_core::http::HttpRequest;
 use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;

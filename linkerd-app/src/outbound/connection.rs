@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     accept::accept,
-    metrics::{meta_labels, target_labels},
+    metrics::{meta_labels, target_labels, tls_labels},
 };
 use ::http::Version;
 use bytes::Bytes;
@@ -16,7 +16,10 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, Detected, Duplex, Io, Listener, Lookalikes, Side, detect_until_drain},
+    transport::{
+        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket,
+        detect_until_drain,
+    },
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
@@ -85,28 +88,34 @@ impl Outbound {
         // The end waits for the connection from here on: it may have sent its request already.
         let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
-        let (client, going_to) = (accepted.client, accepted.going_to());
+        let Accepted { stream, client } = accepted;
+        let client = Rc::new(client);
+        let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
-        if let Err(error) = own.check_accepted(Side::Outbound, client, going_to) {
+        if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
             return self.failed(going_to, &error);
         }
-        let destination = match accepted.destination() {
+        let destination = match client.destination() {
             Ok(destination) => destination,
-            Err(_) if explicit => return self.explicit(accepted).await,
-            Err(error) => return self.failed(accepted.local, &error),
+            Err(_) if explicit => return self.explicit(stream, client).await,
+            Err(error) => return self.failed(client.local, &error),
         };
         match self.target(destination.into()).await {
             Ok(stack) => {
-                let io = Io::new(accepted.stream, stack.client_series());
-                self.connection(io, stack).await;
+                let io = Io::new(stream, stack.client_series());
+                self.connection(io, client, stack).await;
             }
             Err(error) => self.failed(destination, &error),
         }
     }
 
     /// Stage 3: the protocol of a connection to a target.
-    pub(super) async fn connection<I>(self: &Rc<Self>, mut io: Io<I>, stack: Rc<TargetStack>)
-    where
+    pub(super) async fn connection<I>(
+        self: &Rc<Self>,
+        mut io: Io<I>,
+        client: Rc<ClientInfo>,
+        stack: Rc<TargetStack>,
+    ) where
         I: Duplex + Send + 'static,
     {
         let protocol = stack.discovered().protocol();
@@ -126,20 +135,18 @@ impl Outbound {
         let target = stack.target().clone();
         self.served(
             &target,
-            serve(self.clone(), io, version, Routing::Target(stack)).await,
+            serve(self.clone(), io, client, version, Routing::Target(stack)).await,
         );
     }
 
     /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, accepted: Accepted) {
+    async fn explicit(self: Rc<Self>, stream: Socket, client: Rc<ClientInfo>) {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
-        let labels = target_labels(labels, accepted.local)
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
-        let mut io = Io::new(accepted.stream, self.ctx.families.transport.series(labels));
-        let local = accepted.local;
+        let local = client.local;
+        let labels = tls_labels(target_labels(labels, local), client.tls);
+        let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
         let detected = match self.first_bytes(&mut io).await {
             Ok((Some(detected), read)) => {
                 io.put_back(read);
@@ -153,7 +160,7 @@ impl Outbound {
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
         };
-        let served = serve(self.clone(), io, version, Routing::ByAuthority).await;
+        let served = serve(self.clone(), io, client, version, Routing::ByAuthority).await;
         self.served(&local.into(), served);
     }
 

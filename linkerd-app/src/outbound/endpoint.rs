@@ -12,7 +12,6 @@ use super::{
     context::Context,
     lazy::{EndpointTarget, Lazy},
 };
-pub use crate::endpoint_metrics::HttpRequest;
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,

@@ -1,11 +1,14 @@
 //! Stage 2: what was discovered of a target, and the stacks that serve it, kept while somebody uses them.
 
 use super::{HttpRouter, HttpRoutes, Outbound, context::Context, opaque::Opaque};
-use crate::metrics::target_labels;
+use crate::metrics::{target_labels, tls_labels};
 use http::Version;
 use linkerd_profiles::{Discovered, DiscoveryWatch, State, Target};
 use linkerd_proxy_core::{
-    Error, Reason, metrics::Labels, subscription::Code, transport::TransportSeries,
+    Error, Reason,
+    metrics::Labels,
+    subscription::Code,
+    transport::{NoTlsReason, TlsStatus, TransportSeries},
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -114,9 +117,7 @@ impl TargetStack {
                 .with("target_ip", host)
                 .with("target_port", port),
         };
-        let labels = labels
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
+        let labels = tls_labels(labels, TlsStatus::None(NoTlsReason::Loopback));
         Self {
             watch,
             discovered: RefCell::new(discovered),

@@ -1,8 +1,9 @@
 //! Returning a request to the balancer when its connection failed before a response.
 
-use super::{BoxRequest, RequestBody, client::Fresh};
+use super::HttpRequest;
 use crate::{Rejected, reason::Retry};
 use http::{Method, Request};
+use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
@@ -31,13 +32,6 @@ pub struct ReplayService<S> {
     params: ReplayLayer,
 }
 
-/// How often a request came back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Attempts {
-    lost: u8,
-    refused: u8,
-}
-
 /// A request that may have been processed is sent once more.
 const MAX_LOST: u8 = 1;
 
@@ -55,9 +49,9 @@ impl<S> Layer<S> for ReplayLayer {
     }
 }
 
-impl<S> Service<BoxRequest> for ReplayService<S>
+impl<S> Service<HttpRequest> for ReplayService<S>
 where
-    S: Service<BoxRequest, Error = Rejected<BoxRequest>>,
+    S: Service<HttpRequest, Error = Rejected<HttpRequest>>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -67,7 +61,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: BoxRequest) -> Self::Future {
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         ReplayFuture {
             kept: self.params.keep(&mut request),
             inner: self.inner.call(request),
@@ -86,7 +80,7 @@ pin_project! {
 
 impl<F, Rsp> Future for ReplayFuture<F>
 where
-    F: Future<Output = Result<Rsp, Rejected<BoxRequest>>>,
+    F: Future<Output = Result<Rsp, Rejected<HttpRequest>>>,
 {
     type Output = F::Output;
 
@@ -105,29 +99,23 @@ where
 
 /// A copy of a request.
 struct Kept {
-    request: BoxRequest,
+    request: HttpRequest,
     idempotent: bool,
-    attempts: Attempts,
 }
 
 impl ReplayLayer {
-    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
+    fn keep(&self, request: &mut HttpRequest) -> Option<Kept> {
         let idempotent = is_idempotent(request.method());
         if !idempotent && !self.refusals {
             return None;
         }
         // Extensions hold what belongs to the connection, such as a pending upgrade: such a request is sent once.
-        let attempts = request.extensions().get::<Attempts>().copied();
-        if attempts.is_none()
-            && request
-                .extensions()
-                .get::<hyper::upgrade::OnUpgrade>()
-                .is_some()
-        {
+        if request.extensions().get::<OnUpgrade>().is_some() {
             return None;
         }
+        let context = request.context().clone();
         let body = request.body_mut().replayable(self.max_bytes)?;
-        let mut copy = Box::new(Request::new(body));
+        let mut copy = HttpRequest::new(Request::new(body), context);
         *copy.method_mut() = request.method().clone();
         *copy.uri_mut() = request.uri().clone();
         *copy.version_mut() = request.version();
@@ -135,31 +123,27 @@ impl ReplayLayer {
         Some(Kept {
             request: copy,
             idempotent,
-            attempts: attempts.unwrap_or_default(),
         })
     }
 }
 
 impl Kept {
-    fn give_back(mut self, retry: Retry) -> Option<BoxRequest> {
-        let attempts = &mut self.attempts;
+    fn give_back(mut self, retry: Retry) -> Option<HttpRequest> {
+        let returns = &mut self.request.context_mut().returns;
         let allowed = match retry {
             Retry::Yes => {
-                attempts.refused += 1;
-                attempts.refused <= MAX_REFUSED
+                returns.refused += 1;
+                returns.refused <= MAX_REFUSED
             }
             Retry::IfIdempotent => {
-                attempts.lost += 1;
-                self.idempotent && attempts.lost <= MAX_LOST
+                returns.lost += 1;
+                self.idempotent && returns.lost <= MAX_LOST
             }
             Retry::No => false,
         };
         if !allowed || !self.request.body().is_whole() {
             return None;
         }
-        self.request.extensions_mut().insert(self.attempts);
-        // Other idle connections are as old as the one that was lost.
-        self.request.extensions_mut().insert(Fresh);
         Some(self.request)
     }
 }
@@ -174,7 +158,10 @@ fn is_idempotent(method: &Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
+    use crate::{
+        Reason,
+        http::{RequestBody, RequestContext},
+    };
     use std::{cell::Cell, rc::Rc};
 
     const LAYER: ReplayLayer = ReplayLayer {
@@ -185,16 +172,16 @@ mod tests {
     /// Loses every request for the same reason, and counts them.
     struct Lose(Reason, Rc<Cell<u32>>);
 
-    impl Service<BoxRequest> for Lose {
+    impl Service<HttpRequest> for Lose {
         type Response = ();
-        type Error = Rejected<BoxRequest>;
+        type Error = Rejected<HttpRequest>;
         type Future = std::future::Ready<Result<(), Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: BoxRequest) -> Self::Future {
+        fn call(&mut self, _: HttpRequest) -> Self::Future {
             self.1.set(self.1.get() + 1);
             std::future::ready(Err(Rejected::lost(self.0)))
         }
@@ -205,7 +192,9 @@ mod tests {
         let count = Rc::new(Cell::new(0));
         let mut service = layer.layer(Lose(reason, count.clone()));
         let request = Request::builder().method(method).header("x", "1");
-        let mut request = Some(Box::new(request.body(RequestBody::empty()).unwrap()));
+        let request = request.body(RequestBody::empty()).unwrap();
+        let context = RequestContext::arriving(None);
+        let mut request = Some(HttpRequest::new(request, context));
         while let Some(next) = request {
             assert_eq!(next.headers()["x"], "1");
             let rejected = tokio_test::block_on(service.call(next)).unwrap_err();

@@ -1,6 +1,6 @@
 //! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
 
-use super::{HttpRequest, http2_settings, upgrades_http1};
+use super::{http2_settings, upgrades_http1};
 use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
@@ -8,7 +8,7 @@ use linkerd_proxy_core::{
     EndpointStatus, Error, Reason, Rejected, drain,
     endpoint::Capacity,
     http::{
-        RequestBody, ResponseBody, Upgrade,
+        HttpRequest, RequestBody, ResponseBody, Upgrade,
         client::{Http1Client, Http2Client},
         for_http2, to_absolute_form, wants_upgrade,
     },

@@ -1,12 +1,13 @@
 //! Header rules of the hop to an endpoint.
 
-use super::HttpRequest;
 use crate::outbound::context::Context;
 use http::{HeaderName, Response, header::HOST, uri::Authority};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Error, Reason, Rejected,
-    http::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response},
+    http::{
+        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response,
+    },
 };
 use pin_project_lite::pin_project;
 use std::{

@@ -5,10 +5,9 @@ mod pool;
 mod pools;
 pub(super) mod socket;
 
-use super::Fresh;
 use crate::{
     Backoff, EndpointStatus, Error, Reason, Rejected,
-    http::{BoxRequest, ResponseBody},
+    http::{HttpRequest, ResponseBody},
     transport::Duplex,
 };
 use bytes::Bytes;
@@ -54,14 +53,14 @@ impl<C, B> Http1Client<C, B> {
     }
 }
 
-impl<C, B, I> Service<BoxRequest<B>> for Http1Client<C, B>
+impl<C, B, I> Service<HttpRequest<B>> for Http1Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     type Response = Response<ResponseBody>;
-    type Error = Rejected<BoxRequest<B>>;
+    type Error = Rejected<HttpRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -74,9 +73,10 @@ where
     }
 
     /// Gives the request to an idle connection, if there is one, before this returns.
-    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let pool = &self.0;
-        let fresh = !is_reusable(&request) || request.extensions().get::<Fresh>().is_some();
+        // A request that came back takes a new connection: other idle ones are as old as the one that was lost.
+        let fresh = !is_reusable(&request) || request.context().returns.any();
         let idle = if fresh { None } else { pool.checkout() };
         match idle {
             Some(connection) => Box::pin(Reuse {
@@ -92,8 +92,8 @@ where
 /// An exchange over a new connection.
 async fn send<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    request: BoxRequest<B>,
-) -> Result<Response<ResponseBody>, Rejected<BoxRequest<B>>>
+    request: HttpRequest<B>,
+) -> Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
@@ -125,7 +125,7 @@ pin_project! {
         first: Option<F>,
         pool: Rc<Pool<C, B>>,
         // A request that the first connection did not take.
-        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Rejected<BoxRequest<B>>>>>,
+        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>>>,
     }
 }
 
@@ -136,7 +136,7 @@ where
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
     F: Future<Output = Exchanged<B>>,
 {
-    type Output = Result<Response<ResponseBody>, Rejected<BoxRequest<B>>>;
+    type Output = Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -157,8 +157,8 @@ where
 /// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
 async fn elsewhere<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    mut rejected: Rejected<BoxRequest<B>>,
-) -> Result<Response<ResponseBody>, Rejected<BoxRequest<B>>>
+    mut rejected: Rejected<HttpRequest<B>>,
+) -> Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Backoff, EndpointStatus, Error, Rejected,
     endpoint::Capacity,
-    http::{BoxRequest, FlowControl, Http2Settings, LocalExec, ResponseBody},
+    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
     limits,
     reconnect::{Connects, Reconnect, reconnect},
 };
@@ -101,14 +101,14 @@ impl<C: 'static, B: 'static> Http2Client<C, B> {
     }
 }
 
-impl<C, B, I> Service<BoxRequest<B>> for Http2Client<C, B>
+impl<C, B, I> Service<HttpRequest<B>> for Http2Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
     type Response = Response<ResponseBody>;
-    type Error = Rejected<BoxRequest<B>>;
+    type Error = Rejected<HttpRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -124,18 +124,20 @@ where
     }
 
     /// Gives the request to a connection before this returns: it is not carried in a future.
-    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let Some(stream) = self.0.open_stream() else {
             // The last connection went away between readiness and call.
             let error = Error::new(crate::Reason::ConnectionLost);
             return Box::pin(ready(Err(Rejected::returned(error, request))));
         };
-        let sent = stream.connection.sender.clone().try_send_request(*request);
+        let (request, context) = request.into_parts();
+        let sent = stream.connection.sender.clone().try_send_request(request);
         Box::pin(async move {
             match sent.await {
                 Ok(response) => Ok(ResponseBody::of_endpoint(response, Box::new(stream))),
                 Err(mut error) => {
-                    let unsent = error.take_message().map(Box::new);
+                    let unsent = error.take_message();
+                    let unsent = unsent.map(|request| HttpRequest::new(request, context));
                     Err(Rejected::new(classify(error.into_error()), unsent))
                 }
             }
@@ -376,7 +378,7 @@ mod tests {
             let mut client: Http2Client<_, Empty<Bytes>> =
                 Http2Client::new(Dial(7), Http2Settings::default(), 1, backoff, status());
             let start = Instant::now();
-            poll_fn(|cx| Service::<BoxRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
+            poll_fn(|cx| Service::<HttpRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
                 .await
                 .unwrap();
             assert_eq!(start.elapsed(), Duration::ZERO);

@@ -164,6 +164,7 @@ where
             idle_since: Instant::now(),
             idle_round: transport::round(),
             peek,
+            context: None,
         }))
     }
 }
