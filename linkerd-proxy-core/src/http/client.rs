@@ -15,3 +15,6 @@ pub use http2::Http2Client;
 /// Marks a request that must go out on a new connection, as the one it was lost with had been idle.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh;
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -55,7 +55,7 @@ impl Responder {
             false => String::new(),
         };
         let length = text.len();
-        let mut response = Response::new(ResponseBody::full(text));
+        let mut response = Response::new(text);
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, length.into());
         if self.has_text {
@@ -80,7 +80,7 @@ impl Responder {
             true => StatusCode::OK,
             false => reason.status(),
         };
-        Ok(response)
+        Ok(ResponseBody::full(response))
     }
 
     fn inform(&self, error: &Error, message: HeaderValue, headers: &mut HeaderMap) {
