@@ -37,6 +37,11 @@ impl Responder {
         self
     }
 
+    /// Whether a response without a length ends with the client's connection.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.version == Version::HTTP_10
+    }
+
     /// Whether the request is gRPC.
     pub fn is_grpc(&self) -> bool {
         self.grpc

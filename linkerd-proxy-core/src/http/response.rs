@@ -141,10 +141,26 @@ impl Inner {
             (self.endpoint, self.text) = (None, None);
             return Poll::Ready(Some(Ok(trailers)));
         }
+        self.break_off();
+        self.endpoint = None;
         self.broken = Some(error);
         // After the tasks that write what was given to them.
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Tells the client's connection, if its end would look like the end of the body.
+    fn break_off(&self) {
+        let is_delimited = match &self.endpoint {
+            Some(endpoint) => endpoint.size_hint().exact().is_some(),
+            None => true,
+        };
+        if let Some(busy) = &self.busy
+            && !is_delimited
+            && self.responder.is_some_and(|it| it.ends_with_connection())
+        {
+            busy.break_off();
+        }
     }
 
     /// The text of an answer, which ends with it.
@@ -198,7 +214,6 @@ impl Body for ResponseBody {
         if let Some(deadline) = &mut this.deadline
             && let Poll::Ready(error) = deadline.poll(cx)
         {
-            this.endpoint = None;
             this.deadline = None;
             return this.fail(error, cx);
         }

@@ -119,10 +119,13 @@ where
         if let Ran::Ended { ended, was_idle } = ran {
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
             // There are none after an upgrade.
-            if let Some(parts) = serve.into_parts()
-                && (is_late || !was_idle && !parts.io.inner().has_ended())
-            {
-                return Box::pin(end(parts.io.into_inner(), ended, drain)).await;
+            if let Some(parts) = serve.into_parts() {
+                io = parts.io.into_inner();
+                if connection.broken.get() {
+                    io.reset_on_drop();
+                } else if is_late || !was_idle && !io.has_ended() {
+                    return Box::pin(end(io, ended, drain)).await;
+                }
             }
             return ended;
         }

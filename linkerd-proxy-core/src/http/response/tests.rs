@@ -8,15 +8,16 @@ use crate::{
         client::tests::incoming, serve_http1, serve_http2,
     },
     metrics::{Labels, Registry},
-    transport::{Io, TransportMetrics},
+    transport::{Duplex, Io, Socket, TransportMetrics},
 };
 use http::{Request, Version, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, io::ErrorKind, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    net::{TcpListener, TcpStream},
     task::{LocalSet, spawn_local},
 };
 
@@ -47,9 +48,14 @@ impl ObserveResponse for Notes {
 }
 
 /// A client's connection to a proxy that answers `/full` itself, and everything else with an endpoint's response that
-/// stops after five bytes and has a limit.
+/// stops after five bytes and has a limit, or breaks off for `/broken`.
 fn serve(version: Version, notes: &Rc<Notes>) -> DuplexStream {
     let (client, server) = tokio::io::duplex(1 << 16);
+    serve_over(server, version, notes);
+    client
+}
+
+fn serve_over(server: impl Duplex + Send + 'static, version: Version, notes: &Rc<Notes>) {
     let series = TransportMetrics::register(&Registry::new()).series(Labels::new());
     let io = Io::new(server, series);
     let connection = Rc::new(Connection::default());
@@ -69,7 +75,6 @@ fn serve(version: Version, notes: &Rc<Notes>) -> DuplexStream {
         };
         drop(served);
     });
-    client
 }
 
 async fn answer(
@@ -84,7 +89,11 @@ async fn answer(
         ResponseBody::full(answer.unwrap())
     } else {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        let response = incoming(&format!("{head}5\r\nhello\r\n")).await;
+        let rest = match request.uri().path() {
+            "/broken" => "not a chunk\r\n",
+            _ => "",
+        };
+        let response = incoming(&format!("{head}5\r\nhello\r\n{rest}")).await;
         let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease));
         let limit = Deadline::new(Instant::now() + LIMIT, Reason::ConnectTimeout);
         response.body_mut().end_by(limit);
@@ -196,6 +205,30 @@ async fn an_answer_of_the_proxy_is_observed_and_has_a_length_in_either_version()
         assert_eq!(status, 403);
         assert_eq!(received.unwrap().0, "denied");
         assert_eq!(notes, ["403 Forbidden: 6", "complete"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_that_breaks_off_does_not_look_complete_to_http_1_0() {
+    local(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        for (version, resets) in [("1.0", true), ("1.1", false)] {
+            let client = TcpStream::connect(addr);
+            let (client, accepted) = tokio::join!(client, listener.accept());
+            let socket = Socket::from(accepted.unwrap().0);
+            serve_over(socket, Version::HTTP_11, &Rc::default());
+            let mut client = client.unwrap();
+            let request = format!("GET /broken HTTP/{version}\r\nhost: a\r\n\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut received = Vec::new();
+            let ended = client.read_to_end(&mut received).await;
+            let received = String::from_utf8(received).unwrap();
+            assert!(received.contains("hello"), "{received}");
+            let reset = ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
+            assert_eq!(reset, resets, "{received}");
+        }
     })
     .await;
 }

@@ -12,6 +12,8 @@ pub struct Connection {
     /// Messages that are being read or written.
     busy: Cell<u32>,
     pub(super) close: Cell<bool>,
+    /// Whether its end must not look like the end of a response.
+    pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
 }
 
@@ -60,6 +62,11 @@ impl Connection {
 }
 
 impl Busy {
+    /// Makes the connection end with a reset: a response broke off, and the end of the connection would be its end.
+    pub(in crate::http) fn break_off(&self) {
+        self.0.broken.set(true);
+    }
+
     /// Whether all that was written to the connection has left, as far as it knows.
     pub(in crate::http) fn is_flushed(&self) -> bool {
         self.0.is_flushed()
