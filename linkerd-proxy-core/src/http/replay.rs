@@ -22,7 +22,7 @@ use std::{
 /// into, forty times the limit in a body of such frames.
 pub(super) struct Replay<B = hyper::body::Incoming> {
     shared: Rc<RefCell<Shared<B>>>,
-    /// How many bytes were yielded.
+    /// The count of bytes that were yielded.
     next: usize,
     trailers_sent: bool,
 }
@@ -30,7 +30,7 @@ pub(super) struct Replay<B = hyper::body::Incoming> {
 struct Shared<B> {
     body: B,
     kept: Kept,
-    /// How many bytes have passed.
+    /// The count of bytes that have passed.
     passed: usize,
     trailers_passed: bool,
     ended: bool,
@@ -39,7 +39,7 @@ struct Shared<B> {
     size: SizeHint,
 }
 
-/// A copy of what has passed of a body, within a limit.
+/// A copy of the frames of a body that have passed, within a limit.
 struct Kept {
     data: Vec<u8>,
     trailers: Option<HeaderMap>,
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Whether reading the rest fails, having said before that there is a rest.
+    /// Whether reading the rest fails, and the reading does not look ended before.
     fn fails(replay: Replay<impl Body<Data = Bytes, Error = BodyError> + Unpin>) -> bool {
         !replay.is_end_stream() && tokio_test::block_on(replay.collect()).is_err()
     }

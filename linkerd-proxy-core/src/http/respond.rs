@@ -9,7 +9,7 @@ use http::{
 };
 use http_body::Frame;
 
-/// What an answer depends on, taken from the request before it is passed on.
+/// The form of an answer, taken from the request before it is passed on.
 #[derive(Clone, Copy, Debug)]
 pub struct Responder {
     version: Version,
@@ -144,7 +144,7 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The message of an answer that a proxy made.
 pub const L5D_PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
-/// Tells a peer proxy to close its application's connection.
+/// The header by which a peer proxy closes its application's connection.
 pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
 
 #[cfg(test)]

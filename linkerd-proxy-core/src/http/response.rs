@@ -31,7 +31,7 @@ struct Inner {
     responder: Option<Responder>,
     busy: Option<Busy>,
     deadline: Option<Deadline>,
-    /// Why the endpoint's body broke off, until the client's connection is told.
+    /// The error that ended the body, until the client's codec has it.
     broken: Option<BodyError>,
 }
 
@@ -149,7 +149,7 @@ impl Inner {
         Poll::Pending
     }
 
-    /// Tells the client's connection, if its end would look like the end of the body.
+    /// Marks the client's connection as broken, if its end would look like the end of the body.
     fn break_off(&self) {
         let is_delimited = match &self.endpoint {
             Some(endpoint) => endpoint.size_hint().exact().is_some(),

@@ -16,7 +16,7 @@ pub(in crate::http) async fn incoming(response: &str) -> Response<Incoming> {
     let response = response.to_owned();
     spawn_local(async move {
         let mut request = [0; 1024];
-        server.read(&mut request).await.unwrap();
+        assert_ne!(server.read(&mut request).await.unwrap(), 0);
         server.write_all(response.as_bytes()).await.unwrap();
         // It ends when the client drops it.
         let _ = server.read(&mut request).await;

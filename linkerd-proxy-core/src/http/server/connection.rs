@@ -12,7 +12,7 @@ pub struct Connection {
     /// Messages that are being read or written.
     busy: Cell<u32>,
     pub(super) close: Cell<bool>,
-    /// Whether its end must not look like the end of a response.
+    /// Whether it ends with a reset, as its end would look like that of a response.
     pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
 }
@@ -45,7 +45,7 @@ impl Connection {
         self.activity.is_flushed()
     }
 
-    /// Counts what has begun.
+    /// The count of requests that have begun.
     pub(in crate::http) fn requests(&self) -> u32 {
         self.requests.get()
     }
