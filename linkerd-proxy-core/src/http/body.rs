@@ -1,7 +1,8 @@
 //! The bodies of requests on their way to an endpoint.
 
 use super::{
-    BodyEnd, BodyError, Now, ObserveRequest, Upload, observe::RequestObservers, replay::Replay,
+    BodyEnd, BodyError, Deadline, Now, ObserveRequest, Upload, observe::RequestObservers,
+    replay::Replay,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 pub struct RequestBody {
     kind: Kind,
     /// In a box, which a request without a body does not need: each stage moves this.
-    observers: Option<Box<RequestObservers>>,
+    attempt: Option<Box<Attempt>>,
     upload: Option<Rc<Upload>>,
     /// Applied to trailers.
     scrub: Option<Scrub>,
@@ -31,16 +32,30 @@ enum Kind {
     Empty,
     Incoming(Incoming),
     Replay(Replay),
+    Full(Bytes),
+    /// All of it has passed. It is kept for copies.
+    FullSent(Bytes),
+}
+
+/// An attempt to send a body.
+#[derive(Default)]
+struct Attempt {
+    observers: RequestObservers,
+    deadline: Option<Deadline>,
 }
 
 impl RequestBody {
     /// No body.
     pub fn empty() -> Self {
-        Self {
-            kind: Kind::Empty,
-            observers: None,
-            upload: None,
-            scrub: None,
+        Self::of_kind(Kind::Empty, None)
+    }
+
+    /// A body that the proxy makes itself.
+    pub fn full(data: impl Into<Bytes>) -> Self {
+        let data = data.into();
+        match data.is_empty() {
+            true => Self::empty(),
+            false => Self::of_kind(Kind::Full(data), None),
         }
     }
 
@@ -49,10 +64,15 @@ impl RequestBody {
         if incoming.is_end_stream() {
             return Self::empty();
         }
+        let upload = Rc::new(upload());
+        Self::of_kind(Kind::Incoming(incoming), Some(upload))
+    }
+
+    fn of_kind(kind: Kind, upload: Option<Rc<Upload>>) -> Self {
         Self {
-            kind: Kind::Incoming(incoming),
-            observers: None,
-            upload: Some(Rc::new(upload())),
+            kind,
+            attempt: None,
+            upload,
             scrub: None,
         }
     }
@@ -63,7 +83,7 @@ impl RequestBody {
         self
     }
 
-    /// The client's side of the body, unless it is empty.
+    /// The client's side of the body, unless it is empty or the proxy's own.
     pub fn upload(&self) -> Option<Rc<Upload>> {
         self.upload.clone()
     }
@@ -72,38 +92,48 @@ impl RequestBody {
     /// began at `start`.
     pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
         if !self.is_end_stream() {
-            let observers = self.observers.get_or_insert_default();
-            observers.add(observer.clone(), start);
+            let attempt = self.attempt.get_or_insert_default();
+            attempt.observers.add(observer.clone(), start);
         }
     }
 
-    /// Makes a copy for another attempt, which yields the same frames to the same observers as long as they are no more
-    /// than `limit` bytes.
+    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    pub fn end_by(&mut self, deadline: Deadline) {
+        if !self.is_end_stream() {
+            let attempt = self.attempt.get_or_insert_default();
+            let known = attempt.deadline.take();
+            attempt.deadline = Some(deadline.or_earlier(known));
+        }
+    }
+
+    /// Makes a copy for another attempt, which yields the same frames to the same observers, until the same deadline, as
+    /// long as they are no more than `limit` bytes.
     ///
     /// From here on frames are kept as they pass. `None` if the body is known to be too large.
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
-        let copy = match std::mem::replace(&mut self.kind, Kind::Empty) {
+        let (kind, copy) = match std::mem::replace(&mut self.kind, Kind::Empty) {
             Kind::Empty => return Some(Self::empty()),
+            Kind::Incoming(incoming) if incoming.size_hint().lower() > limit as u64 => {
+                self.kind = Kind::Incoming(incoming);
+                return None;
+            }
             Kind::Incoming(incoming) => {
-                if incoming.size_hint().lower() > limit as u64 {
-                    self.kind = Kind::Incoming(incoming);
-                    return None;
-                }
                 let replay = Replay::new(incoming, limit);
                 let copy = replay.copy();
-                self.kind = Kind::Replay(replay);
-                copy
+                (Kind::Replay(replay), Kind::Replay(copy))
             }
             Kind::Replay(replay) => {
                 let copy = replay.copy();
-                self.kind = Kind::Replay(replay);
-                copy
+                (Kind::Replay(replay), Kind::Replay(copy))
             }
+            Kind::Full(data) => (Kind::Full(data.clone()), Kind::Full(data)),
+            Kind::FullSent(data) => (Kind::FullSent(data.clone()), Kind::Full(data)),
         };
-        let observers = self.observers.as_ref();
+        self.kind = kind;
+        let attempt = self.attempt.as_ref();
         Some(Self {
-            kind: Kind::Replay(copy),
-            observers: observers.map(|observers| Box::new(observers.another())),
+            kind: copy,
+            attempt: attempt.map(|attempt| Box::new(attempt.another())),
             upload: self.upload.clone(),
             scrub: self.scrub,
         })
@@ -113,15 +143,16 @@ impl RequestBody {
     pub fn is_whole(&self) -> bool {
         match &self.kind {
             Kind::Replay(replay) => replay.is_whole(),
-            Kind::Empty | Kind::Incoming(_) => true,
+            Kind::Empty | Kind::Incoming(_) | Kind::Full(_) | Kind::FullSent(_) => true,
         }
     }
 
     /// Notifies the observers, if there are any, of what has passed.
     fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>) {
-        let Some(observers) = &mut self.observers else {
+        let Some(attempt) = &mut self.attempt else {
             return;
         };
+        let observers = &mut attempt.observers;
         let now = Now::default();
         let trailers = match passed {
             Some(Err(error)) => return observers.end(BodyEnd::Failed(error), &now),
@@ -144,10 +175,49 @@ impl RequestBody {
     }
 }
 
+impl Attempt {
+    fn another(&self) -> Self {
+        Self {
+            observers: self.observers.another(),
+            deadline: self.deadline.as_ref().map(Deadline::another),
+        }
+    }
+
+    /// Begins the attempt. Ready with the body's error if its deadline has passed.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
+        self.observers.begin();
+        match &mut self.deadline {
+            Some(deadline) => deadline.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
 impl Kind {
+    #[inline]
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self {
+            Self::Empty | Self::FullSent(_) => Poll::Ready(None),
+            Self::Incoming(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+            }
+            Self::Replay(replay) => Pin::new(replay).poll_frame(cx),
+            Self::Full(data) => {
+                let data = data.clone();
+                *self = Self::FullSent(data.clone());
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+        }
+    }
+
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Empty => true,
+            Self::Empty | Self::FullSent(_) => true,
+            Self::Full(_) => false,
             Self::Incoming(incoming) => incoming.is_end_stream(),
             Self::Replay(replay) => replay.is_end_stream(),
         }
@@ -158,6 +228,7 @@ impl std::fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {
             Kind::Empty => "empty",
+            Kind::Full(_) | Kind::FullSent(_) => "full",
             Kind::Incoming(_) => "incoming",
             Kind::Replay(_) => "replay",
         };
@@ -173,33 +244,31 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(observers) = &mut self.observers {
-            observers.begin();
-        }
-        let mut frame = match &mut self.kind {
-            Kind::Empty => return Poll::Ready(None),
-            Kind::Incoming(incoming) => {
-                let frame = ready!(Pin::new(incoming).poll_frame(cx));
-                frame.map(|frame| frame.map_err(BodyError::from))
-            }
-            Kind::Replay(replay) => ready!(Pin::new(replay).poll_frame(cx)),
+        let this = &mut *self;
+        let expired = match &mut this.attempt {
+            Some(attempt) => attempt.poll_deadline(cx),
+            None => Poll::Pending,
+        };
+        let mut frame = match expired {
+            Poll::Ready(error) => Some(Err(error)),
+            Poll::Pending => ready!(this.kind.poll_frame(cx)),
         };
         match &mut frame {
             Some(Ok(frame)) => {
-                if let Some(scrub) = self.scrub
+                if let Some(scrub) = this.scrub
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     scrub(trailers);
                 }
             }
             Some(Err(error)) => {
-                if let Some(upload) = &self.upload {
+                if let Some(upload) = &this.upload {
                     upload.broke_off(error);
                 }
             }
             None => {}
         }
-        self.notify(frame.as_ref());
+        this.notify(frame.as_ref());
         Poll::Ready(frame)
     }
 
@@ -209,9 +278,13 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::FullSent(_) => SizeHint::with_exact(0),
+            Kind::Full(data) => SizeHint::with_exact(data.len() as u64),
             Kind::Incoming(incoming) => incoming.size_hint(),
             Kind::Replay(replay) => replay.size_hint(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

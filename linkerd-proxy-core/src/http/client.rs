@@ -11,3 +11,6 @@ mod watched;
 pub(super) use body::{ClientBody, Lease};
 pub use http1::{Http1Client, Http1Pools};
 pub use http2::Http2Client;
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,7 +1,7 @@
 //! The body of a response on its way to the client.
 
 use super::{
-    BodyError, Busy, Responder, Upload,
+    BodyError, Busy, Deadline, Responder, Upload,
     client::{ClientBody, Lease},
     observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
@@ -30,28 +30,37 @@ struct Inner {
     text: Option<Bytes>,
     responder: Option<Responder>,
     busy: Option<Busy>,
-    /// Why the endpoint's body broke off, until the client's connection is told.
+    deadline: Option<Deadline>,
+    /// The error that ended the body, until the client's codec has it.
     broken: Option<BodyError>,
 }
 
 impl ResponseBody {
     /// No body.
     pub fn empty() -> Self {
-        Self::text(None)
+        let observers = ResponseObservers::new(StatusCode::OK, None);
+        Self::of_proxy(observers, Bytes::new())
     }
 
-    /// The text of an answer that the proxy makes itself.
-    pub fn full(text: impl Into<Bytes>) -> Self {
-        Self::text(Some(text.into()))
+    /// An answer that the proxy makes itself, with all of its body. Observers see one frame of data and the end.
+    pub fn full(answer: Response<impl Into<Bytes>>) -> Response<Self> {
+        let (head, text) = answer.into_parts();
+        let observers = ResponseObservers::new(head.status, code(&head.headers));
+        Response::from_parts(head, Self::of_proxy(observers, text.into()))
     }
 
-    fn text(text: Option<Bytes>) -> Self {
+    fn of_proxy(mut observers: ResponseObservers, text: Bytes) -> Self {
+        let text = Some(text).filter(|text| !text.is_empty());
+        if text.is_none() {
+            observers.end(BodyEnd::Complete(None), &Now::default());
+        }
         Self(Box::new(Inner {
-            observers: ResponseObservers::new(StatusCode::OK, None),
+            observers,
             endpoint: None,
-            text: text.filter(|text| !text.is_empty()),
+            text,
             responder: None,
             busy: None,
+            deadline: None,
             broken: None,
         }))
     }
@@ -73,6 +82,7 @@ impl ResponseBody {
             text: None,
             responder: None,
             busy: None,
+            deadline: None,
             broken: None,
         };
         Response::from_parts(head, Self(Box::new(body)))
@@ -96,6 +106,12 @@ impl ResponseBody {
     /// Keeps the client's connection busy until the body is gone.
     pub fn hold(&mut self, busy: Option<Busy>) {
         self.0.busy = busy;
+    }
+
+    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    pub fn end_by(&mut self, deadline: Deadline) {
+        let known = self.0.deadline.take();
+        self.0.deadline = Some(deadline.or_earlier(known));
     }
 
     /// Keeps the client's side of the request's body, for observers. If that breaks off, the end of the response is not the
@@ -122,16 +138,41 @@ impl Inner {
         };
         self.observers.end(end, &Now::default());
         if let Some(trailers) = self.responder.and_then(|answer| answer.rescue(&error)) {
-            self.endpoint = None;
+            (self.endpoint, self.text) = (None, None);
             return Poll::Ready(Some(Ok(trailers)));
         }
+        self.break_off();
+        self.endpoint = None;
         self.broken = Some(error);
         // After the tasks that write what was given to them.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Tells that the body broke off, when what came before it has left.
+    /// Marks the client's connection as broken, if its end would look like the end of the body.
+    fn break_off(&self) {
+        let is_delimited = match &self.endpoint {
+            Some(endpoint) => endpoint.size_hint().exact().is_some(),
+            None => true,
+        };
+        if let Some(busy) = &self.busy
+            && !is_delimited
+            && self.responder.is_some_and(|it| it.ends_with_connection())
+        {
+            busy.break_off();
+        }
+    }
+
+    /// The text of an answer, which ends with it.
+    fn take_text(&mut self) -> Option<Bytes> {
+        let text = self.text.take()?;
+        let now = Now::default();
+        self.observers.data(text.len(), &now);
+        self.observers.end(BodyEnd::Complete(None), &now);
+        Some(text)
+    }
+
+    /// Yields the error when all frames before it have left.
     ///
     /// hyper drops what it has not written yet when a body fails, even the head: a client would see a connection that is
     /// closed, or a stream that is reset, without a word. Until then it polls the body whenever it has written something.
@@ -170,9 +211,14 @@ impl Body for ResponseBody {
         if this.broken.is_some() {
             return this.poll_broken();
         }
+        if let Some(deadline) = &mut this.deadline
+            && let Poll::Ready(error) = deadline.poll(cx)
+        {
+            this.deadline = None;
+            return this.fail(error, cx);
+        }
         let Some(endpoint) = &mut this.endpoint else {
-            let text = this.text.take();
-            return Poll::Ready(text.map(|text| Ok(Frame::data(text))));
+            return Poll::Ready(this.take_text().map(|text| Ok(Frame::data(text))));
         };
         let frame = match ready!(Pin::new(&mut *endpoint).poll_frame(cx)) {
             Some(Err(error)) => return this.fail(error.into(), cx),
@@ -200,10 +246,11 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0.endpoint {
-            Some(endpoint) => self.0.broken.is_none() && endpoint.is_end_stream(),
-            None => self.0.text.is_none(),
-        }
+        self.0.broken.is_none()
+            && match &self.0.endpoint {
+                Some(endpoint) => endpoint.is_end_stream(),
+                None => self.0.text.is_none(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -213,3 +260,6 @@ impl Body for ResponseBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
