@@ -124,7 +124,7 @@ impl Inbound {
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
         // The end waits for the connection from here on: it may have sent its request already.
         let _hold = self.ctx.drain.watch();
-        let destination = accepted.going_to();
+        let destination = accepted.client.going_to();
         if let Err(error) = self.connection(accepted).await {
             self.failed(destination, &error);
         }
@@ -134,15 +134,16 @@ impl Inbound {
     async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
-        own.check_accepted(Side::Inbound, accepted.client, accepted.going_to())?;
-        let destination = accepted.destination()?;
+        let Accepted { stream, client } = accepted;
+        own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
+        let destination = client.destination()?;
         self.check_destination(destination)?;
         // 2. Whether the client is let in.
         let policy = Policy::of(&self.ctx.config, destination);
-        let authorized = policy.authorize(accepted.client);
+        let authorized = policy.authorize(client.addr);
         // 3. What it speaks.
         let application = self.applications.get(&self.ctx, destination, &policy)?;
-        let mut io = Io::new(accepted.stream, application.client_series());
+        let mut io = Io::new(stream, application.client_series());
         let detected = match policy.opaque {
             true => Some(Detected::Opaque),
             false => self.detect(&mut io, &policy).await?,
@@ -162,7 +163,7 @@ impl Inbound {
             }
         };
         // 4. The application.
-        match http::serve(self, io, version, application, authorized).await {
+        match http::serve(self, io, Rc::new(client), version, application, authorized).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");

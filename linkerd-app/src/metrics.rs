@@ -7,7 +7,7 @@ mod docs;
 mod labels;
 mod outbound;
 
-pub use labels::{OfEndpoint, backend_labels, meta_labels, target_labels};
+pub use labels::{OfEndpoint, backend_labels, meta_labels, target_labels, tls_labels};
 pub use outbound::{Balancer, OutboundFamilies, RouteFamilies};
 
 use linkerd_proxy_core::{

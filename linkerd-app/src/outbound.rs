@@ -1,322 +1,261 @@
-//! The life of an outbound connection: from the application to an endpoint of what it asks for.
+//! The outbound stack: from an application's connection to an endpoint of what it asks for.
 //!
 //! | # | stage | what happens | file |
 //! |--:|---|---|---|
-//! | 1 | accept | socket options, original destination | `linkerd-proxy-core/src/transport/listen.rs` |
+//! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
-//! | 3 | detect | the policy decides the protocol, or else the first bytes; HTTP is served | `http.rs` |
-//! | 4 | route | an immutable snapshot of routes | `route.rs` |
-//! | 5 | backend | weighted or first-available choice | `distribute.rs`, `backend.rs` |
-//! | 6 | balance | p2c over peak-EWMA | `balance.rs`, `linkerd-balance` |
-//! | 7 | endpoint | metrics, header rules, connection pools | `endpoint.rs` |
+//! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
+//! | 4 | route | the route of the present policy | here, `router.rs` |
+//! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
+//! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
+//! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP | `connect.rs` |
 //!
-//! What is not HTTP leaves after stage 3 to `opaque.rs`, which has stages 4 to 8 in small. A request through the explicit
-//! proxy names its own target: it enters stage 2 from stage 3 (`http.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
+//! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
+//! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`http.rs`), and so does a
+//! CONNECT tunnel (`tunnel.rs`).
 
-mod backend;
+mod backend_metrics;
+mod backends;
 mod balance;
-mod concrete;
+mod canonical;
 mod connect;
+mod connection;
 mod context;
+mod dispatch;
 mod distribute;
 mod endpoint;
 mod http;
 mod lazy;
 mod opaque;
-mod route;
+mod route_metrics;
+mod router;
 mod status;
 mod target;
 mod tunnel;
 
 pub use connect::Connect;
+pub use connection::Outbound;
 pub use context::{Context, Costs};
 
-use self::http::{Routing, serve};
-use crate::{
-    accept::accept,
-    metrics::{meta_labels, target_labels},
+use crate::metrics::{RouteFamilies, backend_labels};
+use ::http::{Response, Version};
+use backend_metrics::{BackendMetrics, BackendMetricsLayer};
+use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
+use balance::{BalanceTarget, balance, balance_one};
+use canonical::CanonicalHeaderLayer;
+use dispatch::{Dispatch, DispatchStatus};
+use distribute::{Distribute, RouteBackends};
+use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
+use linkerd_balance::Balance;
+use linkerd_profiles::{
+    Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, PeakEwma, Protocol, RouteSource,
+    RouteSpec,
 };
-use ::http::Version;
-use bytes::Bytes;
-use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
-    Error, Reason,
-    http::ServeError,
-    metrics::{LabelSet, Labels},
-    transport::{Accepted, Detected, Duplex, Io, Listener, Lookalikes, Side, detect_until_drain},
+    InContextLayer, NewService, Shared,
+    http::{HttpRequest, ResponseBody},
+    metrics::Labels,
+    stack::InContext,
 };
-use route::Router;
-use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
-use target::{TargetStack, Targets};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use route_metrics::RouteMetricsLayer;
+use router::{Refusal, RouteService, Router, Routes};
+use serde_json::{Value, json};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use tower::ServiceBuilder;
+use tower_service::Service;
 
-/// The outbound side of one worker.
-pub struct Outbound {
+/// Routes the requests of one target and HTTP version.
+pub type HttpRouter = Router<HttpRoutes>;
+
+/// Stages 4 to 8 of one target and HTTP version.
+pub struct HttpRoutes {
     ctx: Rc<Context>,
-    targets: Targets,
-    /// The size of the future of a connection.
-    connection_bytes: Cell<usize>,
+    version: Version,
+    /// The target, as errors name it.
+    target: String,
+    backends: Backends<HttpDispatch>,
 }
 
-impl Outbound {
-    /// An outbound side without connections.
-    pub fn new(ctx: Rc<Context>) -> Rc<Self> {
-        Rc::new(Self {
-            ctx,
-            targets: Targets::default(),
-            connection_bytes: Cell::default(),
-        })
-    }
+/// Sends requests to the endpoints of a backend.
+type HttpDispatch = InContext<Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>>;
 
-    /// Takes connections until the end is told.
-    pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let drain = self.ctx.drain.clone();
-        let bytes = &self.connection_bytes;
-        accept(listener, drain, bytes, |accepted| {
-            self.clone().accepted(accepted)
-        })
-        .await;
-    }
+type HttpStatus = DispatchStatus<EndpointService>;
 
-    /// Drops what nobody uses, as long as the worker runs.
-    pub async fn sweep(self: Rc<Self>) {
-        let idle = self.ctx.config.outbound.discovery_idle;
-        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
-        loop {
-            ticks.tick().await;
-            self.targets.sweep(idle, Instant::now());
-        }
-    }
+/// A route's use of a backend.
+type HttpBackend = BackendMetrics<InContext<HttpDispatch>>;
 
-    /// What this side holds, for `/state`.
-    pub fn inspect(&self) -> serde_json::Value {
-        serde_json::json!({
-            "in_flight": self.ctx.in_flight.count(),
-            // What each connection and each request takes on the heap for its futures; the client's is the last one's.
-            "future_bytes": {
-                "connection": self.connection_bytes.get(),
-                "request": {
-                    "route": Router::FUTURE_BYTES,
-                    "client": self.ctx.client_bytes.get(),
-                },
-            },
-            "half_sent": self.ctx.half_sent.inspect(),
-            "http1_pools": self.ctx.http1.inspect(),
-            "targets": self.targets.inspect(),
-        })
-    }
-
-    /// Stages 1 and 2: a connection, and what is known of where it was going.
-    async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        // The end waits for the connection from here on: it may have sent its request already.
-        let _hold = self.ctx.drain.watch();
-        let explicit = self.ctx.config.outbound.explicit;
-        let (client, going_to) = (accepted.client, accepted.going_to());
-        let own = &self.ctx.dialer.own;
-        if let Err(error) = own.check_accepted(Side::Outbound, client, going_to) {
-            return self.failed(going_to, &error);
-        }
-        let destination = match accepted.destination() {
-            Ok(destination) => destination,
-            Err(_) if explicit => return self.explicit(accepted).await,
-            Err(error) => return self.failed(accepted.local, &error),
+impl HttpRoutes {
+    /// The router of the target that `watch` watches; `discovered` is its present policy.
+    fn router(
+        ctx: &Rc<Context>,
+        watch: &DiscoveryWatch,
+        discovered: &Discovered,
+        version: Version,
+    ) -> HttpRouter {
+        let routes = Self {
+            ctx: ctx.clone(),
+            version,
+            target: watch.target().to_string(),
+            backends: Backends::default(),
         };
-        match self.target(destination.into()).await {
-            Ok(stack) => {
-                let io = Io::new(accepted.stream, stack.client_series());
-                self.connection(io, stack).await;
+        Router::new(watch, discovered, routes)
+    }
+
+    /// 4. A route: made when the policy changes, shared by all connections to the target.
+    fn http_route(&self, discovered: &Discovered, spec: RouteSpec) -> RouteService<Self> {
+        let grpc = matches!(discovered.policy.protocol, Protocol::Grpc(_));
+        let families = match grpc {
+            true => &self.ctx.families.outbound.grpc,
+            false => &self.ctx.families.outbound.http,
+        };
+        let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
+        let backends = RouteBackends::new(&spec.distribution, |backend| {
+            self.backend(families, &spec, backend, grpc)
+        });
+        let logical = spec.logical.as_ref();
+        let logical = logical.map_or(&*self.target, |logical| logical.as_str());
+        let names = [
+            format!("route {}", spec.route),
+            format!("logical service {logical}"),
+        ];
+        let stack = ServiceBuilder::new()
+            .layer(InContextLayer::new(names))
+            .layer(RouteMetricsLayer::new(families, labels.into(), grpc))
+            .layer(CanonicalHeaderLayer::new(spec.canonical_header))
+            .service(Distribute::new(backends, self.ctx.rng()));
+        self.ctx.route_bytes.set(future_bytes(&stack));
+        Shared::new(stack)
+    }
+
+    /// 5. A route's use of a backend. The backend is found again when an update still uses it.
+    fn backend(
+        &self,
+        families: &RouteFamilies,
+        spec: &RouteSpec,
+        backend: &Backend,
+        grpc: bool,
+    ) -> (HttpBackend, Rc<dyn BackendStatus>) {
+        let key = BackendKey {
+            parent: spec.parent.clone(),
+            backend: backend.clone(),
+        };
+        let handle = self.backends.get(key, |key| self.dispatch(key));
+        let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+        let stack = ServiceBuilder::new()
+            .layer(BackendMetricsLayer::new(families, labels.into(), grpc))
+            .layer(InContextLayer::new([format!("backend {}", backend.meta)]))
+            .service(handle.service.clone());
+        (stack, handle)
+    }
+
+    /// 6. The endpoints of a backend. One that cannot be made fails its requests and nothing else.
+    fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
+        let ctx = &self.ctx;
+        let (dispatch, status, kind) = match &key.backend.dispatcher {
+            Dispatcher::Balance { destination, load } => {
+                let authority = destination.authority();
+                let new_endpoint = NewEndpoint::new(ctx, self.version, Some(authority));
+                let target = self.balance_target(key, *load);
+                let (dispatch, status) = match balance(ctx, destination, target, new_endpoint) {
+                    Ok(balance) => balanced(destination.as_str(), balance),
+                    Err(error) => failed(&error.to_string()),
+                };
+                (dispatch, status, "balance")
             }
-            Err(error) => self.failed(destination, &error),
-        }
-    }
-
-    /// Stage 3: the protocol of a connection to a target.
-    async fn connection<I>(self: &Rc<Self>, mut io: Io<I>, stack: Rc<TargetStack>)
-    where
-        I: Duplex + Send + 'static,
-    {
-        let protocol = stack.discovered().protocol();
-        self.count_protocol(protocol, &stack);
-        let detected = match protocol {
-            ProtocolKind::Http1 => Ok(Detected::Http1),
-            ProtocolKind::Http2 => Ok(Detected::Http2),
-            ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
-            ProtocolKind::Detect { .. } => self.detect(&mut io, &stack).await,
+            Dispatcher::Forward(endpoint) => {
+                let (dispatch, status) = self.forward(key, endpoint);
+                (dispatch, status, "forward")
+            }
+            Dispatcher::Fail(message) => {
+                let (dispatch, status) = failed(message);
+                (dispatch, status, "fail")
+            }
         };
-        let version = match detected {
-            Ok(Detected::Http1) => Version::HTTP_11,
-            Ok(Detected::Http2) => Version::HTTP_2,
-            Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
-            Err(error) => return self.failed_target(stack.target(), &error),
-        };
-        let target = stack.target().clone();
-        self.served(
-            &target,
-            serve(self.clone(), io, version, Routing::Target(stack)).await,
-        );
-    }
-
-    /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, accepted: Accepted) {
         let labels = Labels::new()
             .with("direction", "outbound")
-            .with("peer", "src");
-        let labels = target_labels(labels, accepted.local)
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
-        let mut io = Io::new(accepted.stream, self.ctx.families.transport.series(labels));
-        let local = accepted.local;
-        let detected = match self.first_bytes(&mut io).await {
-            Ok((Some(detected), read)) => {
-                io.put_back(read);
-                detected
-            }
-            Ok((None, _)) => Detected::Opaque,
-            Err(error) => return self.failed(local, &error),
-        };
-        let version = match detected {
-            Detected::Http1 => Version::HTTP_11,
-            Detected::Http2 => Version::HTTP_2,
-            Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
-        };
-        let served = serve(self.clone(), io, version, Routing::ByAuthority).await;
-        self.served(&local.into(), served);
+            .with("protocol", "http")
+            .with("name", kind);
+        let stack = ServiceBuilder::new()
+            .layer(InContextLayer::of_endpoint([status.name()]))
+            .service(dispatch);
+        let alive = Alive::new(&ctx.families.stack, labels);
+        BackendHandle::new(stack, status, Some(alive))
     }
 
-    async fn detect<I>(&self, io: &mut Io<I>, stack: &TargetStack) -> Result<Detected, Error>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        let outbound = &self.ctx.families.outbound;
-        let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
-        let start = Instant::now();
-        let detected = self.first_bytes(io).await;
-        let result = match &detected {
-            Ok((Some(Detected::Http1), _)) => "http/1",
-            Ok((Some(Detected::Http2), _)) => "http/2",
-            Ok((Some(Detected::Opaque), _)) => "not_http",
-            Ok((None, _)) => "read_timeout",
-            Err(_) => "error",
-        };
-        let parent = LabelSet::from(parent);
-        let result = Labels::new().with("result", result);
-        outbound.detect_results.get(parent.after(result)).incr();
-        let duration = outbound.detect_duration.get(parent);
-        duration.observe_duration(start.elapsed());
-        let (detected, read) = detected?;
-        io.put_back(read);
-        Ok(detected.unwrap_or_else(|| {
-            tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
-            Detected::Opaque
-        }))
-    }
-
-    async fn first_bytes<I>(&self, io: &mut Io<I>) -> Result<(Option<Detected>, Bytes), Error>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        let timeout = self.ctx.config.outbound.detect_timeout;
-        let drain = &mut self.ctx.drain.clone();
-        detect_until_drain(io, timeout, Lookalikes::Opaque, drain).await
-    }
-
-    async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
-    where
-        I: Duplex,
-    {
-        let original = match stack.target() {
-            Target::Addr(addr) => Some(*addr),
-            Target::Name(_) => None,
-        };
-        let discovered = stack.discovered();
-        let relayed = stack.opaque(self).relay(&discovered, original, io);
-        if let Err(error) = relayed.await {
-            self.failed_target(stack.target(), &error);
+    /// 6. The only endpoint of a backend.
+    ///
+    /// HTTP/1 is dialled for each request, so that a refusal is told at once. HTTP/2 must have a connection first: the
+    /// request waits for it as it would at a balancer.
+    fn forward(&self, key: &BackendKey, endpoint: &Arc<Endpoint>) -> (Dispatching, HttpStatus) {
+        let new_endpoint = NewEndpoint::new(&self.ctx, self.version, None);
+        if !new_endpoint.speaks_http2(endpoint) {
+            let (service, status) = new_endpoint.only(endpoint);
+            let status = DispatchStatus::Forward {
+                endpoint: endpoint.addr,
+                status: Some(status),
+            };
+            return (Dispatch::Forward(service), status);
         }
+        let member = new_endpoint.new_service(endpoint.clone());
+        let target = self.balance_target(key, PeakEwma::default());
+        let balance = balance_one(&self.ctx, endpoint.addr, member, target);
+        balanced(&endpoint.addr.to_string(), balance)
     }
 
-    /// Stage 2: the stack of a target.
-    async fn target(&self, target: Target) -> Result<Rc<TargetStack>, Error> {
-        self.targets.get(&self.ctx, target).await
-    }
-
-    fn served(&self, target: &Target, served: Result<(), ServeError>) {
-        let Err(error) = served else { return };
-        match error.failure() {
-            // The connection is closed, and no request failed.
-            Some(failure)
-                if matches!(
-                    failure.reason(),
-                    Reason::HeaderTimeout | Reason::HalfSentLimit
-                ) =>
-            {
-                self.failed_target(target, &failure);
-            }
-            Some(failure) => self.count_http_error(&failure),
-            None => tracing::debug!(%target, %error, "connection closed"),
+    fn balance_target(&self, key: &BackendKey, load: PeakEwma) -> BalanceTarget<'_> {
+        BalanceTarget {
+            load,
+            queue: self.ctx.config.outbound.http_queue,
+            families: &self.ctx.families.outbound.http_balancer,
+            labels: backend_labels(&key.parent, &key.backend.meta).into(),
         }
-    }
-
-    fn failed_target(&self, target: &Target, error: &Error) {
-        let addr = match target {
-            Target::Addr(addr) => *addr,
-            Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
-        };
-        self.failed(addr, error);
-    }
-
-    /// A connection that the proxy closes.
-    fn failed(&self, destination: SocketAddr, error: &Error) {
-        let reason = error.reason();
-        tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
-        let labels = Labels::new().with("error", reason.error_label());
-        let families = &self.ctx.families.outbound;
-        families
-            .tcp_errors
-            .get(target_labels(labels, destination))
-            .incr();
-    }
-
-    /// A request that the proxy answers itself.
-    fn count_http_error(&self, error: &Error) {
-        use linkerd_proxy_core::reason::Phase;
-        let reason = error.reason();
-        match reason {
-            Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
-            _ => {
-                let (reason, hint) = (reason.label(), reason.hint());
-                tracing::debug!(reason, %error, hint, "request failed");
-            }
-        }
-        let families = &self.ctx.families.outbound;
-        let failures = Labels::new().with("reason", reason.label());
-        families.failures.get(failures).incr();
-        // What is answered on behalf of an endpoint is counted there, as with the incumbent.
-        if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
-            let labels = Labels::new().with("error", reason.error_label());
-            families.http_errors.get(labels).incr();
-        }
-    }
-
-    fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {
-        let protocol = match protocol {
-            ProtocolKind::Http1 => "http/1",
-            ProtocolKind::Http2 => "http/2",
-            ProtocolKind::Opaque => "opaq",
-            ProtocolKind::Tls => "tls",
-            ProtocolKind::Detect { .. } => "detect",
-        };
-        let labels = Labels::new().with("protocol", protocol);
-        let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
-        let family = &self.ctx.families.outbound.protocol_connections;
-        family.get(labels).incr();
     }
 }
 
-/// How often idle targets are looked for: often enough that the idle timeout means what it says, and no oftener.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
-const SWEEP_MAX: Duration = Duration::from_secs(1);
+impl Routes for HttpRoutes {
+    type Request = HttpRequest;
+    type Response = Response<ResponseBody>;
+
+    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+        match discovered.http(self.version) {
+            RouteSource::Route(spec) => Ok(self.http_route(discovered, spec)),
+            refused => Err(Refusal::of(refused, &self.target)),
+        }
+    }
+
+    fn replaced(&self) {
+        self.backends.forget_unused();
+    }
+
+    fn inspect(&self) -> Value {
+        json!({
+            "version": format!("{:?}", self.version),
+            "backends": self.backends.inspect(),
+        })
+    }
+}
+
+/// The size of the future of a request.
+fn future_bytes<S: Service<HttpRequest>>(_: &S) -> usize {
+    size_of::<S::Future>()
+}
+
+type Dispatching = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
+
+fn balanced(
+    destination: &str,
+    balance: Balance<SocketAddr, EndpointService>,
+) -> (Dispatching, HttpStatus) {
+    let status = DispatchStatus::Balance {
+        destination: destination.to_owned(),
+        balance: balance.clone(),
+    };
+    (Dispatch::Balance(balance), status)
+}
+
+fn failed(message: &str) -> (Dispatching, HttpStatus) {
+    let message: Rc<str> = message.into();
+    let status = DispatchStatus::Fail(message.clone());
+    (Dispatch::Fail(message), status)
+}

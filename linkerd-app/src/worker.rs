@@ -14,7 +14,7 @@ use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
     readiness,
-    transport::{Listener, Pipes},
+    transport::{Listener, NoTlsReason, Pipes, TlsStatus},
 };
 use serde_json::{Value, json};
 use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
@@ -76,6 +76,7 @@ impl Worker {
             half_sent: HalfSent::default(),
             http1: Http1Pools::new(self.config.outbound.pool),
             costs: outbound::Costs::default(),
+            route_bytes: Cell::default(),
             client_bytes: Cell::default(),
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
@@ -91,11 +92,11 @@ impl Worker {
         }));
         let mut accepting = tokio::task::JoinSet::new();
         for socket in self.outbound {
-            let listener = Listener::new(socket, self.config.outbound.accept)?;
+            let listener = Listener::new(socket, self.config.outbound.accept, LOOPBACK)?;
             accepting.spawn_local(outbound.clone().serve(listener));
         }
         if let Some(socket) = self.inbound {
-            let listener = Listener::new(socket, self.config.inbound.accept)?;
+            let listener = Listener::new(socket, self.config.inbound.accept, FROM_REMOTE)?;
             accepting.spawn_local(inbound.clone().serve(listener));
         }
         tokio::task::spawn_local(outbound.clone().sweep());
@@ -138,6 +139,12 @@ async fn inspect(
         let _ = reply.send(state);
     }
 }
+
+/// Outbound clients are in this pod.
+const LOOPBACK: TlsStatus = TlsStatus::None(NoTlsReason::Loopback);
+
+/// Inbound clients are other pods.
+const FROM_REMOTE: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);
 
 /// How often unused pipes are closed: a burst of bulk flows leaves few behind for long.
 const PIPES_SWEEP: Duration = Duration::from_secs(2);

@@ -1,42 +1,43 @@
 //! The balancer's own task: it applies updates, polls endpoints that are not ready, and gives up waiting.
 
 use crate::{
-    member::{Member, Slot},
-    shared::Shared,
+    member::{Candidate, Member, Slot},
+    state::BalanceState,
 };
 use futures::{
     Stream, StreamExt,
     future::{AbortHandle, Abortable, LocalBoxFuture},
     stream::FuturesUnordered,
 };
-use linkerd_proxy_core::{Availability, Error, Failed};
+use linkerd_proxy_core::{Error, Rejected};
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
+    future::poll_fn,
     hash::Hash,
     marker::PhantomData,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::SystemTime,
 };
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower::discover::Change;
 use tower_service::Service;
 
 /// Runs until the balancer is dropped.
 pub(crate) struct Driver<K, S, Req, D> {
-    shared: Rc<Shared<K, S>>,
+    shared: Rc<BalanceState<K, S>>,
     updates: Option<D>,
     pending: FuturesUnordered<Abortable<UntilReady<K, S>>>,
     failfast: Option<Pin<Box<Sleep>>>,
     request: PhantomData<fn(Req)>,
 }
 
-type UntilReady<K, S> = LocalBoxFuture<'static, Rc<Member<K, S>>>;
+type UntilReady<K, S> = LocalBoxFuture<'static, Rc<Candidate<K, S>>>;
 
 impl<K, S, Req, D> Driver<K, S, Req, D> {
-    pub(crate) fn new(shared: Rc<Shared<K, S>>, updates: D) -> Self {
+    pub(crate) fn new(shared: Rc<BalanceState<K, S>>, updates: D) -> Self {
         Self {
             shared,
             updates: Some(updates),
@@ -50,9 +51,9 @@ impl<K, S, Req, D> Driver<K, S, Req, D> {
 impl<K, S, Req, D> Future for Driver<K, S, Req, D>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>> + 'static,
     Req: 'static,
-    D: Stream<Item = Result<Vec<Change<K, (S, u32)>>, Error>> + Unpin,
+    D: Stream<Item = Result<Vec<Change<K, Member<S>>>, Error>> + Unpin,
 {
     type Output = ();
 
@@ -68,9 +69,9 @@ where
 impl<K, S, Req, D> Driver<K, S, Req, D>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>> + 'static,
     Req: 'static,
-    D: Stream<Item = Result<Vec<Change<K, (S, u32)>>, Error>> + Unpin,
+    D: Stream<Item = Result<Vec<Change<K, Member<S>>>, Error>> + Unpin,
 {
     fn poll_updates(&mut self, cx: &mut Context<'_>) {
         while let Some(updates) = &mut self.updates {
@@ -96,15 +97,16 @@ where
         }
     }
 
-    fn apply(&mut self, change: Change<K, (S, u32)>, cx: &mut Context<'_>) {
+    fn apply(&mut self, change: Change<K, Member<S>>, cx: &mut Context<'_>) {
         let shared = self.shared.clone();
         match change {
-            Change::Insert(key, (service, weight)) => {
-                let member = Rc::new(Member {
+            Change::Insert(key, member) => {
+                let candidate = Rc::new(Candidate {
                     key: key.clone(),
-                    weight,
-                    service: RefCell::new(service),
-                    load: shared.new_load(weight),
+                    weight: member.weight,
+                    service: RefCell::new(member.service),
+                    status: member.status,
+                    load: shared.new_load(member.weight),
                     down: Cell::new(false),
                     ready_at: Cell::new(None),
                     polling: RefCell::default(),
@@ -114,47 +116,45 @@ where
                     active: None,
                     next: None,
                 });
-                if let Some(superseded) = slot.next.replace(member.clone()) {
+                if let Some(superseded) = slot.next.replace(candidate.clone()) {
                     self.forget(&superseded);
                 }
                 drop(slots);
                 // Most are ready at once, and need no future that waits for it.
-                let polled = member.service.borrow_mut().poll_ready(cx);
+                let polled = candidate.service.borrow_mut().poll_ready(cx);
                 match polled {
-                    Poll::Ready(Ok(())) => self.promote(member),
-                    Poll::Ready(Err(_)) | Poll::Pending => self.watch(member),
+                    Poll::Ready(Ok(())) => self.promote(candidate),
+                    Poll::Ready(Err(_)) | Poll::Pending => self.watch(candidate),
                 }
             }
             Change::Remove(key) => {
                 let slot = shared.slots.borrow_mut().swap_remove(&key);
                 if let Some(slot) = slot {
-                    slot.members().for_each(|member| self.forget(member));
+                    slot.candidates()
+                        .for_each(|candidate| self.forget(candidate));
                 }
             }
         }
     }
 
-    /// Polls an endpoint until it is ready.
-    fn watch(&mut self, member: Rc<Member<K, S>>) {
+    /// Polls an endpoint until it is ready, and not ejected.
+    fn watch(&mut self, candidate: Rc<Candidate<K, S>>) {
         let (handle, registration) = AbortHandle::new_pair();
-        if let Some(old) = member.polling.borrow_mut().replace(handle) {
+        if let Some(old) = candidate.polling.borrow_mut().replace(handle) {
             old.abort();
         }
         let until_ready: UntilReady<K, S> = Box::pin(async move {
-            std::future::poll_fn(|cx| match member.service.borrow_mut().poll_ready(cx) {
-                Poll::Ready(Ok(())) => Poll::Ready(()),
-                Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
-            })
-            .await;
-            member
+            let mut readmission = None;
+            poll_fn(|cx| poll_candidate(&candidate, &mut readmission, cx)).await;
+            candidate
         });
         self.pending.push(Abortable::new(until_ready, registration));
     }
 
     /// Stops sending to an endpoint. Requests that it works on go on.
-    fn forget(&self, member: &Rc<Member<K, S>>) {
-        self.shared.ready.remove(member);
-        if let Some(polling) = member.polling.borrow_mut().take() {
+    fn forget(&self, candidate: &Rc<Candidate<K, S>>) {
+        self.shared.ready.remove(candidate);
+        if let Some(polling) = candidate.polling.borrow_mut().take() {
             polling.abort();
         }
     }
@@ -162,36 +162,36 @@ where
     fn poll_endpoints(&mut self, cx: &mut Context<'_>) {
         loop {
             let demoted = self.shared.demoted.take();
-            for member in demoted {
-                if self.is_current(&member) {
-                    self.watch(member);
+            for candidate in demoted {
+                if self.is_current(&candidate) {
+                    self.watch(candidate);
                 }
             }
             match self.pending.poll_next_unpin(cx) {
-                Poll::Ready(Some(Ok(member))) => self.promote(member),
+                Poll::Ready(Some(Ok(candidate))) => self.promote(candidate),
                 Poll::Ready(Some(Err(_aborted))) => {}
                 Poll::Ready(None) | Poll::Pending => break,
             }
         }
     }
 
-    fn is_current(&self, member: &Rc<Member<K, S>>) -> bool {
+    fn is_current(&self, candidate: &Rc<Candidate<K, S>>) -> bool {
         let slots = self.shared.slots.borrow();
         slots
-            .get(&member.key)
-            .is_some_and(|slot| slot.members().any(|other| Rc::ptr_eq(other, member)))
+            .get(&candidate.key)
+            .is_some_and(|slot| slot.candidates().any(|other| Rc::ptr_eq(other, candidate)))
     }
 
-    fn promote(&mut self, member: Rc<Member<K, S>>) {
+    fn promote(&mut self, candidate: Rc<Candidate<K, S>>) {
         let shared = &self.shared;
         let mut slots = shared.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(&member.key) else {
+        let Some(slot) = slots.get_mut(&candidate.key) else {
             return;
         };
         if slot
             .next
             .as_ref()
-            .is_some_and(|next| Rc::ptr_eq(next, &member))
+            .is_some_and(|next| Rc::ptr_eq(next, &candidate))
         {
             let replaced = std::mem::replace(&mut slot.active, slot.next.take());
             if let Some(replaced) = replaced {
@@ -199,11 +199,11 @@ where
             }
         }
         drop(slots);
-        *member.polling.borrow_mut() = None;
-        if member.down.take() {
-            member.load.reset(shared.new_rtt());
+        *candidate.polling.borrow_mut() = None;
+        if candidate.down.take() {
+            candidate.load.reset(shared.new_rtt());
         }
-        shared.ready.insert(member);
+        shared.ready.insert(candidate);
         shared.gauge();
         if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {
             tracing::info!(backend = %shared.params.name, ?elapsed, "backend is available again");
@@ -244,6 +244,26 @@ where
             shared.params.metrics.gate_shut_time.set(unix_time());
             shared.queue.expire();
         }
+    }
+}
+
+/// Polls an endpoint. `readmission` runs while it is ejected.
+fn poll_candidate<K, S, Req>(
+    candidate: &Candidate<K, S>,
+    readmission: &mut Option<Pin<Box<Sleep>>>,
+    cx: &mut Context<'_>,
+) -> Poll<()>
+where
+    S: Service<Req>,
+{
+    if let Some(until) = candidate.status.ejected_until() {
+        candidate.status.register(cx);
+        let sleep = readmission.insert(Box::pin(sleep_until(until)));
+        ready!(sleep.as_mut().poll(cx));
+    }
+    match candidate.service.borrow_mut().poll_ready(cx) {
+        Poll::Ready(Ok(())) => Poll::Ready(()),
+        Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
     }
 }
 

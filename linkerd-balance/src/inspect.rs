@@ -1,35 +1,34 @@
-//! What a balancer shows in `/state`.
+//! A balancer in `/state`.
 
-use crate::{member::Slot, shared::Shared};
-use linkerd_proxy_core::{Availability, EndpointState};
+use crate::{member::Slot, state::BalanceState};
+use linkerd_proxy_core::EndpointState;
 use std::{fmt::Display, hash::Hash};
 use tokio::time::Instant;
 
-impl<K, S> Shared<K, S>
+impl<K, S> BalanceState<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
     /// The balancer's state, for `/state`.
     pub(crate) fn inspect(&self) -> serde_json::Value {
         let now = Instant::now();
         let slots = self.slots.borrow();
-        let endpoints = slots.values().flat_map(Slot::members).map(|member| {
-            let service = member.service.borrow();
-            let state = service.state();
+        let endpoints = slots.values().flat_map(Slot::candidates).map(|candidate| {
+            let state = candidate.status.state();
             let error = match &state {
-                EndpointState::BackingOff { error, .. } => Some(error.to_string()),
+                EndpointState::BackingOff(outage) => Some(outage.error.to_string()),
                 _ => None,
             };
             serde_json::json!({
-                "endpoint": member.key.to_string(),
-                "weight": member.weight,
+                "endpoint": candidate.key.to_string(),
+                "weight": candidate.weight,
                 "state": state.name(),
                 "last_error": error,
                 "retry_in_ms": state.retry_in(now).map(|wait| wait.as_millis() as u64),
-                "estimate_ms": member.load.estimate(now) * 1000.0,
-                "in_flight": member.load.pending(),
-                "connections": service.inspect(),
+                "estimate_ms": candidate.load.estimate(now) * 1000.0,
+                "in_flight": candidate.load.pending(),
+                "connections": candidate.status.inspect(),
             })
         });
         serde_json::json!({

@@ -1,4 +1,4 @@
-//! Whom to ask: power of two choices over peak-EWMA load, in the request's own task.
+//! The balancer: power of two choices over peak-EWMA load, in the request's own task.
 //!
 //! - **Sits** above the endpoints of one backend, one balancer for each worker.
 //! - **Waits for** an endpoint to be ready, at most for the failfast timeout; then it fails fast until one is.
@@ -19,15 +19,20 @@ mod failfast;
 mod inspect;
 mod load;
 mod member;
+mod message;
 mod metrics;
 pub mod p2c;
+mod params;
 mod queue;
 mod service;
-mod shared;
+mod state;
 mod wait;
 
 pub use ewma::PeakEwma;
 pub use failfast::Failfast;
 pub use load::LoadHandle;
+pub use member::Member;
+pub use message::{Arrival, MeasuredResponse};
 pub use metrics::Metrics;
-pub use service::{Balance, Balanced, Params, Sending};
+pub use params::Params;
+pub use service::{Balance, BalanceFuture};

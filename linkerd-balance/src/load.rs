@@ -1,7 +1,7 @@
 //! The load of an endpoint: how long it takes, times how many wait for it.
 
 use crate::PeakEwma;
-use linkerd_proxy_core::http::{End, Now, Observe, Observed, ResponseBody};
+use linkerd_proxy_core::http::{BodyEnd, Now, ObserveResponse, ObservedResponse, ResponseBody};
 use std::{cell::Cell, rc::Rc, time::Duration};
 use tokio::time::Instant;
 
@@ -116,14 +116,14 @@ impl Drop for LoadHandle {
     }
 }
 
-impl Observe for Load {
-    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+impl ObserveResponse for Load {
+    fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
         if !exchange.has_data {
             self.record(exchange.start, Outcome::Answered, now.get());
         }
     }
 
-    fn end(&self, exchange: &Observed, _: End<'_>, now: &Now) {
+    fn end(&self, exchange: &ObservedResponse<'_>, _: BodyEnd<'_>, now: &Now) {
         self.data(exchange, 0, now);
     }
 }

@@ -2,16 +2,29 @@
 
 use crate::load::Load;
 use futures::future::AbortHandle;
+use linkerd_proxy_core::EndpointStatus;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
 };
 
-/// One endpoint.
-pub(crate) struct Member<K, S> {
+/// An endpoint as a balancer gets it.
+#[derive(Clone, Debug)]
+pub struct Member<S> {
+    /// Sends requests to the endpoint.
+    pub service: S,
+    /// Tells whether it can take one.
+    pub status: EndpointStatus,
+    /// Its share of the load, relative to the others.
+    pub weight: u32,
+}
+
+/// An endpoint, and its place among the others.
+pub(crate) struct Candidate<K, S> {
     pub(crate) key: K,
     pub(crate) weight: u32,
     pub(crate) service: RefCell<S>,
+    pub(crate) status: EndpointStatus,
     pub(crate) load: Rc<Load>,
     /// Whether it did not accept connections when it was last ready.
     pub(crate) down: Cell<bool>,
@@ -21,20 +34,20 @@ pub(crate) struct Member<K, S> {
     pub(crate) polling: RefCell<Option<AbortHandle>>,
 }
 
-/// What is known of one key. After an update the old service serves until the new one is ready.
+/// The endpoint of one key. After an update the old service serves until the new one is ready.
 pub(crate) struct Slot<K, S> {
-    pub(crate) active: Option<Rc<Member<K, S>>>,
-    pub(crate) next: Option<Rc<Member<K, S>>>,
+    pub(crate) active: Option<Rc<Candidate<K, S>>>,
+    pub(crate) next: Option<Rc<Candidate<K, S>>>,
 }
 
 impl<K, S> Slot<K, S> {
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Rc<Member<K, S>>> {
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &Rc<Candidate<K, S>>> {
         self.active.iter().chain(&self.next)
     }
 }
 
 /// The endpoints that can take a request, in no order.
-pub(crate) struct Ready<K, S>(RefCell<Vec<Rc<Member<K, S>>>>);
+pub(crate) struct Ready<K, S>(RefCell<Vec<Rc<Candidate<K, S>>>>);
 
 impl<K, S> Ready<K, S> {
     pub(crate) fn new() -> Self {
@@ -45,17 +58,17 @@ impl<K, S> Ready<K, S> {
         self.0.borrow().len()
     }
 
-    pub(crate) fn insert(&self, member: Rc<Member<K, S>>) {
+    pub(crate) fn insert(&self, candidate: Rc<Candidate<K, S>>) {
         let mut ready = self.0.borrow_mut();
-        if member.ready_at.get().is_none() {
-            member.ready_at.set(Some(place(ready.len())));
-            ready.push(member);
+        if candidate.ready_at.get().is_none() {
+            candidate.ready_at.set(Some(place(ready.len())));
+            ready.push(candidate);
         }
     }
 
-    /// Takes an endpoint out. Returns whether it was in.
-    pub(crate) fn remove(&self, member: &Member<K, S>) -> bool {
-        let Some(index) = member.ready_at.take() else {
+    /// Removes an endpoint. `true` if it was in the list.
+    pub(crate) fn remove(&self, candidate: &Candidate<K, S>) -> bool {
+        let Some(index) = candidate.ready_at.take() else {
             return false;
         };
         let mut ready = self.0.borrow_mut();
@@ -66,17 +79,17 @@ impl<K, S> Ready<K, S> {
         true
     }
 
-    /// Gives room back that is not needed.
+    /// Frees memory that is not needed.
     pub(crate) fn shrink_to(&self, room: usize) {
         self.0.borrow_mut().shrink_to(room);
     }
 
-    /// Picks one, and not `avoid` if there is another.
+    /// Picks an endpoint, and not `avoid` if there is another.
     pub(crate) fn pick(
         &self,
-        avoid: Option<&Rc<Member<K, S>>>,
-        pick: impl FnOnce(&[Rc<Member<K, S>>]) -> Option<usize>,
-    ) -> Option<Rc<Member<K, S>>> {
+        avoid: Option<&Rc<Candidate<K, S>>>,
+        pick: impl FnOnce(&[Rc<Candidate<K, S>>]) -> Option<usize>,
+    ) -> Option<Rc<Candidate<K, S>>> {
         let ready = self.0.borrow();
         let index = pick(&ready)?;
         let picked = &ready[index];

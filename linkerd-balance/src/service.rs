@@ -1,18 +1,15 @@
 //! The balancer as a tower service.
 
 use crate::{
-    Failfast, LoadHandle, Metrics,
+    Arrival, Failfast, LoadHandle, MeasuredResponse, Member, Params,
     driver::Driver,
-    member::{Member, Ready},
+    member::{Candidate, Ready},
     queue::Queue,
-    shared::Shared,
+    state::BalanceState,
 };
-use futures::{Stream, future::LocalBoxFuture};
-use linkerd_proxy_core::{
-    Availability, Error, Failed, Unavailable, http::QueueSettings, reason::Origin,
-};
+use futures::{Stream, future::LocalBoxFuture, stream};
+use linkerd_proxy_core::{Error, Rejected, Unavailable, reason::Origin};
 use pin_project_lite::pin_project;
-use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
@@ -20,29 +17,10 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 use tokio::{task::JoinHandle, time::Instant};
 use tower::discover::Change;
 use tower_service::Service;
-
-/// What a balancer is made with.
-pub struct Params {
-    /// What is balanced, for logs.
-    pub name: String,
-    /// The most requests that wait, and for how long.
-    pub queue: QueueSettings,
-    /// What an endpoint is thought to take before it was asked.
-    pub default_rtt: Duration,
-    /// How fast an estimate is forgotten.
-    pub decay: Duration,
-    /// The figures.
-    pub metrics: Metrics,
-    /// The generator of choices.
-    pub rng: SmallRng,
-    /// Called when a request waits and every endpoint refuses connections: discovery may hold a stale set.
-    pub on_unreachable: Box<dyn Fn()>,
-}
 
 /// Sends each request to the less loaded of two random endpoints. Its copies share everything.
 ///
@@ -50,35 +28,26 @@ pub struct Params {
 /// used where `spawn_local` works.
 pub struct Balance<K, S>(Rc<Handle<K, S>>);
 
-/// A response, and the measurement that ends when it is dropped.
-#[derive(Debug)]
-pub struct Balanced<Rsp> {
-    /// The endpoint's response.
-    pub response: Rsp,
-    /// The measurement.
-    pub load: LoadHandle,
-}
-
 /// Ends the driver with the last copy of the balancer and the last request that waits.
 struct Handle<K, S> {
-    shared: Rc<Shared<K, S>>,
+    shared: Rc<BalanceState<K, S>>,
     driver: JoinHandle<()>,
 }
 
 impl<K, S> Balance<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
-    /// Balances over what `updates` brings. The weight of a new endpoint comes with it.
+    /// Balances over the endpoints that `updates` brings.
     pub fn new<Req, D>(updates: D, mut params: Params) -> Self
     where
-        D: Stream<Item = Result<Vec<Change<K, (S, u32)>>, Error>> + Unpin + 'static,
-        S: Service<Req, Error = Failed<Req>>,
+        D: Stream<Item = Result<Vec<Change<K, Member<S>>>, Error>> + Unpin + 'static,
+        S: Service<Req, Error = Rejected<Req>>,
         Req: 'static,
     {
         let rng = std::mem::replace(&mut params.rng, rand::SeedableRng::seed_from_u64(0));
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(BalanceState {
             failfast: Cell::new(Failfast::new(params.queue.failfast)),
             params,
             slots: RefCell::default(),
@@ -97,26 +66,14 @@ where
         }))
     }
 
-    /// Sends a request, as [`Service::call`] does, without boxing the future.
-    ///
-    /// When an endpoint is ready, the request is given to it before this returns: futures stay small, and a request is
-    /// not carried from one to the next (that took a sixth of the instructions of a request). `arrived` is now, which the
-    /// caller has read from the clock already.
-    pub fn send<Req>(&self, request: Req, arrived: Instant) -> Sending<K, S, Req>
+    /// Balances over one endpoint that never changes: requests wait for it, and fail fast, as for many.
+    pub fn one<Req>(key: K, member: Member<S>, params: Params) -> Self
     where
-        S: Service<Req, Error = Failed<Req>>,
+        S: Service<Req, Error = Rejected<Req>>,
         Req: 'static,
     {
-        let shared = &self.0.shared;
-        let metrics = &shared.params.metrics;
-        metrics.queue_requests.incr();
-        match shared.pick(None, arrived) {
-            Some(member) => {
-                metrics.queue_latency.observe(0);
-                Sending::trying(self.0.clone(), arrived, member, request)
-            }
-            None => Sending::waiting(waits(self.0.clone(), arrived, request)),
-        }
+        let only = vec![Change::Insert(key, member)];
+        Self::new::<Req, _>(stream::iter([Ok(only)]), params)
     }
 
     /// Why a request would be refused now, if it would.
@@ -150,20 +107,32 @@ impl<K, S> Drop for Handle<K, S> {
 impl<K, S, Req> Service<Req> for Balance<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
-    Req: 'static,
+    S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
+    Req: Arrival + 'static,
 {
-    type Response = Balanced<S::Response>;
+    type Response = S::Response;
     type Error = Error;
-    type Future = LocalBoxFuture<'static, Result<Self::Response, Error>>;
+    type Future = BalanceFuture<K, S, Req>;
 
     /// Always ready: whether to wait is decided for each request, see [`Balance::unavailable`].
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 
+    /// Sends a request. An endpoint that is ready has it when this returns: futures stay small, and a request is not
+    /// carried from one to the next (that took a sixth of the instructions of a request).
     fn call(&mut self, request: Req) -> Self::Future {
-        Box::pin(self.send(request, Instant::now()))
+        let shared = &self.0.shared;
+        let metrics = &shared.params.metrics;
+        metrics.queue_requests.incr();
+        let arrived = request.arrived();
+        match shared.pick(None, arrived) {
+            Some(candidate) => {
+                metrics.queue_latency.observe(0);
+                BalanceFuture::trying(self.0.clone(), arrived, candidate, request)
+            }
+            None => BalanceFuture::waiting(waits(self.0.clone(), arrived, request)),
+        }
     }
 }
 
@@ -171,7 +140,7 @@ where
 struct Attempt<K, S> {
     handle: Rc<Handle<K, S>>,
     arrived: Instant,
-    member: Rc<Member<K, S>>,
+    candidate: Rc<Candidate<K, S>>,
     load: LoadHandle,
 }
 
@@ -179,19 +148,19 @@ impl<K, S> Attempt<K, S> {
     fn new<Req>(
         handle: Rc<Handle<K, S>>,
         arrived: Instant,
-        member: Rc<Member<K, S>>,
+        candidate: Rc<Candidate<K, S>>,
         now: Instant,
         request: Req,
     ) -> (Self, S::Future)
     where
         S: Service<Req>,
     {
-        let load = member.load.clone().start(now);
-        let response = member.service.borrow_mut().call(request);
+        let load = candidate.load.clone().start(now);
+        let response = candidate.service.borrow_mut().call(request);
         let attempt = Self {
             handle,
             arrived,
-            member,
+            candidate,
             load,
         };
         (attempt, response)
@@ -199,34 +168,34 @@ impl<K, S> Attempt<K, S> {
 }
 
 pin_project! {
-    /// The future of [`Balance::send`].
+    /// The future of [`Balance`].
     ///
     /// It is small: an async block would hold the endpoint's future twice, and so would each block around it.
-    pub struct Sending<K, S, Req>
+    pub struct BalanceFuture<K, S, Req>
     where
         S: Service<Req>,
     {
         #[pin]
         response: Option<S::Future>,
         attempt: Option<Attempt<K, S>>,
-        // What becomes of a request that waits, or that its first endpoint did not take.
+        // A request that waits, or that its first endpoint did not take.
         rest: Option<Rest<S::Response>>,
     }
 }
 
-type Rest<Rsp> = LocalBoxFuture<'static, Result<Balanced<Rsp>, Error>>;
+type Rest<Rsp> = LocalBoxFuture<'static, Result<Rsp, Error>>;
 
-impl<K, S, Req> Sending<K, S, Req>
+impl<K, S, Req> BalanceFuture<K, S, Req>
 where
     S: Service<Req>,
 {
     fn trying(
         handle: Rc<Handle<K, S>>,
         arrived: Instant,
-        member: Rc<Member<K, S>>,
+        candidate: Rc<Candidate<K, S>>,
         request: Req,
     ) -> Self {
-        let (attempt, response) = Attempt::new(handle, arrived, member, arrived, request);
+        let (attempt, response) = Attempt::new(handle, arrived, candidate, arrived, request);
         Self {
             response: Some(response),
             attempt: Some(attempt),
@@ -234,7 +203,7 @@ where
         }
     }
 
-    fn waiting(rest: impl Future<Output = Result<Balanced<S::Response>, Error>> + 'static) -> Self {
+    fn waiting(rest: impl Future<Output = Result<S::Response, Error>> + 'static) -> Self {
         Self {
             response: None,
             attempt: None,
@@ -243,26 +212,26 @@ where
     }
 }
 
-impl<K, S, Req> Future for Sending<K, S, Req>
+impl<K, S, Req> Future for BalanceFuture<K, S, Req>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
     Req: 'static,
 {
-    type Output = Result<Balanced<S::Response>, Error>;
+    type Output = Result<S::Response, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let Some(response) = this.response.as_mut().as_pin_mut() {
-            let result = ready!(response.poll(cx));
-            this.response.set(None);
+            let mut result = ready!(response.poll(cx));
             let attempt = this.attempt.take().expect("an attempt has one response");
-            match result {
-                Ok(response) => {
-                    let load = attempt.load;
-                    return Poll::Ready(Ok(Balanced { response, load }));
-                }
-                Err(failure) => *this.rest = Some(Box::pin(elsewhere(attempt, failure))),
+            if let Ok(response) = &mut result {
+                response.measure(attempt.load);
+                return Poll::Ready(result.map_err(|rejected| rejected.error));
+            }
+            this.response.set(None);
+            if let Err(rejected) = result {
+                *this.rest = Some(Box::pin(elsewhere(attempt, rejected)));
             }
         }
         let rest = this.rest.as_mut().expect("there is a response or a rest");
@@ -275,89 +244,83 @@ async fn waits<K, S, Req>(
     handle: Rc<Handle<K, S>>,
     arrived: Instant,
     request: Req,
-) -> Result<Balanced<S::Response>, Error>
+) -> Result<S::Response, Error>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
     Req: 'static,
 {
     let shared = &handle.shared;
-    let member = shared.wait(arrived, None).await?;
+    let candidate = shared.wait(arrived, None).await?;
     let now = Instant::now();
     let waited = now.saturating_duration_since(arrived);
     shared.params.metrics.queue_latency.observe_duration(waited);
-    let (attempt, response) = Attempt::new(handle, arrived, member, now, request);
+    let (attempt, response) = Attempt::new(handle, arrived, candidate, now, request);
     match response.await {
-        Ok(response) => {
-            let load = attempt.load;
-            Ok(Balanced { response, load })
+        Ok(mut response) => {
+            response.measure(attempt.load);
+            Ok(response)
         }
-        Err(failure) => elsewhere(attempt, failure).await,
+        Err(rejected) => elsewhere(attempt, rejected).await,
     }
 }
 
 /// A request that its endpoint did not take: it goes to one after another, until one takes it or the time is up.
 async fn elsewhere<K, S, Req>(
     mut attempt: Attempt<K, S>,
-    mut failure: Failed<Req>,
-) -> Result<Balanced<S::Response>, Error>
+    mut rejected: Rejected<Req>,
+) -> Result<S::Response, Error>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
     Req: 'static,
 {
     loop {
         let Attempt {
             handle,
             arrived,
-            member,
+            candidate,
             load,
         } = attempt;
         let shared = &handle.shared;
-        let is_endpoints = is_endpoints(&failure.error);
-        match shared.recheck(&member) && is_endpoints {
+        let is_endpoints = is_endpoints(&rejected.error);
+        match shared.recheck(&candidate) && is_endpoints {
             true => load.failed(),
             false => load.unsaid(),
         }
         let now = Instant::now();
         let late = now.saturating_duration_since(arrived) > shared.params.queue.failfast;
-        let request = match failure.request {
-            Some(_) if late => return Err(give_up(&member, failure.error)),
+        let request = match rejected.request.take() {
+            Some(_) if late => return Err(rejected.into_final()),
             Some(request) => request,
-            None => return Err(failure.error),
+            None => return Err(rejected.error),
         };
-        tracing::debug!(endpoint = %member.key, error = %failure.error, "moving request");
+        tracing::debug!(endpoint = %candidate.key, error = %rejected.error, "moving request");
         shared.params.metrics.moved.incr();
-        let next = match shared.pick(Some(&member), now) {
+        let next = match shared.pick(Some(&candidate), now) {
             Some(next) => next,
             // What the request met itself tells more than that it waited.
-            None => match shared.wait(now, Some(&member)).await {
+            None => match shared.wait(now, Some(&candidate)).await {
                 Ok(next) => next,
-                Err(_) => return Err(give_up(&member, failure.error)),
+                Err(_) => return Err(rejected.into_final()),
             },
         };
         let response;
         (attempt, response) = Attempt::new(handle, arrived, next, Instant::now(), request);
         match response.await {
-            Ok(response) => {
-                let load = attempt.load;
-                return Ok(Balanced { response, load });
+            Ok(mut response) => {
+                response.measure(attempt.load);
+                return Ok(response);
             }
-            Err(next) => failure = next,
+            Err(next) => rejected = next,
         }
     }
 }
 
-/// Whether a failure tells something of the endpoint: a client's broken body does not, nor a proxy without descriptors.
+/// Whether a failure is the endpoint's: a client's broken body is not, nor a proxy without descriptors.
 fn is_endpoints(error: &Error) -> bool {
     matches!(
         error.reason().row().origin,
         Origin::Endpoint | Origin::Network
     )
-}
-
-/// No other endpoint took what this one returned.
-fn give_up<K, S: Availability>(member: &Member<K, S>, error: Error) -> Error {
-    member.service.borrow().gave_up(&error);
-    error
 }

@@ -1,22 +1,22 @@
 //! Waiting for an endpoint.
 
-use crate::{Failfast, member::Member, queue::Waiter, shared::Shared};
-use linkerd_proxy_core::{Availability, Error, Reason};
+use crate::{Failfast, member::Candidate, queue::Waiter, state::BalanceState};
+use linkerd_proxy_core::{Error, Reason};
 use std::{fmt::Display, hash::Hash, rc::Rc, task::Poll};
 use tokio::time::Instant;
 use tower_service::Service;
 
-impl<K, S> Shared<K, S>
+impl<K, S> BalanceState<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
     /// Waits for a ready endpoint, at most until the backend fails fast.
     pub(crate) async fn wait<Req>(
         self: &Rc<Self>,
         now: Instant,
-        avoid: Option<&Rc<Member<K, S>>>,
-    ) -> Result<Rc<Member<K, S>>, Error>
+        avoid: Option<&Rc<Candidate<K, S>>>,
+    ) -> Result<Rc<Candidate<K, S>>, Error>
     where
         S: Service<Req>,
     {
@@ -31,7 +31,7 @@ where
         if self.queue.len() > self.params.queue.capacity {
             return Err(Reason::QueueFull.into());
         }
-        let place = Place::new(self.clone());
+        let place = QueuePlace::new(self.clone());
         self.update(|failfast| failfast.wait(now));
         self.wake_driver();
         std::future::poll_fn(|cx| {
@@ -42,7 +42,7 @@ where
                 }));
             }
             match self.pick(avoid, Instant::now()) {
-                Some(member) => Poll::Ready(Ok(member)),
+                Some(candidate) => Poll::Ready(Ok(candidate)),
                 None => {
                     place.waiter.register(cx);
                     Poll::Pending
@@ -54,31 +54,31 @@ where
 }
 
 /// A place in the queue that is given up when the request stops waiting, for whatever reason.
-struct Place<K, S>
+struct QueuePlace<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
-    shared: Rc<Shared<K, S>>,
+    shared: Rc<BalanceState<K, S>>,
     waiter: Rc<Waiter>,
 }
 
-impl<K, S> Place<K, S>
+impl<K, S> QueuePlace<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
-    fn new(shared: Rc<Shared<K, S>>) -> Self {
+    fn new(shared: Rc<BalanceState<K, S>>) -> Self {
         shared.params.metrics.queue_length.incr();
         let waiter = shared.queue.push();
         Self { shared, waiter }
     }
 }
 
-impl<K, S> Drop for Place<K, S>
+impl<K, S> Drop for QueuePlace<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
     fn drop(&mut self) {
         let shared = &self.shared;

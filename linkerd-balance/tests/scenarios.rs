@@ -3,28 +3,42 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
-use linkerd_balance::{Balance, Balanced, Metrics, Params};
+use linkerd_balance::{Arrival, Balance, LoadHandle, MeasuredResponse, Member, Metrics, Params};
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason, Unavailable, http::QueueSettings,
+    EndpointStatus, Error, Reason, Rejected, Unavailable,
+    endpoint::{Capacity, Outage},
+    http::QueueSettings,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     collections::HashMap,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{sync::mpsc, task::LocalSet, time::Instant};
 use tower::{ServiceExt, discover::Change};
 use tower_service::Service;
 
+/// A request, and what comes back for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Message(u32);
+
+impl Arrival for Message {}
+
+impl MeasuredResponse for Message {
+    fn measure(&mut self, load: LoadHandle) {
+        drop(load);
+    }
+}
+
 /// An endpoint that does as it is told.
 #[derive(Clone, Default)]
 struct Fake(Rc<FakeState>);
 
-#[derive(Default)]
 struct FakeState {
+    status: EndpointStatus,
     latency: Cell<Duration>,
     /// How long a refusal takes.
     refusal: Cell<Duration>,
@@ -34,9 +48,22 @@ struct FakeState {
     breaks: Cell<bool>,
     /// Each time that it is up it takes one request.
     takes_one: Cell<bool>,
-    down: Cell<bool>,
     calls: Cell<u32>,
-    waker: RefCell<Option<Waker>>,
+}
+
+impl Default for FakeState {
+    fn default() -> Self {
+        Self {
+            status: EndpointStatus::new(Capacity::OnDemand),
+            latency: Cell::default(),
+            refusal: Cell::default(),
+            refuses: Cell::default(),
+            loses: Cell::default(),
+            breaks: Cell::default(),
+            takes_one: Cell::default(),
+            calls: Cell::default(),
+        }
+    }
 }
 
 impl Fake {
@@ -46,67 +73,67 @@ impl Fake {
         fake
     }
 
+    fn member(&self, weight: u32) -> Member<Self> {
+        Member {
+            service: self.clone(),
+            status: self.0.status.clone(),
+            weight,
+        }
+    }
+
     fn set_down(&self, down: bool) {
-        self.0.down.set(down);
-        if let Some(waker) = self.0.waker.take() {
-            waker.wake();
-        }
+        let status = &self.0.status;
+        status.set_outage(down.then(|| Outage {
+            reason: Reason::ConnectRefused,
+            until: Instant::now(),
+            failures: 1,
+            error: "refused".into(),
+            since: Instant::now(),
+        }));
+        status.wake();
     }
 }
 
-impl Availability for Fake {
-    fn state(&self) -> EndpointState {
-        match self.0.down.get() {
-            false => EndpointState::Ready,
-            true => EndpointState::BackingOff {
-                reason: Reason::ConnectRefused,
-                until: Instant::now(),
-                failures: 1,
-                error: "refused".into(),
-            },
-        }
-    }
-}
+impl Service<Message> for Fake {
+    type Response = Message;
+    type Error = Rejected<Message>;
+    type Future = LocalBoxFuture<'static, Result<Message, Rejected<Message>>>;
 
-impl Service<u32> for Fake {
-    type Response = u32;
-    type Error = Failed<u32>;
-    type Future = LocalBoxFuture<'static, Result<u32, Failed<u32>>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed<u32>>> {
-        if self.0.down.get() {
-            *self.0.waker.borrow_mut() = Some(cx.waker().clone());
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Rejected<Message>>> {
+        let status = &self.0.status;
+        if status.is_down() {
+            status.register(cx);
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: u32) -> Self::Future {
+    fn call(&mut self, request: Message) -> Self::Future {
         if self.0.takes_one.get() {
-            self.0.down.set(true);
+            self.set_down(true);
         }
         let fake = self.clone();
         Box::pin(async move {
-            let fake = &fake.0;
+            let (endpoint, fake) = (&fake, &fake.0);
             fake.calls.set(fake.calls.get() + 1);
             if fake.refuses.get() {
                 tokio::time::sleep(fake.refusal.get()).await;
-                fake.down.set(true);
-                return Err(Failed::returned(Reason::ConnectRefused, request));
+                endpoint.set_down(true);
+                return Err(Rejected::returned(Reason::ConnectRefused, request));
             }
             if fake.loses.get() {
-                return Err(Failed::lost(Reason::ConnectionLost));
+                return Err(Rejected::lost(Reason::ConnectionLost));
             }
             tokio::time::sleep(fake.latency.get()).await;
             if fake.breaks.get() {
-                return Err(Failed::lost(Reason::BrokenBody));
+                return Err(Rejected::lost(Reason::BrokenBody));
             }
             Ok(request)
         })
     }
 }
 
-type Batch = Result<Vec<Change<&'static str, (Fake, u32)>>, Error>;
+type Batch = Result<Vec<Change<&'static str, Member<Fake>>>, Error>;
 
 struct Harness {
     updates: mpsc::Sender<Batch>,
@@ -136,7 +163,7 @@ impl Harness {
                 .boxed_local();
         Self {
             updates,
-            balance: Balance::new::<u32, _>(stream, params),
+            balance: Balance::new::<Message, _>(stream, params),
             unreachable,
         }
     }
@@ -144,13 +171,13 @@ impl Harness {
     async fn insert(&self, endpoints: &[(&'static str, &Fake, u32)]) {
         let changes = endpoints
             .iter()
-            .map(|(key, fake, weight)| Change::Insert(*key, ((*fake).clone(), *weight)));
+            .map(|(key, fake, weight)| Change::Insert(*key, fake.member(*weight)));
         self.updates.send(Ok(changes.collect())).await.unwrap();
         settle().await;
     }
 
-    fn call(&self, request: u32) -> impl Future<Output = Result<Balanced<u32>, Error>> + use<> {
-        self.balance.clone().oneshot(request)
+    fn call(&self, request: u32) -> impl Future<Output = Result<Message, Error>> + use<> {
+        self.balance.clone().oneshot(Message(request))
     }
 
     /// Sends `rate` requests a second for `seconds`, and returns how many failed.
@@ -313,7 +340,7 @@ fn an_endpoint_that_comes_back_gets_its_share_again() {
         h.load(100, 1).await;
         b.0.loses.set(false);
         b.0.refuses.set(true);
-        while !b.0.down.get() {
+        while !b.0.status.is_down() {
             tokio::time::advance(Duration::from_secs(5)).await;
             assert_eq!(h.load(100, 1).await, 0);
         }
@@ -443,7 +470,7 @@ fn churn_under_load_fails_nothing() {
             for n in 0..1000 {
                 let key = ["b", "c", "d"][n % 3];
                 let change = match n / 3 % 2 {
-                    0 => Change::Insert(key, (fakes[key].clone(), 1)),
+                    0 => Change::Insert(key, fakes[key].member(1)),
                     _ => Change::Remove(key),
                 };
                 h.updates.send(Ok(vec![change])).await.unwrap();
@@ -469,5 +496,52 @@ fn an_updated_endpoint_serves_until_its_successor_is_ready() {
         settle().await;
         assert!(h.call(1).await.is_ok());
         assert_eq!((old.0.calls.get(), new.0.calls.get()), (1, 1));
+    });
+}
+
+#[test]
+fn an_ejected_endpoint_gets_nothing_until_its_time_is_over() {
+    run(async {
+        let (h, a, b) = (Harness::new(10), Fake::taking(5), Fake::taking(5));
+        h.insert(&[("a", &a, 1), ("b", &b, 1)]).await;
+        let until = Instant::now() + Duration::from_secs(10);
+        a.0.status.eject(Some(until));
+        assert_eq!(h.load(100, 5).await, 0);
+        assert_eq!(shares(&[&a, &b]), [0.0, 1.0]);
+        assert_eq!(h.balance.inspect()["endpoints"][0]["state"], "ejected");
+        tokio::time::sleep_until(until).await;
+        settle().await;
+        assert_eq!(h.load(100, 5).await, 0);
+        let shares = shares(&[&a, &b]);
+        assert!(shares[0] > 0.4, "{shares:?}");
+    });
+}
+
+#[test]
+fn a_breaker_that_closes_early_readmits_at_once() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(5));
+        h.insert(&[("a", &a, 1)]).await;
+        a.0.status
+            .eject(Some(Instant::now() + Duration::from_secs(60)));
+        let waits = tokio::task::spawn_local(h.call(1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(a.0.calls.get(), 0);
+        a.0.status.eject(None);
+        assert_eq!(waits.await.unwrap().unwrap(), Message(1));
+    });
+}
+
+#[test]
+fn all_ejected_is_a_cause_of_its_own() {
+    run(async {
+        let (h, a) = (Harness::new(10), Fake::taking(5));
+        h.insert(&[("a", &a, 1)]).await;
+        a.0.status
+            .eject(Some(Instant::now() + Duration::from_secs(60)));
+        let error = h.call(1).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Failfast(Unavailable::Ejected));
+        let error = h.call(2).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Unavailable(Unavailable::Ejected));
     });
 }

@@ -4,8 +4,10 @@
 //! use it.
 
 mod labels;
+mod status;
 
 pub use labels::EndpointLabels;
+pub use status::{Capacity, EndpointState, EndpointStatus, Outage};
 
 use crate::http::Http2Settings;
 use std::{net::SocketAddr, num::NonZeroU16};

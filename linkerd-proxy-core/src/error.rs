@@ -1,7 +1,7 @@
 //! The one error at the seams between stages.
 
 use crate::reason::Reason;
-use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr};
+use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr, rc::Rc};
 
 /// An error of any kind, for the sources of ours.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -10,9 +10,9 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 ///
 /// A stage that an error passes adds its [`context`](Error::context); nothing is formatted on the way of a request
 /// that succeeds.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorParts>);
 
-struct Inner {
+struct ErrorParts {
     reason: Reason,
     detail: Option<Cow<'static, str>>,
     context: Vec<String>,
@@ -24,7 +24,7 @@ struct Inner {
 impl Error {
     /// An error with the reason's own text.
     pub fn new(reason: Reason) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorParts {
             reason,
             detail: None,
             context: Vec::new(),
@@ -34,7 +34,7 @@ impl Error {
         }))
     }
 
-    /// Says more precisely what happened; it replaces the reason's text in the message.
+    /// Sets a message in place of the reason's default text.
     pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.0.detail = Some(detail.into());
         self
@@ -125,32 +125,59 @@ impl StdError for Error {
     }
 }
 
-/// A call that failed, and the request if it may be sent elsewhere.
+/// A failed call, with the request if it may be sent elsewhere.
 ///
 /// Endpoints fail this way: only they know whether a request was sent, and only a balancer knows where else to send it.
-#[derive(Debug)]
-pub struct Failed<Req> {
+pub struct Rejected<Req> {
     /// Why it failed.
     pub error: Error,
     /// The request, as it was, if it may be sent again.
     pub request: Option<Req>,
+    /// Notified when the request is not sent elsewhere after all.
+    pub observer: Option<Rc<dyn ObserveRejection>>,
 }
 
-impl<Req> Failed<Req> {
+/// Observer of a request that an endpoint returned.
+pub trait ObserveRejection {
+    /// No other endpoint took the request: the failure is its answer.
+    fn was_final(&self, error: &Error);
+}
+
+impl<Req> Rejected<Req> {
     /// A failure after which the request must not be sent again.
     pub fn lost(error: impl Into<Error>) -> Self {
-        Self {
-            error: error.into(),
-            request: None,
-        }
+        Self::new(error.into(), None)
     }
 
     /// A failure after which the request may be sent elsewhere.
     pub fn returned(error: impl Into<Error>, request: Req) -> Self {
+        Self::new(error.into(), Some(request))
+    }
+
+    /// A failure, with the request if it may be sent elsewhere.
+    pub fn new(error: Error, request: Option<Req>) -> Self {
         Self {
-            error: error.into(),
-            request: Some(request),
+            error,
+            request,
+            observer: None,
         }
+    }
+
+    /// The failure, when the request is not sent elsewhere.
+    pub fn into_final(self) -> Error {
+        if let Some(observer) = self.observer {
+            observer.was_final(&self.error);
+        }
+        self.error
+    }
+}
+
+impl<Req> fmt::Debug for Rejected<Req> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("error", &self.error)
+            .field("returned", &self.request.is_some())
+            .finish()
     }
 }
 

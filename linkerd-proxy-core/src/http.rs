@@ -1,8 +1,10 @@
 //! HTTP: serving, calling, and what is done to a message on its way.
 
 mod body;
+mod body_error;
 mod classify;
 pub mod client;
+mod deadline;
 mod exec;
 mod framing;
 mod half_sent;
@@ -13,15 +15,19 @@ mod idle;
 mod message;
 mod observe;
 mod replay;
+mod replay_layer;
+mod request;
 mod respond;
 mod response;
-mod retry;
 mod server;
 mod settings;
 mod upgrade;
+mod upload;
 
-pub use body::{Progress, RequestBody, Scrub, Upload};
+pub use body::{RequestBody, Scrub};
+pub use body_error::BodyError;
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
+pub use deadline::Deadline;
 pub use exec::LocalExec;
 pub use half_sent::{HalfSent, HalfSentBound};
 pub use head::{prepare_request, prepare_response};
@@ -29,15 +35,16 @@ pub use message::{
     add_host, authority, for_http2, has_any, host_and_port, host_from_target, to_absolute_form,
     to_origin_form,
 };
-pub use observe::{End, Now, Observe, Observed};
+pub use observe::{
+    BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
+};
+pub use replay_layer::{ReplayLayer, ReplayService};
+pub use request::{HttpRequest, RequestContext, Returns};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
 pub use response::ResponseBody;
-pub use retry::{KeepForRetry, KeepForRetryLayer};
 pub use server::{
     Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
-
-/// A request on its way to an endpoint. It travels in a box: it has 288 bytes, and many layers hand it on.
-pub type BoxRequest<B = RequestBody> = Box<http::Request<B>>;
+pub use upload::Upload;

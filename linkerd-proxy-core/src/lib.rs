@@ -1,6 +1,5 @@
 //! The vocabulary and the parts that every stack of the proxy shares.
 
-pub mod availability;
 pub mod backoff;
 pub mod destination;
 pub mod drain;
@@ -11,16 +10,16 @@ pub mod limits;
 pub mod metrics;
 pub mod readiness;
 pub mod reason;
-pub mod redial;
+pub mod reconnect;
 pub mod stack;
 pub mod subscription;
 pub mod transport;
 pub mod turns;
 
-pub use availability::{Availability, EndpointState};
 pub use backoff::Backoff;
 pub use destination::{Destination, InvalidDestination};
-pub use error::{BoxError, Error, Failed};
+pub use endpoint::{EndpointState, EndpointStatus};
+pub use error::{BoxError, Error, Rejected};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};
-pub use stack::{NewService, Shared, Stack};
+pub use stack::{InContextLayer, NewService, Refusable, Shared};

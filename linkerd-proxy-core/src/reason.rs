@@ -69,6 +69,8 @@ pub enum Unavailable {
     StreamLimit,
     /// Every endpoint that accepts connections answers HTTP/2 in HTTP/1.
     Http1Only,
+    /// A circuit breaker took every endpoint out of the choice.
+    Ejected,
 }
 
 /// Why the proxy itself answered a request, or ended a connection or a stream.

@@ -2,6 +2,7 @@
 
 mod accept_errors;
 mod address;
+mod client_info;
 mod connect;
 mod detect;
 mod duplex;
@@ -18,6 +19,7 @@ mod socket;
 
 pub use accept_errors::AcceptErrors;
 pub use address::{reached, reached_ip};
+pub use client_info::{ClientInfo, NoTlsReason, TlsStatus};
 pub use connect::{ConnectOptions, Dialer, is_descriptor_limit};
 pub use detect::{Detected, Lookalikes, classify, detect, detect_until_drain};
 pub use duplex::Duplex;

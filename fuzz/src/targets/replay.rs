@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::http::{RequestBody, Upload};
+use linkerd_proxy_core::http::{BodyError, RequestBody, Upload};
 use std::{cell::RefCell, convert::Infallible};
 use tokio::{io::AsyncWriteExt, sync::oneshot, task::LocalSet};
 
@@ -64,7 +64,7 @@ fn run(input: &[u8]) {
     });
 }
 
-fn data(frame: Result<hyper::body::Frame<Bytes>, hyper::Error>) -> Bytes {
+fn data(frame: Result<hyper::body::Frame<Bytes>, BodyError>) -> Bytes {
     let frame = frame.expect("the body is valid");
     frame.into_data().unwrap_or_default()
 }

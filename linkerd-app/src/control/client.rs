@@ -8,7 +8,7 @@
 use super::{connect::Connect, dns::Lookup};
 use crate::{
     config, dialers,
-    metrics::{Balancer, EndpointFamilies},
+    metrics::{Balancer, EndpointFamilies, tls_labels},
 };
 use bytes::Bytes;
 use futures::{
@@ -19,16 +19,17 @@ use futures::{
 use http::{Request, Response, uri::Authority};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use linkerd_balance::{Balance, Params};
+use linkerd_balance::{Balance, Member, Params};
 use linkerd_discover::dns::{AddressSet, Resolutions};
 use linkerd_proxy_core::{
-    Error, Reason,
+    EndpointStatus, Error, Reason,
+    endpoint::Capacity,
     http::{
-        BoxRequest, Http2Settings, LocalExec, QueueSettings, client::Http2Client, grpc_status,
-        is_failure,
+        Http2Settings, HttpRequest, LocalExec, QueueSettings, RequestContext, client::Http2Client,
+        grpc_status, is_failure,
     },
     metrics::{Counter, Family, LabelSet, Labels},
-    transport::OwnConnections,
+    transport::{NoTlsReason, OwnConnections, TlsStatus},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -91,7 +92,20 @@ impl Controller {
         let new_endpoint = move |addr| {
             let dialer = dialer.clone();
             let connect = Connect { addr, dialer };
-            Http2Client::with_exec(connect, http2.clone(), exec, 1, backoff)
+            let status = EndpointStatus::new(Capacity::Connecting);
+            let settings = http2.clone();
+            Member {
+                service: Http2Client::with_exec(
+                    connect,
+                    settings,
+                    exec,
+                    1,
+                    backoff,
+                    status.clone(),
+                ),
+                status,
+                weight: 1,
+            }
         };
         let params = Params {
             name: name.clone(),
@@ -104,24 +118,19 @@ impl Controller {
         };
         let resolutions = dns.resolutions.clone();
         let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
-        let balance = Balance::new::<BoxRequest<RequestBody>, _>(updates, params);
+        let balance = Balance::new::<HttpRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let reached = Rc::new(Cell::new(false));
+        let tls = TlsStatus::None(match config.is_loopback {
+            true => NoTlsReason::Loopback,
+            false => NoTlsReason::NotProvidedByServiceDiscovery,
+        });
         let served = Rc::new(Served {
             reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
-            labels: labels
-                .with("tls", "no_identity")
-                .with(
-                    "no_tls_reason",
-                    match config.is_loopback {
-                        true => "loopback",
-                        false => "not_provided_by_service_discovery",
-                    },
-                )
-                .into(),
+            labels: tls_labels(labels, tls).into(),
         });
         tokio::task::spawn_local(served.take(rx));
         Self {
@@ -228,7 +237,8 @@ impl Served {
     async fn call(&self, request: Request<RequestBody>) -> Result<Response<ControlBody>, Error> {
         let start = Instant::now();
         self.families.requests.get(self.labels.clone()).incr();
-        let request = Box::new(self.address(request));
+        let context = RequestContext::arriving(None);
+        let request = HttpRequest::new(self.address(request), context);
         let called = self.balance.clone().call(request).await;
         let response = called.map_err(|error| {
             let labels = Labels::new()
@@ -239,7 +249,6 @@ impl Served {
             error.context(format!("controller {}", self.authority))
         })?;
         self.reached.set(true);
-        let response = response.response;
         let status = Labels::new().with("status_code", response.status().as_u16());
         let labels = self.labels.and(status);
         let latency = self.families.latency.get(labels.clone());
@@ -334,12 +343,12 @@ impl Drop for ControlBody {
     }
 }
 
-type Batch = Result<Vec<Change<SocketAddr, (Endpoint, u32)>>, Error>;
+type Batch = Result<Vec<Change<SocketAddr, Member<Endpoint>>>, Error>;
 
 /// Turns sets of addresses into changes.
 fn follow(
     addresses: watch::Receiver<Option<Arc<AddressSet>>>,
-    new_endpoint: impl Fn(SocketAddr) -> Endpoint + 'static,
+    new_endpoint: impl Fn(SocketAddr) -> Member<Endpoint> + 'static,
 ) -> LocalBoxStream<'static, Batch> {
     let state = (addresses, HashSet::new(), Rc::new(new_endpoint));
     let mut first = state;
@@ -356,7 +365,7 @@ fn follow(
             let now: HashSet<_> = set.addrs.iter().copied().collect();
             let added = now
                 .difference(&known)
-                .map(|addr| Change::Insert(*addr, (new_endpoint(*addr), 1)));
+                .map(|addr| Change::Insert(*addr, new_endpoint(*addr)));
             let removed = known.difference(&now).map(|addr| Change::Remove(*addr));
             let changes = added.chain(removed).collect();
             return Some((Ok(changes), (addresses, now, new_endpoint)));

@@ -7,22 +7,24 @@
 
 use super::{Context, policy::Policy};
 use crate::{
-    exchange::{EndpointMetrics, EndpointMetricsLayer, HttpRequest, send_to_only},
+    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
+    forward::Forward,
     in_flight::share,
-    metrics::target_labels,
+    metrics::{target_labels, tls_labels},
     outbound::Connect,
 };
 use http::{Response, Version};
-use linkerd_balance::{Balance, Metrics, Params};
+use linkerd_balance::{Balance, Member, Metrics, Params};
 use linkerd_proxy_core::{
-    Availability, Error, Reason,
+    EndpointStatus, Error, Reason,
+    endpoint::Capacity,
     http::{
-        KeepForRetry, KeepForRetryLayer, QueueSettings, RequestBody, ResponseBody,
+        HttpRequest, QueueSettings, ReplayLayer, ReplayService, RequestBody, ResponseBody,
         client::{Http1Client, Http2Client},
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    transport::TransportSeries,
+    transport::{NoTlsReason, TlsStatus, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -34,8 +36,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::Instant;
-use tower::discover::Change;
-use tower_layer::Layer;
+use tower::ServiceBuilder;
 use tower_service::Service;
 
 /// One application's port.
@@ -45,13 +46,13 @@ pub struct Application {
     client_series: Arc<TransportSeries>,
     server_series: Arc<TransportSeries>,
     labels: LabelSet,
-    http1: OnceCell<Http1>,
+    http1: OnceCell<(Http1, EndpointStatus)>,
     http2: OnceCell<Balance<SocketAddr, Http2>>,
     idle_since: Cell<Option<Instant>>,
 }
 
-type Http1 = EndpointMetrics<KeepForRetry<Http1Client<Connect, RequestBody>>>;
-type Http2 = EndpointMetrics<KeepForRetry<Http2Client<Connect, RequestBody>>>;
+type Http1 = Forward<EndpointMetrics<ReplayService<Http1Client<Connect, RequestBody>>>>;
+type Http2 = EndpointMetrics<ReplayService<Http2Client<Connect, RequestBody>>>;
 
 /// The applications in use on one worker.
 #[derive(Default)]
@@ -101,7 +102,7 @@ impl Applications {
             serde_json::json!({
                 "address": addr.to_string(),
                 "connections": Rc::strong_count(application) - 1,
-                "http1": application.http1.get().map(Availability::inspect),
+                "http1": application.http1.get().map(|(_, status)| status.inspect()),
                 "http2": application.http2.get().map(Balance::inspect),
             })
         });
@@ -115,16 +116,10 @@ impl Applications {
 impl Application {
     fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Self {
         let inbound = || Labels::new().with("direction", "inbound");
-        let from_peer = |labels: Labels| {
-            labels
-                .with("tls", "no_identity")
-                .with("no_tls_reason", "no_tls_from_remote")
-        };
+        let from_peer = |labels| tls_labels(labels, TlsStatus::None(NoTlsReason::NoTlsFromRemote));
         let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
-        let server = inbound()
-            .with("peer", "dst")
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
+        let server = inbound().with("peer", "dst");
+        let server = tls_labels(server, TlsStatus::None(NoTlsReason::Loopback));
         let transport = &ctx.families.transport;
         Self {
             addr,
@@ -159,13 +154,12 @@ impl Application {
         let sent = match request.version() {
             Version::HTTP_2 => {
                 for_http2(&mut request);
-                let balance = self.http2.get_or_init(|| self.new_http2());
-                let balanced = balance.clone().call(request).await;
-                balanced.map(|balanced| balanced.response)
+                let mut balance = self.http2.get_or_init(|| self.new_http2()).clone();
+                balance.call(request).await
             }
             _ => {
-                let client = self.http1.get_or_init(|| self.new_http1()).clone();
-                send_to_only(client, request).await
+                let mut client = self.http1.get_or_init(|| self.new_http1()).0.clone();
+                client.call(request).await
             }
         };
         sent.map_err(|error| match error.peer_addr() {
@@ -174,21 +168,32 @@ impl Application {
         })
     }
 
-    fn new_http1(&self) -> Http1 {
-        let inbound = &self.ctx.config.inbound;
-        let client = Http1Client::new(self.connect(), &self.ctx.http1, inbound.connect.backoff);
-        self.metrics().layer(self.keep(false).layer(client))
+    fn new_http1(&self) -> (Http1, EndpointStatus) {
+        let status = EndpointStatus::new(Capacity::OnDemand);
+        let backoff = self.ctx.config.inbound.connect.backoff;
+        let pools = &self.ctx.http1;
+        let client = Http1Client::new(self.connect(), pools, backoff, status.clone());
+        let service = ServiceBuilder::new()
+            .layer(self.metrics())
+            .layer(self.replay(false))
+            .service(client);
+        (Forward::new(service), status)
     }
 
     fn new_http2(&self) -> Balance<SocketAddr, Http2> {
         let config = &self.ctx.config;
+        let status = EndpointStatus::new(Capacity::Connecting);
         let client = Http2Client::new(
             self.connect(),
             config.inbound.http2_client.clone(),
             config.outbound.http2_max_connections,
             config.inbound.connect.backoff,
+            status.clone(),
         );
-        let service = self.metrics().layer(self.keep(true).layer(client));
+        let service = ServiceBuilder::new()
+            .layer(self.metrics())
+            .layer(self.replay(true))
+            .service(client);
         let params = Params {
             name: self.addr.to_string(),
             queue: QueueSettings {
@@ -201,16 +206,20 @@ impl Application {
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),
         };
-        let only = vec![Change::Insert(self.addr, (service, 1))];
-        Balance::new(futures::stream::iter([Ok(only)]), params)
+        let member = Member {
+            service,
+            status,
+            weight: 1,
+        };
+        Balance::one::<HttpRequest>(self.addr, member, params)
     }
 
     fn metrics(&self) -> EndpointMetricsLayer {
         EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone(), self.addr)
     }
 
-    fn keep(&self, refusals: bool) -> KeepForRetryLayer {
-        KeepForRetryLayer {
+    fn replay(&self, refusals: bool) -> ReplayLayer {
+        ReplayLayer {
             max_bytes: self.ctx.config.outbound.replay_max_bytes,
             refusals,
         }

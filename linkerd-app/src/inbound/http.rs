@@ -6,7 +6,7 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 use super::{Context, Inbound, application::Application, tunnel};
-use crate::{exchange::HttpRequest, metrics::target_labels};
+use crate::metrics::target_labels;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version,
     header::TRANSFER_ENCODING,
@@ -15,14 +15,14 @@ use hyper::body::Incoming;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Connection, RequestBody, Responder, ResponseBody, ServeError, Upgrade, Upload,
-        decline_upgrade, has_any, host_from_target, prepare_request, prepare_response, serve_http1,
-        serve_http2, to_origin_form,
+        Connection, HttpRequest, RequestBody, RequestContext, Responder, ResponseBody, ServeError,
+        Upgrade, Upload, decline_upgrade, has_any, host_from_target, prepare_request,
+        prepare_response, serve_http1, serve_http2, to_origin_form,
     },
     metrics::Labels,
-    transport::Io,
+    transport::{ClientInfo, Io},
 };
-use std::{cell::RefCell, net::SocketAddr, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
 
 /// Serves one connection; its requests share it.
 struct Served {
@@ -30,7 +30,7 @@ struct Served {
     connection: Rc<Connection>,
     version: Version,
     application: Rc<Application>,
-    client: Option<SocketAddr>,
+    client: Rc<ClientInfo>,
     denied: RefCell<Option<Error>>,
 }
 
@@ -38,6 +38,7 @@ struct Served {
 pub async fn serve(
     inbound: &Rc<Inbound>,
     io: Io,
+    client: Rc<ClientInfo>,
     version: Version,
     application: Rc<Application>,
     authorized: Result<(), Error>,
@@ -51,7 +52,7 @@ pub async fn serve(
         connection: connection.clone(),
         version,
         application,
-        client: io.inner().stream().peer_addr().ok(),
+        client,
         denied: RefCell::new(authorized.err()),
     });
     let service = hyper::service::service_fn(move |request| served.clone().handle(request));
@@ -94,11 +95,8 @@ impl Served {
         mut request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Error> {
         if let Some(denied) = &*self.denied.borrow() {
-            let mut error = Error::new(denied.reason()).detail(denied.to_string());
-            if let Some(client) = self.client {
-                error = error.context(format!("client {client}"));
-            }
-            return Err(error);
+            let error = Error::new(denied.reason()).detail(denied.to_string());
+            return Err(error.context(format!("client {}", self.client.addr)));
         }
         let upgrade = self.prepare(&mut request)?;
         let _in_flight = self.ctx.in_flight.begin()?;
@@ -110,7 +108,8 @@ impl Served {
             RequestBody::new(body, upload).scrub_trailers(remove_claims)
         };
         let connects = request.method() == Method::CONNECT;
-        let request: HttpRequest = Box::new(request.map(body));
+        let context = RequestContext::arriving(Some(self.client.clone()));
+        let request = HttpRequest::new(request.map(body), context);
         let mut response = self.application.send(request).await?;
         if response.version() != Version::HTTP_2 {
             prepare_response(&mut response)?;

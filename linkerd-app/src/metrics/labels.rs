@@ -4,6 +4,7 @@ use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     endpoint::Endpoint,
     metrics::{AddLabels, Labels},
+    transport::{NoTlsReason, TlsStatus},
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -13,6 +14,15 @@ pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
         .with("target_addr", addr)
         .with("target_ip", addr.ip())
         .with("target_port", addr.port())
+}
+
+/// `tls`, `no_tls_reason`.
+pub fn tls_labels(labels: Labels, tls: TlsStatus) -> Labels {
+    match tls {
+        TlsStatus::None(reason) => labels
+            .with("tls", "no_identity")
+            .with("no_tls_reason", reason.label()),
+    }
 }
 
 /// The labels of an endpoint's outbound series: made when they are needed, of what is known of it anyway.
@@ -32,11 +42,11 @@ impl AddLabels for OfEndpoint {
         if let Some(authority) = &self.authority {
             labels = labels.with("authority", authority);
         }
-        labels = target_labels(labels, self.endpoint.addr).with("tls", "no_identity");
-        labels = match self.is_local {
-            true => labels.with("no_tls_reason", "loopback"),
-            false => labels.with("no_tls_reason", "not_provided_by_service_discovery"),
-        };
+        let tls = TlsStatus::None(match self.is_local {
+            true => NoTlsReason::Loopback,
+            false => NoTlsReason::NotProvidedByServiceDiscovery,
+        });
+        labels = tls_labels(target_labels(labels, self.endpoint.addr), tls);
         labels.with_all("dst_", self.endpoint.labels.iter())
     }
 }

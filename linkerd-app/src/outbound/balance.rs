@@ -1,57 +1,63 @@
-//! Stage 6: the endpoints of a destination, as changes for a balancer.
+//! Stage 6: a balancer over the endpoints of a destination.
 
 use super::context::Context;
 use crate::metrics::Balancer;
 use futures::StreamExt;
-use linkerd_balance::{Balance, Params};
+use linkerd_balance::{Balance, Member, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
-    Availability, Destination, Error, Failed, NewService, Reason, http::QueueSettings,
-    metrics::LabelSet,
+    Destination, Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
 use tower_service::Service;
 
-/// What a balancer is made for.
-pub struct Target<'a> {
-    /// How load is estimated.
+/// The settings of a balancer.
+pub struct BalanceTarget<'a> {
+    /// The estimation of load.
     pub load: PeakEwma,
     /// The bounds of its queue.
     pub queue: QueueSettings,
-    /// The families of its kind.
+    /// The metric families of its protocol.
     pub families: &'a Balancer,
     /// The labels of its series.
     pub labels: LabelSet,
 }
 
-/// A balancer over the endpoints of a destination, each served by what `new_endpoint` makes.
-pub fn new_balance<N, S, Req>(
+impl BalanceTarget<'_> {
+    fn params(&self, ctx: &Context, name: String, on_unreachable: Box<dyn Fn()>) -> Params {
+        let queue = ctx.queue(self.queue);
+        Params {
+            name,
+            queue,
+            default_rtt: self.load.default_rtt,
+            decay: self.load.decay,
+            metrics: self.families.series(&self.labels, queue.failfast),
+            rng: ctx.rng(),
+            on_unreachable,
+        }
+    }
+}
+
+/// A balancer over the endpoints of a destination, the members of which `new_endpoint` makes.
+pub fn balance<N, S, Req>(
     ctx: &Context,
     destination: &Destination,
-    target: Target<'_>,
+    target: BalanceTarget<'_>,
     new_endpoint: N,
 ) -> Result<Balance<SocketAddr, S>, Error>
 where
-    N: NewService<Arc<Endpoint>, Service = S> + 'static,
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    N: NewService<Arc<Endpoint>, Service = Member<S>> + 'static,
+    S: Service<Req, Error = Rejected<Req>> + 'static,
     Req: 'static,
 {
     let watch = ctx
         .discovery
         .endpoints(destination)
         .map_err(|error| Error::new(Reason::DestinationLimit).detail(error.to_string()))?;
-    let queue = ctx.queue(target.queue);
     let reporter = watch.clone();
-    let params = Params {
-        name: destination.to_string(),
-        queue,
-        default_rtt: target.load.default_rtt,
-        decay: target.load.decay,
-        metrics: target.families.series(&target.labels, queue.failfast),
-        rng: ctx.rng(),
-        on_unreachable: Box::new(move || reporter.report_unreachable()),
-    };
+    let on_unreachable = Box::new(move || reporter.report_unreachable());
+    let params = target.params(ctx, destination.to_string(), on_unreachable);
     let updates = target.families.updates(&target.labels);
     let changes = watch.into_changes().map(move |batch| {
         let batch = batch
@@ -62,8 +68,7 @@ where
         let changes = batch.changes.into_iter().map(|change| match change {
             Change::Insert(addr, endpoint) => {
                 updates.add.incr();
-                let weight = endpoint.weight;
-                Change::Insert(addr, (new_endpoint.new_service(endpoint), weight))
+                Change::Insert(addr, new_endpoint.new_service(endpoint))
             }
             Change::Remove(addr) => {
                 updates.remove.incr();
@@ -72,30 +77,20 @@ where
         });
         Ok(changes.collect())
     });
-    Ok(Balance::new(changes.boxed_local(), params))
+    Ok(Balance::new::<Req, _>(changes.boxed_local(), params))
 }
 
 /// A balancer over one endpoint that never changes.
-pub fn new_static<S, Req>(
+pub fn balance_one<S, Req>(
     ctx: &Context,
     endpoint: SocketAddr,
-    service: S,
-    target: Target<'_>,
+    member: Member<S>,
+    target: BalanceTarget<'_>,
 ) -> Balance<SocketAddr, S>
 where
-    S: Service<Req, Error = Failed<Req>> + Availability + 'static,
+    S: Service<Req, Error = Rejected<Req>> + 'static,
     Req: 'static,
 {
-    let queue = ctx.queue(target.queue);
-    let params = Params {
-        name: endpoint.to_string(),
-        queue,
-        default_rtt: target.load.default_rtt,
-        decay: target.load.decay,
-        metrics: target.families.series(&target.labels, queue.failfast),
-        rng: ctx.rng(),
-        on_unreachable: Box::new(|| {}),
-    };
-    let only = vec![Change::Insert(endpoint, (service, 1))];
-    Balance::new(futures::stream::iter([Ok(only)]), params)
+    let params = target.params(ctx, endpoint.to_string(), Box::new(|| {}));
+    Balance::one::<Req>(endpoint, member, params)
 }

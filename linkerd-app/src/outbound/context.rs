@@ -49,7 +49,9 @@ pub struct Context {
     pub http1: Http1Pools,
     /// What the bytes of this worker's endpoints cost.
     pub costs: Costs,
-    /// The size of the future that a client has boxed for its last request; none before the first.
+    /// The size of the future that the last route boxes for a request; 0 before there is one.
+    pub route_bytes: Cell<usize>,
+    /// The size of the future that a client has boxed for its last request; 0 before the first.
     pub client_bytes: Cell<usize>,
 }
 

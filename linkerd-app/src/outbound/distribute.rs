@@ -1,68 +1,170 @@
 //! Stage 5: which of a route's backends takes a request.
 
-use linkerd_proxy_core::Unavailable;
-use rand::{Rng, RngExt};
+use super::backends::BackendStatus;
+use linkerd_profiles::{Backend, Distribution};
+use linkerd_proxy_core::{Error, Reason, Refusable, Unavailable};
+use rand::{Rng, RngExt, rngs::SmallRng};
+use std::{
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tower_service::Service;
 
-/// A choice among backends.
-#[derive(Debug)]
-pub enum Distribute<B> {
-    /// There is none.
-    Empty,
-    /// The first that is available.
-    First(Vec<B>),
-    /// At random by weight, among those that are available.
-    Random(Vec<(B, u32)>),
+/// Sends each request to one of the backends of a route.
+///
+/// - **Fails as** `Unavailable` when no backend takes requests.
+pub struct Distribute<S> {
+    backends: RouteBackends<S>,
+    rng: SmallRng,
 }
 
-impl<B> Distribute<B> {
-    /// Chooses a backend, or says why the last one asked is not available. `None`: there is no backend at all.
-    pub fn choose(
-        &self,
-        unavailable: impl Fn(&B) -> Option<Unavailable>,
-        rng: &mut impl Rng,
-    ) -> Result<&B, Option<Unavailable>> {
-        match self {
-            Self::Empty => Err(None),
-            Self::First(backends) => {
-                let mut cause = None;
-                for backend in backends {
-                    match unavailable(backend) {
-                        None => return Ok(backend),
-                        Some(why) => cause = Some(why),
-                    }
-                }
-                Err(cause)
+/// The backends of a route, and how one is chosen.
+pub enum RouteBackends<S> {
+    /// The first that is available.
+    First(Vec<RouteBackend<S>>),
+    /// At random by weight, among those that are available.
+    Random(Vec<RouteBackend<S>>),
+}
+
+/// A backend of a route.
+pub struct RouteBackend<S> {
+    /// Sends requests to the backend.
+    pub service: S,
+    /// Whether it takes requests.
+    pub status: Rc<dyn BackendStatus>,
+    /// Its share of the requests, relative to the others. The first available one gets all.
+    pub weight: u32,
+}
+
+impl<S> RouteBackends<S> {
+    /// The backends of a distribution; `new` makes the service of each, and returns it with its status.
+    pub fn new(
+        distribution: &Distribution,
+        new: impl Fn(&Backend) -> (S, Rc<dyn BackendStatus>),
+    ) -> Self {
+        let new = |backend: &Backend, weight| {
+            let (service, status) = new(backend);
+            RouteBackend {
+                service,
+                status,
+                weight,
             }
-            Self::Random(backends) => {
-                // Almost always the first draw is available; only then are the others asked.
-                let drawn = draw(backends.iter(), rng).ok_or(None)?;
-                let Some(cause) = unavailable(drawn) else {
-                    return Ok(drawn);
-                };
-                let available = backends
+        };
+        match distribution {
+            Distribution::Empty => Self::First(Vec::new()),
+            Distribution::FirstAvailable(backends) => {
+                Self::First(backends.iter().map(|backend| new(backend, 1)).collect())
+            }
+            Distribution::RandomAvailable(backends) => {
+                let backends = backends
                     .iter()
-                    .filter(|(backend, _)| unavailable(backend).is_none())
-                    .collect::<Vec<_>>();
-                draw(available.into_iter(), rng).ok_or(Some(cause))
+                    .map(|(backend, weight)| new(backend, *weight));
+                Self::Random(backends.collect())
             }
         }
     }
 }
 
-/// Draws one by weight.
-fn draw<'a, B: 'a>(
-    backends: impl Iterator<Item = &'a (B, u32)> + Clone,
+impl<S> Distribute<S> {
+    /// A choice among `backends`; there may be none.
+    pub fn new(backends: RouteBackends<S>, rng: SmallRng) -> Self {
+        Self { backends, rng }
+    }
+
+    /// Chooses a backend.
+    fn choose(&mut self) -> Result<&mut S, Error> {
+        let (backends, chosen) = match &mut self.backends {
+            RouteBackends::First(backends) => {
+                let chosen = first(backends);
+                (backends, chosen)
+            }
+            RouteBackends::Random(backends) => {
+                let chosen = random(backends, &mut self.rng);
+                (backends, chosen)
+            }
+        };
+        match chosen {
+            Ok(index) => Ok(&mut backends[index].service),
+            Err(cause) => {
+                let cause = cause.unwrap_or(Unavailable::NoEndpoints);
+                Err(Error::new(Reason::Unavailable(cause)))
+            }
+        }
+    }
+}
+
+impl<S, Req> Service<Req> for Distribute<S>
+where
+    S: Service<Req, Error = Error>,
+{
+    type Response = S::Response;
+    type Error = Error;
+    type Future = Refusable<S::Future, Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        match self.choose() {
+            Ok(backend) => Refusable::called(backend.call(request)),
+            Err(error) => Refusable::refused(error),
+        }
+    }
+}
+
+/// The first available backend, or why the last one is not. `None`: there is no backend at all.
+fn first<S>(backends: &[RouteBackend<S>]) -> Result<usize, Option<Unavailable>> {
+    let mut cause = None;
+    for (index, backend) in backends.iter().enumerate() {
+        cause = backend.status.unavailable();
+        if cause.is_none() {
+            return Ok(index);
+        }
+    }
+    Err(cause)
+}
+
+/// A random available backend, or why the first one drawn is not. `None`: there is no backend at all.
+fn random<S>(
+    backends: &[RouteBackend<S>],
     rng: &mut impl Rng,
-) -> Option<&'a B> {
-    let total: u64 = backends.clone().map(|(_, weight)| u64::from(*weight)).sum();
+) -> Result<usize, Option<Unavailable>> {
+    // Almost always the first draw is available; only then are the others asked.
+    let drawn = draw(backends, |_| true, rng).ok_or(None)?;
+    let Some(cause) = backends[drawn].status.unavailable() else {
+        return Ok(drawn);
+    };
+    let available: Vec<_> = backends
+        .iter()
+        .map(|backend| backend.status.unavailable().is_none())
+        .collect();
+    draw(backends, |index| available[index], rng).ok_or(Some(cause))
+}
+
+/// Draws one by weight.
+fn draw<S>(
+    backends: &[RouteBackend<S>],
+    is_candidate: impl Fn(usize) -> bool,
+    rng: &mut impl Rng,
+) -> Option<usize> {
+    let weights = || {
+        let weights = backends.iter().map(|backend| u64::from(backend.weight));
+        weights
+            .enumerate()
+            .filter(|(index, _)| is_candidate(*index))
+    };
+    let total: u64 = weights().map(|(_, weight)| weight).sum();
     if total == 0 {
         return None;
     }
-    let mut left = rng.random_range(0..total);
-    for (backend, weight) in backends {
-        let weight = u64::from(*weight);
+    let mut left = match backends.len() {
+        1 => 0,
+        _ => rng.random_range(0..total),
+    };
+    for (index, weight) in weights() {
         if left < weight {
-            return Some(backend);
+            return Some(index);
         }
         left -= weight;
     }
@@ -72,44 +174,99 @@ fn draw<'a, B: 'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{SeedableRng, rngs::SmallRng};
+    use rand::SeedableRng;
+    use serde_json::Value;
+    use std::{cell::Cell, collections::HashMap};
+    use tokio_test::assert_ready_ok;
+    use tower_test::mock;
 
-    const DOWN: Option<Unavailable> = Some(Unavailable::NoEndpoints);
+    /// A backend that is or is not available.
+    #[derive(Default)]
+    struct Switch(Cell<bool>);
 
-    #[test]
-    fn the_first_available_is_chosen() {
-        let mut rng = SmallRng::seed_from_u64(1);
-        let backends = Distribute::First(vec!["a", "b"]);
-        let down = |name: &'static str| move |b: &&str| DOWN.filter(|_| *b == name);
-        assert_eq!(backends.choose(|_| None, &mut rng), Ok(&"a"));
-        assert_eq!(backends.choose(down("a"), &mut rng), Ok(&"b"));
-        assert_eq!(backends.choose(|_| DOWN, &mut rng), Err(DOWN));
-        assert_eq!(
-            Distribute::<u8>::Empty.choose(|_| None, &mut rng),
-            Err(None)
-        );
+    impl BackendStatus for Switch {
+        fn unavailable(&self) -> Option<Unavailable> {
+            self.0.get().then_some(Unavailable::Unreachable)
+        }
+
+        fn inspect(&self) -> Value {
+            Value::Null
+        }
+    }
+
+    type Choice<S> = fn(Vec<RouteBackend<S>>) -> RouteBackends<S>;
+
+    fn distribute<S>(
+        choice: Choice<S>,
+        backends: Vec<(S, u32)>,
+    ) -> (Distribute<S>, Vec<Rc<Switch>>) {
+        let switches: Vec<Rc<Switch>> = backends.iter().map(|_| Rc::default()).collect();
+        let backends = backends.into_iter().zip(&switches);
+        let backends = backends.map(|((service, weight), status)| RouteBackend {
+            service,
+            status: status.clone(),
+            weight,
+        });
+        let rng = SmallRng::seed_from_u64(1);
+        let distribute = Distribute::new(choice(backends.collect()), rng);
+        (distribute, switches)
+    }
+
+    fn reason<T>(result: Result<T, Error>) -> Option<Reason> {
+        result.err().map(|error| error.reason())
     }
 
     #[test]
-    fn weights_are_shares_and_what_is_down_gets_none() {
-        let mut rng = SmallRng::seed_from_u64(1);
-        let backends = Distribute::Random(vec![("a", 9), ("b", 1), ("c", 0)]);
-        let mut share = |down: Option<&str>| {
-            let mut seen = std::collections::HashMap::new();
+    fn the_first_available_is_chosen() {
+        let (mut distribute, down) = distribute(RouteBackends::First, vec![("a", 1), ("b", 1)]);
+        assert_eq!(distribute.choose().unwrap(), &"a");
+        down[0].0.set(true);
+        assert_eq!(distribute.choose().unwrap(), &"b");
+        down[1].0.set(true);
+        let unreachable = Reason::Unavailable(Unavailable::Unreachable);
+        assert_eq!(reason(distribute.choose()), Some(unreachable));
+    }
+
+    #[test]
+    fn without_backends_there_is_no_endpoint() {
+        for choice in [RouteBackends::First as Choice<()>, RouteBackends::Random] {
+            let (mut distribute, _) = distribute(choice, vec![]);
+            let none = Reason::Unavailable(Unavailable::NoEndpoints);
+            assert_eq!(reason(distribute.choose()), Some(none));
+        }
+    }
+
+    #[test]
+    fn weights_are_shares_and_a_backend_that_is_down_gets_none() {
+        let backends = vec![("a", 9), ("b", 1), ("c", 0)];
+        let (mut distribute, down) = distribute(RouteBackends::Random, backends);
+        let mut shares = || {
+            let mut seen = HashMap::new();
             for _ in 0..10_000 {
-                let unavailable = |b: &&str| DOWN.filter(|_| down == Some(*b));
-                *seen
-                    .entry(*backends.choose(unavailable, &mut rng).unwrap())
-                    .or_insert(0) += 1;
+                *seen.entry(*distribute.choose().unwrap()).or_insert(0) += 1;
             }
-            (
-                seen.remove("a").unwrap_or(0),
-                seen.remove("b").unwrap_or(0),
-                seen.len(),
-            )
+            ["a", "b", "c"].map(|name| seen.remove(name).unwrap_or(0))
         };
-        let (a, b, others) = share(None);
-        assert!((8_800..9_200).contains(&a) && a + b == 10_000 && others == 0);
-        assert_eq!(share(Some("a")), (0, 10_000, 0));
+        let [a, b, c] = shares();
+        assert!((8_800..9_200).contains(&a) && a + b == 10_000 && c == 0);
+        down[0].0.set(true);
+        assert_eq!(shares(), [0, 10_000, 0]);
+    }
+
+    #[tokio::test]
+    async fn the_chosen_backend_gets_the_request_at_once() {
+        let (service, mut handle) = mock::pair::<&str, &str>();
+        let mut service = tower::util::MapErr::new(service, |_| Error::new(Reason::Unexpected));
+        handle.allow(1);
+        assert_ready_ok!(tokio_test::task::spawn(()).enter(|cx, _| service.poll_ready(cx)));
+        let (mut distribute, down) = distribute(RouteBackends::Random, vec![(service, 1)]);
+        let response = distribute.call("request");
+        let (request, respond) = handle.next_request().await.unwrap();
+        assert_eq!(request, "request");
+        respond.send_response("response");
+        assert_eq!(response.await.unwrap(), "response");
+        down[0].0.set(true);
+        let unreachable = Reason::Unavailable(Unavailable::Unreachable);
+        assert_eq!(reason(distribute.call("again").await), Some(unreachable));
     }
 }

@@ -1,46 +1,53 @@
 //! Stage 7: one endpoint.
 //!
-//! From the outside in: endpoint metrics, keeping requests that may be sent again, header rules, and a client for the
-//! protocols that the endpoint speaks, over the connections of stage 8. All but the metrics are made for the first
-//! request.
+//! - **Fails as** what the client fails as, with the request if it may be sent elsewhere.
+//! - **Metrics**: `request_total` and its kin.
+//!
+//! All but the metrics are made for the first request.
 
 mod client;
 mod headers;
 
 use super::{
     context::Context,
-    lazy::{Lazy, NewLazy},
+    lazy::{EndpointTarget, Lazy},
 };
-pub use crate::exchange::HttpRequest;
-use crate::exchange::{EndpointMetrics, EndpointMetricsLayer};
+use crate::{
+    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
+    forward::Forward,
+};
 use client::Client;
 use headers::HeaderRulesLayer;
+use linkerd_balance::Member;
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
-    NewService, Stack,
-    endpoint::ProtocolHint,
-    http::{Http2Settings, KeepForRetry, KeepForRetryLayer, client::inspect_http1},
+    EndpointStatus, NewService,
+    endpoint::{Capacity, ProtocolHint},
+    http::{Http2Settings, ReplayLayer, ReplayService},
 };
-use serde_json::Value;
 use std::{rc::Rc, sync::Arc};
-use tower_layer::Layer;
+use tower::ServiceBuilder;
 
 /// An endpoint of a balancer as a service.
 pub type EndpointService = EndpointMetrics<Lazy<NewSender>>;
 
 /// The only endpoint there is, as a service; its copies share its connections.
-pub type OnlyEndpoint = EndpointMetrics<Sender>;
+pub type OnlyEndpoint = Forward<EndpointMetrics<Sender>>;
 
-/// What sends to an endpoint.
-type Sender = KeepForRetry<headers::HeaderRules<Client>>;
+/// Sends to an endpoint.
+type Sender = ReplayService<headers::HeaderRules<Client>>;
 
-/// Makes a service for each endpoint of a backend.
+/// Makes a member of a balancer for each endpoint of a backend.
 #[derive(Clone, Debug)]
-pub struct NewEndpoint(Rc<NewSender>);
+pub struct NewEndpoint(NewSender);
 
-/// Makes what sends to an endpoint.
+/// Makes the senders of a backend's endpoints.
+#[derive(Clone, Debug)]
+pub struct NewSender(Rc<EndpointBackend>);
+
+/// The backend of these endpoints.
 #[derive(Debug)]
-pub struct NewSender {
+struct EndpointBackend {
     ctx: Rc<Context>,
     version: http::Version,
     authority: Option<Arc<str>>,
@@ -49,71 +56,82 @@ pub struct NewSender {
 impl NewEndpoint {
     /// Endpoints for applications that speak `version`. `authority` is the name that was discovered, for labels.
     pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
-        Self(Rc::new(NewSender {
+        Self(NewSender(Rc::new(EndpointBackend {
             ctx: ctx.clone(),
             version,
             authority,
-        }))
+        })))
     }
 
-    /// The service of an endpoint that has no other beside it.
-    pub fn only(&self, endpoint: &Arc<Endpoint>) -> OnlyEndpoint {
-        let sender = self.0.new_service(endpoint.clone());
-        self.metrics(endpoint).layer(sender)
+    /// The service of an endpoint that has no other beside it, and its status.
+    pub fn only(&self, endpoint: &Arc<Endpoint>) -> (OnlyEndpoint, EndpointStatus) {
+        let target = self.target(endpoint);
+        let status = target.status.clone();
+        let service = ServiceBuilder::new()
+            .layer(self.metrics(endpoint))
+            .service(self.0.new_service(target));
+        (Forward::new(service), status)
     }
 
     /// Whether requests to the endpoint are sent over HTTP/2, whatever the application speaks.
     pub fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
-        self.0.speaks_http2(endpoint)
+        let EndpointBackend { ctx, version, .. } = &*self.0.0;
+        *version == http::Version::HTTP_2 || upgrades_http1(ctx, endpoint)
+    }
+
+    /// HTTP/1 is dialled by requests. HTTP/2 must know how many streams it may open.
+    fn target(&self, endpoint: &Arc<Endpoint>) -> EndpointTarget {
+        let capacity = match self.speaks_http2(endpoint) {
+            true => Capacity::Connecting,
+            false => Capacity::OnDemand,
+        };
+        EndpointTarget {
+            endpoint: endpoint.clone(),
+            status: EndpointStatus::new(capacity),
+        }
     }
 
     fn metrics(&self, endpoint: &Arc<Endpoint>) -> EndpointMetricsLayer {
-        let NewSender { ctx, authority, .. } = &*self.0;
+        let EndpointBackend { ctx, authority, .. } = &*self.0.0;
         let labels = ctx.labels(endpoint, authority.as_ref());
         EndpointMetricsLayer::new(&ctx.families.endpoint, labels, endpoint.addr)
     }
 }
 
 impl NewService<Arc<Endpoint>> for NewEndpoint {
-    type Service = EndpointService;
+    type Service = Member<EndpointService>;
 
-    fn new_service(&self, endpoint: Arc<Endpoint>) -> EndpointService {
-        let metrics = self.metrics(&endpoint);
-        metrics.layer(Lazy::new(self.0.clone(), endpoint))
+    fn new_service(&self, endpoint: Arc<Endpoint>) -> Self::Service {
+        let target = self.target(&endpoint);
+        Member {
+            status: target.status.clone(),
+            weight: endpoint.weight,
+            service: ServiceBuilder::new()
+                .layer(self.metrics(&endpoint))
+                .service(Lazy::new(self.0.clone(), target)),
+        }
     }
 }
 
-impl NewSender {
-    fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
-        self.version == http::Version::HTTP_2 || upgrades_http1(&self.ctx, endpoint)
-    }
-}
-
-impl NewService<Arc<Endpoint>> for NewSender {
+impl NewService<EndpointTarget> for NewSender {
     type Service = Sender;
 
-    fn new_service(&self, endpoint: Arc<Endpoint>) -> Sender {
-        let ctx = &self.ctx;
-        let client = Client::new(ctx, &endpoint, self.version, self.authority.as_ref());
-        let keep = KeepForRetryLayer {
+    fn new_service(&self, target: EndpointTarget) -> Sender {
+        let EndpointBackend {
+            ctx,
+            version,
+            authority,
+        } = &*self.0;
+        let endpoint = target.endpoint.clone();
+        let client = Client::new(ctx, target, *version, authority.as_ref());
+        let replay = ReplayLayer {
             max_bytes: ctx.config.outbound.replay_max_bytes,
             refusals: client.speaks_http2(),
         };
-        Stack::new(client)
-            .push(HeaderRulesLayer::new(ctx, &endpoint))
-            .push(keep)
-            .into_inner()
-    }
-}
-
-impl NewLazy for NewSender {
-    /// HTTP/1 is dialled by requests. HTTP/2 must know how many streams it may open.
-    fn is_ready(&self, endpoint: &Endpoint) -> bool {
-        !self.speaks_http2(endpoint)
-    }
-
-    fn inspect(&self) -> Value {
-        inspect_http1(0, 0, &self.ctx.config.outbound.pool)
+        ServiceBuilder::new()
+            .layer(replay)
+            .layer(HeaderRulesLayer::new(ctx, &endpoint))
+            .service(client)
     }
 }
 

@@ -6,7 +6,7 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
-use super::{Outbound, endpoint::HttpRequest, target::TargetStack, tunnel};
+use super::{Outbound, target::TargetStack, tunnel};
 use crate::in_flight::InFlight;
 use futures::future::LocalBoxFuture;
 use http::{
@@ -18,11 +18,11 @@ use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Busy, Connection, RequestBody, Responder, ResponseBody, ServeError, ServerSettings, Upload,
-        add_host, authority, decline_upgrade, host_and_port, host_from_target, prepare_request,
-        serve_http1, serve_http2, to_origin_form,
+        Busy, Connection, HttpRequest, RequestBody, RequestContext, Responder, ResponseBody,
+        ServeError, ServerSettings, Upload, add_host, authority, decline_upgrade, host_and_port,
+        host_from_target, prepare_request, serve_http1, serve_http2, to_origin_form,
     },
-    transport::{Duplex, Io},
+    transport::{ClientInfo, Duplex, Io},
 };
 use std::{
     cell::RefCell,
@@ -45,6 +45,7 @@ pub enum Routing {
 struct Served {
     outbound: Rc<Outbound>,
     connection: Rc<Connection>,
+    client: Rc<ClientInfo>,
     version: Version,
     routing: Routing,
     /// The target of the last request, as most connections ask for one only.
@@ -67,6 +68,7 @@ type RouteFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>
 pub async fn serve<I>(
     outbound: Rc<Outbound>,
     io: Io<I>,
+    client: Rc<ClientInfo>,
     version: Version,
     routing: Routing,
 ) -> Result<(), ServeError>
@@ -84,6 +86,7 @@ where
     let served = Rc::new(Served {
         outbound,
         connection: connection.clone(),
+        client,
         version,
         routing,
         last: RefCell::default(),
@@ -185,7 +188,8 @@ impl Served {
 
     fn take_body(&self, request: Request<Incoming>) -> HttpRequest {
         let body = |body| RequestBody::new(body, || Upload::new(Some(self.connection.busy())));
-        Box::new(request.map(body))
+        let context = RequestContext::arriving(Some(self.client.clone()));
+        HttpRequest::new(request.map(body), context)
     }
 
     /// Whether the connection serves requests to other targets at the same time: the failure of one is none of theirs.
@@ -207,7 +211,7 @@ impl Served {
             // Whether there is such a target is told before the tunnel opens.
             let stack = self.outbound.target(target_of(&authority)?).await?;
             let upgrade = hyper::upgrade::on(&mut request);
-            tunnel::spawn(self.outbound.clone(), stack, upgrade);
+            tunnel::spawn(self.outbound.clone(), self.client.clone(), stack, upgrade);
             Ok(())
         })
     }

@@ -1,339 +1,201 @@
 //! Stages 4 to 8 of connections that are not HTTP: bytes, relayed to an endpoint.
 //!
 //! - **Waits for** an endpoint, at most for the failfast timeout of the TCP queue.
-//! - **Fails as** what the balancer or the connection fails as, `Forbidden`, `InvalidPolicy`: the connection is closed.
+//! - **Fails as** the balancer or the connection fails, `Forbidden`, `InvalidPolicy`: the connection is closed.
 //! - **Metrics**: `outbound_tcp_route_*`, `outbound_tcp_balancer_*`.
 
+mod endpoint;
+mod route_metrics;
+
+use self::{
+    endpoint::NewTcpEndpoint,
+    route_metrics::{RoutedConnection, TcpRouteMetricsLayer},
+};
 use super::{
-    balance::{self, Target},
+    backends::{BackendHandle, BackendKey, BackendStatus, Backends},
+    balance::{BalanceTarget, balance},
     connect::Connect,
     context::Context,
-    distribute::Distribute,
-    lazy::{Lazy, NewLazy},
+    dispatch::{Dispatch, DispatchStatus},
+    distribute::{Distribute, RouteBackends},
+    lazy::Lazy,
+    router::{Refusal, RouteService, Router, Routes},
 };
 use crate::metrics::{RouteFamilies, backend_labels};
-use futures::{FutureExt, future::LocalBoxFuture};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
-    Backend, Discovered, Dispatcher, Distribution, Endpoint, Meta, RouteSource, RouteSpec,
-    TcpFilter,
+    Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, RouteSource, RouteSpec, Target,
 };
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, NewService, Reason, Unavailable,
-    metrics::{Counter, Family, Labels},
-    redial::Redial,
+    Error, InContextLayer, Shared,
     transport::{Duplex, Io, relay},
 };
-use std::{
-    cell::RefCell,
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-    task::{Context as TaskContext, Poll},
-};
+use serde_json::Value;
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use tower::ServiceBuilder;
 use tower_service::Service;
 
-/// The opaque backends of one target.
+/// The opaque connections of one target.
 pub struct Opaque {
     ctx: Rc<Context>,
-    backends: RefCell<Vec<(Backend, Rc<Concrete>)>>,
+    router: Router<OpaqueRoutes>,
 }
 
-enum Concrete {
-    Balance(Balance<SocketAddr, Lazy<NewTcpEndpoint>>),
-    Forward(Connect),
-    Fail(String),
+/// The routes of opaque connections. A request asks for a connection.
+pub struct OpaqueRoutes {
+    ctx: Rc<Context>,
+    target: Target,
+    backends: Backends<OpaqueDispatch>,
 }
+
+/// Connects to the endpoints of a backend.
+type OpaqueDispatch = Dispatch<Balance<SocketAddr, Lazy<NewTcpEndpoint>>, Connect>;
+
+type OpaqueStatus = DispatchStatus<Lazy<NewTcpEndpoint>>;
 
 impl Opaque {
-    /// Without backends: they are made when a route uses them.
-    pub fn new(ctx: &Rc<Context>) -> Self {
+    /// The opaque connections of the target that `watch` watches; `discovered` is its present policy.
+    pub fn new(ctx: &Rc<Context>, watch: &DiscoveryWatch, discovered: &Discovered) -> Self {
+        let routes = OpaqueRoutes {
+            ctx: ctx.clone(),
+            target: watch.target().clone(),
+            backends: Backends::default(),
+        };
         Self {
             ctx: ctx.clone(),
-            backends: RefCell::default(),
+            router: Router::new(watch, discovered, routes),
         }
     }
 
     /// Relays a connection until both sides have ended.
-    pub async fn relay<I>(
-        &self,
-        discovered: &Discovered,
-        original: Option<SocketAddr>,
-        mut io: Io<I>,
-    ) -> Result<(), Error>
-    where
-        I: Duplex,
-    {
+    pub async fn relay<I: Duplex>(&self, mut io: Io<I>) -> Result<(), Error> {
         let _drain = self.ctx.drain.watch();
-        let mut series = None;
-        let mut server = match (discovered.opaque(), original) {
-            (RouteSource::Route(spec), _) => {
-                let open = self.route_series(&spec);
-                let dialled = self.dial(&spec).await;
-                let (server, open) = open.check(dialled, &spec, discovered)?;
-                series = Some(open);
-                server
-            }
-            (RouteSource::Refused { filter, .. }, _) => {
-                return Err(match filter {
-                    TcpFilter::Forbidden => Error::new(Reason::Forbidden),
-                    TcpFilter::Invalid(text) => Error::new(Reason::InvalidPolicy).detail(text),
-                });
-            }
-            (_, Some(addr)) if discovered.policy.invalid.is_none() => {
-                // No route is for such traffic: it goes where it was going.
-                let endpoint = Arc::new(Endpoint::new(addr));
-                self.ctx.connect(&endpoint, None).call(()).await?
-            }
-            (RouteSource::Invalid { reason, .. }, _) => {
-                return Err(Error::new(Reason::InvalidPolicy).detail(reason));
-            }
-            (RouteSource::NoRoute { .. }, _) => return Err(Reason::NoRoute.into()),
-        };
-        match relay(&mut io, &mut server, &self.ctx.pipes).await {
+        let mut server = self.router.clone().call(()).await?;
+        match relay(&mut io, server.io(), &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
             Err(error) => tracing::debug!(%error, "opaque connection broke off"),
-        }
-        if let Some(series) = series {
-            series.close("");
         }
         Ok(())
     }
 
     /// The backends, for `/state`.
-    pub fn inspect(&self) -> serde_json::Value {
-        let backends = self.backends.borrow();
-        let shown = backends
-            .iter()
-            .map(|(backend, concrete)| match &**concrete {
-                Concrete::Balance(balance) => serde_json::json!({
-                    "backend": backend.meta.to_string(), "balancer": balance.inspect(),
-                }),
-                Concrete::Forward(connect) => serde_json::json!({
-                    "backend": backend.meta.to_string(), "forward": connect.addr.to_string(),
-                }),
-                Concrete::Fail(message) => serde_json::json!({ "fails": message }),
-            });
-        shown.collect()
+    pub fn inspect(&self) -> Value {
+        self.router.inspect()
     }
+}
 
-    async fn dial(&self, spec: &RouteSpec) -> Result<Io, Error> {
-        let concrete = |backend: &Backend| self.concrete(&spec.parent, backend);
-        let distribution = match &spec.distribution {
-            Distribution::Empty => Distribute::Empty,
-            Distribution::FirstAvailable(backends) => {
-                Distribute::First(backends.iter().map(concrete).collect())
+impl Routes for OpaqueRoutes {
+    type Request = ();
+    type Response = RoutedConnection;
+
+    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+        match (discovered.opaque(), &self.target) {
+            (RouteSource::Route(spec), _) => Ok(self.route(discovered, &spec)),
+            (source @ RouteSource::Refused { .. }, _) => Err(Refusal::of(source, &self.name())),
+            // No route is for such traffic: it goes where it was going.
+            (_, Target::Addr(addr)) if discovered.policy.invalid.is_none() => {
+                Ok(self.original(*addr))
             }
-            Distribution::RandomAvailable(backends) => {
-                let weighted = backends.iter().map(|(b, weight)| (concrete(b), *weight));
-                Distribute::Random(weighted.collect())
-            }
-        };
-        self.forget_unused();
-        let chosen = distribution
-            .choose(|concrete| concrete.unavailable(), &mut self.ctx.rng())
-            .map_err(|cause| {
-                let cause = cause.unwrap_or(Unavailable::NoEndpoints);
-                Error::new(Reason::Unavailable(cause))
-            })?;
-        chosen.connect().await
-    }
-
-    /// Only backends of the present route are kept.
-    fn forget_unused(&self) {
-        let mut backends = self.backends.borrow_mut();
-        backends.retain(|(_, concrete)| Rc::strong_count(concrete) > 1);
-    }
-
-    fn concrete(&self, parent: &Arc<Meta>, backend: &Backend) -> Rc<Concrete> {
-        let mut backends = self.backends.borrow_mut();
-        if let Some((_, concrete)) = backends.iter().find(|(known, _)| known == backend) {
-            return concrete.clone();
+            (source, _) => Err(Refusal::of(source, &self.name())),
         }
-        let concrete = Rc::new(Concrete::new(&self.ctx, parent, backend));
-        backends.push((backend.clone(), concrete.clone()));
-        concrete
     }
 
-    fn route_series(&self, spec: &RouteSpec) -> RouteSeries {
+    fn replaced(&self) {
+        self.backends.forget_unused();
+    }
+
+    fn inspect(&self) -> Value {
+        self.backends.inspect().into()
+    }
+}
+
+impl OpaqueRoutes {
+    /// 4. The route.
+    fn route(&self, discovered: &Discovered, spec: &RouteSpec) -> RouteService<Self> {
         let outbound = &self.ctx.families.outbound;
         let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
-        outbound.tcp_route_open.get(labels.clone()).incr();
-        RouteSeries {
-            close: outbound.tcp_route_close.clone(),
-            labels,
-        }
-    }
-}
-
-/// What counts the connections of a route.
-struct RouteSeries {
-    close: Family<Counter>,
-    labels: Labels,
-}
-
-impl RouteSeries {
-    /// Counts a connection that got no further as closed.
-    fn check(
-        self,
-        dialled: Result<Io, Error>,
-        spec: &RouteSpec,
-        discovered: &Discovered,
-    ) -> Result<(Io, Self), Error> {
-        let error = match dialled {
-            Ok(io) => return Ok((io, self)),
-            Err(error) => error,
-        };
-        self.close(match error.reason() {
-            Reason::Forbidden => "forbidden",
-            Reason::InvalidBackend => "invalid_backend",
-            Reason::InvalidPolicy => "invalid_policy",
-            _ => "unexpected",
-        });
         let logical = match &spec.logical {
-            Some(logical) => logical.to_string(),
-            None => discovered.target.to_string(),
+            Some(logical) => format!("logical service {logical}"),
+            None => format!("logical service {}", discovered.target),
         };
-        Err(error.context(format!("logical service {logical}")))
+        let backends =
+            RouteBackends::new(&spec.distribution, |backend| self.backend(spec, backend));
+        let stack = ServiceBuilder::new()
+            .layer(InContextLayer::new([logical]))
+            .layer(TcpRouteMetricsLayer::new(outbound, labels))
+            .service(Distribute::new(backends, self.ctx.rng()));
+        Shared::new(stack)
     }
 
-    fn close(self, error: &str) {
-        self.close.get(self.labels.with("error", error)).incr();
+    /// 4. The way to where a connection was going.
+    fn original(&self, addr: SocketAddr) -> RouteService<Self> {
+        let endpoint = Arc::new(Endpoint::new(addr));
+        let stack = ServiceBuilder::new()
+            .map_response(RoutedConnection::without_route)
+            .service(self.ctx.connect(&endpoint, None));
+        Shared::new(stack)
     }
-}
 
-impl Concrete {
-    fn new(ctx: &Rc<Context>, parent: &Arc<Meta>, backend: &Backend) -> Self {
-        match &backend.dispatcher {
-            Dispatcher::Forward(endpoint) => Self::Forward(ctx.connect(endpoint, None)),
-            Dispatcher::Fail(message) => Self::Fail(message.clone()),
+    /// 5. A backend, found again when an update still uses it.
+    fn backend(
+        &self,
+        spec: &RouteSpec,
+        backend: &Backend,
+    ) -> (OpaqueDispatch, Rc<dyn BackendStatus>) {
+        let key = BackendKey {
+            parent: spec.parent.clone(),
+            backend: backend.clone(),
+        };
+        let backend = self.backends.get(key, |key| self.dispatch(key));
+        (backend.service.clone(), backend)
+    }
+
+    /// 6. The endpoints of a backend.
+    fn dispatch(&self, key: &BackendKey) -> BackendHandle<OpaqueDispatch> {
+        let ctx = &self.ctx;
+        match &key.backend.dispatcher {
+            Dispatcher::Fail(message) => failed(message),
+            Dispatcher::Forward(endpoint) => {
+                let status = OpaqueStatus::Forward {
+                    endpoint: endpoint.addr,
+                    status: None,
+                };
+                let connect = ctx.connect(endpoint, None);
+                BackendHandle::new(Dispatch::Forward(connect), status, None)
+            }
             Dispatcher::Balance { destination, load } => {
-                let target = Target {
+                let target = BalanceTarget {
                     load: *load,
                     queue: ctx.config.outbound.tcp_queue,
                     families: &ctx.families.outbound.tcp_balancer,
-                    labels: backend_labels(parent, &backend.meta)
+                    labels: backend_labels(&key.parent, &key.backend.meta)
                         .with("logical", destination)
                         .with("concrete", destination)
                         .into(),
                 };
-                let new = Rc::new(NewTcpEndpoint {
-                    ctx: ctx.clone(),
-                    authority: destination.clone().into(),
-                });
-                let new_endpoint = move |endpoint| Lazy::new(new.clone(), endpoint);
-                match balance::new_balance(ctx, destination, target, new_endpoint) {
-                    Ok(balance) => Self::Balance(balance),
-                    Err(error) => Self::Fail(error.to_string()),
-                }
-            }
-        }
-    }
-
-    fn unavailable(&self) -> Option<Unavailable> {
-        match self {
-            Self::Balance(balance) => balance.unavailable(),
-            Self::Forward(_) | Self::Fail(_) => None,
-        }
-    }
-
-    async fn connect(&self) -> Result<Io, Error> {
-        match self {
-            // The connection is the response: what is measured is how long connecting takes.
-            Self::Balance(balance) => Ok(balance.clone().call(()).await?.response),
-            Self::Forward(connect) => connect.clone().call(()).await,
-            Self::Fail(message) => Err(Error::new(Reason::InvalidBackend).detail(message.clone())),
-        }
-    }
-}
-
-/// An endpoint of opaque connections.
-///
-/// It is tried again when its backoff has passed, by a connection that is wanted: a probe of its own would show in the
-/// log of a server that counts broken handshakes.
-#[derive(Clone)]
-struct TcpEndpoint {
-    connect: Connect,
-    redial: Rc<Redial>,
-}
-
-/// Makes the endpoints of a backend.
-struct NewTcpEndpoint {
-    ctx: Rc<Context>,
-    authority: Arc<str>,
-}
-
-impl NewService<Arc<Endpoint>> for NewTcpEndpoint {
-    type Service = TcpEndpoint;
-
-    fn new_service(&self, endpoint: Arc<Endpoint>) -> TcpEndpoint {
-        let redial = Redial::new(self.ctx.config.outbound.connect.backoff);
-        TcpEndpoint {
-            connect: self.ctx.connect(&endpoint, Some(&self.authority)),
-            redial: Rc::new(redial),
-        }
-    }
-}
-
-impl NewLazy for NewTcpEndpoint {
-    fn is_ready(&self, _: &Endpoint) -> bool {
-        true
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-}
-
-impl Availability for TcpEndpoint {
-    fn state(&self) -> EndpointState {
-        self.redial.state().unwrap_or(EndpointState::Ready)
-    }
-
-    fn wanted(&self) {
-        self.redial.wanted();
-    }
-}
-
-impl Service<()> for TcpEndpoint {
-    type Response = Io;
-    type Error = Failed<()>;
-    type Future = LocalBoxFuture<'static, Result<Io, Failed<()>>>;
-
-    fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Failed<()>>> {
-        if !self.redial.is_down() {
-            return Poll::Ready(Ok(()));
-        }
-        self.redial.register(cx);
-        Poll::Pending
-    }
-
-    fn call(&mut self, (): ()) -> Self::Future {
-        let (mut connect, redial) = (self.connect.clone(), self.redial.clone());
-        async move {
-            match connect.call(()).await {
-                Ok(io) => {
-                    redial.succeeded();
-                    Ok(io)
-                }
-                Err(error) => {
-                    if redial.failed(&error) {
-                        let redial = Rc::downgrade(&redial);
-                        tokio::task::spawn_local(async move {
-                            if let Some(redial) = redial.upgrade() {
-                                redial.due().await;
-                                redial.forgive();
-                            }
-                        });
+                let new_endpoint = NewTcpEndpoint::new(ctx, destination.clone());
+                match balance(ctx, destination, target, new_endpoint) {
+                    Ok(balance) => {
+                        let status = OpaqueStatus::Balance {
+                            destination: destination.to_string(),
+                            balance: balance.clone(),
+                        };
+                        BackendHandle::new(Dispatch::Balance(balance), status, None)
                     }
-                    let again = error.reason().retry() == linkerd_proxy_core::reason::Retry::Yes;
-                    Err(Failed {
-                        error,
-                        request: again.then_some(()),
-                    })
+                    Err(error) => failed(&error.to_string()),
                 }
             }
         }
-        .boxed_local()
     }
+
+    fn name(&self) -> String {
+        self.target.to_string()
+    }
+}
+
+/// A backend without endpoints.
+fn failed(message: &str) -> BackendHandle<OpaqueDispatch> {
+    let message: Rc<str> = message.into();
+    let status = OpaqueStatus::Fail(message.clone());
+    BackendHandle::new(Dispatch::Fail(message), status, None)
 }

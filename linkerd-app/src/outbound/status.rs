@@ -1,9 +1,9 @@
 //! How a response is counted by its status.
 
-use crate::exchange::with_cached;
+use crate::endpoint_metrics::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{End, Observed, grpc_name, grpc_status},
+    http::{BodyEnd, ObservedResponse, grpc_name, grpc_status},
     metrics::{Counter, Family, LabelSet, Labels},
 };
 use std::cell::RefCell;
@@ -103,30 +103,25 @@ impl StatusCounters {
 
 impl Status {
     /// The status of a response when its body ends.
-    pub fn of(exchange: &Observed, end: End<'_>) -> Self {
+    pub fn of(exchange: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Self {
         let response = Self {
             http: Some(exchange.status.as_u16()),
             grpc: exchange.code,
             error: Failure::None,
         };
         match end {
-            End::Complete(trailers) => Self {
+            BodyEnd::Complete(trailers) => Self {
                 grpc: response.grpc.or_else(|| trailers.and_then(grpc_status)),
                 ..response
             },
-            End::Dropped => Self {
+            BodyEnd::Dropped => Self {
                 error: Failure::Unknown,
                 ..response
             },
-            End::Failed(error) => {
-                let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-                Self {
-                    error: h2
-                        .and_then(h2::Error::reason)
-                        .map_or(Failure::Io, Failure::of_reset),
-                    ..response
-                }
-            }
+            BodyEnd::Failed(error) => Self {
+                error: error.reset_code().map_or(Failure::Io, Failure::of_reset),
+                ..response
+            },
         }
     }
 

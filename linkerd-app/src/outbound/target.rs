@@ -1,11 +1,14 @@
 //! Stage 2: what was discovered of a target, and the stacks that serve it, kept while somebody uses them.
 
-use super::{Outbound, context::Context, opaque::Opaque, route::Router};
-use crate::metrics::target_labels;
+use super::{HttpRouter, HttpRoutes, Outbound, context::Context, opaque::Opaque};
+use crate::metrics::{target_labels, tls_labels};
 use http::Version;
 use linkerd_profiles::{Discovered, DiscoveryWatch, State, Target};
 use linkerd_proxy_core::{
-    Error, Reason, metrics::Labels, subscription::Code, transport::TransportSeries,
+    Error, Reason,
+    metrics::Labels,
+    subscription::Code,
+    transport::{NoTlsReason, TlsStatus, TransportSeries},
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -21,8 +24,8 @@ pub struct TargetStack {
     watch: DiscoveryWatch,
     /// The last answer of the control plane.
     discovered: RefCell<Arc<Discovered>>,
-    http1: OnceCell<Router>,
-    http2: OnceCell<Router>,
+    http1: OnceCell<HttpRouter>,
+    http2: OnceCell<HttpRouter>,
     opaque: OnceCell<Opaque>,
     series: Arc<TransportSeries>,
     idle_since: Cell<Option<Instant>>,
@@ -89,7 +92,7 @@ impl Targets {
             serde_json::json!({
                 "target": target.to_string(),
                 "connections": Rc::strong_count(stack) - 1,
-                "http": routers.map(Router::inspect).collect::<Vec<_>>(),
+                "http": routers.map(HttpRouter::inspect).collect::<Vec<_>>(),
                 "opaque": stack.opaque.get().map(Opaque::inspect),
             })
         });
@@ -114,9 +117,7 @@ impl TargetStack {
                 .with("target_ip", name.name())
                 .with("target_port", name.port()),
         };
-        let labels = labels
-            .with("tls", "no_identity")
-            .with("no_tls_reason", "loopback");
+        let labels = tls_labels(labels, TlsStatus::None(NoTlsReason::Loopback));
         Self {
             watch,
             discovered: RefCell::new(discovered),
@@ -147,18 +148,19 @@ impl TargetStack {
     }
 
     /// The router of requests of this version.
-    pub fn router(&self, outbound: &Outbound, version: Version) -> Router {
+    pub fn router(&self, outbound: &Outbound, version: Version) -> HttpRouter {
         let (router, version) = match version {
             Version::HTTP_2 => (&self.http2, Version::HTTP_2),
             _ => (&self.http1, Version::HTTP_11),
         };
-        let new = || Router::new(&outbound.ctx, &self.watch, &self.discovered(), version);
+        let new = || HttpRoutes::router(&outbound.ctx, &self.watch, &self.discovered(), version);
         router.get_or_init(new).clone()
     }
 
     /// The route of opaque connections.
     pub fn opaque(&self, outbound: &Outbound) -> &Opaque {
-        self.opaque.get_or_init(|| Opaque::new(&outbound.ctx))
+        let new = || Opaque::new(&outbound.ctx, &self.watch, &self.discovered());
+        self.opaque.get_or_init(new)
     }
 }
 

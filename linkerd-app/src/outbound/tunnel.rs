@@ -3,11 +3,16 @@
 use super::{Outbound, target::TargetStack};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::transport::Io;
+use linkerd_proxy_core::transport::{ClientInfo, Io};
 use std::rc::Rc;
 
 /// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
-pub fn spawn(outbound: Rc<Outbound>, stack: Rc<TargetStack>, upgrade: OnUpgrade) {
+pub fn spawn(
+    outbound: Rc<Outbound>,
+    client: Rc<ClientInfo>,
+    stack: Rc<TargetStack>,
+    upgrade: OnUpgrade,
+) {
     let hold = outbound.ctx.drain.watch();
     tokio::task::spawn_local(async move {
         let _hold = hold;
@@ -19,6 +24,6 @@ pub fn spawn(outbound: Rc<Outbound>, stack: Rc<TargetStack>, upgrade: OnUpgrade)
             }
         };
         let io = Io::new(io, stack.client_series());
-        outbound.connection(io, stack).await;
+        outbound.connection(io, client, stack).await;
     });
 }

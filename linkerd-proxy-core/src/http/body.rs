@@ -1,13 +1,14 @@
 //! The bodies of requests on their way to an endpoint.
 
-use super::{Busy, replay::Replay};
-use crate::{Error, Reason, metrics::Histogram};
+use super::{
+    BodyEnd, BodyError, Deadline, Now, ObserveRequest, Upload, observe::RequestObservers,
+    replay::Replay,
+};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
-    cell::{Cell, OnceCell},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -17,7 +18,8 @@ use tokio::time::Instant;
 /// A request's body.
 pub struct RequestBody {
     kind: Kind,
-    progress: Option<Rc<Progress>>,
+    /// In a box, which a request without a body does not need: each stage moves this.
+    attempt: Option<Box<Attempt>>,
     upload: Option<Rc<Upload>>,
     /// Applied to trailers.
     scrub: Option<Scrub>,
@@ -26,60 +28,34 @@ pub struct RequestBody {
 /// Removes fields that must not be passed on.
 pub type Scrub = fn(&mut HeaderMap);
 
-/// The client's side of a request's body. It is shared by all who need to know how the body fares, and kept until it is
-/// gone.
-#[derive(Debug)]
-pub struct Upload {
-    /// The client's connection does not wait for a request as long as there is a body.
-    _busy: Option<Busy>,
-    broken: OnceCell<String>,
-}
-
-impl Upload {
-    /// A body that is being read.
-    pub fn new(busy: Option<Busy>) -> Self {
-        Self {
-            _busy: busy,
-            broken: OnceCell::new(),
-        }
-    }
-
-    /// The failure of a request whose body broke off: it is the client's, whatever came of it at the endpoint.
-    pub fn failure(&self) -> Option<Error> {
-        let cause = self.broken.get()?;
-        let detail = format!("the request's body broke off: {cause}");
-        Some(Error::new(Reason::BrokenBody).detail(detail))
-    }
-
-    /// Whether the body broke off.
-    pub fn is_broken(&self) -> bool {
-        self.broken.get().is_some()
-    }
-}
-
 enum Kind {
     Empty,
     Incoming(Incoming),
     Replay(Replay),
+    Full(Bytes),
+    /// All of it has passed. It is kept for copies.
+    FullSent(Bytes),
 }
 
-/// How far a request's body has come, for those who measure.
-#[derive(Debug)]
-pub struct Progress {
-    /// The sizes of its frames.
-    pub frame_sizes: Histogram,
-    /// When it ended.
-    pub ended: Cell<Option<Instant>>,
+/// An attempt to send a body.
+#[derive(Default)]
+struct Attempt {
+    observers: RequestObservers,
+    deadline: Option<Deadline>,
 }
 
 impl RequestBody {
     /// No body.
     pub fn empty() -> Self {
-        Self {
-            kind: Kind::Empty,
-            progress: None,
-            upload: None,
-            scrub: None,
+        Self::of_kind(Kind::Empty, None)
+    }
+
+    /// A body that the proxy makes itself.
+    pub fn full(data: impl Into<Bytes>) -> Self {
+        let data = data.into();
+        match data.is_empty() {
+            true => Self::empty(),
+            false => Self::of_kind(Kind::Full(data), None),
         }
     }
 
@@ -88,10 +64,15 @@ impl RequestBody {
         if incoming.is_end_stream() {
             return Self::empty();
         }
+        let upload = Rc::new(upload());
+        Self::of_kind(Kind::Incoming(incoming), Some(upload))
+    }
+
+    fn of_kind(kind: Kind, upload: Option<Rc<Upload>>) -> Self {
         Self {
-            kind: Kind::Incoming(incoming),
-            progress: None,
-            upload: Some(Rc::new(upload())),
+            kind,
+            attempt: None,
+            upload,
             scrub: None,
         }
     }
@@ -102,46 +83,57 @@ impl RequestBody {
         self
     }
 
-    /// The client's side of the body, unless it is empty.
+    /// The client's side of the body, unless it is empty or the proxy's own.
     pub fn upload(&self) -> Option<Rc<Upload>> {
         self.upload.clone()
     }
 
-    /// Reports the body's frames, unless it is empty.
-    pub fn observe(&mut self, progress: impl FnOnce() -> Rc<Progress>) -> Option<Rc<Progress>> {
-        if self.is_end_stream() {
-            return None;
+    /// Adds an observer of the body, unless it is empty. It is notified after those that were added before; its exchange
+    /// began at `start`.
+    pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
+        if !self.is_end_stream() {
+            let attempt = self.attempt.get_or_insert_default();
+            attempt.observers.add(observer.clone(), start);
         }
-        let progress = progress();
-        self.progress = Some(progress.clone());
-        Some(progress)
     }
 
-    /// Makes a copy that yields the same frames, as long as they are no more than `limit` bytes.
+    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    pub fn end_by(&mut self, deadline: Deadline) {
+        if !self.is_end_stream() {
+            let attempt = self.attempt.get_or_insert_default();
+            let known = attempt.deadline.take();
+            attempt.deadline = Some(deadline.or_earlier(known));
+        }
+    }
+
+    /// Makes a copy for another attempt, which yields the same frames to the same observers, until the same deadline, as
+    /// long as they are no more than `limit` bytes.
     ///
     /// From here on frames are kept as they pass. `None` if the body is known to be too large.
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
-        let copy = match std::mem::replace(&mut self.kind, Kind::Empty) {
+        let (kind, copy) = match std::mem::replace(&mut self.kind, Kind::Empty) {
             Kind::Empty => return Some(Self::empty()),
+            Kind::Incoming(incoming) if incoming.size_hint().lower() > limit as u64 => {
+                self.kind = Kind::Incoming(incoming);
+                return None;
+            }
             Kind::Incoming(incoming) => {
-                if incoming.size_hint().lower() > limit as u64 {
-                    self.kind = Kind::Incoming(incoming);
-                    return None;
-                }
                 let replay = Replay::new(incoming, limit);
                 let copy = replay.copy();
-                self.kind = Kind::Replay(replay);
-                copy
+                (Kind::Replay(replay), Kind::Replay(copy))
             }
             Kind::Replay(replay) => {
                 let copy = replay.copy();
-                self.kind = Kind::Replay(replay);
-                copy
+                (Kind::Replay(replay), Kind::Replay(copy))
             }
+            Kind::Full(data) => (Kind::Full(data.clone()), Kind::Full(data)),
+            Kind::FullSent(data) => (Kind::FullSent(data.clone()), Kind::Full(data)),
         };
+        self.kind = kind;
+        let attempt = self.attempt.as_ref();
         Some(Self {
-            kind: Kind::Replay(copy),
-            progress: self.progress.clone(),
+            kind: copy,
+            attempt: attempt.map(|attempt| Box::new(attempt.another())),
             upload: self.upload.clone(),
             scrub: self.scrub,
         })
@@ -151,7 +143,83 @@ impl RequestBody {
     pub fn is_whole(&self) -> bool {
         match &self.kind {
             Kind::Replay(replay) => replay.is_whole(),
-            Kind::Empty | Kind::Incoming(_) => true,
+            Kind::Empty | Kind::Incoming(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+        }
+    }
+
+    /// Notifies the observers, if there are any, of what has passed.
+    fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>) {
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        let observers = &mut attempt.observers;
+        let now = Now::default();
+        let trailers = match passed {
+            Some(Err(error)) => return observers.end(BodyEnd::Failed(error), &now),
+            Some(Ok(frame)) => match frame.data_ref() {
+                Some(data) => {
+                    observers.data(data.len(), &now);
+                    if !self.kind.is_end_stream() {
+                        return;
+                    }
+                    None
+                }
+                None => frame.trailers_ref(),
+            },
+            None => None,
+        };
+        if let Some(upload) = &self.upload {
+            upload.end(now.get());
+        }
+        observers.end(BodyEnd::Complete(trailers), &now);
+    }
+}
+
+impl Attempt {
+    fn another(&self) -> Self {
+        Self {
+            observers: self.observers.another(),
+            deadline: self.deadline.as_ref().map(Deadline::another),
+        }
+    }
+
+    /// Begins the attempt. Ready with the body's error if its deadline has passed.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
+        self.observers.begin();
+        match &mut self.deadline {
+            Some(deadline) => deadline.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Kind {
+    #[inline]
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self {
+            Self::Empty | Self::FullSent(_) => Poll::Ready(None),
+            Self::Incoming(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+            }
+            Self::Replay(replay) => Pin::new(replay).poll_frame(cx),
+            Self::Full(data) => {
+                let data = data.clone();
+                *self = Self::FullSent(data.clone());
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty | Self::FullSent(_) => true,
+            Self::Full(_) => false,
+            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Replay(replay) => replay.is_end_stream(),
         }
     }
 }
@@ -160,6 +228,7 @@ impl std::fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {
             Kind::Empty => "empty",
+            Kind::Full(_) | Kind::FullSent(_) => "full",
             Kind::Incoming(_) => "incoming",
             Kind::Replay(_) => "replay",
         };
@@ -169,59 +238,53 @@ impl std::fmt::Debug for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut frame = match &mut self.kind {
-            Kind::Empty => return Poll::Ready(None),
-            Kind::Incoming(incoming) => ready!(Pin::new(incoming).poll_frame(cx)),
-            Kind::Replay(replay) => ready!(Pin::new(replay).poll_frame(cx)),
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let expired = match &mut this.attempt {
+            Some(attempt) => attempt.poll_deadline(cx),
+            None => Poll::Pending,
+        };
+        let mut frame = match expired {
+            Poll::Ready(error) => Some(Err(error)),
+            Poll::Pending => ready!(this.kind.poll_frame(cx)),
         };
         match &mut frame {
             Some(Ok(frame)) => {
-                if let Some(scrub) = self.scrub
+                if let Some(scrub) = this.scrub
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     scrub(trailers);
                 }
             }
             Some(Err(error)) => {
-                if let Some(upload) = &self.upload {
-                    // Of several readings the first tells.
-                    let _ = upload.broken.set(error.to_string());
+                if let Some(upload) = &this.upload {
+                    upload.broke_off(error);
                 }
             }
             None => {}
         }
-        if let Some(progress) = &self.progress {
-            if let Some(Ok(frame)) = &frame
-                && let Some(data) = frame.data_ref()
-            {
-                progress.frame_sizes.observe(data.len() as u64);
-            }
-            if frame.is_none() || self.is_end_stream() {
-                progress.ended.set(Some(Instant::now()));
-            }
-        }
+        this.notify(frame.as_ref());
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Empty => true,
-            Kind::Incoming(incoming) => incoming.is_end_stream(),
-            Kind::Replay(replay) => replay.is_end_stream(),
-        }
+        self.kind.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::FullSent(_) => SizeHint::with_exact(0),
+            Kind::Full(data) => SizeHint::with_exact(data.len() as u64),
             Kind::Incoming(incoming) => incoming.size_hint(),
             Kind::Replay(replay) => replay.size_hint(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ pub fn grpc_status(headers: &HeaderMap) -> Option<u8> {
     headers.get("grpc-status")?.to_str().ok()?.parse().ok()
 }
 
-/// Whether a response is a failure of its endpoint: a status of 500 or above, or for gRPC a code that tells the same.
+/// Whether a response is a failure of its endpoint: a status of 500 or above, or for gRPC a code of the same meaning.
 ///
 /// A gRPC response without a code counts as a success, as with the incumbent.
 pub fn is_failure(status: StatusCode, grpc: Option<u8>) -> bool {

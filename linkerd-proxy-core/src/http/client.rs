@@ -9,9 +9,8 @@ mod peer;
 mod watched;
 
 pub(super) use body::{ClientBody, Lease};
-pub use http1::{Http1Client, Http1Pools, inspect_http1};
+pub use http1::{Http1Client, Http1Pools};
 pub use http2::Http2Client;
 
-/// Marks a request that must go out on a new connection, as the one it was lost with had been idle.
-#[derive(Clone, Copy, Debug)]
-pub struct Fresh;
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,5 +1,7 @@
 //! A body that can be sent again, within a bound.
 
+use super::BodyError;
+use crate::{Error, Reason};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
@@ -14,13 +16,13 @@ use std::{
 ///
 /// Data is copied as the first reading takes it from the client; another reading yields it again and then goes on with the
 /// client's. When more than the limit has passed, or no other reading is left, everything kept is dropped: the reading
-/// that is under way goes on, a new one is not possible any more.
+/// that is under way goes on, and one that has not come as far fails.
 ///
 /// Copying bounds what is held by what has passed: a frame of one byte would otherwise hold the buffer that it was read
 /// into, forty times the limit in a body of such frames.
 pub(super) struct Replay<B = hyper::body::Incoming> {
     shared: Rc<RefCell<Shared<B>>>,
-    /// How many of the kept bytes were yielded.
+    /// The count of bytes that were yielded.
     next: usize,
     trailers_sent: bool,
 }
@@ -28,11 +30,16 @@ pub(super) struct Replay<B = hyper::body::Incoming> {
 struct Shared<B> {
     body: B,
     kept: Kept,
+    /// The count of bytes that have passed.
+    passed: usize,
+    trailers_passed: bool,
     ended: bool,
+    /// The client's body broke off: no reading comes to its end.
+    broken: bool,
     size: SizeHint,
 }
 
-/// A copy of what has passed of a body, within a limit.
+/// A copy of the frames of a body that have passed, within a limit.
 struct Kept {
     data: Vec<u8>,
     trailers: Option<HeaderMap>,
@@ -47,7 +54,10 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
             size: body.size_hint(),
             body,
             kept: Kept::new(limit),
+            passed: 0,
+            trailers_passed: false,
             ended: false,
+            broken: false,
         };
         Self {
             shared: Rc::new(RefCell::new(shared)),
@@ -71,14 +81,17 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
+impl<B> Body for Replay<B>
+where
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         let mut shared = this.shared.borrow_mut();
         if let Some(kept) = shared.kept.data.get(this.next..)
@@ -87,12 +100,16 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
             this.next += kept.len();
             return Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(kept)))));
         }
+        if this.next < shared.passed || shared.broken {
+            return Poll::Ready(Some(Err(not_kept())));
+        }
         if !shared.ended {
             match ready!(Pin::new(&mut shared.body).poll_frame(cx)) {
                 None => shared.ended = true,
                 Some(Err(error)) => {
                     shared.kept.give_up();
-                    return Poll::Ready(Some(Err(error)));
+                    shared.broken = true;
+                    return Poll::Ready(Some(Err(error.into())));
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
@@ -103,13 +120,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
                             shared.kept.give_up();
                         }
                         this.next += data.len();
+                        shared.passed += data.len();
                         return Poll::Ready(Some(Ok(Frame::data(data))));
                     }
                     Err(other) => {
                         if let Ok(trailers) = other.into_trailers() {
                             shared.kept.keep_trailers(&trailers);
                             this.trailers_sent = true;
-                            shared.ended = true;
+                            (shared.trailers_passed, shared.ended) = (true, true);
                             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                         }
                         shared.ended = true;
@@ -117,18 +135,21 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replay<B> {
                 },
             }
         }
-        let trailers = shared.kept.trailers.clone();
-        let trailers = trailers.filter(|_| !this.trailers_sent);
+        if !shared.trailers_passed || this.trailers_sent {
+            return Poll::Ready(None);
+        }
         this.trailers_sent = true;
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        let trailers = shared.kept.trailers.clone().ok_or_else(not_kept);
+        Poll::Ready(Some(trailers.map(Frame::trailers)))
     }
 
     fn is_end_stream(&self) -> bool {
         let shared = self.shared.borrow();
         let ended = shared.ended || shared.body.is_end_stream();
         ended
-            && self.next >= shared.kept.data.len()
-            && (shared.kept.trailers.is_none() || self.trailers_sent)
+            && !shared.broken
+            && self.next >= shared.passed
+            && (!shared.trailers_passed || self.trailers_sent)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -196,6 +217,13 @@ impl Kept {
     }
 }
 
+/// The error of a reading that lags behind what was dropped: without it, bytes would be missing in its middle.
+#[cold]
+fn not_kept() -> BodyError {
+    let detail = "the request's body was not kept to be sent again";
+    Error::new(Reason::Unexpected).detail(detail).into()
+}
+
 /// Memory of a field in a map beside its text, in bytes.
 const FIELD_OVERHEAD: usize = 128;
 
@@ -205,10 +233,9 @@ mod tests {
     use futures::stream;
     use http_body_util::{BodyExt, StreamBody};
     use proptest::prelude::*;
-    use std::convert::Infallible;
 
-    type Frames = Vec<Result<Frame<Bytes>, Infallible>>;
-    type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
+    type Frames = Vec<Result<Frame<Bytes>, BodyError>>;
+    type Source = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BodyError>>>>;
 
     fn body(frames: &[Vec<u8>], trailers: bool) -> Source {
         of_frames(frames.iter().cloned().map(Bytes::from).collect(), trailers)
@@ -226,7 +253,7 @@ mod tests {
     }
 
     fn collect(
-        replay: Replay<impl Body<Data = Bytes, Error = Infallible> + Unpin>,
+        replay: Replay<impl Body<Data = Bytes, Error = BodyError> + Unpin>,
     ) -> (Bytes, bool) {
         let collected = tokio_test::block_on(replay.collect()).unwrap();
         let trailers = collected.trailers().is_some();
@@ -258,6 +285,42 @@ mod tests {
             assert_eq!(collect(first), (Bytes::from_static(&[1]), true));
             assert_eq!(second.is_whole(), whole);
         }
+    }
+
+    /// Whether reading the rest fails, and the reading does not look ended before.
+    fn fails(replay: Replay<impl Body<Data = Bytes, Error = BodyError> + Unpin>) -> bool {
+        !replay.is_end_stream() && tokio_test::block_on(replay.collect()).is_err()
+    }
+
+    #[test]
+    fn a_reading_that_lags_behind_what_was_dropped_fails() {
+        let frames = [vec![1; 5], vec![2; 5], vec![3; 5]];
+        let mut first = Replay::new(body(&frames, false), 8);
+        let mut second = first.copy();
+        let third = first.copy();
+        tokio_test::block_on(first.frame());
+        tokio_test::block_on(second.frame());
+        // Here it is more than is kept.
+        tokio_test::block_on(first.frame());
+        assert!(fails(second), "in its middle");
+        assert_eq!(collect(first).0, vec![3; 5]);
+        assert!(fails(third), "from its start, after the end of another");
+    }
+
+    #[test]
+    fn a_reading_fails_where_the_body_broke_off_and_where_trailers_were_dropped() {
+        let broken = Err(BodyError::reset(h2::Reason::CANCEL));
+        let frames = vec![Ok(Frame::data(Bytes::from_static(b"a"))), broken];
+        let mut first = Replay::new(StreamBody::new(stream::iter(frames)), 100);
+        let second = first.copy();
+        let third = first.copy();
+        let error = tokio_test::block_on((&mut first).collect()).unwrap_err();
+        assert_eq!(error.reset_code(), Some(h2::Reason::CANCEL));
+        assert!(fails(second) && fails(third));
+        let first = Replay::new(body(&[vec![1]], true), 100);
+        let second = first.copy();
+        assert!(collect(first).1);
+        assert!(fails(second));
     }
 
     proptest! {

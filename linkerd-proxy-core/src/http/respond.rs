@@ -1,7 +1,7 @@
 //! The proxy's own answers.
 
-use super::{ResponseBody, classify::is_grpc};
-use crate::{Error, Reason, error::find};
+use super::{BodyError, ResponseBody, classify::is_grpc};
+use crate::Error;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
@@ -9,7 +9,7 @@ use http::{
 };
 use http_body::Frame;
 
-/// What an answer depends on, taken from the request before it is passed on.
+/// The form of an answer, taken from the request before it is passed on.
 #[derive(Clone, Copy, Debug)]
 pub struct Responder {
     version: Version,
@@ -37,6 +37,11 @@ impl Responder {
         self
     }
 
+    /// Whether a response without a length ends with the client's connection.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.version == Version::HTTP_10
+    }
+
     /// Whether the request is gRPC.
     pub fn is_grpc(&self) -> bool {
         self.grpc
@@ -55,7 +60,7 @@ impl Responder {
             false => String::new(),
         };
         let length = text.len();
-        let mut response = Response::new(ResponseBody::full(text));
+        let mut response = Response::new(text);
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, length.into());
         if self.has_text {
@@ -80,7 +85,7 @@ impl Responder {
             true => StatusCode::OK,
             false => reason.status(),
         };
-        Ok(response)
+        Ok(ResponseBody::full(response))
     }
 
     fn inform(&self, error: &Error, message: HeaderValue, headers: &mut HeaderMap) {
@@ -100,11 +105,11 @@ impl Responder {
     }
 
     /// The trailers that end a gRPC response whose body broke off, unless its reset is passed on.
-    pub(super) fn rescue(&self, error: &hyper::Error) -> Option<Frame<Bytes>> {
-        if !self.grpc || find::<h2::Error>(error).is_some_and(|h2| h2.reason().is_some()) {
+    pub(super) fn rescue(&self, error: &BodyError) -> Option<Frame<Bytes>> {
+        if !self.grpc || error.reset_code().is_some() {
             return None;
         }
-        let reason = Reason::ConnectionLost;
+        let reason = error.reason();
         let mut trailers = HeaderMap::with_capacity(2);
         trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
         if self.emit_headers {
@@ -139,12 +144,13 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The message of an answer that a proxy made.
 pub const L5D_PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
-/// Tells a peer proxy to close its application's connection.
+/// The header by which a peer proxy closes its application's connection.
 pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
 
     fn request(version: Version, content_type: &'static str) -> Request<()> {
         let request = Request::builder().version(version);

@@ -1,9 +1,9 @@
 //! The body of a response on its way to the client.
 
 use super::{
-    Busy, Responder, Upload,
+    BodyError, Busy, Deadline, Responder, Upload,
     client::{ClientBody, Lease},
-    observe::{End, Now, Observe, Observers},
+    observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -24,37 +24,43 @@ use tokio::time::Instant;
 pub struct ResponseBody(Box<Inner>);
 
 struct Inner {
-    observers: Observers,
+    observers: ResponseObservers,
     endpoint: Option<ClientBody>,
     /// The proxy's own answer.
     text: Option<Bytes>,
     responder: Option<Responder>,
     busy: Option<Busy>,
-    /// The body of the request, if it has one.
-    upload: Option<Rc<Upload>>,
-    /// Why the endpoint's body broke off, until the client's connection is told.
-    broken: Option<hyper::Error>,
+    deadline: Option<Deadline>,
+    /// The error that ended the body, until the client's codec has it.
+    broken: Option<BodyError>,
 }
 
 impl ResponseBody {
     /// No body.
     pub fn empty() -> Self {
-        Self::text(None)
+        let observers = ResponseObservers::new(StatusCode::OK, None);
+        Self::of_proxy(observers, Bytes::new())
     }
 
-    /// The text of an answer that the proxy makes itself.
-    pub fn full(text: impl Into<Bytes>) -> Self {
-        Self::text(Some(text.into()))
+    /// An answer that the proxy makes itself, with all of its body. Observers see one frame of data and the end.
+    pub fn full(answer: Response<impl Into<Bytes>>) -> Response<Self> {
+        let (head, text) = answer.into_parts();
+        let observers = ResponseObservers::new(head.status, code(&head.headers));
+        Response::from_parts(head, Self::of_proxy(observers, text.into()))
     }
 
-    fn text(text: Option<Bytes>) -> Self {
+    fn of_proxy(mut observers: ResponseObservers, text: Bytes) -> Self {
+        let text = Some(text).filter(|text| !text.is_empty());
+        if text.is_none() {
+            observers.end(BodyEnd::Complete(None), &Now::default());
+        }
         Self(Box::new(Inner {
-            observers: Observers::new(StatusCode::OK, None),
+            observers,
             endpoint: None,
-            text: text.filter(|text| !text.is_empty()),
+            text,
             responder: None,
             busy: None,
-            upload: None,
+            deadline: None,
             broken: None,
         }))
     }
@@ -66,9 +72,9 @@ impl ResponseBody {
     ) -> Response<Self> {
         let (head, incoming) = response.into_parts();
         let endpoint = ClientBody::new(incoming, lease);
-        let mut observers = Observers::new(head.status, code(&head.headers));
+        let mut observers = ResponseObservers::new(head.status, code(&head.headers));
         if endpoint.has_ended() {
-            observers.end(End::Complete(None), &Now::default());
+            observers.end(BodyEnd::Complete(None), &Now::default());
         }
         let body = Inner {
             observers,
@@ -76,18 +82,18 @@ impl ResponseBody {
             text: None,
             responder: None,
             busy: None,
-            upload: None,
+            deadline: None,
             broken: None,
         };
         Response::from_parts(head, Self(Box::new(body)))
     }
 
-    /// Tells `observer` what becomes of the body, after those that were added before. It began to measure at `start`.
-    pub fn observe(&mut self, observer: Rc<dyn Observe>, start: Instant) {
+    /// Adds an observer of the body, notified after those that were added before. Its exchange began at `start`.
+    pub fn observe(&mut self, observer: Rc<dyn ObserveResponse>, start: Instant) {
         self.0.observers.add(observer, start);
     }
 
-    /// Tells observers that the request was gRPC's.
+    /// Notes for observers that the request was gRPC's.
     pub fn answers_grpc(&mut self) {
         self.0.observers.is_grpc = true;
     }
@@ -102,9 +108,16 @@ impl ResponseBody {
         self.0.busy = busy;
     }
 
-    /// Tells how the request's body fares: if it breaks off, the end of the response is not the endpoint's failure.
+    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    pub fn end_by(&mut self, deadline: Deadline) {
+        let known = self.0.deadline.take();
+        self.0.deadline = Some(deadline.or_earlier(known));
+    }
+
+    /// Keeps the client's side of the request's body, for observers. If that breaks off, the end of the response is not the
+    /// endpoint's failure.
     pub fn answers_upload(&mut self, upload: Option<Rc<Upload>>) {
-        self.0.upload = upload;
+        self.0.observers.upload = upload;
     }
 
     /// The endpoint's body alone, without its connection. Only for HTTP/2, where a connection goes on by itself.
@@ -114,17 +127,65 @@ impl ResponseBody {
 }
 
 impl Inner {
-    /// Tells that the body broke off, when what came before it has left.
+    /// Ends the body by an error: with trailers if the client takes them for that, else by breaking off.
+    #[cold]
+    fn fail(&mut self, error: BodyError, cx: &mut Context<'_>) -> PolledBody {
+        let uploaded = self.observers.upload.as_ref();
+        let end = match uploaded.is_some_and(|upload| upload.is_broken()) {
+            // The client's doing.
+            true => BodyEnd::Dropped,
+            false => BodyEnd::Failed(&error),
+        };
+        self.observers.end(end, &Now::default());
+        if let Some(trailers) = self.responder.and_then(|answer| answer.rescue(&error)) {
+            (self.endpoint, self.text) = (None, None);
+            return Poll::Ready(Some(Ok(trailers)));
+        }
+        self.break_off();
+        self.endpoint = None;
+        self.broken = Some(error);
+        // After the tasks that write what was given to them.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Marks the client's connection as broken, if its end would look like the end of the body.
+    fn break_off(&self) {
+        let is_delimited = match &self.endpoint {
+            Some(endpoint) => endpoint.size_hint().exact().is_some(),
+            None => true,
+        };
+        if let Some(busy) = &self.busy
+            && !is_delimited
+            && self.responder.is_some_and(|it| it.ends_with_connection())
+        {
+            busy.break_off();
+        }
+    }
+
+    /// The text of an answer, which ends with it.
+    fn take_text(&mut self) -> Option<Bytes> {
+        let text = self.text.take()?;
+        let now = Now::default();
+        self.observers.data(text.len(), &now);
+        self.observers.end(BodyEnd::Complete(None), &now);
+        Some(text)
+    }
+
+    /// Yields the error when all frames before it have left.
     ///
     /// hyper drops what it has not written yet when a body fails, even the head: a client would see a connection that is
     /// closed, or a stream that is reset, without a word. Until then it polls the body whenever it has written something.
-    fn poll_broken(&mut self) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_broken(&mut self) -> PolledBody {
         match &self.busy {
             Some(busy) if !busy.is_flushed() => Poll::Pending,
             _ => Poll::Ready(self.broken.take().map(Err)),
         }
     }
 }
+
+/// A frame of a body, its error, or its end.
+type PolledBody = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// The gRPC code in the headers of a response that has no more than these.
 fn code(headers: &HeaderMap) -> Option<u8> {
@@ -143,67 +204,53 @@ impl std::fmt::Debug for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledBody {
         let this = &mut *self.0;
         if this.broken.is_some() {
             return this.poll_broken();
         }
+        if let Some(deadline) = &mut this.deadline
+            && let Poll::Ready(error) = deadline.poll(cx)
+        {
+            this.deadline = None;
+            return this.fail(error, cx);
+        }
         let Some(endpoint) = &mut this.endpoint else {
-            let text = this.text.take();
-            return Poll::Ready(text.map(|text| Ok(Frame::data(text))));
+            return Poll::Ready(this.take_text().map(|text| Ok(Frame::data(text))));
         };
-        let mut frame = ready!(Pin::new(&mut *endpoint).poll_frame(cx));
+        let frame = match ready!(Pin::new(&mut *endpoint).poll_frame(cx)) {
+            Some(Err(error)) => return this.fail(error.into(), cx),
+            Some(Ok(frame)) => frame,
+            None => {
+                let end = BodyEnd::Complete(None);
+                this.observers.end(end, &Now::default());
+                return Poll::Ready(None);
+            }
+        };
         let now = Now::default();
-        match &frame {
-            None => this.observers.end(End::Complete(None), &now),
-            Some(Err(error)) => {
-                let is_clients = this
-                    .upload
-                    .as_ref()
-                    .is_some_and(|upload| upload.is_broken());
-                let end = if is_clients {
-                    End::Dropped
-                } else {
-                    End::Failed(error)
-                };
-                this.observers.end(end, &now);
-                if let Some(trailers) = this.responder.and_then(|answer| answer.rescue(error)) {
-                    this.endpoint = None;
-                    return Poll::Ready(Some(Ok(trailers)));
-                }
-                if let Some(Err(error)) = frame.take() {
-                    this.broken = Some(error);
-                    // After the tasks that write what was given to them.
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
+        match frame.data_ref() {
+            None => {
+                let trailers = frame.trailers_ref();
+                this.observers.end(BodyEnd::Complete(trailers), &now);
+            }
+            Some(data) => {
+                this.observers.data(data.len(), &now);
+                if endpoint.has_ended() {
+                    this.observers.end(BodyEnd::Complete(None), &now);
                 }
             }
-            Some(Ok(frame)) => match frame.data_ref() {
-                None => {
-                    let trailers = frame.trailers_ref();
-                    this.observers.end(End::Complete(trailers), &now);
-                }
-                Some(data) => {
-                    this.observers.data(data.len(), &now);
-                    if endpoint.has_ended() {
-                        this.observers.end(End::Complete(None), &now);
-                    }
-                }
-            },
         }
-        Poll::Ready(frame)
+        Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0.endpoint {
-            Some(endpoint) => self.0.broken.is_none() && endpoint.is_end_stream(),
-            None => self.0.text.is_none(),
-        }
+        self.0.broken.is_none()
+            && match &self.0.endpoint {
+                Some(endpoint) => endpoint.is_end_stream(),
+                None => self.0.text.is_none(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -213,3 +260,6 @@ impl Body for ResponseBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

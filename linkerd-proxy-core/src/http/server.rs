@@ -5,7 +5,7 @@ mod lent;
 mod linger;
 mod run;
 
-use self::lent::Lent;
+use self::lent::LentIo;
 use super::{HalfSent, HalfSentBound, Http2Settings, idle::IdleTimer};
 use crate::{
     Error, Reason, drain, limits,
@@ -17,7 +17,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use run::{Ran, run};
+use run::{RunEnd, run};
 use std::{
     error::Error as _,
     future::poll_fn,
@@ -28,11 +28,10 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-/// How clients are served.
+/// Settings of the server towards clients.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// How long the headers of a request may take once they have begun. A connection that is idle between requests may
-    /// stay as long as it likes.
+    /// Time for the headers of a request once they have begun. A connection may be idle between requests for any time.
     pub header_timeout: Duration,
     /// Settings of HTTP/2.
     pub http2: Http2Settings,
@@ -40,7 +39,7 @@ pub struct ServerSettings {
     pub half_sent: HalfSent,
 }
 
-/// Why serving a connection ended.
+/// The error that ended the serving of a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The protocol failed, or the connection did.
@@ -49,13 +48,13 @@ pub enum ServeError {
     /// The client did not end its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
-    /// Others began requests later, and there is no room for all.
+    /// Requests that began later took the room for half-sent ones.
     #[error("more requests are half sent than there is room for: {0}")]
     HalfSentLimit(HalfSentBound),
 }
 
 impl ServeError {
-    /// The failure that no exchange knows of: a request that the codec refused, or a response that it could not write. A
+    /// The failure that no exchange has counted: a request that the codec refused, or a response that it could not write. A
     /// client that broke off is none.
     pub fn failure(&self) -> Option<Error> {
         match self {
@@ -78,7 +77,7 @@ impl ServeError {
     }
 }
 
-/// Serves HTTP/1 until the connection ends, or gracefully until its present exchange is over when `drain` tells.
+/// Serves HTTP/1 until the connection ends, or gracefully after its present exchange when `drain` is signalled.
 ///
 /// hyper holds 16 KiB of buffers for each connection. Those of one that has waited for a request for a while are given
 /// back: hyper is taken off the socket, and put on again when something comes.
@@ -92,7 +91,7 @@ pub async fn serve_http1<I, S, B>(
 where
     I: Duplex + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     io.watch(connection.activity.clone());
     loop {
@@ -116,13 +115,16 @@ where
             .with_upgrades();
         let timeout = settings.header_timeout;
         let ran = run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await;
-        if let Ran::Ended { ended, was_idle } = ran {
+        if let RunEnd::Ended { ended, was_idle } = ran {
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
             // There are none after an upgrade.
-            if let Some(parts) = serve.into_parts()
-                && (is_late || !was_idle && !parts.io.inner().has_ended())
-            {
-                return Box::pin(end(parts.io.into_inner(), ended, drain)).await;
+            if let Some(parts) = serve.into_parts() {
+                io = parts.io.into_inner();
+                if connection.broken.get() {
+                    io.reset_on_drop();
+                } else if is_late || !was_idle && !io.has_ended() {
+                    return Box::pin(end(io, ended, drain)).await;
+                }
             }
             return ended;
         }
@@ -163,8 +165,8 @@ where
     served
 }
 
-/// Tells an HTTP/1 client that its request did not come in time (RFC 9110, section 15.5.9). Whether it hears that is its
-/// own matter: a client that takes nothing is not waited for.
+/// Answers 408 to an HTTP/1 client whose request did not come in time (RFC 9110, section 15.5.9). A client that takes
+/// nothing is not waited for.
 pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
     // In a box: few connections need it, and all would have room for it.
     let answer = Box::pin(tokio::time::timeout(ANSWER_TIMEOUT, async {
@@ -176,7 +178,7 @@ pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
     }
 }
 
-/// Waits until a connection has something to say, or `drain` has.
+/// Waits until a connection is readable, or `drain` is signalled.
 async fn readable(io: &mut impl Duplex, mut drain: drain::Watch) {
     let mut drained = pin!(drain.signaled());
     poll_fn(|cx| match io.poll_readable(cx) {
@@ -186,7 +188,7 @@ async fn readable(io: &mut impl Duplex, mut drain: drain::Watch) {
     .await;
 }
 
-/// Serves HTTP/2 until the connection ends, or gracefully until its streams have ended when `drain` tells.
+/// Serves HTTP/2 until the connection ends, or gracefully after its streams when `drain` is signalled.
 ///
 /// hyper's connection is in a box: it is twice as large as that of HTTP/1, and a task has room for the largest that it may
 /// become.
@@ -201,20 +203,20 @@ where
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     S::Future: 'static,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     let builder = settings.http2.server();
-    let (io, returned) = Lent::new(io);
+    let (io, returned) = LentIo::new(io);
     let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     let timeout = settings.header_timeout;
     let ran = run(serve.as_mut(), timeout, None, &connection, &drain).await;
     drop(serve);
     match ran {
-        Ran::Ended { ended, was_idle } => match returned.take() {
+        RunEnd::Ended { ended, was_idle } => match returned.take() {
             Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended, drain)).await,
             _ => ended,
         },
-        Ran::Idle => Ok(()),
+        RunEnd::Idle => Ok(()),
     }
 }
 
@@ -222,10 +224,10 @@ where
 const HEADER_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// How long that answer may take.
+/// Time for that answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
+/// Time that a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
 /// new ones cost a microsecond.
 const IDLE: Duration = Duration::from_secs(2);
 

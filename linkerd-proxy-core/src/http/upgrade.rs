@@ -1,4 +1,4 @@
-//! Connections that become something else: WebSocket, CONNECT.
+//! Upgrades of connections: WebSocket, CONNECT.
 
 use crate::{
     drain,
@@ -18,14 +18,14 @@ pub struct Upgrade {
     connect: bool,
 }
 
-/// Whether a request that is on its way asks for its connection to become something else.
+/// Whether a request that is on its way asks for an upgrade of its connection.
 ///
-/// The server knows from the headers; later on it is enough that the client's side waits for it.
+/// The server decides by the headers; after it the presence of the client's side is enough.
 pub fn wants_upgrade<B>(request: &Request<B>) -> bool {
     request.extensions().get::<OnUpgrade>().is_some()
 }
 
-/// Forgets the client's side of an upgrade that is not passed on: hyper has it for every offer, such as one of h2c.
+/// Removes the client's side of an upgrade that is not passed on: hyper adds it for every offer, such as one of h2c.
 pub fn decline_upgrade<B>(request: &mut Request<B>) {
     request.extensions_mut().remove::<OnUpgrade>();
 }

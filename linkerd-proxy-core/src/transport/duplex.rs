@@ -28,6 +28,9 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
+    /// Makes the connection end with a reset when it is dropped, where the peer can see the difference.
+    fn reset_on_drop(&mut self) {}
+
     /// Moves bytes from the connection into an empty pipe. 0 does not tell the end: reading does.
     fn poll_fill(&mut self, _pipe: &mut Pipe, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))

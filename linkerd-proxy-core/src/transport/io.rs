@@ -317,6 +317,10 @@ impl<S: Duplex> Duplex for Io<S> {
         self.stream.peek()
     }
 
+    fn reset_on_drop(&mut self) {
+        self.stream.reset_on_drop();
+    }
+
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let result = self.stream.poll_fill(pipe, cx);
         let count = ready!(self.note(result))?;

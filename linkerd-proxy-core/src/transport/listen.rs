@@ -1,7 +1,6 @@
 //! Listening sockets, and where an accepted connection was going.
 
-use super::SocketOptions;
-use crate::{Error, Reason};
+use super::{ClientInfo, SocketOptions, TlsStatus};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
     io,
@@ -14,19 +13,16 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct Listener {
     inner: TcpListener,
     options: SocketOptions,
+    tls: TlsStatus,
 }
 
-/// A connection that was taken in.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: super::Socket,
-    /// Who opened it.
-    pub client: SocketAddr,
-    /// The address of this end.
-    pub local: SocketAddr,
-    /// Where it was going before it was redirected; `None` when it was not.
-    pub orig_dst: Option<SocketAddr>,
+    /// The client.
+    pub client: ClientInfo,
 }
 
 /// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
@@ -62,11 +58,16 @@ fn listener(
 }
 
 impl Listener {
-    /// Takes a bound socket into the present runtime.
-    pub fn new(socket: std::net::TcpListener, options: SocketOptions) -> io::Result<Self> {
+    /// Takes a bound socket into the present runtime. Its clients are not encrypted, for the reason that `tls` gives.
+    pub fn new(
+        socket: std::net::TcpListener,
+        options: SocketOptions,
+        tls: TlsStatus,
+    ) -> io::Result<Self> {
         Ok(Self {
             inner: TcpListener::from_std(socket)?,
             options,
+            tls,
         })
     }
 
@@ -82,24 +83,14 @@ impl Listener {
         let local = unmapped(stream.local_addr()?);
         let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
         Ok(Accepted {
-            client: unmapped(client),
-            local,
-            orig_dst,
             stream: stream.into(),
+            client: ClientInfo {
+                addr: unmapped(client),
+                local,
+                orig_dst,
+                tls: self.tls,
+            },
         })
-    }
-}
-
-impl Accepted {
-    /// Where the connection was going: here, if it was not redirected.
-    pub fn going_to(&self) -> SocketAddr {
-        self.orig_dst.unwrap_or(self.local)
-    }
-
-    /// Where the connection was going, or an error that tells what is missing.
-    pub fn destination(&self) -> Result<SocketAddr, Error> {
-        self.orig_dst
-            .ok_or_else(|| Error::new(Reason::NoDestination))
     }
 }
 
@@ -130,6 +121,7 @@ const DEFAULT_BACKLOG: i32 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Reason, transport::NoTlsReason};
 
     #[test]
     fn a_port_in_use_is_refused_even_for_sharing() {
@@ -145,11 +137,12 @@ mod tests {
     #[tokio::test]
     async fn a_direct_connection_has_no_original_destination() {
         let socket = bind("[::]:0".parse().unwrap(), None, 1).unwrap().remove(0);
-        let listener = Listener::new(socket, SocketOptions::default()).unwrap();
+        let tls = TlsStatus::None(NoTlsReason::Loopback);
+        let listener = Listener::new(socket, SocketOptions::default(), tls).unwrap();
         let port = listener.local_addr().unwrap().port();
         let _client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        let accepted = listener.accept().await.unwrap();
-        assert_eq!(accepted.client.ip(), IpAddr::from([127, 0, 0, 1]));
+        let accepted = listener.accept().await.unwrap().client;
+        assert_eq!(accepted.addr.ip(), IpAddr::from([127, 0, 0, 1]));
         assert_eq!(accepted.orig_dst, None);
         assert_eq!(
             accepted.destination().unwrap_err().reason(),

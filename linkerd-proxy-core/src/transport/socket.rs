@@ -282,6 +282,12 @@ impl Duplex for Socket {
         Some(Peek(self.shared.clone()))
     }
 
+    fn reset_on_drop(&mut self) {
+        if let Err(error) = self.stream().set_zero_linger() {
+            tracing::debug!(%error, "a socket will end without a reset");
+        }
+    }
+
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         pipe.poll_fill(self.stream(), cx)
     }

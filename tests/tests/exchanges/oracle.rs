@@ -192,12 +192,23 @@ impl Evidence<'_> {
         cancel.is_some_and(|cancel| cancel.how == how)
     }
 
+    /// Whether the client closes its side in this request or in one after it, which may have begun already.
+    fn half_closes(self) -> bool {
+        let from_here = self
+            .case
+            .exchanges
+            .iter()
+            .skip_while(|other| other.id != self.exchange.id);
+        let mut cancels = from_here.filter_map(|exchange| exchange.cancel);
+        cancels.any(|cancel| cancel.sending && cancel.how == Abort::HalfClose)
+    }
+
     fn cut_short(self, response: &Response) -> Result<Kind, String> {
         let Some(number) = response.attempt else {
             return Err("the proxy's own response is cut short".to_owned());
         };
         // A body that the client does not end, or that is not read, ends the connection.
-        let torn = self.gives_up(Abort::HalfClose) || self.exchange.answer(number).after.is_some();
+        let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
         let broken = matches!(
             self.attempts[number].end,
             AttemptEnd::Broken | AttemptEnd::Left
@@ -210,7 +221,7 @@ impl Evidence<'_> {
 
     fn unanswered(self) -> Result<Kind, String> {
         let explained = match self.case.version {
-            Version::Http1 => self.may_end || self.gives_up(Abort::HalfClose),
+            Version::Http1 => self.may_end || self.half_closes(),
             // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
             Version::Http2 => match self.seen.end {
                 // An endpoint that goes away does not take it: it may be sent again, as far as it was not given to one.

@@ -1,14 +1,14 @@
 //! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
 
-use super::{HttpRequest, http2_settings, upgrades_http1};
-use crate::outbound::{connect::Connect, context::Context};
+use super::{http2_settings, upgrades_http1};
+use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
-use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason, drain,
+    EndpointStatus, Error, Reason, Rejected, drain,
+    endpoint::Capacity,
     http::{
-        RequestBody, ResponseBody, Upgrade,
+        HttpRequest, RequestBody, ResponseBody, Upgrade,
         client::{Http1Client, Http2Client},
         for_http2, to_absolute_form, wants_upgrade,
     },
@@ -39,35 +39,40 @@ enum Kind {
     },
 }
 
-type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<HttpRequest>>>;
+type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Rejected<HttpRequest>>>;
 
 impl Client {
+    /// A client of the target's endpoint, the status of which it writes.
     pub(super) fn new(
         ctx: &Rc<Context>,
-        endpoint: &Arc<Endpoint>,
+        target: EndpointTarget,
         version: Version,
         authority: Option<&Arc<str>>,
     ) -> Self {
         let outbound = &ctx.config.outbound;
-        let connect = ctx.connect(endpoint, authority);
-        let http1 = || Http1Client::new(connect.clone(), &ctx.http1, outbound.connect.backoff);
-        let http2 = || {
+        let EndpointTarget { endpoint, status } = target;
+        let connect = ctx.connect(&endpoint, authority);
+        let backoff = outbound.connect.backoff;
+        let http1 = |status| Http1Client::new(connect.clone(), &ctx.http1, backoff, status);
+        let http2 = |status| {
             Http2Client::new(
                 connect.clone(),
                 http2_settings(&outbound.http2_client, endpoint.http2.as_deref()),
                 outbound.http2_max_connections,
-                outbound.connect.backoff,
+                backoff,
+                status,
             )
         };
         let kind = match version {
-            Version::HTTP_2 => Kind::Http2(http2()),
-            _ if upgrades_http1(ctx, endpoint) => Kind::Upgraded {
-                http2: http2(),
-                http1: http1(),
+            Version::HTTP_2 => Kind::Http2(http2(status)),
+            _ if upgrades_http1(ctx, &endpoint) => Kind::Upgraded {
+                http2: http2(status),
+                // The balancer goes by the other one.
+                http1: http1(EndpointStatus::new(Capacity::OnDemand)),
                 default_authority: Authority::try_from(endpoint.addr.to_string())
                     .expect("a socket address is an authority"),
             },
-            _ => Kind::Http1(http1()),
+            _ => Kind::Http1(http1(status)),
         };
         Self {
             kind,
@@ -93,7 +98,7 @@ impl Client {
                 let (mut client, ctx) = (http1.clone(), self.ctx.clone());
                 async move {
                     let patience = ctx.config.outbound.http_queue.failfast;
-                    let _ = tokio::time::timeout(patience, client.up()).await;
+                    let _ = tokio::time::timeout(patience, client.status().up()).await;
                     send_http1(&mut client, request, &ctx.drain).await
                 }
                 .boxed_local()
@@ -118,32 +123,9 @@ impl Client {
     }
 }
 
-impl Availability for Client {
-    fn state(&self) -> EndpointState {
-        match &self.kind {
-            Kind::Http1(client) => client.state(),
-            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.state(),
-        }
-    }
-
-    fn wanted(&self) {
-        match &self.kind {
-            Kind::Http1(client) => client.wanted(),
-            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.wanted(),
-        }
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        match &self.kind {
-            Kind::Http1(client) => client.inspect(),
-            Kind::Http2(client) | Kind::Upgraded { http2: client, .. } => client.inspect(),
-        }
-    }
-}
-
 impl Service<HttpRequest> for Client {
     type Response = Response<ResponseBody>;
-    type Error = Failed<HttpRequest>;
+    type Error = Rejected<HttpRequest>;
     type Future = SendFuture;
 
     fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Self::Error>> {
@@ -205,16 +187,14 @@ fn orig_proto_response(response: &mut Response<ResponseBody>, requested: Version
 }
 
 /// A reset means nothing to an HTTP/1 application: it gets an answer.
-fn not_a_reset(failed: Failed<HttpRequest>) -> Failed<HttpRequest> {
-    match failed.error.reset_code() {
-        Some(code) if failed.error.reason() == Reason::StreamReset => Failed {
-            error: Error::new(Reason::UpgradedReset).detail(format!(
-                "upgraded connection failed with HTTP/2 reset: {code:?}"
-            )),
-            ..failed
-        },
-        _ => failed,
+fn not_a_reset(mut rejected: Rejected<HttpRequest>) -> Rejected<HttpRequest> {
+    if let Some(code) = rejected.error.reset_code()
+        && rejected.error.reason() == Reason::StreamReset
+    {
+        let detail = format!("upgraded connection failed with HTTP/2 reset: {code:?}");
+        rejected.error = Error::new(Reason::UpgradedReset).detail(detail);
     }
+    rejected
 }
 
 const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

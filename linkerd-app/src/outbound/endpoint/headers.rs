@@ -1,12 +1,13 @@
 //! Header rules of the hop to an endpoint.
 
-use super::HttpRequest;
 use crate::outbound::context::Context;
 use http::{HeaderName, Response, header::HOST, uri::Authority};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed, Reason,
-    http::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response},
+    Error, Reason, Rejected,
+    http::{
+        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response,
+    },
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -53,20 +54,6 @@ impl<S> Layer<S> for HeaderRulesLayer {
     }
 }
 
-impl<S: Availability> Availability for HeaderRules<S> {
-    fn state(&self) -> EndpointState {
-        self.inner.state()
-    }
-
-    fn wanted(&self) {
-        self.inner.wanted();
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.inner.inspect()
-    }
-}
-
 pin_project! {
     /// The future of [`HeaderRules`].
     pub struct HeaderRulesFuture<F> {
@@ -78,7 +65,7 @@ pin_project! {
 
 impl<F> Future for HeaderRulesFuture<F>
 where
-    F: Future<Output = Result<Response<ResponseBody>, Failed<HttpRequest>>>,
+    F: Future<Output = Result<Response<ResponseBody>, Rejected<HttpRequest>>>,
 {
     type Output = F::Output;
 
@@ -89,18 +76,18 @@ where
             if let Poll::Ready(Ok(response)) = &mut polled
                 && let Err(error) = scrub(response)
             {
-                return Poll::Ready(Err(Failed::lost(error)));
+                return Poll::Ready(Err(Rejected::lost(error)));
             }
             return polled;
         }
         let error = this.refused.take().expect("a refusal is told once");
-        Poll::Ready(Err(Failed::lost(error)))
+        Poll::Ready(Err(Rejected::lost(error)))
     }
 }
 
 impl<S> Service<HttpRequest> for HeaderRules<S>
 where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Failed<HttpRequest>>,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Rejected<HttpRequest>>,
 {
     type Response = Response<ResponseBody>;
     type Error = S::Error;

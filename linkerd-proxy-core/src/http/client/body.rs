@@ -8,19 +8,19 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// A response's body, and what its connection does when it has ended.
+/// An endpoint's response body, and the connection that it holds until it ends.
 pub(in crate::http) struct ClientBody {
     incoming: Incoming,
     lease: Option<Box<dyn Lease>>,
     ended: bool,
 }
 
-/// What a body yields.
+/// A frame of an endpoint's body, its error, or its end.
 pub(in crate::http) type PolledFrame = Poll<Option<Result<Frame<Bytes>, hyper::Error>>>;
 
 /// A connection, or a stream of one, that an exchange holds. Dropping it gives it up.
 pub(in crate::http) trait Lease {
-    /// Takes the next frame of the response's body, and does what its connection needs for that.
+    /// Polls the next frame of the response's body, and drives its connection for that if it has no task.
     fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
         Pin::new(incoming).poll_frame(cx)
     }
@@ -82,7 +82,7 @@ impl Body for ClientBody {
         });
         match &frame {
             None => this.complete(),
-            // Who reads trailers does not ask for more.
+            // The codec does not poll again after trailers.
             Some(Ok(frame)) if frame.is_trailers() => this.complete(),
             Some(Ok(_)) => this.complete_at_end(),
             Some(Err(_)) => this.lease = None,

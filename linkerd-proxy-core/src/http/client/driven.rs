@@ -1,11 +1,11 @@
 //! An HTTP/1 connection that is driven by the exchange that uses it.
 //!
-//! hyper's connection is a future that somebody has to poll. In a task of its own, each exchange wakes that task, is woken
+//! hyper's connection is a future that has to be polled. In a task of its own, each exchange wakes that task, is woken
 //! by it, and wakes it again for having taken the body: five polls of tasks where two are enough. So the exchange polls
-//! the connection itself, from the request's first byte to the response's last. Nobody polls an idle connection; that the
+//! the connection itself, from the request's first byte to the response's last. An idle connection is not polled; that the
 //! endpoint has closed it is found when it is used again, before anything is sent.
 //!
-//! A connection gets a task of its own when it must go on while nobody asks for the response: an upload goes on even if
+//! A connection gets a task of its own when it must go on while the response is not polled: an upload goes on even if
 //! the client does not read yet, and an upgrade ends the exchange but not the connection.
 
 use super::{
@@ -55,7 +55,7 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// What sends requests. `None` while the connection is parked, or closed.
+    /// The handle that sends requests. `None` while the connection is parked, or closed.
     pub(super) fn sender(&mut self) -> Option<&mut SendRequest<B>> {
         match &mut self.link {
             Link::Attached(sender, _) | Link::Detached(sender) => Some(sender),
@@ -63,7 +63,7 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// Polls the connection, and then what waits for it.
+    /// Polls the connection, and then the exchange by `poll`.
     pub(super) fn drive<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// Gives back what an idle connection holds. One with a task of its own stays as it is.
+    /// Frees the buffers of an idle connection. One with a task of its own stays as it is.
     pub(super) fn park(&mut self) {
         if !self.may_park() {
             return;
@@ -167,7 +167,7 @@ impl<B: 'static> Driven<B> {
         };
     }
 
-    /// Whether it holds what an idle connection can give back.
+    /// Whether it has buffers that an idle connection can free.
     pub(super) fn may_park(&self) -> bool {
         matches!(self.link, Link::Attached(..))
     }
@@ -177,7 +177,7 @@ impl<B: 'static> Driven<B> {
     }
 }
 
-/// The waker of a connection: passes on to the exchange's task what happens between its polls.
+/// The waker of a connection: passes wakes between two polls on to the exchange's task.
 ///
 /// During a poll, what wakes the connection or the exchange comes from the other one of the two, and both are polled
 /// anyway; passed on, it would make the task run once more for nothing.

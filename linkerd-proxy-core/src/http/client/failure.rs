@@ -1,10 +1,14 @@
-//! What an error of hyper's means.
+//! The reason of a failed exchange, from hyper's error.
 
-use crate::{Error, Reason, error::find, transport::CameBack};
+use crate::{Error, Reason, error::find, http::BodyError, transport::CameBack};
 use std::io;
 
 /// Classifies an error of an exchange on an established connection.
 pub(super) fn classify(error: hyper::Error) -> Error {
+    if let Some(body) = find::<BodyError>(&error) {
+        let (reason, detail) = body.request_failure();
+        return Error::new(reason).detail(detail).source(error);
+    }
     let h2 = find::<h2::Error>(&error);
     if let Some(h2) = h2
         && let Some(code) = h2.reason()

@@ -5,20 +5,18 @@ mod pool;
 mod pools;
 pub(super) mod socket;
 
-use super::Fresh;
 use crate::{
-    Availability, Backoff, EndpointState, Error, Failed, Reason,
-    http::{BoxRequest, ResponseBody},
+    Backoff, EndpointStatus, Error, Reason, Rejected,
+    http::{HttpRequest, ResponseBody},
     transport::Duplex,
 };
 use bytes::Bytes;
-use exchange::{Sent, is_reusable};
+use exchange::{Exchanged, is_reusable};
 use futures::future::LocalBoxFuture;
 use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
 use pool::Pool;
-pub use pool::inspect_http1;
 pub use pools::Http1Pools;
 use std::{
     pin::Pin,
@@ -41,55 +39,44 @@ impl<C, B> Clone for Http1Client<C, B> {
     }
 }
 
+impl<C: 'static, B: 'static> Http1Client<C, B> {
+    /// A client without connections, the pool of which is one of `pools`. It writes `status`.
+    pub fn new(connect: C, pools: &Http1Pools, backoff: Backoff, status: EndpointStatus) -> Self {
+        Self(Pool::new(connect, pools, backoff, status))
+    }
+}
+
 impl<C, B> Http1Client<C, B> {
-    /// A client without connections, the pool of which is one of `pools`.
-    pub fn new(connect: C, pools: &Http1Pools, backoff: Backoff) -> Self {
-        Self(Rc::new(Pool::new(connect, pools, backoff)))
-    }
-
-    /// Waits until the endpoint is thought to accept connections, for a request that was not balanced by this client's
-    /// readiness. Any number of requests may wait so; of those that poll readiness only the last is woken.
-    pub async fn up(&self) {
-        self.0.redial.up().await;
+    /// The endpoint's status.
+    pub fn status(&self) -> &EndpointStatus {
+        self.0.reconnect.status()
     }
 }
 
-impl<C, B> Availability for Http1Client<C, B> {
-    fn state(&self) -> EndpointState {
-        self.0.redial.state().unwrap_or(EndpointState::Ready)
-    }
-
-    fn wanted(&self) {
-        self.0.redial.wanted();
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.0.inspect()
-    }
-}
-
-impl<C, B, I> Service<BoxRequest<B>> for Http1Client<C, B>
+impl<C, B, I> Service<HttpRequest<B>> for Http1Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     type Response = Response<ResponseBody>;
-    type Error = Failed<BoxRequest<B>>;
+    type Error = Rejected<HttpRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        if self.0.redial.is_down() {
-            self.0.redial.register(cx);
+        let status = self.status();
+        if status.is_down() {
+            status.register(cx);
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
     }
 
     /// Gives the request to an idle connection, if there is one, before this returns.
-    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let pool = &self.0;
-        let fresh = !is_reusable(&request) || request.extensions().get::<Fresh>().is_some();
+        // A request that came back takes a new connection: other idle ones are as old as the one that was lost.
+        let fresh = !is_reusable(&request) || request.context().returns.any();
         let idle = if fresh { None } else { pool.checkout() };
         match idle {
             Some(connection) => Box::pin(Reuse {
@@ -105,8 +92,8 @@ where
 /// An exchange over a new connection.
 async fn send<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    request: BoxRequest<B>,
-) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
+    request: HttpRequest<B>,
+) -> Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
@@ -115,17 +102,19 @@ where
     let connection = match pool.connect().await {
         Ok(connection) => connection,
         // No other endpoint could be dialled either.
-        Err(error) if error.reason() == Reason::DescriptorLimit => return Err(Failed::lost(error)),
-        Err(error) => return Err(Failed::returned(error, request)),
+        Err(error) if error.reason() == Reason::DescriptorLimit => {
+            return Err(Rejected::lost(error));
+        }
+        Err(error) => return Err(Rejected::returned(error, request)),
     };
     let sent = connection.exchange(request).await;
-    sent.map_err(|failed| match failed.request {
+    sent.map_err(|rejected| match rejected.request {
         // A new connection that did not take the request.
         Some(unsent) => {
-            let error = Error::new(Reason::ConnectFailed).detail(failed.error.to_string());
-            Failed::returned(error.source(failed.error), unsent)
+            let error = Error::new(Reason::ConnectFailed).detail(rejected.error.to_string());
+            Rejected::returned(error.source(rejected.error), unsent)
         }
-        None => failed,
+        None => rejected,
     })
 }
 
@@ -135,8 +124,8 @@ pin_project! {
         #[pin]
         first: Option<F>,
         pool: Rc<Pool<C, B>>,
-        // What becomes of a request that the first connection did not take.
-        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Failed<BoxRequest<B>>>>>,
+        // A request that the first connection did not take.
+        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>>>,
     }
 }
 
@@ -145,16 +134,18 @@ where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
-    F: Future<Output = Sent<B>>,
+    F: Future<Output = Exchanged<B>>,
 {
-    type Output = Result<Response<ResponseBody>, Failed<BoxRequest<B>>>;
+    type Output = Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let Some(first) = this.first.as_mut().as_pin_mut() {
             match ready!(first.poll(cx)) {
                 Ok(response) => return Poll::Ready(Ok(response)),
-                Err(failed) => *this.rest = Some(Box::pin(elsewhere(this.pool.clone(), failed))),
+                Err(rejected) => {
+                    *this.rest = Some(Box::pin(elsewhere(this.pool.clone(), rejected)));
+                }
             }
             this.first.set(None);
         }
@@ -166,23 +157,23 @@ where
 /// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
 async fn elsewhere<C, B, I>(
     pool: Rc<Pool<C, B>>,
-    mut failed: Failed<BoxRequest<B>>,
-) -> Result<Response<ResponseBody>, Failed<BoxRequest<B>>>
+    mut rejected: Rejected<HttpRequest<B>>,
+) -> Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     loop {
-        let Some(unsent) = failed.request else {
-            return Err(failed);
+        let Some(unsent) = rejected.request else {
+            return Err(rejected);
         };
         let Some(connection) = pool.checkout() else {
             return send(pool, unsent).await;
         };
         match connection.exchange(unsent).await {
             Ok(response) => return Ok(response),
-            Err(next) => failed = next,
+            Err(next) => rejected = next,
         }
     }
 }

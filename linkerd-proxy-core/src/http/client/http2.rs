@@ -7,10 +7,11 @@ use super::{
     watched::Watched,
 };
 use crate::{
-    Availability, Backoff, EndpointState, Error, Failed,
-    http::{BoxRequest, FlowControl, Http2Settings, LocalExec, ResponseBody},
+    Backoff, EndpointStatus, Error, Rejected,
+    endpoint::Capacity,
+    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
     limits,
-    redial::Redial,
+    reconnect::{Connects, Reconnect, reconnect},
 };
 use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
@@ -33,16 +34,15 @@ use tower_service::Service;
 /// - **Waits for** nothing in a call: it is ready only while a connection has room for a stream.
 /// - **Fails as** `StreamRefused` and `StreamReset` with the endpoint's code, or `ConnectionLost`.
 /// - **Bounds**: connections. When the peer's stream limit would make requests wait, another one is opened.
-pub struct Http2Client<C, B>(Rc<Inner<C, B>>);
+pub struct Http2Client<C, B>(Rc<Connections<C, B>>);
 
-struct Inner<C, B> {
+struct Connections<C, B> {
     connect: C,
     settings: Http2Settings,
     exec: LocalExec,
     max_connections: usize,
-    redial: Redial,
-    connections: RefCell<Vec<Rc<Connection<B>>>>,
-    connecting: Cell<bool>,
+    reconnect: Reconnect,
+    open: RefCell<Vec<Rc<Connection<B>>>>,
 }
 
 struct Connection<B> {
@@ -58,16 +58,17 @@ impl<C, B> Clone for Http2Client<C, B> {
     }
 }
 
-impl<C, B> Http2Client<C, B> {
-    /// A client without connections; it begins to connect when it is polled.
+impl<C: 'static, B: 'static> Http2Client<C, B> {
+    /// A client without connections, which writes `status`; it begins to connect when it is polled.
     pub fn new(
         connect: C,
         settings: Http2Settings,
         max_connections: usize,
         backoff: Backoff,
+        status: EndpointStatus,
     ) -> Self {
         let exec = LocalExec::default();
-        Self::with_exec(connect, settings, exec, max_connections, backoff)
+        Self::with_exec(connect, settings, exec, max_connections, backoff, status)
     }
 
     /// A client, the connections of which are run by `exec`.
@@ -77,110 +78,91 @@ impl<C, B> Http2Client<C, B> {
         exec: LocalExec,
         max_connections: usize,
         backoff: Backoff,
+        status: EndpointStatus,
     ) -> Self {
-        Self(Rc::new(Inner {
-            connect,
-            settings,
-            exec,
-            max_connections: max_connections.max(1),
-            redial: Redial::new(backoff),
-            connections: RefCell::default(),
-            connecting: Cell::new(false),
+        status.set_capacity(Capacity::Connecting);
+        Self(Rc::new_cyclic(|client: &Weak<Connections<C, B>>| {
+            let client = client.clone();
+            status.set_inspect(move || client.upgrade().map(|client| client.inspect()).into());
+            Connections {
+                connect,
+                settings,
+                exec,
+                max_connections: max_connections.max(1),
+                reconnect: Reconnect::new(backoff, status),
+                open: RefCell::default(),
+            }
         }))
     }
-}
 
-impl<C, B> Availability for Http2Client<C, B> {
-    fn state(&self) -> EndpointState {
-        let inner = &self.0;
-        let connections = inner.connections.borrow();
-        match inner.redial.state() {
-            Some(down) if connections.is_empty() => down,
-            _ if connections.iter().any(|connection| connection.has_room()) => EndpointState::Ready,
-            _ if connections.is_empty() => EndpointState::Connecting,
-            _ => EndpointState::StreamLimit,
-        }
-    }
-
-    fn wanted(&self) {
-        self.0.redial.wanted();
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        let connections = self.0.connections.borrow();
-        let connections = connections.iter().map(|connection| {
-            serde_json::json!({
-                "streams": connection.streams.get(),
-                "limit": connection.limit.get(),
-            })
-        });
-        serde_json::json!({
-            "protocol": "HTTP/2",
-            "connections": connections.collect::<Vec<_>>(),
-            "max_connections": self.0.max_connections,
-        })
+    /// The endpoint's status.
+    pub fn status(&self) -> &EndpointStatus {
+        self.0.reconnect.status()
     }
 }
 
-impl<C, B, I> Service<BoxRequest<B>> for Http2Client<C, B>
+impl<C, B, I> Service<HttpRequest<B>> for Http2Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
     I: AsyncRead + AsyncWrite + Unpin + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
     type Response = Response<ResponseBody>;
-    type Error = Failed<BoxRequest<B>>;
+    type Error = Rejected<HttpRequest<B>>;
     type Future = LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let inner = &self.0;
-        let mut connections = inner.connections.borrow_mut();
-        connections.retain(|connection| !connection.sender.is_closed());
-        if connections.iter().any(|connection| connection.has_room()) {
+        let connections = &self.0;
+        if connections.update() == Capacity::Ready {
             return Poll::Ready(Ok(()));
         }
-        let full = connections.len() >= inner.max_connections;
-        drop(connections);
-        inner.redial.register(cx);
-        if !full && !inner.connecting.replace(true) {
-            tokio::task::spawn_local(Inner::establish(Rc::downgrade(inner)));
+        if connections.open.borrow().len() < connections.max_connections {
+            reconnect(connections);
         }
+        self.status().register(cx);
         Poll::Pending
     }
 
     /// Gives the request to a connection before this returns: it is not carried in a future.
-    fn call(&mut self, request: BoxRequest<B>) -> Self::Future {
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let Some(stream) = self.0.open_stream() else {
             // The last connection went away between readiness and call.
             let error = Error::new(crate::Reason::ConnectionLost);
-            return Box::pin(ready(Err(Failed::returned(error, request))));
+            return Box::pin(ready(Err(Rejected::returned(error, request))));
         };
-        let sent = stream.connection.sender.clone().try_send_request(*request);
+        let (request, context) = request.into_parts();
+        let sent = stream.connection.sender.clone().try_send_request(request);
         Box::pin(async move {
             match sent.await {
                 Ok(response) => Ok(ResponseBody::of_endpoint(response, Box::new(stream))),
                 Err(mut error) => {
-                    let unsent = error.take_message().map(Box::new);
-                    Err(Failed {
-                        error: classify(error.into_error()),
-                        request: unsent,
-                    })
+                    let unsent = error.take_message();
+                    let unsent = unsent.map(|request| HttpRequest::new(request, context));
+                    Err(Rejected::new(classify(error.into_error()), unsent))
                 }
             }
         })
     }
 }
 
-impl<C, B, I> Inner<C, B>
-where
-    C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
-{
+impl<C, B> Connections<C, B> {
+    /// Forgets connections that are closed, and notes whether there is room for a stream.
+    fn update(&self) -> Capacity {
+        let mut open = self.open.borrow_mut();
+        open.retain(|connection| !connection.sender.is_closed());
+        let capacity = match open.iter().any(|connection| connection.has_room()) {
+            true => Capacity::Ready,
+            false if open.is_empty() => Capacity::Connecting,
+            false => Capacity::StreamLimit,
+        };
+        self.reconnect.status().set_capacity(capacity);
+        capacity
+    }
+
     /// Takes a stream of the connection with the most room.
     fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
-        let connections = self.connections.borrow();
-        let connection = connections
+        let open = self.open.borrow();
+        let connection = open
             .iter()
             .filter(|connection| connection.has_room())
             .min_by_key(|connection| connection.streams.get())?
@@ -192,28 +174,53 @@ where
         })
     }
 
-    /// Connects, and tries again until it succeeds or nobody holds the client any more.
-    async fn establish(client: Weak<Self>) {
-        while let Some(inner) = client.upgrade() {
-            let due = tokio::time::timeout(limits::PROBE_CHECK, inner.redial.due());
-            if due.await.is_err() {
-                continue;
-            }
-            match inner.dial().await {
-                Ok(connection) => {
-                    inner.connections.borrow_mut().push(Rc::new(connection));
-                    inner.connecting.set(false);
-                    inner.redial.succeeded();
-                    return;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "failed to connect");
-                    inner.redial.failed(&error);
-                }
-            }
-        }
+    /// Wakes the balancer: there may be room, or a connection is gone.
+    fn changed(&self) {
+        self.update();
+        self.reconnect.status().wake();
     }
 
+    fn inspect(&self) -> serde_json::Value {
+        let open = self.open.borrow();
+        let connections = open.iter().map(|connection| {
+            serde_json::json!({
+                "streams": connection.streams.get(),
+                "limit": connection.limit.get(),
+            })
+        });
+        serde_json::json!({
+            "protocol": "HTTP/2",
+            "connections": connections.collect::<Vec<_>>(),
+            "max_connections": self.max_connections,
+        })
+    }
+}
+
+impl<C, B, I> Connects for Connections<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
+    fn reconnect(&self) -> &Reconnect {
+        &self.reconnect
+    }
+
+    async fn attempt(self: &Rc<Self>) -> Result<(), Error> {
+        let connection = self.dial().await?;
+        self.open.borrow_mut().push(Rc::new(connection));
+        self.update();
+        self.reconnect.succeeded();
+        Ok(())
+    }
+}
+
+impl<C, B, I> Connections<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
+{
     async fn dial(self: &Rc<Self>) -> Result<Connection<B>, Error> {
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
@@ -232,7 +239,7 @@ where
                 let polled = Pin::new(&mut connection).poll(cx);
                 let limit = connection.current_max_send_streams();
                 if seen.replace(limit) < limit {
-                    wake(&client);
+                    changed(&client);
                 }
                 polled
             })
@@ -242,10 +249,10 @@ where
                 if peer.speaks_http1()
                     && let Some(client) = client.upgrade()
                 {
-                    client.redial.failed(&peer.explain(classify(error)));
+                    client.reconnect.failed(&peer.explain(classify(error)));
                 }
             }
-            wake(&client);
+            changed(&client);
         });
         Ok(Connection {
             sender,
@@ -264,7 +271,7 @@ impl<B> Connection<B> {
 /// A stream that an exchange holds.
 struct Stream<C, B> {
     connection: Rc<Connection<B>>,
-    client: Weak<Inner<C, B>>,
+    client: Weak<Connections<C, B>>,
 }
 
 impl<C, B> Lease for Stream<C, B> {
@@ -277,14 +284,14 @@ impl<C, B> Drop for Stream<C, B> {
         let was_full = streams.get() >= self.connection.limit.get();
         streams.set(streams.get() - 1);
         if was_full {
-            wake(&self.client);
+            changed(&self.client);
         }
     }
 }
 
-fn wake<C, B>(client: &Weak<Inner<C, B>>) {
+fn changed<C, B>(client: &Weak<Connections<C, B>>) {
     if let Some(client) = client.upgrade() {
-        client.redial.wake();
+        client.changed();
     }
 }
 
@@ -360,18 +367,22 @@ mod tests {
         }
     }
 
+    fn status() -> EndpointStatus {
+        EndpointStatus::new(Capacity::Connecting)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_ready_as_soon_as_its_limit_is_known() {
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0).unwrap();
         let test = async {
             let mut client: Http2Client<_, Empty<Bytes>> =
-                Http2Client::new(Dial(7), Http2Settings::default(), 1, backoff);
+                Http2Client::new(Dial(7), Http2Settings::default(), 1, backoff, status());
             let start = Instant::now();
-            poll_fn(|cx| Service::<BoxRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
+            poll_fn(|cx| Service::<HttpRequest<Empty<Bytes>>>::poll_ready(&mut client, cx))
                 .await
                 .unwrap();
             assert_eq!(start.elapsed(), Duration::ZERO);
-            assert_eq!(client.inspect()["connections"][0]["limit"], 7);
+            assert_eq!(client.status().inspect()["connections"][0]["limit"], 7);
         };
         LocalSet::new().run_until(test).await;
     }

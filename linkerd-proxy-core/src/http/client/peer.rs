@@ -1,4 +1,4 @@
-//! What an HTTP/2 peer tells of itself before it is used.
+//! The settings of an HTTP/2 peer, read before its connection is used.
 
 use super::{failure::classify, watched::Watch};
 use crate::{Error, Reason, http::LocalExec, limits};
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// How an answer in HTTP/1 begins: with a status line, or with the page of an error, which some servers send alone to a
+/// The beginnings of an answer in HTTP/1: a status line, or the page of an error, which some servers send alone to a
 /// version that they do not know. No HTTP/2 frame begins so: its length would be megabytes.
 const HTTP1: [&[u8]; 2] = [b"HTTP/1.", b"<!DOCTYPE"];
 

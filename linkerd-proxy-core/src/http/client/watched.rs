@@ -1,4 +1,4 @@
-//! A connection that somebody watches: hyper tells nobody what it reads and writes.
+//! A connection with a watch on its reads and writes, which hyper does not report.
 
 use std::{
     io,
@@ -7,16 +7,16 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What wants to know of reads or writes.
+/// A watch on reads and writes, notified of each.
 pub(super) trait Watch {
-    /// Something was read: what `buf` has beyond `before`, or nothing at the end.
+    /// A read has ended: `buf` has new bytes beyond `before`, or none at the end of the connection.
     fn was_read(&mut self, _buf: &ReadBuf<'_>, _before: usize) {}
 
     /// A write was tried. `waits`: there was no room for it.
     fn was_written(&mut self, _waits: bool) {}
 }
 
-/// A connection with what watches it.
+/// A connection with its watch.
 pub(super) struct Watched<I, W> {
     pub(super) io: I,
     pub(super) watch: W,

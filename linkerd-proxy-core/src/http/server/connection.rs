@@ -12,6 +12,8 @@ pub struct Connection {
     /// Messages that are being read or written.
     busy: Cell<u32>,
     pub(super) close: Cell<bool>,
+    /// Whether it ends with a reset, as its end would look like that of a response.
+    pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
 }
 
@@ -43,7 +45,7 @@ impl Connection {
         self.activity.is_flushed()
     }
 
-    /// Counts what has begun.
+    /// The count of requests that have begun.
     pub(in crate::http) fn requests(&self) -> u32 {
         self.requests.get()
     }
@@ -60,6 +62,11 @@ impl Connection {
 }
 
 impl Busy {
+    /// Makes the connection end with a reset: a response broke off, and the end of the connection would be its end.
+    pub(in crate::http) fn break_off(&self) {
+        self.0.broken.set(true);
+    }
+
     /// Whether all that was written to the connection has left, as far as it knows.
     pub(in crate::http) fn is_flushed(&self) -> bool {
         self.0.is_flushed()

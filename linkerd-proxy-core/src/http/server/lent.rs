@@ -1,4 +1,4 @@
-//! A connection that is given back by who drops it.
+//! A connection that returns to its lender when it is dropped.
 
 use std::{
     cell::Cell,
@@ -10,13 +10,13 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection for hyper's HTTP/2, which keeps it to its end and drops it.
-pub(super) struct Lent<I> {
+pub(super) struct LentIo<I> {
     io: Option<I>,
     returned: Rc<Cell<Option<I>>>,
 }
 
-impl<I> Lent<I> {
-    /// Lends a connection, and tells where it is returned to.
+impl<I> LentIo<I> {
+    /// Lends a connection; it returns to the cell.
     pub(super) fn new(io: I) -> (Self, Rc<Cell<Option<I>>>) {
         let returned = Rc::new(Cell::new(None));
         let io = Self {
@@ -27,20 +27,20 @@ impl<I> Lent<I> {
     }
 }
 
-impl<I: Unpin> Lent<I> {
+impl<I: Unpin> LentIo<I> {
     fn io(self: Pin<&mut Self>) -> Pin<&mut I> {
         let io = self.get_mut().io.as_mut();
         Pin::new(io.expect("it is lent until this is dropped"))
     }
 }
 
-impl<I> Drop for Lent<I> {
+impl<I> Drop for LentIo<I> {
     fn drop(&mut self) {
         self.returned.set(self.io.take());
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Lent<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for LentIo<I> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Lent<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Lent<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for LentIo<I> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -85,7 +85,7 @@ mod tests {
     use crate::transport::TransportMetrics;
     use tokio::{io::AsyncReadExt, time::Instant};
 
-    /// How long a connection stays open for a client that does not close it, and is told of drain after `drained`.
+    /// The time for which a connection stays open for a client that does not close it, with a drain after `drained`.
     async fn closes_after(drained: Duration) -> Duration {
         let (mut client, server) = tokio::io::duplex(64);
         let series = TransportMetrics::register(&Registry::new()).series(Labels::new());

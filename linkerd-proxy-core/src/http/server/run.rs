@@ -31,7 +31,7 @@ where
     Self: Future<Output = Result<(), hyper::Error>>,
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http1::UpgradeableConnection::graceful_shutdown(self);
@@ -44,15 +44,15 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     S::Future: 'static,
-    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http2::Connection::graceful_shutdown(self);
     }
 }
 
-/// How running a connection ended.
-pub(super) enum Ran {
+/// The end of running a connection.
+pub(super) enum RunEnd {
     Ended {
         ended: Result<(), ServeError>,
         /// The proxy ended it for its own end, between two requests.
@@ -69,7 +69,7 @@ pub(super) async fn run<C: Graceful>(
     mut idle: Option<IdleTimer>,
     connection: &Connection,
     drain: &drain::Watch,
-) -> Ran {
+) -> RunEnd {
     let mut watch = drain.clone();
     let mut drained = pin!(watch.signaled());
     let mut waits = false;
@@ -80,7 +80,7 @@ pub(super) async fn run<C: Graceful>(
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
                 let ended = ended.map_err(ServeError::from);
-                return Poll::Ready(Ran::Ended { ended, was_idle });
+                return Poll::Ready(RunEnd::Ended { ended, was_idle });
             }
             // It is polled once, to be woken by; after that a look at the flag is enough.
             let draining = match waits {
@@ -106,13 +106,13 @@ pub(super) async fn run<C: Graceful>(
             ready!(headers.poll(pause.min(header_timeout), cx));
             let ended = Err(ServeError::HeaderTimeout(header_timeout));
             return Poll::Ready(match leaves {
-                true => Ran::Idle,
-                false => Ran::Ended { ended, was_idle },
+                true => RunEnd::Idle,
+                false => RunEnd::Ended { ended, was_idle },
             });
         }
         headers.stop();
         match &mut idle {
-            Some(idle) if !closing => idle.poll(connection, cx).map(|()| Ran::Idle),
+            Some(idle) if !closing => idle.poll(connection, cx).map(|()| RunEnd::Idle),
             _ => Poll::Pending,
         }
     })
@@ -143,5 +143,5 @@ impl HeaderTimer {
     }
 }
 
-/// How long hyper waits for the rest of a head before it is taken off the socket.
+/// Time that hyper waits for the rest of a head before it is taken off the socket.
 const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);

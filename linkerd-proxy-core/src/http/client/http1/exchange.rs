@@ -2,9 +2,9 @@
 
 use super::pool::Pool;
 use crate::{
-    Error, Failed, Reason,
+    Error, Reason, Rejected,
     http::{
-        BoxRequest, ResponseBody,
+        HttpRequest, RequestContext, ResponseBody,
         client::{
             body::{Lease, PolledFrame},
             driven::Driven,
@@ -35,18 +35,22 @@ pub(super) struct Connection<C, B> {
     pub(super) idle_round: u32,
     /// Looks whether something came since.
     pub(super) peek: Option<Peek>,
+    /// The context of the request that is being sent.
+    pub(super) context: Option<RequestContext>,
 }
 
 /// The outcome of sending a request: a response, or the request if the connection did not begin to send it.
-pub(super) type Sent<B> = Result<Response<ResponseBody>, Failed<BoxRequest<B>>>;
+pub(super) type Exchanged<B> = Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>;
 
 impl<C: 'static, B: Body + 'static> Connection<C, B> {
     /// Sends a request. The connection has it when this returns.
     pub(super) fn exchange(
         mut self: Box<Self>,
-        request: BoxRequest<B>,
-    ) -> impl Future<Output = Sent<B>> + use<C, B> {
+        request: HttpRequest<B>,
+    ) -> impl Future<Output = Exchanged<B>> + use<C, B> {
         self.reusable = is_reusable(&request);
+        let (request, context) = request.into_parts();
+        self.context = Some(context);
         let uploads = !request.body().is_end_stream();
         let upgrades = request.extensions().get::<OnUpgrade>().is_some();
         if upgrades {
@@ -57,7 +61,7 @@ impl<C: 'static, B: Body + 'static> Connection<C, B> {
             .sender()
             .expect("a connection is ready when it is used");
         Exchange {
-            sent: sender.try_send_request(*request),
+            sent: sender.try_send_request(request),
             connection: Some(self),
             uploads,
             upgrades,
@@ -84,9 +88,9 @@ where
     B: 'static,
     F: Future<Output = Result<Response<Incoming>, TrySendError<Request<B>>>>,
 {
-    type Output = Sent<B>;
+    type Output = Exchanged<B>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Sent<B>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exchanged<B>> {
         let this = self.project();
         let mut connection = this.connection.take().expect("an exchange has one end");
         let sent = connection.driven.drive(cx, |cx| this.sent.poll(cx));
@@ -94,15 +98,16 @@ where
             *this.connection = Some(connection);
             return Poll::Pending;
         }
+        let context = connection.context.take();
         let response = ready!(sent).map_err(|mut error| {
-            let request = error.take_message().map(Box::new);
-            let error = classify(error.into_error());
-            Failed { error, request }
+            let unsent = error.take_message().zip(context);
+            let request = unsent.map(|(request, context)| HttpRequest::new(request, context));
+            Rejected::new(classify(error.into_error()), request)
         })?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS && !*this.upgrades {
             let error = Error::new(Reason::InvalidResponse)
                 .detail("the endpoint answered 101 to a request that asks for no upgrade");
-            return Poll::Ready(Err(Failed::lost(error)));
+            return Poll::Ready(Err(Rejected::lost(error)));
         }
         if *this.uploads {
             connection.driven.detach();

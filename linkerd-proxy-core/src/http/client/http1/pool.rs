@@ -6,13 +6,9 @@ use super::{
     socket::attach,
 };
 use crate::{
-    Backoff, Error, Reason,
-    http::{
-        PoolSettings,
-        client::{driven::Driven, failure::classify},
-    },
-    limits,
-    redial::Redial,
+    Backoff, EndpointStatus, Error, Reason,
+    http::client::{driven::Driven, failure::classify},
+    reconnect::{Connects, Reconnect, reconnect},
     transport::{self, Duplex, Peek},
 };
 use bytes::Bytes;
@@ -29,7 +25,7 @@ use tower_service::Service;
 /// Idle connections, and a way to new ones.
 pub(super) struct Pool<C, B> {
     connect: C,
-    pub(super) redial: Redial,
+    pub(super) reconnect: Reconnect,
     /// The most recently used last: that one is the least likely to have been closed by the endpoint.
     #[expect(
         clippy::vec_box,
@@ -38,28 +34,37 @@ pub(super) struct Pool<C, B> {
     idle: RefCell<Vec<Box<Connection<C, B>>>>,
     open: Cell<usize>,
     place: Place,
-    probing: Cell<bool>,
-}
-
-impl<C, B> Pool<C, B> {
-    pub(super) fn new(connect: C, pools: &Http1Pools, backoff: Backoff) -> Self {
-        Self {
-            connect,
-            redial: Redial::new(backoff),
-            idle: RefCell::default(),
-            open: Cell::new(0),
-            place: pools.place(),
-            probing: Cell::new(false),
-        }
-    }
-
-    pub(super) fn inspect(&self) -> serde_json::Value {
-        let idle = self.idle.borrow().len();
-        inspect_http1(self.open.get(), idle, self.place.settings())
-    }
 }
 
 impl<C: 'static, B: 'static> Pool<C, B> {
+    pub(super) fn new(
+        connect: C,
+        pools: &Http1Pools,
+        backoff: Backoff,
+        status: EndpointStatus,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|pool: &Weak<Self>| {
+            let pool = pool.clone();
+            status.set_inspect(move || pool.upgrade().map(|pool| pool.inspect()).into());
+            Self {
+                connect,
+                reconnect: Reconnect::new(backoff, status),
+                idle: RefCell::default(),
+                open: Cell::new(0),
+                place: pools.place(),
+            }
+        })
+    }
+
+    fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "protocol": "HTTP/1",
+            "open": self.open.get(),
+            "idle": self.idle.borrow().len(),
+            "max_idle": self.place.settings().max_idle,
+        })
+    }
+
     /// Takes an idle connection that still lives. [`Pool::tend`] keeps out those that were idle for too long.
     ///
     /// A connection that has sent something while it was idle is none: the next request would take it for its response.
@@ -133,13 +138,13 @@ where
     pub(super) async fn connect(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
         match self.dial().await {
             Ok(connection) => {
-                self.redial.succeeded();
+                self.reconnect.succeeded();
                 Ok(connection)
             }
             Err(error) => {
                 // That this proxy has no descriptors left says nothing of the endpoint.
-                if error.reason() != Reason::DescriptorLimit && self.redial.failed(&error) {
-                    self.probe();
+                if error.reason() != Reason::DescriptorLimit && self.reconnect.failed(&error) {
+                    reconnect(self);
                 }
                 Err(error)
             }
@@ -159,44 +164,28 @@ where
             idle_since: Instant::now(),
             idle_round: transport::round(),
             peek,
+            context: None,
         }))
-    }
-
-    /// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
-    fn probe(self: &Rc<Self>) {
-        if self.probing.replace(true) {
-            return;
-        }
-        let pool = Rc::downgrade(self);
-        tokio::task::spawn_local(async move {
-            // The pool is not kept alive by its probe.
-            while let Some(pool) = pool.upgrade() {
-                let due = tokio::time::timeout(limits::PROBE_CHECK, pool.redial.due());
-                if due.await.is_err() {
-                    continue;
-                }
-                match pool.dial().await {
-                    Ok(connection) => {
-                        pool.probing.set(false);
-                        pool.put(connection);
-                        pool.redial.succeeded();
-                        return;
-                    }
-                    Err(error) => pool.redial.failed(&error),
-                };
-            }
-        });
     }
 }
 
-/// The connections of a client, for `/state`.
-pub fn inspect_http1(open: usize, idle: usize, settings: &PoolSettings) -> serde_json::Value {
-    serde_json::json!({
-        "protocol": "HTTP/1",
-        "open": open,
-        "idle": idle,
-        "max_idle": settings.max_idle,
-    })
+/// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
+impl<C, B, I> Connects for Pool<C, B>
+where
+    C: Service<(), Response = I, Error = Error> + Clone + 'static,
+    I: Duplex + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
+{
+    fn reconnect(&self) -> &Reconnect {
+        &self.reconnect
+    }
+
+    async fn attempt(self: &Rc<Self>) -> Result<(), Error> {
+        let connection = self.dial().await?;
+        self.put(connection);
+        self.reconnect.succeeded();
+        Ok(())
+    }
 }
 
 /// Counts a connection as long as it is open.

@@ -2,6 +2,7 @@
 //! anything to do.
 
 use super::*;
+use crate::{endpoint::Capacity, http::RequestContext};
 use crate::{http::PoolSettings, limits};
 use http::Request;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -62,6 +63,11 @@ struct Test {
     server: Rc<Server>,
 }
 
+/// A request that arrives now.
+fn arriving<B>(request: Request<B>) -> HttpRequest<B> {
+    HttpRequest::new(request, RequestContext::arriving(None))
+}
+
 impl Test {
     fn new() -> Self {
         Self::beside(&Http1Pools::new(PoolSettings {
@@ -74,9 +80,10 @@ impl Test {
     fn beside(pools: &Http1Pools) -> Self {
         let dial = Dial::default();
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
+        let status = EndpointStatus::new(Capacity::OnDemand);
         Self {
             server: dial.0.clone(),
-            client: Http1Client::new(dial, pools, backoff.unwrap()),
+            client: Http1Client::new(dial, pools, backoff.unwrap(), status),
             pools: pools.clone(),
         }
     }
@@ -95,7 +102,7 @@ impl Test {
 
     async fn send(&mut self, body: TestBody) -> Response<ResponseBody> {
         let request = Request::post("/").header("host", "test").body(body);
-        self.client.call(Box::new(request.unwrap())).await.unwrap()
+        self.client.call(arriving(request.unwrap())).await.unwrap()
     }
 
     async fn exchange(&mut self, text: &'static str) {
@@ -106,7 +113,7 @@ impl Test {
 
     /// What `/state` shows of connections: open, idle.
     fn connections(&self) -> (u64, u64) {
-        let shown = self.client.inspect();
+        let shown = self.client.status().inspect();
         let count = |name: &str| shown[name].as_u64().unwrap();
         (count("open"), count("idle"))
     }
@@ -184,7 +191,7 @@ async fn a_response_that_ends_with_trailers_gives_its_connection_back() {
                 .header("host", "test")
                 .header("te", "trailers");
             let request = request.header("trailer", "x-end").body(body.boxed_unsync());
-            let response = test.client.call(Box::new(request.unwrap())).await.unwrap();
+            let response = test.client.call(arriving(request.unwrap())).await.unwrap();
             let mut body = response.into_body();
             while let Some(frame) = body.frame().await {
                 if frame.unwrap().is_trailers() {

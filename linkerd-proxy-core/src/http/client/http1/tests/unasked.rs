@@ -68,11 +68,12 @@ async fn a_response_that_nobody_asked_for_does_not_answer_the_next_request() {
             idle_timeout: IDLE,
         });
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
-        let mut client = Http1Client::new(DialAddr(addr), &pools, backoff.unwrap());
+        let status = EndpointStatus::new(Capacity::OnDemand);
+        let mut client = Http1Client::new(DialAddr(addr), &pools, backoff.unwrap(), status);
         for expected in ["one", "two"] {
             let body = Full::from("").boxed_unsync();
             let request = Request::get("/").header("host", "test").body(body);
-            let response = client.call(Box::new(request.unwrap())).await.unwrap();
+            let response = client.call(arriving(request.unwrap())).await.unwrap();
             let body = response.into_body().collect().await.unwrap();
             assert_eq!(body.to_bytes(), expected);
             if expected == "one" {

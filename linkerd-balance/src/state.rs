@@ -1,15 +1,15 @@
-//! What a balancer's copies, its driver and its requests share.
+//! The state that a balancer's copies, its driver and its requests share.
 
 use crate::{
     Failfast, PeakEwma,
     load::Load,
-    member::{Member, Ready, Slot},
+    member::{Candidate, Ready, Slot},
     p2c,
+    params::Params,
     queue::Queue,
-    service::Params,
 };
 use indexmap::IndexMap;
-use linkerd_proxy_core::{Availability, EndpointState, Reason, Unavailable};
+use linkerd_proxy_core::{EndpointState, Reason, Unavailable};
 use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 /// The endpoints, the queue, and whether requests may wait.
-pub(crate) struct Shared<K, S> {
+pub(crate) struct BalanceState<K, S> {
     pub(crate) params: Params,
     pub(crate) slots: RefCell<IndexMap<K, Slot<K, S>>>,
     pub(crate) ready: Ready<K, S>,
@@ -36,83 +36,74 @@ pub(crate) struct Shared<K, S> {
     /// Wakes the driver.
     pub(crate) driver: Cell<Option<Waker>>,
     /// Endpoints that were found not ready and that the driver shall poll.
-    pub(crate) demoted: RefCell<Vec<Rc<Member<K, S>>>>,
+    pub(crate) demoted: RefCell<Vec<Rc<Candidate<K, S>>>>,
 }
 
-impl<K, S> Shared<K, S>
+impl<K, S> BalanceState<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,
-    S: Availability + 'static,
+    S: 'static,
 {
     /// Picks a ready endpoint.
     pub(crate) fn pick<Req>(
         &self,
-        avoid: Option<&Rc<Member<K, S>>>,
+        avoid: Option<&Rc<Candidate<K, S>>>,
         now: Instant,
-    ) -> Option<Rc<Member<K, S>>>
+    ) -> Option<Rc<Candidate<K, S>>>
     where
         S: Service<Req>,
     {
         loop {
-            let member = self.ready.pick(avoid, |ready| {
+            let candidate = self.ready.pick(avoid, |ready| {
                 p2c::pick(ready.len(), &mut *self.rng.borrow_mut(), |index| {
                     ready[index].load.value(now)
                 })
             })?;
             // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
-            let mut cx = Context::from_waker(Waker::noop());
-            // Not in the head of the match, which would keep it borrowed.
-            let polled = member.service.borrow_mut().poll_ready(&mut cx);
-            match polled {
-                Poll::Ready(Ok(())) => return Some(member.clone()),
-                Poll::Ready(Err(_)) | Poll::Pending => self.demote(&member),
+            match is_ready(&candidate) {
+                true => return Some(candidate),
+                false => self.demote(&candidate),
             }
         }
     }
 
-    /// Looks at an endpoint that has just failed. Returns whether it is ready still.
-    pub(crate) fn recheck<Req>(&self, member: &Rc<Member<K, S>>) -> bool
+    /// Polls an endpoint that has just failed. `true` if it is still ready.
+    pub(crate) fn recheck<Req>(&self, candidate: &Rc<Candidate<K, S>>) -> bool
     where
         S: Service<Req>,
     {
-        if member.ready_at.get().is_none() {
+        if candidate.ready_at.get().is_none() {
             // The driver watches it already, and must stay the one that the endpoint wakes.
             return false;
         }
-        let mut cx = Context::from_waker(Waker::noop());
-        let ready = member.service.borrow_mut().poll_ready(&mut cx);
-        if !matches!(ready, Poll::Ready(Ok(()))) {
-            self.demote(member);
-            return false;
+        let ready = is_ready(candidate);
+        if !ready {
+            self.demote(candidate);
         }
-        true
+        ready
     }
 
     /// Hands an endpoint that is not ready to the driver.
-    pub(crate) fn demote(&self, member: &Rc<Member<K, S>>) {
-        if self.ready.remove(member) {
-            let state = member.service.borrow().state();
-            member
-                .down
-                .set(matches!(state, EndpointState::BackingOff { .. }));
-            self.demoted.borrow_mut().push(member.clone());
+    pub(crate) fn demote(&self, candidate: &Rc<Candidate<K, S>>) {
+        if self.ready.remove(candidate) {
+            candidate.down.set(candidate.status.is_down());
+            self.demoted.borrow_mut().push(candidate.clone());
             self.gauge();
             self.wake_driver();
         }
     }
 
-    /// Tells endpoints that back off that they are waited for, and discovery when it is all of them.
+    /// Notes at endpoints that back off that requests wait, and at discovery when all of them do.
     pub(crate) fn wanted(&self) {
         let slots = self.slots.borrow();
-        let mut members = slots.values().flat_map(Slot::members).peekable();
-        if members.peek().is_none() {
+        let mut candidates = slots.values().flat_map(Slot::candidates).peekable();
+        if candidates.peek().is_none() {
             return;
         }
         let mut unreachable = true;
-        for member in members {
-            let service = member.service.borrow();
-            service.wanted();
-            unreachable &= matches!(service.state(), EndpointState::BackingOff { .. });
+        for candidate in candidates {
+            candidate.status.wanted();
+            unreachable &= matches!(candidate.status.state(), EndpointState::BackingOff(_));
         }
         if unreachable {
             (self.params.on_unreachable)();
@@ -125,20 +116,24 @@ where
             return Unavailable::NotResolved;
         }
         let slots = self.slots.borrow();
-        let mut members = slots.values().flat_map(Slot::members).peekable();
-        if members.peek().is_none() {
+        let mut candidates = slots.values().flat_map(Slot::candidates).peekable();
+        if candidates.peek().is_none() {
             return Unavailable::NoEndpoints;
         }
-        let mut cause = Unavailable::Unreachable;
-        for member in members {
-            match member.service.borrow().state() {
+        let mut cause = Unavailable::Ejected;
+        for candidate in candidates {
+            match candidate.status.state() {
                 EndpointState::StreamLimit => return Unavailable::StreamLimit,
                 EndpointState::Connecting | EndpointState::Ready => cause = Unavailable::Connecting,
-                EndpointState::BackingOff { reason, .. } => {
-                    if cause == Unavailable::Unreachable && reason == Reason::EndpointSpeaksHttp1 {
-                        cause = Unavailable::Http1Only;
-                    }
+                EndpointState::BackingOff(_)
+                    if matches!(cause, Unavailable::Connecting | Unavailable::Http1Only) => {}
+                EndpointState::BackingOff(outage) => {
+                    cause = match outage.reason {
+                        Reason::EndpointSpeaksHttp1 => Unavailable::Http1Only,
+                        _ => Unavailable::Unreachable,
+                    };
                 }
+                EndpointState::Ejected { .. } => {}
             }
         }
         cause
@@ -148,7 +143,7 @@ where
         Rc::new(Load::new(self.new_rtt(), weight))
     }
 
-    /// What an endpoint is thought to take before it was asked.
+    /// The estimate of an endpoint's latency before its first response.
     pub(crate) fn new_rtt(&self) -> PeakEwma {
         PeakEwma::new(self.params.default_rtt, self.params.decay, Instant::now())
     }
@@ -189,6 +184,16 @@ where
         metrics.ready.set(count(ready));
         metrics.pending.set(count(all.saturating_sub(ready)));
     }
+}
+
+/// Whether an endpoint takes a request now.
+fn is_ready<K, S, Req>(candidate: &Candidate<K, S>) -> bool
+where
+    S: Service<Req>,
+{
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = candidate.service.borrow_mut().poll_ready(&mut cx);
+    matches!(polled, Poll::Ready(Ok(()))) && !candidate.status.is_ejected()
 }
 
 /// Room for endpoints that is not given back.

@@ -1,8 +1,9 @@
-//! Getting a request back that was lost with its connection.
+//! Returning a request to the balancer when its connection failed before a response.
 
-use super::{BoxRequest, RequestBody, client::Fresh};
-use crate::{Availability, EndpointState, Failed, reason::Retry};
+use super::HttpRequest;
+use crate::{Rejected, reason::Retry};
 use http::{Method, Request};
+use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
@@ -11,31 +12,24 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Keeps what is needed to send a request again, and returns it when the endpoint did not answer it.
+/// Keeps a copy of a request, and returns it when the endpoint did not answer.
 ///
 /// - **Sits** above an endpoint's client, below the balancer, which sends a returned request elsewhere.
 /// - **Returns** a request that was provably not processed, or, once, one that is idempotent (RFC 9110, section 9.2.2).
 /// - **Bounds**: body bytes kept; returns of one request.
 #[derive(Clone, Copy, Debug)]
-pub struct KeepForRetryLayer {
+pub struct ReplayLayer {
     /// The most body bytes kept.
     pub max_bytes: usize,
     /// Whether the endpoint can tell that it did not process a request, as HTTP/2 does. Then any request is kept.
     pub refusals: bool,
 }
 
-/// See [`KeepForRetryLayer`].
+/// See [`ReplayLayer`].
 #[derive(Clone, Debug)]
-pub struct KeepForRetry<S> {
+pub struct ReplayService<S> {
     inner: S,
-    params: KeepForRetryLayer,
-}
-
-/// How often a request came back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Attempts {
-    lost: u8,
-    refused: u8,
+    params: ReplayLayer,
 }
 
 /// A request that may have been processed is sent once more.
@@ -44,49 +38,31 @@ const MAX_LOST: u8 = 1;
 /// A request that no endpoint wants is not carried around for long.
 const MAX_REFUSED: u8 = 3;
 
-impl<S> Layer<S> for KeepForRetryLayer {
-    type Service = KeepForRetry<S>;
+impl<S> Layer<S> for ReplayLayer {
+    type Service = ReplayService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        KeepForRetry {
+        ReplayService {
             inner,
             params: *self,
         }
     }
 }
 
-impl<S: Availability> Availability for KeepForRetry<S> {
-    fn state(&self) -> EndpointState {
-        self.inner.state()
-    }
-
-    fn wanted(&self) {
-        self.inner.wanted();
-    }
-
-    fn gave_up(&self, error: &crate::Error) {
-        self.inner.gave_up(error);
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.inner.inspect()
-    }
-}
-
-impl<S> Service<BoxRequest> for KeepForRetry<S>
+impl<S> Service<HttpRequest> for ReplayService<S>
 where
-    S: Service<BoxRequest, Error = Failed<BoxRequest>>,
+    S: Service<HttpRequest, Error = Rejected<HttpRequest>>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = KeepForRetryFuture<S::Future>;
+    type Future = ReplayFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: BoxRequest) -> Self::Future {
-        KeepForRetryFuture {
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        ReplayFuture {
             kept: self.params.keep(&mut request),
             inner: self.inner.call(request),
         }
@@ -94,28 +70,28 @@ where
 }
 
 pin_project! {
-    /// The future of [`KeepForRetry`].
-    pub struct KeepForRetryFuture<F> {
+    /// The future of [`ReplayService`].
+    pub struct ReplayFuture<F> {
         #[pin]
         inner: F,
         kept: Option<Kept>,
     }
 }
 
-impl<F, Rsp> Future for KeepForRetryFuture<F>
+impl<F, Rsp> Future for ReplayFuture<F>
 where
-    F: Future<Output = Result<Rsp, Failed<BoxRequest>>>,
+    F: Future<Output = Result<Rsp, Rejected<HttpRequest>>>,
 {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut polled = this.inner.poll(cx);
-        if let Poll::Ready(Err(failed)) = &mut polled
-            && failed.request.is_none()
+        if let Poll::Ready(Err(rejected)) = &mut polled
+            && rejected.request.is_none()
             && let Some(kept) = this.kept.take()
         {
-            failed.request = kept.give_back(failed.error.reason().retry());
+            rejected.request = kept.give_back(rejected.error.reason().retry());
         }
         polled
     }
@@ -123,29 +99,23 @@ where
 
 /// A copy of a request.
 struct Kept {
-    request: BoxRequest,
+    request: HttpRequest,
     idempotent: bool,
-    attempts: Attempts,
 }
 
-impl KeepForRetryLayer {
-    fn keep(&self, request: &mut Request<RequestBody>) -> Option<Kept> {
+impl ReplayLayer {
+    fn keep(&self, request: &mut HttpRequest) -> Option<Kept> {
         let idempotent = is_idempotent(request.method());
         if !idempotent && !self.refusals {
             return None;
         }
         // Extensions hold what belongs to the connection, such as a pending upgrade: such a request is sent once.
-        let attempts = request.extensions().get::<Attempts>().copied();
-        if attempts.is_none()
-            && request
-                .extensions()
-                .get::<hyper::upgrade::OnUpgrade>()
-                .is_some()
-        {
+        if request.extensions().get::<OnUpgrade>().is_some() {
             return None;
         }
+        let context = request.context().clone();
         let body = request.body_mut().replayable(self.max_bytes)?;
-        let mut copy = Box::new(Request::new(body));
+        let mut copy = HttpRequest::new(Request::new(body), context);
         *copy.method_mut() = request.method().clone();
         *copy.uri_mut() = request.uri().clone();
         *copy.version_mut() = request.version();
@@ -153,31 +123,27 @@ impl KeepForRetryLayer {
         Some(Kept {
             request: copy,
             idempotent,
-            attempts: attempts.unwrap_or_default(),
         })
     }
 }
 
 impl Kept {
-    fn give_back(mut self, retry: Retry) -> Option<BoxRequest> {
-        let attempts = &mut self.attempts;
+    fn give_back(mut self, retry: Retry) -> Option<HttpRequest> {
+        let returns = &mut self.request.context_mut().returns;
         let allowed = match retry {
             Retry::Yes => {
-                attempts.refused += 1;
-                attempts.refused <= MAX_REFUSED
+                returns.refused += 1;
+                returns.refused <= MAX_REFUSED
             }
             Retry::IfIdempotent => {
-                attempts.lost += 1;
-                self.idempotent && attempts.lost <= MAX_LOST
+                returns.lost += 1;
+                self.idempotent && returns.lost <= MAX_LOST
             }
             Retry::No => false,
         };
         if !allowed || !self.request.body().is_whole() {
             return None;
         }
-        self.request.extensions_mut().insert(self.attempts);
-        // Other idle connections are as old as the one that was lost.
-        self.request.extensions_mut().insert(Fresh);
         Some(self.request)
     }
 }
@@ -192,10 +158,13 @@ fn is_idempotent(method: &Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
+    use crate::{
+        Reason,
+        http::{RequestBody, RequestContext},
+    };
     use std::{cell::Cell, rc::Rc};
 
-    const LAYER: KeepForRetryLayer = KeepForRetryLayer {
+    const LAYER: ReplayLayer = ReplayLayer {
         max_bytes: 64 * 1024,
         refusals: false,
     };
@@ -203,31 +172,33 @@ mod tests {
     /// Loses every request for the same reason, and counts them.
     struct Lose(Reason, Rc<Cell<u32>>);
 
-    impl Service<BoxRequest> for Lose {
+    impl Service<HttpRequest> for Lose {
         type Response = ();
-        type Error = Failed<BoxRequest>;
+        type Error = Rejected<HttpRequest>;
         type Future = std::future::Ready<Result<(), Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: BoxRequest) -> Self::Future {
+        fn call(&mut self, _: HttpRequest) -> Self::Future {
             self.1.set(self.1.get() + 1);
-            std::future::ready(Err(Failed::lost(self.0)))
+            std::future::ready(Err(Rejected::lost(self.0)))
         }
     }
 
     /// How often a request is sent until it does not come back.
-    fn sent(layer: KeepForRetryLayer, method: Method, reason: Reason) -> u32 {
+    fn sent(layer: ReplayLayer, method: Method, reason: Reason) -> u32 {
         let count = Rc::new(Cell::new(0));
         let mut service = layer.layer(Lose(reason, count.clone()));
         let request = Request::builder().method(method).header("x", "1");
-        let mut request = Some(Box::new(request.body(RequestBody::empty()).unwrap()));
+        let request = request.body(RequestBody::empty()).unwrap();
+        let context = RequestContext::arriving(None);
+        let mut request = Some(HttpRequest::new(request, context));
         while let Some(next) = request {
             assert_eq!(next.headers()["x"], "1");
-            let failed = tokio_test::block_on(service.call(next)).unwrap_err();
-            request = failed.request;
+            let rejected = tokio_test::block_on(service.call(next)).unwrap_err();
+            request = rejected.request;
         }
         count.get()
     }
@@ -247,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_refused_stream_comes_back_whatever_its_method() {
-        let layer = KeepForRetryLayer {
+        let layer = ReplayLayer {
             refusals: true,
             ..LAYER
         };

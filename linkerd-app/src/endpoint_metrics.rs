@@ -4,10 +4,13 @@
 use crate::metrics::EndpointFamilies;
 use http::{HeaderMap, Response, StatusCode, Version};
 use linkerd_proxy_core::{
-    Availability, EndpointState, Error, Failed,
-    http::{End, Now, Observe, Observed, ResponseBody, Upload, grpc_status, is_failure, is_grpc},
+    Error, Rejected,
+    error::ObserveRejection,
+    http::{
+        BodyEnd, BodyError, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
+        Upload, grpc_status, is_failure, is_grpc,
+    },
     metrics::{Counter, Histogram, LabelSet, Labels},
-    reason::Phase,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -23,23 +26,21 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-pub use linkerd_proxy_core::http::BoxRequest as HttpRequest;
-
 /// Counts what passes an endpoint.
 #[derive(Clone, Debug)]
-pub struct EndpointMetricsLayer(Rc<Series>);
+pub struct EndpointMetricsLayer(Rc<EndpointSeries>);
 
 /// See [`EndpointMetricsLayer`].
 #[derive(Clone, Debug)]
 pub struct EndpointMetrics<S> {
     inner: S,
-    series: Rc<Series>,
+    series: Rc<EndpointSeries>,
 }
 
 /// The series of one endpoint. Many are only known and never asked: what they are asked is shown as 0, and the rest is
 /// made for the first answer.
 #[derive(Debug)]
-struct Series {
+struct EndpointSeries {
     addr: SocketAddr,
     families: Arc<EndpointFamilies>,
     labels: LabelSet,
@@ -75,7 +76,7 @@ enum Broken {
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
     pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
-        Self(Rc::new(Series {
+        Self(Rc::new(EndpointSeries {
             addr,
             families: families.clone(),
             requests: families.requests.get(labels.clone()),
@@ -94,27 +95,9 @@ impl<S> Layer<S> for EndpointMetricsLayer {
     }
 }
 
-impl<S: Availability> Availability for EndpointMetrics<S> {
-    fn state(&self) -> EndpointState {
-        self.inner.state()
-    }
-
-    fn wanted(&self) {
-        self.inner.wanted();
-    }
-
-    fn gave_up(&self, error: &Error) {
-        self.series.failed(error, false);
-    }
-
-    fn inspect(&self) -> serde_json::Value {
-        self.inner.inspect()
-    }
-}
-
 impl<S> Service<HttpRequest> for EndpointMetrics<S>
 where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Failed<HttpRequest>>,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Rejected<HttpRequest>>,
 {
     type Response = Response<ResponseBody>;
     type Error = S::Error;
@@ -146,7 +129,7 @@ pin_project! {
         #[pin]
         inner: F,
         start: Instant,
-        series: Rc<Series>,
+        series: Rc<EndpointSeries>,
         grpc: bool,
         // Whether the proxy's own answer would be gRPC's.
         answered_as_grpc: bool,
@@ -157,7 +140,7 @@ pin_project! {
 
 impl<F> Future for EndpointMetricsFuture<F>
 where
-    F: Future<Output = Result<Response<ResponseBody>, Failed<HttpRequest>>>,
+    F: Future<Output = Result<Response<ResponseBody>, Rejected<HttpRequest>>>,
 {
     type Output = F::Output;
 
@@ -177,17 +160,18 @@ where
                     body.answers_upload(this.upload.take());
                 }
             }
-            Poll::Ready(Err(failed)) => {
+            Poll::Ready(Err(rejected)) => {
                 if let Some(broken) = this.upload.as_ref().and_then(|upload| upload.failure()) {
                     // The client broke off: nothing of it is the endpoint's, and there is nothing to send again.
-                    *failed = Failed::lost(broken);
+                    *rejected = Rejected::lost(broken);
                     return polled;
                 }
                 let series = &*this.series;
-                failed.error.or_peer(series.addr);
+                rejected.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
-                if failed.request.is_none() {
-                    series.failed(&failed.error, *this.answered_as_grpc);
+                match rejected.request {
+                    Some(_) => rejected.observer = Some(this.series.clone()),
+                    None => series.failed(&rejected.error, *this.answered_as_grpc),
                 }
             }
         }
@@ -195,17 +179,23 @@ where
     }
 }
 
-impl Observe for Series {
-    fn data(&self, exchange: &Observed, _: usize, now: &Now) {
+impl ObserveRejection for EndpointSeries {
+    fn was_final(&self, error: &Error) {
+        self.failed(error, false);
+    }
+}
+
+impl ObserveResponse for EndpointSeries {
+    fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
         self.first(exchange, now);
     }
 
-    fn end(&self, exchange: &Observed, end: End<'_>, now: &Now) {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         self.first(exchange, now);
         self.response(match end {
-            End::Complete(trailers) => Self::class(exchange, trailers),
-            End::Dropped => Self::class(exchange, None),
-            End::Failed(error) => Class {
+            BodyEnd::Complete(trailers) => Self::class(exchange, trailers),
+            BodyEnd::Dropped => Self::class(exchange, None),
+            BodyEnd::Failed(error) => Class {
                 status: Some(exchange.status),
                 failure: true,
                 grpc: None,
@@ -215,16 +205,16 @@ impl Observe for Series {
     }
 }
 
-impl Series {
+impl EndpointSeries {
     /// Measures until the first frame of data, or the end if there is none.
-    fn first(&self, exchange: &Observed, now: &Now) {
+    fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {
             let latency = now.get().saturating_duration_since(exchange.start);
             self.latency(exchange.status, latency);
         }
     }
 
-    fn class(seen: &Observed, trailers: Option<&HeaderMap>) -> Class {
+    fn class(seen: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> Class {
         let code = seen.code.or_else(|| trailers.and_then(grpc_status));
         let grpc = seen.is_grpc.then_some(code);
         Class {
@@ -299,29 +289,6 @@ fn status_label(status: Option<StatusCode>) -> Labels {
     }
 }
 
-/// Sends a request to the only endpoint there is, and once more if that is all that can save it. What the endpoint
-/// refuses fails at once.
-pub async fn send_to_only<S>(mut service: S, mut request: HttpRequest) -> Result<S::Response, Error>
-where
-    S: Service<HttpRequest, Error = Failed<HttpRequest>> + Availability,
-{
-    loop {
-        let failed = match service.call(request).await {
-            Ok(response) => return Ok(response),
-            Err(failed) => failed,
-        };
-        let connecting = failed.error.reason().row().phase == Phase::Connect;
-        match failed.request {
-            Some(returned) if !connecting => request = returned,
-            Some(_) => {
-                service.gave_up(&failed.error);
-                return Err(failed.error);
-            }
-            None => return Err(failed.error),
-        }
-    }
-}
-
 /// Uses a handle from a short list, to which it is added if need be.
 pub(crate) fn with_cached<K: Copy + PartialEq, M>(
     list: &RefCell<Vec<(K, M)>>,
@@ -344,10 +311,8 @@ pub(crate) fn with_cached<K: Copy + PartialEq, M>(
 
 impl Broken {
     /// Why a body broke off.
-    fn by(error: &hyper::Error) -> Self {
-        let h2 = linkerd_proxy_core::error::find::<h2::Error>(error);
-        h2.and_then(h2::Error::reason)
-            .map_or(Self::Unclassified, Self::Reset)
+    fn by(error: &BodyError) -> Self {
+        error.reset_code().map_or(Self::Unclassified, Self::Reset)
     }
 
     /// The `error` label.

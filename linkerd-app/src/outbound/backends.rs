@@ -1,0 +1,124 @@
+//! Stage 5: the backends of a router, found again when an update still uses them.
+
+use crate::metrics::StackFamilies;
+use linkerd_profiles::{Backend, Meta};
+use linkerd_proxy_core::{
+    Unavailable,
+    metrics::{Counter, Labels},
+};
+use serde_json::Value;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+/// The backends of one router.
+///
+/// - **Bounds**: those of the present policy. One that survives an update keeps its endpoints, their connections and what
+///   was measured of them.
+pub struct Backends<S>(RefCell<Vec<(BackendKey, Rc<BackendHandle<S>>)>>);
+
+/// A backend, and the resource whose traffic it gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendKey {
+    /// The resource that the traffic was meant for.
+    pub parent: Arc<Meta>,
+    /// The backend.
+    pub backend: Backend,
+}
+
+/// A backend, shared by the routes that use it.
+pub struct BackendHandle<S> {
+    /// Sends requests to the backend.
+    pub service: S,
+    status: Box<dyn BackendStatus>,
+    _alive: Option<Alive>,
+}
+
+/// Whether a backend takes requests: a handle beside its service.
+pub trait BackendStatus {
+    /// Why a request would be refused now, if it would.
+    fn unavailable(&self) -> Option<Unavailable>;
+
+    /// The backend in `/state`.
+    fn inspect(&self) -> Value;
+}
+
+impl<S> BackendHandle<S> {
+    /// A backend; `alive` counts it as long as it lives.
+    pub fn new(service: S, status: impl BackendStatus + 'static, alive: Option<Alive>) -> Self {
+        Self {
+            service,
+            status: Box::new(status),
+            _alive: alive,
+        }
+    }
+}
+
+impl<S> Backends<S> {
+    /// The backend of a key; `make` makes it if need be.
+    pub fn get(
+        &self,
+        key: BackendKey,
+        make: impl FnOnce(&BackendKey) -> BackendHandle<S>,
+    ) -> Rc<BackendHandle<S>> {
+        let mut backends = self.0.borrow_mut();
+        if let Some((_, backend)) = backends.iter().find(|(known, _)| *known == key) {
+            return backend.clone();
+        }
+        let backend = Rc::new(make(&key));
+        // Most routers have one.
+        backends.reserve_exact(1);
+        backends.push((key, backend.clone()));
+        backend
+    }
+
+    /// Drops the backends that no route uses.
+    pub fn forget_unused(&self) {
+        let mut backends = self.0.borrow_mut();
+        backends.retain(|(_, backend)| Rc::strong_count(backend) > 1);
+    }
+
+    /// The backends, for `/state`.
+    pub fn inspect(&self) -> Vec<Value> {
+        let backends = self.0.borrow();
+        let inspect = |(key, backend): &(BackendKey, Rc<BackendHandle<S>>)| {
+            let mut shown = backend.status.inspect();
+            shown["backend"] = key.backend.meta.to_string().into();
+            shown["parent"] = key.parent.to_string().into();
+            shown
+        };
+        backends.iter().map(inspect).collect()
+    }
+}
+
+impl<S> Default for Backends<S> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<S> BackendStatus for BackendHandle<S> {
+    fn unavailable(&self) -> Option<Unavailable> {
+        self.status.unavailable()
+    }
+
+    fn inspect(&self) -> Value {
+        self.status.inspect()
+    }
+}
+
+/// Counts a stack as built, and as dropped when it is.
+#[derive(Debug)]
+pub struct Alive(Counter);
+
+impl Alive {
+    /// Counts a stack with these labels.
+    pub fn new(families: &StackFamilies, labels: Labels) -> Self {
+        families.created.get(labels.clone()).incr();
+        Self(families.dropped.get(labels))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.incr();
+    }
+}

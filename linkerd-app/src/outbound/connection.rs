@@ -1,0 +1,294 @@
+//! Stages 1 to 3: an application's connection, from its acceptance to the protocol that it speaks.
+
+use super::{
+    context::Context,
+    http::{Routing, serve},
+    target::{TargetStack, Targets},
+};
+use crate::{
+    accept::accept,
+    metrics::{meta_labels, target_labels, tls_labels},
+};
+use ::http::Version;
+use bytes::Bytes;
+use linkerd_profiles::{ProtocolKind, Target};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::ServeError,
+    metrics::{LabelSet, Labels},
+    transport::{
+        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket,
+        detect_until_drain,
+    },
+};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+
+/// The outbound side of one worker.
+pub struct Outbound {
+    pub(super) ctx: Rc<Context>,
+    targets: Targets,
+    /// The size of the future of a connection.
+    connection_bytes: Cell<usize>,
+}
+
+impl Outbound {
+    /// An outbound side without connections.
+    pub fn new(ctx: Rc<Context>) -> Rc<Self> {
+        Rc::new(Self {
+            ctx,
+            targets: Targets::default(),
+            connection_bytes: Cell::default(),
+        })
+    }
+
+    /// Takes connections until the end is told.
+    pub async fn serve(self: Rc<Self>, listener: Listener) {
+        let drain = self.ctx.drain.clone();
+        let bytes = &self.connection_bytes;
+        accept(listener, drain, bytes, |accepted| {
+            self.clone().accepted(accepted)
+        })
+        .await;
+    }
+
+    /// Drops what nobody uses, as long as the worker runs.
+    pub async fn sweep(self: Rc<Self>) {
+        let idle = self.ctx.config.outbound.discovery_idle;
+        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
+        loop {
+            ticks.tick().await;
+            self.targets.sweep(idle, Instant::now());
+        }
+    }
+
+    /// What this side holds, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "in_flight": self.ctx.in_flight.count(),
+            // Sizes of the futures of a connection and of a request on the heap; those of a request are the last one's.
+            "future_bytes": {
+                "connection": self.connection_bytes.get(),
+                "request": {
+                    "route": self.ctx.route_bytes.get(),
+                    "client": self.ctx.client_bytes.get(),
+                },
+            },
+            "half_sent": self.ctx.half_sent.inspect(),
+            "http1_pools": self.ctx.http1.inspect(),
+            "targets": self.targets.inspect(),
+        })
+    }
+
+    /// Stages 1 and 2: a connection, and what is known of where it was going.
+    async fn accepted(self: Rc<Self>, accepted: Accepted) {
+        // The end waits for the connection from here on: it may have sent its request already.
+        let _hold = self.ctx.drain.watch();
+        let explicit = self.ctx.config.outbound.explicit;
+        let Accepted { stream, client } = accepted;
+        let client = Rc::new(client);
+        let going_to = client.going_to();
+        let own = &self.ctx.dialer.own;
+        if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
+            return self.failed(going_to, &error);
+        }
+        let destination = match client.destination() {
+            Ok(destination) => destination,
+            Err(_) if explicit => return self.explicit(stream, client).await,
+            Err(error) => return self.failed(client.local, &error),
+        };
+        match self.target(destination.into()).await {
+            Ok(stack) => {
+                let io = Io::new(stream, stack.client_series());
+                self.connection(io, client, stack).await;
+            }
+            Err(error) => self.failed(destination, &error),
+        }
+    }
+
+    /// Stage 3: the protocol of a connection to a target.
+    pub(super) async fn connection<I>(
+        self: &Rc<Self>,
+        mut io: Io<I>,
+        client: Rc<ClientInfo>,
+        stack: Rc<TargetStack>,
+    ) where
+        I: Duplex + Send + 'static,
+    {
+        let protocol = stack.discovered().protocol();
+        self.count_protocol(protocol, &stack);
+        let detected = match protocol {
+            ProtocolKind::Http1 => Ok(Detected::Http1),
+            ProtocolKind::Http2 => Ok(Detected::Http2),
+            ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
+            ProtocolKind::Detect { .. } => self.detect(&mut io, &stack).await,
+        };
+        let version = match detected {
+            Ok(Detected::Http1) => Version::HTTP_11,
+            Ok(Detected::Http2) => Version::HTTP_2,
+            Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
+            Err(error) => return self.failed_target(stack.target(), &error),
+        };
+        let target = stack.target().clone();
+        self.served(
+            &target,
+            serve(self.clone(), io, client, version, Routing::Target(stack)).await,
+        );
+    }
+
+    /// A connection that was not redirected: its requests name their targets.
+    async fn explicit(self: Rc<Self>, stream: Socket, client: Rc<ClientInfo>) {
+        let labels = Labels::new()
+            .with("direction", "outbound")
+            .with("peer", "src");
+        let local = client.local;
+        let labels = tls_labels(target_labels(labels, local), client.tls);
+        let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
+        let detected = match self.first_bytes(&mut io).await {
+            Ok((Some(detected), read)) => {
+                io.put_back(read);
+                detected
+            }
+            Ok((None, _)) => Detected::Opaque,
+            Err(error) => return self.failed(local, &error),
+        };
+        let version = match detected {
+            Detected::Http1 => Version::HTTP_11,
+            Detected::Http2 => Version::HTTP_2,
+            Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
+        };
+        let served = serve(self.clone(), io, client, version, Routing::ByAuthority).await;
+        self.served(&local.into(), served);
+    }
+
+    async fn detect<I>(&self, io: &mut Io<I>, stack: &TargetStack) -> Result<Detected, Error>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let outbound = &self.ctx.families.outbound;
+        let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
+        let start = Instant::now();
+        let detected = self.first_bytes(io).await;
+        let result = match &detected {
+            Ok((Some(Detected::Http1), _)) => "http/1",
+            Ok((Some(Detected::Http2), _)) => "http/2",
+            Ok((Some(Detected::Opaque), _)) => "not_http",
+            Ok((None, _)) => "read_timeout",
+            Err(_) => "error",
+        };
+        let parent = LabelSet::from(parent);
+        let result = Labels::new().with("result", result);
+        outbound.detect_results.get(parent.after(result)).incr();
+        let duration = outbound.detect_duration.get(parent);
+        duration.observe_duration(start.elapsed());
+        let (detected, read) = detected?;
+        io.put_back(read);
+        Ok(detected.unwrap_or_else(|| {
+            tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
+            Detected::Opaque
+        }))
+    }
+
+    async fn first_bytes<I>(&self, io: &mut Io<I>) -> Result<(Option<Detected>, Bytes), Error>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        let timeout = self.ctx.config.outbound.detect_timeout;
+        let drain = &mut self.ctx.drain.clone();
+        detect_until_drain(io, timeout, Lookalikes::Opaque, drain).await
+    }
+
+    async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
+    where
+        I: Duplex,
+    {
+        let relayed = stack.opaque(self).relay(io);
+        if let Err(error) = relayed.await {
+            self.failed_target(stack.target(), &error);
+        }
+    }
+
+    /// Stage 2: the stack of a target.
+    pub(super) async fn target(&self, target: Target) -> Result<Rc<TargetStack>, Error> {
+        self.targets.get(&self.ctx, target).await
+    }
+
+    fn served(&self, target: &Target, served: Result<(), ServeError>) {
+        let Err(error) = served else { return };
+        match error.failure() {
+            // The connection is closed, and no request failed.
+            Some(failure)
+                if matches!(
+                    failure.reason(),
+                    Reason::HeaderTimeout | Reason::HalfSentLimit
+                ) =>
+            {
+                self.failed_target(target, &failure);
+            }
+            Some(failure) => self.count_http_error(&failure),
+            None => tracing::debug!(%target, %error, "connection closed"),
+        }
+    }
+
+    fn failed_target(&self, target: &Target, error: &Error) {
+        let addr = match target {
+            Target::Addr(addr) => *addr,
+            Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
+        };
+        self.failed(addr, error);
+    }
+
+    /// A connection that the proxy closes.
+    fn failed(&self, destination: SocketAddr, error: &Error) {
+        let reason = error.reason();
+        tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
+        let labels = Labels::new().with("error", reason.error_label());
+        let families = &self.ctx.families.outbound;
+        families
+            .tcp_errors
+            .get(target_labels(labels, destination))
+            .incr();
+    }
+
+    /// A request that the proxy answers itself.
+    pub(super) fn count_http_error(&self, error: &Error) {
+        use linkerd_proxy_core::reason::Phase;
+        let reason = error.reason();
+        match reason {
+            Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
+            _ => {
+                let (reason, hint) = (reason.label(), reason.hint());
+                tracing::debug!(reason, %error, hint, "request failed");
+            }
+        }
+        let families = &self.ctx.families.outbound;
+        let failures = Labels::new().with("reason", reason.label());
+        families.failures.get(failures).incr();
+        // What is answered on behalf of an endpoint is counted there, as with the incumbent.
+        if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
+            let labels = Labels::new().with("error", reason.error_label());
+            families.http_errors.get(labels).incr();
+        }
+    }
+
+    fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {
+        let protocol = match protocol {
+            ProtocolKind::Http1 => "http/1",
+            ProtocolKind::Http2 => "http/2",
+            ProtocolKind::Opaque => "opaq",
+            ProtocolKind::Tls => "tls",
+            ProtocolKind::Detect { .. } => "detect",
+        };
+        let labels = Labels::new().with("protocol", protocol);
+        let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
+        let family = &self.ctx.families.outbound.protocol_connections;
+        family.get(labels).incr();
+    }
+}
+
+/// How often idle targets are looked for: often enough that the idle timeout means what it says, and no oftener.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
+const SWEEP_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,151 @@
+//! Stage 6: how a backend's endpoints are reached.
+
+use super::backends::BackendStatus;
+use linkerd_balance::Balance;
+use linkerd_proxy_core::{EndpointStatus, Error, Reason, Unavailable};
+use pin_project_lite::pin_project;
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tower_service::Service;
+
+/// Sends requests to the endpoints of a backend.
+///
+/// - **Fails as** what the balancer or the endpoint fails as; `InvalidBackend`.
+#[derive(Clone, Debug)]
+pub enum Dispatch<B, F> {
+    /// To one of many.
+    Balance(B),
+    /// To the only one, directly: a request that it refuses fails at once.
+    Forward(F),
+    /// To none, for this reason.
+    Fail(Rc<str>),
+}
+
+impl<B, F, Req> Service<Req> for Dispatch<B, F>
+where
+    B: Service<Req, Error = Error>,
+    F: Service<Req, Response = B::Response, Error = Error>,
+{
+    type Response = B::Response;
+    type Error = Error;
+    type Future = DispatchFuture<B::Future, F::Future>;
+
+    /// Always ready: whether to wait is decided for each request.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        match self {
+            Self::Balance(balance) => DispatchFuture::Balance {
+                future: balance.call(request),
+            },
+            Self::Forward(forward) => DispatchFuture::Forward {
+                future: forward.call(request),
+            },
+            Self::Fail(message) => {
+                let error = Error::new(Reason::InvalidBackend).detail(message.to_string());
+                DispatchFuture::Fail { error: Some(error) }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`Dispatch`].
+    #[project = DispatchProj]
+    pub enum DispatchFuture<B, F> {
+        Balance {
+            #[pin]
+            future: B,
+        },
+        Forward {
+            #[pin]
+            future: F,
+        },
+        Fail {
+            error: Option<Error>,
+        },
+    }
+}
+
+impl<B, F, T> Future for DispatchFuture<B, F>
+where
+    B: Future<Output = Result<T, Error>>,
+    F: Future<Output = Result<T, Error>>,
+{
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            DispatchProj::Balance { future } => future.poll(cx),
+            DispatchProj::Forward { future } => future.poll(cx),
+            DispatchProj::Fail { error } => {
+                Poll::Ready(Err(error.take().expect("a failure is polled once")))
+            }
+        }
+    }
+}
+
+/// The status of a backend, beside its [`Dispatch`].
+pub enum DispatchStatus<S> {
+    /// That of its balancer.
+    Balance {
+        /// The name that was discovered.
+        destination: String,
+        /// The balancer.
+        balance: Balance<SocketAddr, S>,
+    },
+    /// That of the only endpoint.
+    Forward {
+        /// The endpoint.
+        endpoint: SocketAddr,
+        /// Its status. `None` if nothing of it is kept.
+        status: Option<EndpointStatus>,
+    },
+    /// There is no endpoint, for this reason.
+    Fail(Rc<str>),
+}
+
+impl<S> DispatchStatus<S> {
+    /// The backend, as errors name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Balance { destination, .. } => destination.clone(),
+            Self::Forward { endpoint, .. } => endpoint.to_string(),
+            Self::Fail(_) => String::new(),
+        }
+    }
+}
+
+impl<S: 'static> BackendStatus for DispatchStatus<S> {
+    fn unavailable(&self) -> Option<Unavailable> {
+        match self {
+            Self::Balance { balance, .. } => balance.unavailable(),
+            Self::Forward { .. } | Self::Fail(_) => None,
+        }
+    }
+
+    fn inspect(&self) -> Value {
+        match self {
+            Self::Balance {
+                destination,
+                balance,
+            } => json!({ "destination": destination, "balancer": balance.inspect() }),
+            Self::Forward { endpoint, status } => {
+                let mut shown = json!({ "forward": endpoint.to_string() });
+                if let Some(status) = status {
+                    shown["state"] = status.state().name().into();
+                    shown["connections"] = status.inspect();
+                }
+                shown
+            }
+            Self::Fail(message) => json!({ "fails": **message }),
+        }
+    }
+}

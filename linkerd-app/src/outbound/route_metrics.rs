@@ -1,0 +1,136 @@
+//! Counts the requests of a route: `outbound_{http,grpc}_route_*`.
+
+use super::status::{Status, StatusCounters};
+use crate::metrics::RouteFamilies;
+use http::Response;
+use linkerd_balance::Arrival;
+use linkerd_proxy_core::http::HttpRequest;
+use linkerd_proxy_core::{
+    Error,
+    http::{
+        BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
+        ResponseBody,
+    },
+    metrics::{Histogram, LabelSet},
+};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Counts requests of a route and their responses.
+#[derive(Clone, Debug)]
+pub struct RouteMetricsLayer(Rc<RouteSeries>);
+
+/// See [`RouteMetricsLayer`].
+#[derive(Clone, Debug)]
+pub struct RouteMetrics<S> {
+    inner: S,
+    series: Rc<RouteSeries>,
+}
+
+#[derive(Debug)]
+struct RouteSeries {
+    duration: Histogram,
+    frame_size: Histogram,
+    statuses: StatusCounters,
+}
+
+impl RouteMetricsLayer {
+    /// Counts in series with these labels, as gRPC or as HTTP.
+    pub fn new(families: &RouteFamilies, labels: LabelSet, grpc: bool) -> Self {
+        Self(Rc::new(RouteSeries {
+            duration: families.request_duration.get(labels.clone()),
+            frame_size: families.request_frame_size.get(labels.clone()),
+            statuses: StatusCounters::new(&families.request_statuses, labels, grpc),
+        }))
+    }
+}
+
+impl<S> Layer<S> for RouteMetricsLayer {
+    type Service = RouteMetrics<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let series = self.0.clone();
+        RouteMetrics { inner, series }
+    }
+}
+
+impl<S> Service<HttpRequest> for RouteMetrics<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+{
+    type Response = S::Response;
+    type Error = Error;
+    type Future = RouteMetricsFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        let start = request.arrived();
+        request.body_mut().observe(&self.series, start);
+        RouteMetricsFuture {
+            inner: self.inner.call(request),
+            series: self.series.clone(),
+            start,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`RouteMetrics`].
+    pub struct RouteMetricsFuture<F> {
+        #[pin]
+        inner: F,
+        series: Rc<RouteSeries>,
+        start: Instant,
+    }
+}
+
+impl<F> Future for RouteMetricsFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut polled = this.inner.poll(cx);
+        match &mut polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => {
+                let body = response.body_mut();
+                body.observe(this.series.clone(), *this.start);
+            }
+            Poll::Ready(Err(error)) => {
+                this.series.statuses.count(Status::of_error(error));
+                let elapsed = this.start.elapsed();
+                this.series.duration.observe_duration(elapsed);
+            }
+        }
+        polled
+    }
+}
+
+/// Counts a route's requests.
+impl ObserveRequest for RouteSeries {
+    fn data(&self, _: &ObservedRequest, len: usize, _: &Now) {
+        self.frame_size.observe(len as u64);
+    }
+}
+
+/// Counts a route's responses.
+impl ObserveResponse for RouteSeries {
+    fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
+        let duration = now.get().saturating_duration_since(exchange.start);
+        self.duration.observe_duration(duration);
+        self.statuses.count(Status::of(exchange, end));
+    }
+}

@@ -1,0 +1,148 @@
+//! Stage 4: the routes of a target, replaced when its policy changes.
+//!
+//! The router reads an immutable snapshot; that an update has come is one atomic load.
+
+use linkerd_profiles::{Discovered, DiscoveryWatch, RouteSource, State, TcpFilter};
+use linkerd_proxy_core::{Error, Reason, Shared};
+use serde_json::Value;
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tokio::sync::watch;
+use tower_service::Service;
+
+/// A service for the requests of one route.
+pub type RouteService<R> = Shared<<R as Routes>::Request, <R as Routes>::Response, Error>;
+
+/// Routes of one protocol.
+pub trait Routes: 'static {
+    /// What is routed.
+    type Request: 'static;
+    /// What comes back.
+    type Response: 'static;
+
+    /// Makes the service of a target's route, or says why nothing may pass. Called when its policy changes.
+    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal>;
+
+    /// The service that was made before is gone: backends that no route uses are dropped.
+    fn replaced(&self);
+
+    /// The backends, for `/state`.
+    fn inspect(&self) -> Value;
+}
+
+/// Why nothing may pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason.
+    pub reason: Reason,
+    /// A message in place of the reason's text.
+    pub detail: Option<String>,
+}
+
+/// Routes the requests of one target. Its copies share everything.
+///
+/// - **Waits for** nothing.
+/// - **Fails as** `NoRoute`, `InvalidPolicy`, `Forbidden`, and as the route fails.
+/// - **Bounds**: backends are those of the present policy. A request in flight finishes on the route that it began with.
+pub struct Router<R: Routes>(Rc<RouterState<R>>);
+
+struct RouterState<R: Routes> {
+    routes: R,
+    updates: RefCell<watch::Receiver<State>>,
+    present: RefCell<Result<RouteService<R>, Refusal>>,
+}
+
+impl<R: Routes> Router<R> {
+    /// A router for the policies that `watch` brings; `discovered` is the present one.
+    pub fn new(watch: &DiscoveryWatch, discovered: &Discovered, routes: R) -> Self {
+        let mut updates = watch.receiver();
+        updates.mark_unchanged();
+        Self(Rc::new(RouterState {
+            present: RefCell::new(routes.route(discovered)),
+            updates: RefCell::new(updates),
+            routes,
+        }))
+    }
+
+    /// The router's backends, for `/state`.
+    pub fn inspect(&self) -> Value {
+        self.0.routes.inspect()
+    }
+}
+
+impl<R: Routes> RouterState<R> {
+    /// Applies an update, if there is one.
+    fn update(&self) {
+        let mut updates = self.updates.borrow_mut();
+        if !updates.has_changed().unwrap_or(false) {
+            return;
+        }
+        // A failure keeps the last policy.
+        if let State::Ready(discovered) = &*updates.borrow_and_update() {
+            let next = self.routes.route(discovered);
+            drop(self.present.replace(next));
+            self.routes.replaced();
+        }
+    }
+}
+
+impl<R: Routes> Clone for Router<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R: Routes> Service<R::Request> for Router<R> {
+    type Response = R::Response;
+    type Error = Error;
+    type Future = <RouteService<R> as Service<R::Request>>::Future;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R::Request) -> Self::Future {
+        self.0.update();
+        match &mut *self.0.present.borrow_mut() {
+            Ok(route) => route.call(request),
+            Err(refusal) => Box::pin(std::future::ready(Err(refusal.error()))),
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal with the reason's own text.
+    pub fn new(reason: Reason) -> Self {
+        let detail = None;
+        Self { reason, detail }
+    }
+
+    /// The refusal of a policy without a route for a request.
+    pub fn of(source: RouteSource, target: &str) -> Self {
+        match source {
+            RouteSource::Refused { filter, .. } => match filter {
+                TcpFilter::Forbidden => Self::new(Reason::Forbidden),
+                TcpFilter::Invalid(text) => Self {
+                    reason: Reason::InvalidPolicy,
+                    detail: Some(text),
+                },
+            },
+            RouteSource::Invalid { reason, .. } => {
+                tracing::warn!(target, %reason, "invalid client policy");
+                Self::new(Reason::InvalidPolicy)
+            }
+            RouteSource::NoRoute { .. } | RouteSource::Route(_) => Self::new(Reason::NoRoute),
+        }
+    }
+
+    fn error(&self) -> Error {
+        let error = Error::new(self.reason);
+        match &self.detail {
+            Some(detail) => error.detail(detail.clone()),
+            None => error,
+        }
+    }
+}

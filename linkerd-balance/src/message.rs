@@ -1,0 +1,44 @@
+//! The balancer's view of requests and responses.
+
+use crate::LoadHandle;
+use http::Response;
+use linkerd_proxy_core::{
+    http::{HttpRequest, ResponseBody},
+    transport::Io,
+};
+use tokio::time::Instant;
+
+/// A request that may wait for an endpoint.
+pub trait Arrival {
+    /// When it arrived. The clock is read if the request does not carry its time.
+    fn arrived(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+/// A response that ends the measurement of its endpoint's latency.
+pub trait MeasuredResponse {
+    /// Takes the measurement over, which ends when `load` is dropped.
+    fn measure(&mut self, load: LoadHandle) {
+        drop(load);
+    }
+}
+
+impl<B> Arrival for HttpRequest<B> {
+    fn arrived(&self) -> Instant {
+        self.context().arrived
+    }
+}
+
+/// A connection that is asked for.
+impl Arrival for () {}
+
+/// The measurement ends when the endpoint accepts the connection.
+impl<I> MeasuredResponse for Io<I> {}
+
+/// The measurement ends with the first frame of the body, as the incumbent's does.
+impl MeasuredResponse for Response<ResponseBody> {
+    fn measure(&mut self, load: LoadHandle) {
+        load.until_first_frame(self.body_mut());
+    }
+}

@@ -1,0 +1,24 @@
+//! The parameters of a balancer.
+
+use crate::Metrics;
+use linkerd_proxy_core::http::QueueSettings;
+use rand::rngs::SmallRng;
+use std::time::Duration;
+
+/// The parameters of a balancer.
+pub struct Params {
+    /// The backend's name in logs.
+    pub name: String,
+    /// Bounds of the queue: the number of waiting requests, and how long one waits.
+    pub queue: QueueSettings,
+    /// The estimate of an endpoint's latency before its first response.
+    pub default_rtt: Duration,
+    /// The decay time of an estimate.
+    pub decay: Duration,
+    /// Counters and gauges.
+    pub metrics: Metrics,
+    /// The generator of random choices.
+    pub rng: SmallRng,
+    /// Called when a request waits and every endpoint refuses connections: discovery may hold a stale set.
+    pub on_unreachable: Box<dyn Fn()>,
+}

@@ -1,0 +1,194 @@
+//! Observers of a response's body.
+
+use super::{BodyEnd, Now};
+use crate::http::Upload;
+use http::StatusCode;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use tokio::time::Instant;
+
+/// An observer of responses' bodies. One serves all responses of its layer; each notification says which it is about.
+pub trait ObserveResponse {
+    /// A data frame has passed.
+    fn data(&self, _response: &ObservedResponse<'_>, _len: usize, _now: &Now) {}
+
+    /// The body has ended, or was dropped. Called exactly once for a response.
+    fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now);
+}
+
+/// The response that a notification is about.
+#[derive(Clone, Copy, Debug)]
+pub struct ObservedResponse<'a> {
+    /// The time at which the exchange began, for this observer.
+    pub start: Instant,
+    /// The response's status.
+    pub status: StatusCode,
+    /// The gRPC code among the response's headers.
+    pub code: Option<u8>,
+    /// Whether the request was gRPC's, if a layer has [said so](crate::http::ResponseBody::answers_grpc).
+    pub is_grpc: bool,
+    /// Whether a data frame has passed before.
+    pub has_data: bool,
+    upload: Option<&'a Upload>,
+}
+
+impl ObservedResponse<'_> {
+    /// The time at which the request's body ended, `None` while it goes on. Without a body the request ended when it began.
+    ///
+    /// Of a request that was sent again it is the last attempt's. It is known if a layer observes the request's body.
+    pub fn request_ended(&self) -> Option<Instant> {
+        match self.upload {
+            Some(upload) => upload.ended(),
+            None => Some(self.start),
+        }
+    }
+}
+
+/// The observers of one response's body.
+pub(in crate::http) struct ResponseObservers {
+    /// In the order of their notification. As many as there are layers that measure: nothing is allocated for them.
+    list: SmallVec<[(Rc<dyn ObserveResponse>, Instant); 4]>,
+    status: StatusCode,
+    code: Option<u8>,
+    pub(in crate::http) is_grpc: bool,
+    has_data: bool,
+    ended: bool,
+    /// The body of the request, if it has one.
+    pub(in crate::http) upload: Option<Rc<Upload>>,
+}
+
+impl ResponseObservers {
+    pub(in crate::http) fn new(status: StatusCode, code: Option<u8>) -> Self {
+        Self {
+            list: SmallVec::new(),
+            status,
+            code,
+            is_grpc: false,
+            has_data: false,
+            ended: false,
+            upload: None,
+        }
+    }
+
+    /// Adds an observer, notified after those that are there; of an end that has been already, now.
+    pub(in crate::http) fn add(&mut self, observer: Rc<dyn ObserveResponse>, start: Instant) {
+        if self.ended {
+            let end = BodyEnd::Complete(None);
+            observer.end(&self.observed(start), end, &Now::default());
+        } else {
+            self.list.push((observer, start));
+        }
+    }
+
+    pub(in crate::http) fn data(&mut self, len: usize, now: &Now) {
+        for (observer, start) in &self.list {
+            observer.data(&self.observed(*start), len, now);
+        }
+        self.has_data = true;
+    }
+
+    pub(in crate::http) fn end(&mut self, end: BodyEnd<'_>, now: &Now) {
+        self.ended = true;
+        for (observer, start) in std::mem::take(&mut self.list) {
+            observer.end(&self.observed(start), end, now);
+        }
+    }
+
+    fn observed(&self, start: Instant) -> ObservedResponse<'_> {
+        ObservedResponse {
+            start,
+            status: self.status,
+            code: self.code,
+            is_grpc: self.is_grpc,
+            has_data: self.has_data,
+            upload: self.upload.as_deref(),
+        }
+    }
+}
+
+impl Drop for ResponseObservers {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(BodyEnd::Dropped, &Now::default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{cell::RefCell, time::Duration};
+
+    /// Writes its notifications down, under a name.
+    struct Note(&'static str, Rc<RefCell<Vec<String>>>);
+
+    impl ObserveResponse for Note {
+        fn data(&self, response: &ObservedResponse<'_>, len: usize, _: &Now) {
+            let first = if response.has_data { "" } else { "first " };
+            self.1.borrow_mut().push(format!("{} {first}{len}", self.0));
+        }
+
+        fn end(&self, _: &ObservedResponse<'_>, end: BodyEnd<'_>, _: &Now) {
+            self.1.borrow_mut().push(format!("{} {end:?}", self.0));
+        }
+    }
+
+    fn observers() -> (ResponseObservers, Rc<RefCell<Vec<String>>>) {
+        let notes = Rc::new(RefCell::default());
+        let mut observers = ResponseObservers::new(StatusCode::OK, None);
+        for name in ["a", "b"] {
+            observers.add(Rc::new(Note(name, Rc::clone(&notes))), Instant::now());
+        }
+        (observers, notes)
+    }
+
+    #[tokio::test]
+    async fn all_observers_see_each_frame_and_one_end() {
+        let (mut observers, notes) = observers();
+        let now = Now::default();
+        observers.data(5, &now);
+        observers.data(6, &now);
+        observers.end(BodyEnd::Complete(None), &now);
+        observers.end(BodyEnd::Dropped, &now);
+        drop(observers);
+        let expected = [
+            "a first 5",
+            "b first 5",
+            "a 6",
+            "b 6",
+            "a Complete(None)",
+            "b Complete(None)",
+        ];
+        assert_eq!(*notes.borrow(), expected);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_added_after_the_end_is_notified_of_it() {
+        let (mut observers, notes) = observers();
+        observers.end(BodyEnd::Complete(None), &Now::default());
+        notes.borrow_mut().clear();
+        observers.add(Rc::new(Note("late", notes.clone())), Instant::now());
+        assert_eq!(*notes.borrow(), ["late Complete(None)"]);
+    }
+
+    #[tokio::test]
+    async fn a_drop_is_an_end() {
+        let (observers, notes) = observers();
+        drop(observers);
+        assert_eq!(*notes.borrow(), ["a Dropped", "b Dropped"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_a_body_ended_when_it_began_and_another_when_its_body_did() {
+        let start = Instant::now();
+        let mut observers = ResponseObservers::new(StatusCode::OK, None);
+        assert_eq!(observers.observed(start).request_ended(), Some(start));
+        let upload = Rc::new(Upload::new(None));
+        observers.upload = Some(upload.clone());
+        assert_eq!(observers.observed(start).request_ended(), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        upload.end(Instant::now());
+        let ended = observers.observed(start).request_ended();
+        assert_eq!(ended, Some(start + Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,106 @@
+//! A request on its way through the stages.
+
+use super::RequestBody;
+use crate::transport::ClientInfo;
+use http::Request;
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    rc::Rc,
+};
+use tokio::time::Instant;
+
+/// A request and its context, in a box: each stage moves it.
+pub struct HttpRequest<B = RequestBody>(Box<Parts<B>>);
+
+struct Parts<B> {
+    request: Request<B>,
+    context: RequestContext,
+}
+
+/// Facts about a request that are not part of its message. It carries them to its endpoint, so that a stage needs nothing
+/// but the request.
+///
+/// Not among the message's extensions, as these are a map that would have to be allocated for each request.
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    /// When it reached its target: when it arrived, or when its target was discovered.
+    pub arrived: Instant,
+    /// The client's connection; `None` for requests that the proxy makes itself.
+    pub client: Option<Rc<ClientInfo>>,
+    /// How often it came back from endpoints.
+    pub returns: Returns,
+}
+
+/// How often a request came back from endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Returns {
+    /// With its connection lost: it may have been processed.
+    pub lost: u8,
+    /// Refused before it was processed.
+    pub refused: u8,
+}
+
+impl<B> HttpRequest<B> {
+    /// A request in its context.
+    pub fn new(request: Request<B>, context: RequestContext) -> Self {
+        Self(Box::new(Parts { request, context }))
+    }
+
+    /// The context.
+    pub fn context(&self) -> &RequestContext {
+        &self.0.context
+    }
+
+    /// The context, to be changed.
+    pub fn context_mut(&mut self) -> &mut RequestContext {
+        &mut self.0.context
+    }
+
+    /// The message, and its context.
+    pub fn into_parts(self) -> (Request<B>, RequestContext) {
+        let Parts { request, context } = *self.0;
+        (request, context)
+    }
+}
+
+impl RequestContext {
+    /// A request that arrives now.
+    pub fn arriving(client: Option<Rc<ClientInfo>>) -> Self {
+        Self {
+            arrived: Instant::now(),
+            client,
+            returns: Returns::default(),
+        }
+    }
+}
+
+impl Returns {
+    /// Whether it came back at all.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+impl<B> Deref for HttpRequest<B> {
+    type Target = Request<B>;
+
+    fn deref(&self) -> &Request<B> {
+        &self.0.request
+    }
+}
+
+impl<B> DerefMut for HttpRequest<B> {
+    fn deref_mut(&mut self) -> &mut Request<B> {
+        &mut self.0.request
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for HttpRequest<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("request", &self.0.request)
+            .field("context", &self.0.context)
+            .finish()
+    }
+}
