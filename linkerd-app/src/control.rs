@@ -13,6 +13,7 @@ use crate::{
     metrics::Families,
 };
 use client::Controller;
+use linkerd_api_client::{GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource};
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
@@ -80,9 +81,8 @@ impl ControlPlane {
         let runtime = tokio::runtime::Handle::current();
         let outbound = &config.outbound;
         let discovery = Discovery::new(
-            destination.client(),
+            GrpcEndpointSource::new(destination.client(), &control.context),
             DiscoveryConfig {
-                context_token: control.context.clone(),
                 limits: limits(&control.destination),
                 backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
@@ -96,11 +96,9 @@ impl ControlPlane {
             control.profile_suffixes.clone(),
         );
         let policies = Policies::new(
-            destination.client(),
-            policy.client(),
+            GrpcPolicySource::new(policy.client(), &control.workload),
+            GrpcProfileSource::new(destination.client(), &control.context),
             PoliciesConfig {
-                context_token: control.context.clone(),
-                workload: control.workload.clone(),
                 profile_networks: Arc::new(move |ip| networks.contains(ip)),
                 profile_names: Arc::new(move |name| names.matches(name)),
                 limits: limits(&control.policy),

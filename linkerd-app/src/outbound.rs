@@ -113,7 +113,8 @@ impl HttpRoutes {
         let backends = RouteBackends::new(&spec.distribution, |backend| {
             self.backend(families, &spec, backend, grpc)
         });
-        let logical = spec.logical.as_deref().unwrap_or(&self.target);
+        let logical = spec.logical.as_ref();
+        let logical = logical.map_or(&*self.target, |logical| logical.as_str());
         let names = [
             format!("route {}", spec.route),
             format!("logical service {logical}"),
@@ -121,7 +122,7 @@ impl HttpRoutes {
         let stack = ServiceBuilder::new()
             .layer(InContextLayer::new(names))
             .layer(RouteMetricsLayer::new(families, labels.into(), grpc))
-            .layer(CanonicalHeaderLayer::new(spec.canonical_header))
+            .layer(CanonicalHeaderLayer::new(spec.canonical_header.as_ref()))
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
         Shared::new(stack)
@@ -152,12 +153,12 @@ impl HttpRoutes {
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status, kind) = match &key.backend.dispatcher {
-            Dispatcher::Balance { path, load } => {
-                let authority: Arc<str> = path.strip_suffix(":80").unwrap_or(path).into();
+            Dispatcher::Balance { destination, load } => {
+                let authority = destination.authority();
                 let new_endpoint = NewEndpoint::new(ctx, self.version, Some(authority));
                 let target = self.balance_target(key, *load);
-                let (dispatch, status) = match balance(ctx, path, target, new_endpoint) {
-                    Ok(balance) => balanced(path, balance),
+                let (dispatch, status) = match balance(ctx, destination, target, new_endpoint) {
+                    Ok(balance) => balanced(destination.as_str(), balance),
                     Err(error) => failed(&error.to_string()),
                 };
                 (dispatch, status, "balance")

@@ -1,14 +1,13 @@
 //! The handle through which workers ask for endpoints.
 
 use crate::{
-    call::{GetEndpoints, OverGrpc},
     endpoints::{EndpointSet, Resolution},
     feedback::{Counts, DiscoveryStats, Feedback},
     follow::Follow,
+    source::EndpointSource,
 };
-use linkerd_api_proto::convert;
 use linkerd_proxy_core::{
-    Backoff,
+    Backoff, Destination,
     subscription::{
         Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
     },
@@ -16,13 +15,10 @@ use linkerd_proxy_core::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
-use tonic::client::GrpcService;
 
 /// How endpoints are discovered.
 #[derive(Clone, Debug)]
 pub struct DiscoveryConfig {
-    /// Sent with every look-up (`LINKERD2_PROXY_DESTINATION_CONTEXT`).
-    pub context_token: String,
     /// Bounds of each stream.
     pub limits: StreamLimits,
     /// The waits between streams.
@@ -41,9 +37,9 @@ pub struct DiscoveryConfig {
 /// [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct Discovery {
-    calls: Arc<dyn GetEndpoints>,
+    source: Arc<dyn EndpointSource>,
     config: Arc<DiscoveryConfig>,
-    cache: Cache<Arc<str>, Resolution, Feedback>,
+    cache: Cache<Destination, Resolution, Feedback>,
     settings: Arc<StreamSettings>,
     totals: Arc<Counts>,
 }
@@ -51,39 +47,22 @@ pub struct Discovery {
 /// A destination under watch; while it lives, the destination is not evicted.
 #[derive(Clone, Debug)]
 pub struct EndpointWatch {
-    destination: Arc<str>,
+    destination: Destination,
     lease: Lease<Resolution, Feedback>,
 }
 
 /// Why a destination cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The name is none.
-    #[error("a destination must be `name:port`, and {0:?} is not")]
-    InvalidDestination(String),
     /// Too many destinations are in use.
     #[error("too many destinations: {0}")]
     Full(#[from] Full),
 }
 
 impl Discovery {
-    /// Discovery over the gRPC client `service`, which is cloned for each call. Streams are followed on `runtime`.
-    pub fn new<T>(service: T, config: DiscoveryConfig, runtime: tokio::runtime::Handle) -> Self
-    where
-        T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-        T::Future: Send,
-        T::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        T::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-        <T::ResponseBody as http_body::Body>::Error:
-            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    {
-        let calls = OverGrpc::new(service, config.context_token.clone());
-        Self::over(calls, config, runtime)
-    }
-
-    /// Discovery over any source of endpoint updates.
-    pub fn over(
-        calls: impl GetEndpoints,
+    /// Discovery over a source of endpoints. Its subscriptions are followed on `runtime`.
+    pub fn new(
+        source: impl EndpointSource,
         config: DiscoveryConfig,
         runtime: tokio::runtime::Handle,
     ) -> Self {
@@ -97,7 +76,7 @@ impl Discovery {
             terminal: |code| matches!(code, Code::InvalidArgument | Code::FailedPrecondition),
         };
         Self {
-            calls: Arc::new(calls),
+            source: Arc::new(source),
             settings: Arc::new(settings),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
@@ -105,17 +84,14 @@ impl Discovery {
         }
     }
 
-    /// Watches the endpoints of `destination`, a `name:port`.
-    pub fn endpoints(&self, destination: &str) -> Result<EndpointWatch, Error> {
-        let (name, port) = convert::name_port(destination)
-            .ok_or_else(|| Error::InvalidDestination(destination.to_owned()))?;
-        let destination: Arc<str> = format!("{name}:{port}").into();
+    /// Watches the endpoints of a destination.
+    pub fn endpoints(&self, destination: &Destination) -> Result<EndpointWatch, Error> {
         let lease = self.cache.lease(
-            &destination,
+            destination,
             || (Resolution::Pending, Feedback::default()),
             |publisher| {
                 let mut follow = Follow::new(
-                    self.calls.clone(),
+                    self.source.clone(),
                     destination.clone(),
                     self.config.max_endpoints,
                     self.settings.clone(),
@@ -125,7 +101,10 @@ impl Discovery {
                 async move { follow.run().await }
             },
         )?;
-        Ok(EndpointWatch { destination, lease })
+        Ok(EndpointWatch {
+            destination: destination.clone(),
+            lease,
+        })
     }
 
     /// What happened so far, over all destinations; for metrics.
@@ -159,7 +138,7 @@ impl std::fmt::Debug for Discovery {
 
 impl EndpointWatch {
     /// The destination, as it is asked for.
-    pub fn destination(&self) -> &str {
+    pub fn destination(&self) -> &Destination {
         &self.destination
     }
 
@@ -219,9 +198,9 @@ impl EndpointWatch {
     }
 }
 
-fn show(cached: Cached<'_, Arc<str>, Resolution, Feedback>) -> Value {
+fn show(cached: Cached<'_, Destination, Resolution, Feedback>) -> Value {
     let mut shown = json!({
-        "destination": &**cached.key,
+        "destination": cached.key.as_str(),
         "handles": cached.leases,
         "idle_ms": cached.idle.map(millis),
         "pinned": cached.pinned,

@@ -1,15 +1,14 @@
 //! The task that follows one destination.
 
 use crate::{
-    call::GetEndpoints,
-    convert::{Converted, Nonsense},
     endpoints::{EndpointSet, Resolution},
     feedback::{Counts, Feedback},
     held::Held,
+    source::{EndpointSource, EndpointUpdate, IgnoredPart},
 };
-use linkerd_api_proto::destination::Update;
-use linkerd_proxy_core::subscription::{
-    Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
+use linkerd_proxy_core::{
+    Destination,
+    subscription::{Event, Freshness, Publisher, Ration, StreamSettings, Subscription},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -24,8 +23,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// Follows one destination until it is evicted.
 pub(crate) struct Follow {
-    calls: Arc<dyn GetEndpoints>,
-    destination: Arc<str>,
+    source: Arc<dyn EndpointSource>,
+    destination: Destination,
     settings: Arc<StreamSettings>,
     publisher: Publisher<Resolution, Feedback>,
     /// Those of all destinations.
@@ -40,27 +39,27 @@ pub(crate) struct Follow {
 
 /// A second look, because every endpoint is said to be unreachable.
 struct Look {
-    stream: Subscription<Update>,
+    stream: Subscription<EndpointUpdate>,
     deadline: Instant,
 }
 
 enum Next {
-    Primary(Event<Update>),
+    Primary(Event<EndpointUpdate>),
     LookIsDue,
-    Look(Option<Event<Update>>),
+    Look(Option<Event<EndpointUpdate>>),
 }
 
 impl Follow {
     pub(crate) fn new(
-        calls: Arc<dyn GetEndpoints>,
-        destination: Arc<str>,
+        source: Arc<dyn EndpointSource>,
+        destination: Destination,
         max_endpoints: usize,
         settings: Arc<StreamSettings>,
         publisher: Publisher<Resolution, Feedback>,
         totals: Arc<Counts>,
     ) -> Self {
         Self {
-            calls,
+            source,
             destination,
             settings,
             publisher,
@@ -114,14 +113,18 @@ impl Follow {
         }
     }
 
-    fn subscribe(&self) -> Subscription<Update> {
-        let (calls, destination) = (self.calls.clone(), self.destination.clone());
+    fn subscribe(&self) -> Subscription<EndpointUpdate> {
+        let (source, destination) = (self.source.clone(), self.destination.clone());
         let rng = SmallRng::from_rng(&mut rand::rng());
-        Subscription::new(move || calls.get(&destination), self.settings.clone(), rng)
+        Subscription::new(
+            move || source.endpoints(&destination),
+            self.settings.clone(),
+            rng,
+        )
     }
 
     /// Takes an event of the primary stream. Returns whether there is something new to publish.
-    fn take(&mut self, event: Event<Update>) -> bool {
+    fn take(&mut self, event: Event<EndpointUpdate>) -> bool {
         let now = Instant::now();
         self.freshness.observe(&event, now);
         let changed = match event {
@@ -148,12 +151,12 @@ impl Follow {
     }
 
     /// Applies an update. Returns whether there is something new to publish.
-    fn apply(&mut self, update: Update, now: Instant) -> bool {
-        let Converted { change, nonsense } = update.into();
+    fn apply(&mut self, update: EndpointUpdate, now: Instant) -> bool {
+        let EndpointUpdate { change, ignored } = update;
         let applied = change
             .map(|change| self.held.apply(change))
             .unwrap_or_default();
-        self.complain(&nonsense, applied.beyond_limit, now);
+        self.complain(&ignored, applied.beyond_limit, now);
         if !applied.taken {
             return false;
         }
@@ -166,8 +169,8 @@ impl Follow {
     fn look(
         &mut self,
         look: &mut Option<Box<Look>>,
-        event: Option<Event<Update>>,
-    ) -> Option<Subscription<Update>> {
+        event: Option<Event<EndpointUpdate>>,
+    ) -> Option<Subscription<EndpointUpdate>> {
         let update = match event {
             Some(Event::Opened) => return None,
             Some(Event::Item(update)) => update,
@@ -180,9 +183,9 @@ impl Follow {
         };
         let now = Instant::now();
         let mut seen = Held::new(self.held.max_endpoints());
-        let Converted { change, nonsense } = update.into();
+        let EndpointUpdate { change, ignored } = update;
         let applied = change.map(|change| seen.apply(change)).unwrap_or_default();
-        self.complain(&nonsense, applied.beyond_limit, now);
+        self.complain(&ignored, applied.beyond_limit, now);
         if !applied.taken {
             // Nothing usable yet: the next message counts.
             return None;
@@ -226,12 +229,12 @@ impl Follow {
         self.publisher.shared().set_freshness(&self.freshness);
     }
 
-    fn complain(&mut self, nonsense: &[Nonsense], beyond_limit: usize, now: Instant) {
-        let parts = nonsense
+    fn complain(&mut self, ignored: &[IgnoredPart], beyond_limit: usize, now: Instant) {
+        let parts = ignored
             .iter()
-            .filter(|nonsense| matches!(nonsense, Nonsense::Part(..)))
+            .filter(|ignored| matches!(ignored, IgnoredPart::Metadata { .. }))
             .count();
-        let skipped = nonsense.len() - parts + beyond_limit;
+        let skipped = ignored.len() - parts + beyond_limit;
         if skipped + parts == 0 {
             return;
         }
@@ -239,13 +242,13 @@ impl Follow {
         self.count(parts as u64, |counts| &counts.left_out_parts);
         if let Some(unreported) = self.warnings.take(now) {
             let max = self.held.max_endpoints();
-            let first = match nonsense.first() {
+            let first = match ignored.first() {
                 Some(first) => first.to_string(),
                 None => format!("there are more than {max} endpoints"),
             };
             tracing::warn!(
                 destination = %self.destination, skipped, parts, unreported, first,
-                "left out what makes no sense",
+                "ignored the invalid parts of an endpoint update",
             );
         }
     }
@@ -258,7 +261,7 @@ impl Follow {
 }
 
 /// The next event of a look, if there is one; `None` when its time is over.
-async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<Update>> {
+async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<EndpointUpdate>> {
     let Some(look) = look else {
         return pending().await;
     };

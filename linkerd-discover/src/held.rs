@@ -1,7 +1,7 @@
 //! The endpoints that are held for one destination, and what updates do to them. Pure, but for
 //! offering the core to other threads while it is at it.
 
-use crate::{convert::Change, endpoints::EndpointSet};
+use crate::{endpoints::EndpointSet, source::EndpointSetChange};
 use indexmap::IndexMap;
 use linkerd_proxy_core::{endpoint::Endpoint, turns::in_turns};
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
@@ -54,11 +54,11 @@ impl Held {
     /// Applies a change.
     ///
     /// A removal before anything else was said on a stream is ignored: it refers to a set that the stream never told.
-    pub(crate) fn apply(&mut self, change: Change) -> Applied {
+    pub(crate) fn apply(&mut self, change: EndpointSetChange) -> Applied {
         let mut applied = match change {
-            Change::Remove(_) if self.fresh_stream => return Applied::default(),
-            Change::Remove(addrs) => self.remove(&addrs),
-            Change::Clear { exists } => {
+            EndpointSetChange::Remove(_) if self.fresh_stream => return Applied::default(),
+            EndpointSetChange::Remove(addrs) => self.remove(&addrs),
+            EndpointSetChange::Clear { exists } => {
                 let changed = !self.endpoints.is_empty() || self.exists != Some(exists);
                 self.endpoints = Arc::default();
                 self.exists = Some(exists);
@@ -67,7 +67,7 @@ impl Held {
                     ..Applied::default()
                 }
             }
-            Change::Add(endpoints) => self.add(endpoints),
+            EndpointSetChange::Add(endpoints) => self.add(endpoints),
         };
         self.fresh_stream = false;
         applied.taken = true;

@@ -16,18 +16,17 @@
 
 pub mod dns;
 
-mod call;
 mod changes;
-mod convert;
 mod discovery;
 mod endpoints;
 mod feedback;
 mod follow;
 mod held;
+mod source;
 
-pub use call::GetEndpoints;
 pub use changes::{EndpointChange, EndpointChanges};
 pub use discovery::{Discovery, DiscoveryConfig, EndpointWatch, Error};
 pub use endpoints::{EndpointSet, Resolution};
 pub use feedback::DiscoveryStats;
 pub use linkerd_proxy_core::endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality};
+pub use source::{EndpointSetChange, EndpointSource, EndpointUpdate, IgnoredPart};

@@ -1,7 +1,7 @@
 //! Where a route sends what it matched.
 
 use crate::meta::Meta;
-use linkerd_proxy_core::{endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
 use std::{sync::Arc, time::Duration};
 
 /// How a route chooses a backend.
@@ -36,8 +36,8 @@ pub struct Backend {
 pub enum Dispatcher {
     /// Over the endpoints of a destination.
     Balance {
-        /// The destination, a `name:port`, to be asked of discovery.
-        path: String,
+        /// The destination.
+        destination: Destination,
         /// How load is estimated.
         load: PeakEwma,
     },
@@ -79,7 +79,7 @@ impl Distribution {
     }
 
     /// One backend, always.
-    pub(crate) fn only(backend: Backend) -> Self {
+    pub fn only(backend: Backend) -> Self {
         Self::FirstAvailable(vec![backend])
     }
 }

@@ -3,11 +3,11 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
     meta::Meta,
-    policy::{ClientPolicy, FAILURE_INJECTION, Protocol},
+    policy::{ClientPolicy, Protocol},
     profile::Profile,
     target::Target,
 };
-use linkerd_proxy_core::http::QueueSettings;
+use linkerd_proxy_core::{Destination, http::QueueSettings};
 use std::{sync::Arc, time::Duration};
 
 /// What was discovered of a target.
@@ -78,8 +78,8 @@ pub enum RouteSource {
 /// A route, wherever it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteSpec {
-    /// The logical address, `name:port`, if the profile knows one.
-    pub logical: Option<String>,
+    /// The logical address, if the profile has one.
+    pub logical: Option<Destination>,
     /// The resource that the traffic was meant for.
     pub parent: Arc<Meta>,
     /// The route.
@@ -87,7 +87,7 @@ pub struct RouteSpec {
     /// Where to.
     pub distribution: Distribution,
     /// The value of `l5d-dst-canonical` for requests that a profile routes.
-    pub canonical_header: Option<String>,
+    pub canonical_header: Option<Destination>,
 }
 
 impl Discovered {
@@ -105,9 +105,9 @@ impl Discovered {
         }
     }
 
-    /// The logical address, if the profile knows one.
-    pub fn logical(&self) -> Option<String> {
-        self.profile.as_ref()?.logical()
+    /// The logical address, if the profile has one.
+    pub fn logical(&self) -> Option<&Destination> {
+        self.profile.as_ref()?.logical.as_ref()
     }
 
     /// Where HTTP requests go.
@@ -121,19 +121,16 @@ impl Discovered {
         if let Some(reason) = &self.policy.invalid {
             return self.refuse(reason.clone());
         }
-        if self.policy.http_routes(version).is_none() {
+        let Some(table) = self.policy.http_routes(version) else {
             return self.refuse("the policy is not for HTTP".to_owned());
-        }
-        match self.policy.http_route(version) {
-            // Until faults are injected as they are meant to be, a route that denies by them must not let through.
-            Some(route) if route.not_honoured.contains(&FAILURE_INJECTION) => {
-                RouteSource::Refused {
-                    parent: self.policy.parent.clone(),
-                    route: route.meta.clone(),
-                    filter: TcpFilter::Forbidden,
-                }
-            }
-            Some(route) => self.by_policy(&route.meta, &route.distribution),
+        };
+        match table.find() {
+            Some(rule) if rule.injects_failures => RouteSource::Refused {
+                parent: self.policy.parent.clone(),
+                route: rule.meta.clone(),
+                filter: TcpFilter::Forbidden,
+            },
+            Some(rule) => self.by_policy(&rule.meta, &rule.distribution),
             None => self.no_route(),
         }
     }
@@ -173,7 +170,7 @@ impl Discovered {
 
     fn by_policy(&self, route: &Arc<Meta>, distribution: &Distribution) -> RouteSource {
         RouteSource::Route(RouteSpec {
-            logical: self.logical(),
+            logical: self.logical().cloned(),
             parent: self.policy.parent.clone(),
             route: route.clone(),
             distribution: distribution.clone(),
@@ -183,33 +180,32 @@ impl Discovered {
 
     /// The route of the profile; `None` if it has no logical address.
     fn by_profile(&self, profile: &Profile) -> Option<RouteSpec> {
-        let name = profile.name.as_ref()?;
-        let logical = profile.logical()?;
-        let balance = |name: &str, port: u16| Backend {
-            meta: service(name, port),
+        let logical = profile.logical.as_ref()?;
+        let balance = |destination: &Destination| Backend {
+            meta: service(destination),
             queue: self.queue,
             dispatcher: Dispatcher::Balance {
-                path: format!("{name}:{port}"),
+                destination: destination.clone(),
                 load: PeakEwma::default(),
             },
             filter: None,
         };
         let distribution = match &profile.targets[..] {
-            [] => Distribution::only(balance(name, profile.port)),
-            [only] => Distribution::only(balance(&only.name, only.port)),
+            [] => Distribution::only(balance(logical)),
+            [only] => Distribution::only(balance(&only.destination)),
             targets => Distribution::RandomAvailable(
                 targets
                     .iter()
-                    .map(|target| (balance(&target.name, target.port), target.weight))
+                    .map(|target| (balance(&target.destination), target.weight))
                     .collect(),
             ),
         };
         Some(RouteSpec {
-            parent: service(name, profile.port),
+            parent: service(logical),
             route: Arc::new(Meta::new_default("serviceprofile")),
             distribution,
             canonical_header: Some(logical.clone()),
-            logical: Some(logical),
+            logical: Some(logical.clone()),
         })
     }
 
@@ -228,8 +224,8 @@ impl Discovered {
 }
 
 /// Profiles name services only; what is no service of the cluster is `unknown`.
-fn service(name: &str, port: u16) -> Arc<Meta> {
-    Arc::new(Meta::of_service(name, port).unwrap_or_else(|| Meta::new_default("unknown")))
+fn service(destination: &Destination) -> Arc<Meta> {
+    Arc::new(Meta::of_service(destination).unwrap_or_else(|| Meta::new_default("unknown")))
 }
 
 #[cfg(test)]

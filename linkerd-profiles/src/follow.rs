@@ -1,16 +1,14 @@
 //! The task that follows one target's policy and profile.
 
 use crate::{
-    call::Lookups,
-    convert::ConvertedProfile,
     discovered::Discovered,
     join::{Join, Outcome},
     policies::{DiscoveryError, State},
     policy::ClientPolicy,
+    source::{ProfileUpdate, Sources},
     synthesize::Defaults,
     target::Target,
 };
-use linkerd_api_proto::{destination::DestinationProfile, outbound::OutboundPolicy};
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
 };
@@ -28,7 +26,7 @@ pub(crate) struct History {
 
 /// Follows one target until it is evicted.
 pub(crate) struct Follow {
-    lookups: Arc<dyn Lookups>,
+    sources: Arc<Sources>,
     target: Target,
     defaults: Arc<Defaults>,
     publisher: Publisher<State, History>,
@@ -61,13 +59,13 @@ impl History {
 
 impl Follow {
     pub(crate) fn new(
-        lookups: Arc<dyn Lookups>,
+        sources: Arc<Sources>,
         target: Target,
         defaults: Arc<Defaults>,
         publisher: Publisher<State, History>,
     ) -> Self {
         Self {
-            lookups,
+            sources,
             join: Join::new(target.clone(), defaults.clone()),
             target,
             defaults,
@@ -87,12 +85,12 @@ impl Follow {
         policy: Arc<StreamSettings>,
         profile: Option<Arc<StreamSettings>>,
     ) {
-        let (lookups, target) = (self.lookups.clone(), self.target.clone());
-        let mut policies: Subscription<OutboundPolicy> =
-            Subscription::new(move || lookups.policy(&target), policy, seed());
-        let (lookups, target) = (self.lookups.clone(), self.target.clone());
-        let mut profiles: Option<Subscription<DestinationProfile>> = profile
-            .map(|settings| Subscription::new(move || lookups.profile(&target), settings, seed()));
+        let (sources, target) = (self.sources.clone(), self.target.clone());
+        let policies = move || sources.policies.policies(&target);
+        let mut policies = Subscription::new(policies, policy, seed());
+        let (sources, target) = (self.sources.clone(), self.target.clone());
+        let profiles = move || sources.profiles.profiles(&target);
+        let mut profiles = profile.map(|settings| Subscription::new(profiles, settings, seed()));
         if profiles.is_none() {
             self.join.no_profile();
         }
@@ -117,14 +115,13 @@ impl Follow {
         }
     }
 
-    fn take_policy(&mut self, event: Event<OutboundPolicy>) {
+    fn take_policy(&mut self, event: Event<ClientPolicy>) {
         let now = Instant::now();
         self.policy.observe(&event, now);
         match event {
             Event::Opened => {}
-            Event::Item(message) => {
+            Event::Item(policy) => {
                 self.policy.applied(now);
-                let policy = ClientPolicy::from(message);
                 self.complain(&policy, now);
                 self.join.policy(policy, now);
             }
@@ -139,20 +136,19 @@ impl Follow {
         }
     }
 
-    fn take_profile(&mut self, event: Event<DestinationProfile>) {
+    fn take_profile(&mut self, event: Event<ProfileUpdate>) {
         let now = Instant::now();
         self.profile.observe(&event, now);
         match event {
             Event::Opened => {}
-            Event::Item(message) => {
+            Event::Item(ProfileUpdate { profile, ignored }) => {
                 self.profile.applied(now);
-                let ConvertedProfile { profile, left_out } = (message, self.target.port()).into();
-                if !left_out.is_empty()
+                if !ignored.is_empty()
                     && let Some(unreported) = self.complaints.take(now)
                 {
                     tracing::warn!(
-                        lookup = %self.target, ?left_out, unreported,
-                        "left out of the profile what makes no sense",
+                        lookup = %self.target, ?ignored, unreported,
+                        "ignored the invalid parts of a profile",
                     );
                 }
                 self.join.profile(profile);

@@ -136,11 +136,11 @@ impl Join {
                 let name = profile.map_or(FALLBACK, |_| ENDPOINT);
                 Some(defaults.forward(name, Arc::new(Endpoint::new(*addr))))
             }
-            (Target::Name { .. }, Some(profile)) => Some(match profile.logical() {
-                Some(logical) => defaults.balance(PROFILE, logical),
+            (Target::Name(_), Some(profile)) => Some(match &profile.logical {
+                Some(logical) => defaults.balance(PROFILE, logical.clone()),
                 None => ClientPolicy::empty(),
             }),
-            (Target::Name { .. }, None) => None,
+            (Target::Name(_), None) => None,
         }
     }
 }

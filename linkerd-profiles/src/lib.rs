@@ -13,8 +13,6 @@
 //! **Never** makes a connection, resolves endpoints (that is `linkerd-discover`), or holds a lock over a wait.
 
 mod backend;
-mod call;
-mod convert;
 mod discovered;
 mod follow;
 mod join;
@@ -22,12 +20,12 @@ mod meta;
 mod policies;
 mod policy;
 mod profile;
+mod route;
+mod source;
 mod synthesize;
 mod target;
 
 pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
-pub use call::Lookups;
-pub use convert::InvalidPolicy;
 pub use discovered::{Discovered, ProtocolKind, RouteSource, RouteSpec};
 pub use linkerd_proxy_core::endpoint::Endpoint;
 pub use meta::{Meta, Resource};
@@ -35,6 +33,8 @@ pub use policies::{
     DiscoveryError, DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
     State,
 };
-pub use policy::{ClientPolicy, HostMatch, HttpRoute, OpaqueRoute, Protocol, SniMatch, TlsRoute};
+pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
 pub use profile::{Profile, ProfileTarget};
+pub use route::{HostMatch, RouteRule, RouteTable};
+pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use target::{InvalidTarget, Target};

@@ -1,5 +1,6 @@
 //! Which configuration object a policy, route or backend comes from.
 
+use linkerd_proxy_core::Destination;
 use std::{fmt, num::NonZeroU16};
 
 /// Where something was configured. Compared whole.
@@ -34,9 +35,9 @@ impl Meta {
         Self::Default(name.into())
     }
 
-    /// The service that a cluster name such as `web.default.svc.cluster.local` stands for.
-    pub fn of_service(name: &str, port: u16) -> Option<Self> {
-        let mut labels = name.split('.');
+    /// The service that a destination such as `web.default.svc.cluster.local:80` stands for.
+    pub fn of_service(destination: &Destination) -> Option<Self> {
+        let mut labels = destination.name().split('.');
         let (name, namespace, svc) = (labels.next()?, labels.next()?, labels.next()?);
         let plausible =
             !name.is_empty() && !namespace.is_empty() && svc.eq_ignore_ascii_case("svc");
@@ -47,7 +48,7 @@ impl Meta {
                 name: name.into(),
                 namespace: namespace.into(),
                 section: None,
-                port: NonZeroU16::new(port),
+                port: NonZeroU16::new(destination.port()),
             })
         })
     }
@@ -132,20 +133,18 @@ mod tests {
             Meta::new_default("endpoint").to_string(),
             "default.endpoint"
         );
-        let service = Meta::of_service("web.books.svc.cluster.local", 80).unwrap();
+        let of_service = |text: &str| Meta::of_service(&text.parse().unwrap());
+        let service = of_service("web.books.svc.cluster.local:80").unwrap();
         assert_eq!(service.to_string(), "Service.books.web:80");
         assert_eq!(service.group(), "core");
-        assert_eq!(Meta::of_service("web.example.com", 80), None);
-        assert_eq!(Meta::of_service("web", 80), None);
+        assert_eq!(of_service("web.example.com:80"), None);
+        assert_eq!(of_service("web:80"), None);
     }
 
     #[test]
     fn is_compared_whole() {
-        let service = |name| Meta::of_service(name, 80).unwrap();
-        assert_ne!(service("web.books.svc"), service("web.default.svc"));
-        assert_ne!(
-            service("web.books.svc"),
-            Meta::of_service("web.books.svc", 81).unwrap()
-        );
+        let service = |text: &str| Meta::of_service(&text.parse().unwrap()).unwrap();
+        assert_ne!(service("web.books.svc:80"), service("web.default.svc:80"));
+        assert_ne!(service("web.books.svc:80"), service("web.books.svc:81"));
     }
 }

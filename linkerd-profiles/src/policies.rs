@@ -1,24 +1,22 @@
 //! The handle through which workers ask what applies to a target.
 
 use crate::{
-    call::{Lookups, OverGrpc},
     discovered::Discovered,
     follow::{Follow, History},
+    source::{PolicySource, ProfileSource, Sources},
     synthesize::Defaults,
     target::Target,
 };
 use linkerd_proxy_core::{
-    Backoff,
+    Backoff, Destination,
     http::QueueSettings,
     subscription::{
         Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
     },
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
-use tonic::client::GrpcService;
 
 /// Which IPs have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS`).
 pub type NetworkMatcher = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
@@ -28,10 +26,6 @@ pub type NameMatcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// How policies and profiles are discovered.
 #[derive(Clone)]
 pub struct PoliciesConfig {
-    /// Sent with every profile look-up (`LINKERD2_PROXY_DESTINATION_CONTEXT`).
-    pub context_token: String,
-    /// Sent with every policy look-up (`LINKERD2_PROXY_POLICY_WORKLOAD`).
-    pub workload: String,
     /// Which IPs have profiles; the others are not asked for.
     pub profile_networks: NetworkMatcher,
     /// Which names have profiles; the others are not asked for.
@@ -59,7 +53,7 @@ pub struct PoliciesConfig {
 /// Asking takes one short lock and no wait. Bounds: `max_entries`. Shows itself by [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct Policies {
-    lookups: Arc<dyn Lookups>,
+    sources: Arc<Sources>,
     config: Arc<PoliciesConfig>,
     defaults: Arc<Defaults>,
     policy: Arc<StreamSettings>,
@@ -106,39 +100,10 @@ pub struct DiscoveryWatch {
 }
 
 impl Policies {
-    /// Discovery over gRPC clients, which are cloned for each call. Streams are followed on `runtime`.
-    pub fn new<D, P>(
-        destinations: D,
-        policies: P,
-        config: PoliciesConfig,
-        runtime: tokio::runtime::Handle,
-    ) -> Self
-    where
-        D: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-        D::Future: Send,
-        D::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        D::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-        <D::ResponseBody as http_body::Body>::Error:
-            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-        P: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-        P::Future: Send,
-        P::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        P::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-        <P::ResponseBody as http_body::Body>::Error:
-            Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    {
-        let lookups = OverGrpc {
-            destinations: Mutex::new(destinations),
-            policies: Mutex::new(policies),
-            context_token: config.context_token.clone(),
-            workload: config.workload.clone(),
-        };
-        Self::over(lookups, config, runtime)
-    }
-
-    /// Discovery over any source of policies and profiles.
-    pub fn over(
-        lookups: impl Lookups,
+    /// Discovery over a source of policies and a source of profiles. Their subscriptions are followed on `runtime`.
+    pub fn new(
+        policies: impl PolicySource,
+        profiles: impl ProfileSource,
         config: PoliciesConfig,
         runtime: tokio::runtime::Handle,
     ) -> Self {
@@ -152,7 +117,10 @@ impl Policies {
             terminal,
         };
         Self {
-            lookups: Arc::new(lookups),
+            sources: Arc::new(Sources {
+                policies: Box::new(policies),
+                profiles: Box::new(profiles),
+            }),
             policy: Arc::new(settings(config.policy_backoff, policy_refused)),
             profile: Arc::new(settings(config.profile_backoff, profile_refused)),
             defaults: Arc::new(Defaults {
@@ -189,13 +157,13 @@ impl Policies {
             |publisher| {
                 let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
-                    Target::Name { host, .. } => (self.config.profile_names)(host),
+                    Target::Name(name) => (self.config.profile_names)(name.name()),
                 };
                 let policy = self.policy.clone();
                 let profile = has_profile.then(|| self.profile.clone());
-                let lookups = self.lookups.clone();
+                let sources = self.sources.clone();
                 let mut follow =
-                    Follow::new(lookups, target.clone(), self.defaults.clone(), publisher);
+                    Follow::new(sources, target.clone(), self.defaults.clone(), publisher);
                 async move { follow.run(policy, profile).await }
             },
         )?;
@@ -227,7 +195,6 @@ impl fmt::Debug for Policies {
 impl fmt::Debug for PoliciesConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoliciesConfig")
-            .field("workload", &self.workload)
             .field("limits", &self.limits)
             .field("idle_timeout", &self.idle_timeout)
             .field("max_entries", &self.max_entries)
@@ -316,7 +283,7 @@ fn show(cached: Cached<'_, Target, State, History>) -> Value {
                 "not_honoured": policy.not_honoured,
             });
             shown["profile"] = json!(discovered.profile.as_ref().map(|profile| json!({
-                "logical": profile.logical(),
+                "logical": profile.logical.as_ref().map(Destination::as_str),
                 "opaque": profile.opaque,
                 "targets": profile.targets.len(),
                 "endpoint": profile.endpoint.as_ref().map(|endpoint| endpoint.addr),

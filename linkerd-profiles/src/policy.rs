@@ -3,6 +3,7 @@
 use crate::{
     backend::{Distribution, TcpFilter},
     meta::Meta,
+    route::{HostMatch, RouteTable},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -27,46 +28,22 @@ pub enum Protocol {
         /// How long to wait for these.
         timeout: Duration,
         /// Routes for HTTP/1.
-        http1: Vec<HttpRoute>,
+        http1: RouteTable,
         /// Routes for HTTP/2.
-        http2: Vec<HttpRoute>,
+        http2: RouteTable,
         /// The route for everything else.
         opaque: Option<OpaqueRoute>,
     },
     /// As HTTP/1.
-    Http1(Vec<HttpRoute>),
+    Http1(RouteTable),
     /// As HTTP/2.
-    Http2(Vec<HttpRoute>),
+    Http2(RouteTable),
     /// As gRPC, which is HTTP/2.
-    Grpc(Vec<HttpRoute>),
+    Grpc(RouteTable),
     /// As opaque bytes.
     Opaque(Option<OpaqueRoute>),
     /// As TLS that is passed through.
     Tls(Vec<TlsRoute>),
-}
-
-/// One rule of an HTTP or gRPC route.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HttpRoute {
-    /// The route that the rule belongs to.
-    pub meta: Arc<Meta>,
-    /// The hosts that it is for. Empty: all.
-    pub hosts: Vec<HostMatch>,
-    /// Whether it matches every request to its hosts.
-    pub matches_all: bool,
-    /// Where requests go.
-    pub distribution: Distribution,
-    /// Parts of the rule that are not acted on.
-    pub not_honoured: Vec<&'static str>,
-}
-
-/// What a request's host is compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostMatch {
-    /// The host itself.
-    Exact(String),
-    /// A suffix, its labels from the right: `*.example.com` is `[com, example]`.
-    Suffix(Vec<String>),
 }
 
 /// The route of opaque connections.
@@ -111,7 +88,7 @@ impl ClientPolicy {
     }
 
     /// The routes for HTTP of this version. `None`: the policy is not for HTTP.
-    pub fn http_routes(&self, version: http::Version) -> Option<&[HttpRoute]> {
+    pub fn http_routes(&self, version: http::Version) -> Option<&RouteTable> {
         match &self.protocol {
             Protocol::Detect { http2, .. } if version == http::Version::HTTP_2 => Some(http2),
             Protocol::Detect { http1, .. } => Some(http1),
@@ -120,15 +97,6 @@ impl ClientPolicy {
             }
             Protocol::Opaque(_) | Protocol::Tls(_) => None,
         }
-    }
-
-    /// The default route: the first that is for all requests, or else the last.
-    pub fn http_route(&self, version: http::Version) -> Option<&HttpRoute> {
-        let routes = self.http_routes(version)?;
-        routes
-            .iter()
-            .find(|route| route.hosts.is_empty() && route.matches_all)
-            .or(routes.last())
     }
 
     /// The route of opaque connections. `None`: the policy is not for them, or has no route.
@@ -144,8 +112,8 @@ impl ClientPolicy {
             parent: Arc::new(parent),
             protocol: Protocol::Detect {
                 timeout: DETECT_TIMEOUT,
-                http1: Vec::new(),
-                http2: Vec::new(),
+                http1: RouteTable::default(),
+                http2: RouteTable::default(),
                 opaque: None,
             },
             invalid: None,
@@ -156,6 +124,3 @@ impl ClientPolicy {
 
 /// What the control plane sends. The outbound listener has a timeout of its own.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A part of a rule that is not acted on yet: filters that answer instead of a backend.
-pub(crate) const FAILURE_INJECTION: &str = "failure injection";

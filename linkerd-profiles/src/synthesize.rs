@@ -3,9 +3,10 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma},
     meta::Meta,
-    policy::{ClientPolicy, HttpRoute, OpaqueRoute, Protocol},
+    policy::{ClientPolicy, OpaqueRoute, Protocol},
+    route::{RouteRule, RouteTable},
 };
-use linkerd_proxy_core::{endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
 use std::{sync::Arc, time::Duration};
 
 /// What is configured here because no message says it.
@@ -24,9 +25,9 @@ impl Defaults {
     }
 
     /// Everything is balanced over one destination.
-    pub(crate) fn balance(&self, name: &str, path: String) -> ClientPolicy {
+    pub(crate) fn balance(&self, name: &str, destination: Destination) -> ClientPolicy {
         let load = PeakEwma::default();
-        self.everything_to(name, Dispatcher::Balance { path, load })
+        self.everything_to(name, Dispatcher::Balance { destination, load })
     }
 
     fn everything_to(&self, name: &str, dispatcher: Dispatcher) -> ClientPolicy {
@@ -37,13 +38,8 @@ impl Defaults {
             dispatcher,
             filter: None,
         });
-        let http = vec![HttpRoute {
-            meta: meta.clone(),
-            hosts: Vec::new(),
-            matches_all: true,
-            distribution: distribution.clone(),
-            not_honoured: Vec::new(),
-        }];
+        let rule = RouteRule::for_all(meta.clone(), distribution.clone());
+        let http = RouteTable { rules: vec![rule] };
         ClientPolicy {
             parent: meta.clone(),
             protocol: Protocol::Detect {

@@ -1,6 +1,6 @@
 //! What is looked up: an address that a connection was meant for, or a name that a request asked for.
 
-use linkerd_api_proto::convert;
+use linkerd_proxy_core::Destination;
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
@@ -13,12 +13,7 @@ pub enum Target {
     /// The original destination of a connection.
     Addr(SocketAddr),
     /// The authority of a request.
-    Name {
-        /// In lower case, without a trailing dot.
-        host: String,
-        /// Not 0.
-        port: u16,
-    },
+    Name(Destination),
 }
 
 /// The text is neither `ip:port` nor `name:port`.
@@ -41,7 +36,7 @@ impl Target {
     pub fn port(&self) -> u16 {
         match self {
             Self::Addr(addr) => addr.port(),
-            Self::Name { port, .. } => *port,
+            Self::Name(name) => name.port(),
         }
     }
 }
@@ -54,14 +49,15 @@ impl FromStr for Target {
         if let Ok(addr) = text.parse::<SocketAddr>() {
             return (addr.port() > 0).then_some(addr.into()).ok_or_else(invalid);
         }
-        match convert::name_port(text) {
-            // Without its trailing dot the host may turn out to be an address.
-            Some((host, port)) if !host.starts_with('[') => Ok(match host.parse::<IpAddr>() {
-                Ok(ip) => Self::Addr((ip, port).into()),
-                Err(_) => Self::Name { host, port },
-            }),
-            _ => Err(invalid()),
+        let name: Destination = text.parse().map_err(|_| invalid())?;
+        if name.name().starts_with('[') {
+            return Err(invalid());
         }
+        // Without its trailing dot the host may turn out to be an address.
+        Ok(match name.name().parse::<IpAddr>() {
+            Ok(ip) => Self::Addr((ip, name.port()).into()),
+            Err(_) => Self::Name(name),
+        })
     }
 }
 
@@ -75,7 +71,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Addr(addr) => addr.fmt(f),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Name(name) => name.fmt(f),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! What is known of one endpoint: where it listens and how it wants to be talked to.
+//! An endpoint: its address and its metadata, such as protocol, identity and labels.
 //!
-//! Discovery learns it from endpoint sets, profiles and policies from forwarding backends; balancers and the endpoint
-//! stacks use it. Wire messages are converted in `linkerd-discover` and `linkerd-profiles`, over helpers that
-//! `linkerd-api-proto` has for both.
+//! It comes from endpoint sets, from profiles, and from policies' forwarding backends; balancers and the endpoint stacks
+//! use it.
 
 mod labels;
 mod status;
@@ -24,7 +23,7 @@ pub struct Endpoint {
     pub weight: u32,
     /// Labels for metrics, sorted by key; those of the endpoint override those of its set.
     pub labels: EndpointLabels,
-    /// What the proxy at the endpoint understands.
+    /// The protocols of the proxy at the endpoint.
     pub protocol_hint: ProtocolHint,
     /// The peer proxy's port for connections that begin with a transport header.
     pub opaque_transport_port: Option<NonZeroU16>,
@@ -38,7 +37,7 @@ pub struct Endpoint {
     pub zone_locality: ZoneLocality,
 }
 
-/// What the proxy at an endpoint understands.
+/// The protocols that the proxy at an endpoint accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProtocolHint {
     /// Nothing is known.

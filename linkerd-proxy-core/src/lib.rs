@@ -1,6 +1,7 @@
 //! The vocabulary and the parts that every stack of the proxy shares.
 
 pub mod backoff;
+pub mod destination;
 pub mod drain;
 pub mod endpoint;
 pub mod error;
@@ -16,6 +17,7 @@ pub mod transport;
 pub mod turns;
 
 pub use backoff::Backoff;
+pub use destination::{Destination, InvalidDestination};
 pub use endpoint::{EndpointState, EndpointStatus};
 pub use error::{BoxError, Error, Rejected};
 pub use readiness::Readiness;

@@ -12,13 +12,17 @@ use std::{
 const ALLOWED: &[(&str, &[&str])] = &[
     ("linkerd-api-proto", &[]),
     ("linkerd-proxy-core", &[]),
+    ("linkerd-discover", &["linkerd-proxy-core"]),
+    ("linkerd-profiles", &["linkerd-proxy-core"]),
+    // Protobuf stays behind it: where configuration comes from is a trait of discover and profiles.
     (
-        "linkerd-discover",
-        &["linkerd-proxy-core", "linkerd-api-proto"],
-    ),
-    (
-        "linkerd-profiles",
-        &["linkerd-proxy-core", "linkerd-api-proto"],
+        "linkerd-api-client",
+        &[
+            "linkerd-api-proto",
+            "linkerd-proxy-core",
+            "linkerd-discover",
+            "linkerd-profiles",
+        ],
     ),
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
@@ -29,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-proxy-core",
             "linkerd-discover",
             "linkerd-profiles",
+            "linkerd-api-client",
             "linkerd-balance",
             "linkerd-control",
         ],
@@ -36,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "linkerd-fuzz",
         &[
+            "linkerd-api-client",
             "linkerd-api-proto",
             "linkerd-proxy-core",
             "linkerd-discover",

@@ -2,13 +2,16 @@
 
 use super::{Target, join, parts, runtime};
 use futures::{FutureExt, StreamExt, stream};
+use linkerd_api_client::convert::endpoint_update;
 use linkerd_api_proto::destination::{
     AddrSet, NoEndpoints, ProtocolHint, TlsIdentity, Update, WeightedAddr, WeightedAddrSet,
     protocol_hint, tls_identity, update,
 };
-use linkerd_discover::{Discovery, DiscoveryConfig, EndpointSet, GetEndpoints, Resolution};
+use linkerd_discover::{
+    Discovery, DiscoveryConfig, EndpointSet, EndpointSource, EndpointUpdate, Resolution,
+};
 use linkerd_proxy_core::{
-    Backoff,
+    Backoff, Destination,
     subscription::{Call, StreamLimits},
 };
 use prost::Message;
@@ -24,8 +27,8 @@ pub(super) const TARGET: Target = Target {
 /// A stream that says what it was given, and then the last word.
 struct Scripted(Vec<Update>);
 
-impl GetEndpoints for Scripted {
-    fn get(&self, _: &str) -> Call<Update> {
+impl EndpointSource for Scripted {
+    fn endpoints(&self, _: &Destination) -> Call<EndpointUpdate> {
         let none = update::Update::NoEndpoints(NoEndpoints { exists: true });
         let end = [none, add(&[weighted(LAST_WORD, 1)])];
         let end = end.map(|update| Update {
@@ -35,7 +38,7 @@ impl GetEndpoints for Scripted {
         // One at a time, so that each is published.
         let paced = stream::iter(updates).then(|update| async {
             tokio::task::yield_now().await;
-            Ok(update)
+            Ok(endpoint_update(update))
         });
         futures::future::ready(Ok(paced.chain(stream::pending()).boxed())).boxed()
     }
@@ -46,20 +49,21 @@ fn run(input: &[u8]) {
     let updates = parts(input).filter_map(|part| Update::decode(part).ok());
     let runtime = runtime();
     let config = DiscoveryConfig {
-        context_token: String::new(),
         limits: StreamLimits::default(),
         backoff: Backoff::new(SECOND, SECOND, 0.0).expect("a valid backoff"),
         idle_timeout: SECOND,
         max_destinations: 1,
         max_endpoints: MAX_ENDPOINTS,
     };
-    let discovery = Discovery::over(
+    let discovery = Discovery::new(
         Scripted(updates.collect()),
         config,
         runtime.handle().clone(),
     );
     runtime.block_on(async {
-        let mut watch = discovery.endpoints("web:80").expect("a valid destination");
+        let mut watch = discovery
+            .endpoints(&"web:80".parse().expect("a valid destination"))
+            .expect("there is room for one");
         loop {
             match watch.changed().await {
                 Resolution::Pending => {}

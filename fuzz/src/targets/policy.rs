@@ -4,13 +4,17 @@
 
 use super::{Target, join, parts, runtime};
 use futures::{FutureExt, StreamExt, stream};
+use linkerd_api_client::convert::{client_policy, profile_update};
 use linkerd_api_proto::{
     destination::{DestinationProfile, WeightedDst},
     http_route as wire_route, meta,
     outbound::{self, OutboundPolicy, backend, http_route, opaque_route, proxy_protocol},
     prost_types,
 };
-use linkerd_profiles::{Lookups, Policies, PoliciesConfig, Target as Name};
+use linkerd_profiles::{
+    ClientPolicy, Policies, PoliciesConfig, PolicySource, ProfileSource, ProfileUpdate,
+    Target as Name,
+};
 use linkerd_proxy_core::{
     Backoff,
     http::QueueSettings,
@@ -26,15 +30,19 @@ pub(super) const TARGET: Target = Target {
     words: &[],
 };
 
-struct Scripted(OutboundPolicy, DestinationProfile);
+struct ScriptedPolicy(OutboundPolicy);
 
-impl Lookups for Scripted {
-    fn policy(&self, _: &Name) -> Call<OutboundPolicy> {
-        once(self.0.clone())
+struct ScriptedProfile(DestinationProfile);
+
+impl PolicySource for ScriptedPolicy {
+    fn policies(&self, _: &Name) -> Call<ClientPolicy> {
+        once(client_policy(self.0.clone()))
     }
+}
 
-    fn profile(&self, _: &Name) -> Call<DestinationProfile> {
-        once(self.1.clone())
+impl ProfileSource for ScriptedProfile {
+    fn profiles(&self, target: &Name) -> Call<ProfileUpdate> {
+        once(profile_update(self.0.clone(), target.port()))
     }
 }
 
@@ -48,12 +56,10 @@ fn run(input: &[u8]) {
     let mut parts = parts(input);
     let policy = parts.next().map(OutboundPolicy::decode);
     let profile = parts.next().map(DestinationProfile::decode);
-    let scripted = Scripted(
-        policy.and_then(Result::ok).unwrap_or_default(),
-        profile.and_then(Result::ok).unwrap_or_default(),
-    );
+    let policy = ScriptedPolicy(policy.and_then(Result::ok).unwrap_or_default());
+    let profile = ScriptedProfile(profile.and_then(Result::ok).unwrap_or_default());
     let runtime = runtime();
-    let policies = Policies::over(scripted, config(), runtime.handle().clone());
+    let policies = Policies::new(policy, profile, config(), runtime.handle().clone());
     runtime.block_on(async {
         let mut watch = policies
             .discover(SocketAddr::from(([10, 0, 0, 1], 80)))
@@ -74,8 +80,6 @@ fn run(input: &[u8]) {
 fn config() -> PoliciesConfig {
     let backoff = Backoff::new(SECOND, SECOND, 0.0).expect("a valid backoff");
     PoliciesConfig {
-        context_token: String::new(),
-        workload: String::new(),
         profile_networks: Arc::new(|_| true),
         profile_names: Arc::new(|_| true),
         limits: StreamLimits::default(),

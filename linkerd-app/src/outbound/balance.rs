@@ -6,7 +6,7 @@ use futures::StreamExt;
 use linkerd_balance::{Balance, Member, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
-    Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
+    Destination, Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tower::discover::Change;
@@ -39,10 +39,10 @@ impl BalanceTarget<'_> {
     }
 }
 
-/// A balancer over the endpoints of the destination `path`, the members of which `new_endpoint` makes.
+/// A balancer over the endpoints of a destination, the members of which `new_endpoint` makes.
 pub fn balance<N, S, Req>(
     ctx: &Context,
-    path: &str,
+    destination: &Destination,
     target: BalanceTarget<'_>,
     new_endpoint: N,
 ) -> Result<Balance<SocketAddr, S>, Error>
@@ -51,16 +51,13 @@ where
     S: Service<Req, Error = Rejected<Req>> + 'static,
     Req: 'static,
 {
-    let watch = ctx.discovery.endpoints(path).map_err(|error| {
-        let reason = match &error {
-            linkerd_discover::Error::Full(_) => Reason::DestinationLimit,
-            linkerd_discover::Error::InvalidDestination(_) => Reason::InvalidBackend,
-        };
-        Error::new(reason).detail(error.to_string())
-    })?;
+    let watch = ctx
+        .discovery
+        .endpoints(destination)
+        .map_err(|error| Error::new(Reason::DestinationLimit).detail(error.to_string()))?;
     let reporter = watch.clone();
     let on_unreachable = Box::new(move || reporter.report_unreachable());
-    let params = target.params(ctx, path.to_owned(), on_unreachable);
+    let params = target.params(ctx, destination.to_string(), on_unreachable);
     let updates = target.families.updates(&target.labels);
     let changes = watch.into_changes().map(move |batch| {
         let batch = batch

@@ -1,7 +1,7 @@
 //! Names the logical service in the request: `l5d-dst-canonical`.
 
 use http::{HeaderName, HeaderValue};
-use linkerd_proxy_core::http::HttpRequest;
+use linkerd_proxy_core::{Destination, http::HttpRequest};
 use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -18,9 +18,9 @@ pub struct CanonicalHeader<S> {
 }
 
 impl CanonicalHeaderLayer {
-    /// A value that no header can have is left out.
-    pub fn new(value: Option<String>) -> Self {
-        Self(value.and_then(|value| HeaderValue::try_from(value).ok()))
+    /// A name that no header can have is left out.
+    pub fn new(name: Option<&Destination>) -> Self {
+        Self(name.and_then(|name| HeaderValue::try_from(name.as_str()).ok()))
     }
 }
 

@@ -236,7 +236,7 @@ impl Outbound {
     fn failed_target(&self, target: &Target, error: &Error) {
         let addr = match target {
             Target::Addr(addr) => *addr,
-            Target::Name { port, .. } => SocketAddr::from(([0, 0, 0, 0], *port)),
+            Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
         };
         self.failed(addr, error);
     }

@@ -163,21 +163,21 @@ impl OpaqueRoutes {
                 let connect = ctx.connect(endpoint, None);
                 BackendHandle::new(Dispatch::Forward(connect), status, None)
             }
-            Dispatcher::Balance { path, load } => {
+            Dispatcher::Balance { destination, load } => {
                 let target = BalanceTarget {
                     load: *load,
                     queue: ctx.config.outbound.tcp_queue,
                     families: &ctx.families.outbound.tcp_balancer,
                     labels: backend_labels(&key.parent, &key.backend.meta)
-                        .with("logical", path)
-                        .with("concrete", path)
+                        .with("logical", destination)
+                        .with("concrete", destination)
                         .into(),
                 };
-                let new_endpoint = NewTcpEndpoint::new(ctx, path.as_str());
-                match balance(ctx, path, target, new_endpoint) {
+                let new_endpoint = NewTcpEndpoint::new(ctx, destination.clone());
+                match balance(ctx, destination, target, new_endpoint) {
                     Ok(balance) => {
                         let status = OpaqueStatus::Balance {
-                            destination: path.clone(),
+                            destination: destination.to_string(),
                             balance: balance.clone(),
                         };
                         BackendHandle::new(Dispatch::Balance(balance), status, None)

@@ -112,10 +112,10 @@ impl TargetStack {
             .with("peer", "src");
         let labels = match target {
             Target::Addr(addr) => target_labels(labels, *addr),
-            Target::Name { host, port } => labels
-                .with("target_addr", target)
-                .with("target_ip", host)
-                .with("target_port", port),
+            Target::Name(name) => labels
+                .with("target_addr", name)
+                .with("target_ip", name.name())
+                .with("target_port", name.port()),
         };
         let labels = tls_labels(labels, TlsStatus::None(NoTlsReason::Loopback));
         Self {

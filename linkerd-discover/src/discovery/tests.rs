@@ -1,32 +1,40 @@
 use super::*;
+use crate::{Endpoint, EndpointSetChange, EndpointUpdate, IgnoredPart};
 use futures::{FutureExt, StreamExt};
-use linkerd_api_proto::destination::{
-    AddrSet, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
-};
 use linkerd_proxy_core::subscription::Call;
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    net::SocketAddr,
+    sync::Arc,
+};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
     time::{Instant, sleep},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tower::discover::Change;
 
-type Items = mpsc::UnboundedSender<Result<Update, Status>>;
+type Items = mpsc::UnboundedSender<Result<EndpointUpdate, Status>>;
 
 /// A control plane whose every stream is opened, or refused, by the test.
 struct Scripted(mpsc::UnboundedSender<Asked>);
 
 struct Asked {
-    path: String,
-    answer: oneshot::Sender<Result<UnboundedReceiverStream<Result<Update, Status>>, Status>>,
+    destination: Destination,
+    answer:
+        oneshot::Sender<Result<UnboundedReceiverStream<Result<EndpointUpdate, Status>>, Status>>,
 }
 
-impl GetEndpoints for Scripted {
-    fn get(&self, path: &str) -> Call<Update> {
+impl EndpointSource for Scripted {
+    fn endpoints(&self, destination: &Destination) -> Call<EndpointUpdate> {
         let (answer, answered) = oneshot::channel();
-        let path = path.to_owned();
-        self.0.send(Asked { path, answer }).ok();
+        let destination = destination.clone();
+        let asked = Asked {
+            destination,
+            answer,
+        };
+        self.0.send(asked).ok();
         async move { Ok(answered.await.expect("the test answers")?.boxed()) }.boxed()
     }
 }
@@ -43,13 +51,13 @@ impl Controller {
     }
 
     /// Refuses the next call.
-    async fn refuse(&mut self, code: Code) -> String {
+    async fn refuse(&mut self, code: Code) -> Destination {
         let asked = self.0.recv().await.unwrap();
         asked
             .answer
             .send(Err(Status::new(code, "as scripted")))
             .ok();
-        asked.path
+        asked.destination
     }
 
     fn nobody_asks(&mut self) -> bool {
@@ -59,7 +67,6 @@ impl Controller {
 
 fn config(max_destinations: usize) -> DiscoveryConfig {
     DiscoveryConfig {
-        context_token: String::new(),
         limits: StreamLimits::default(),
         backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 0.0).unwrap(),
         idle_timeout: Duration::from_secs(5),
@@ -71,35 +78,26 @@ fn config(max_destinations: usize) -> DiscoveryConfig {
 fn start(max_destinations: usize) -> (Discovery, Controller) {
     let (tx, rx) = mpsc::unbounded_channel();
     (
-        Discovery::over(Scripted(tx), config(max_destinations), Handle::current()),
+        Discovery::new(Scripted(tx), config(max_destinations), Handle::current()),
         Controller(rx),
     )
+}
+
+fn destination(text: &str) -> Destination {
+    text.parse().unwrap()
 }
 
 fn addr(last: u8) -> SocketAddr {
     ([10, 0, 0, last], 8080).into()
 }
 
-fn add(lasts: &[u8]) -> Result<Update, Status> {
-    let addrs = lasts.iter().map(|last| WeightedAddr {
-        addr: Some(addr(*last).into()),
-        weight: 10_000,
-        ..Default::default()
-    });
-    Ok(Update {
-        update: Some(update::Update::Add(WeightedAddrSet {
-            addrs: addrs.collect(),
-            ..Default::default()
-        })),
-    })
+fn add(lasts: &[u8]) -> Result<EndpointUpdate, Status> {
+    let endpoints = lasts.iter().map(|last| Endpoint::new(addr(*last)));
+    Ok(EndpointSetChange::Add(endpoints.collect()).into())
 }
 
-fn remove(last: u8) -> Result<Update, Status> {
-    Ok(Update {
-        update: Some(update::Update::Remove(AddrSet {
-            addrs: vec![addr(last).into()],
-        })),
-    })
+fn remove(last: u8) -> Result<EndpointUpdate, Status> {
+    Ok(EndpointSetChange::Remove(vec![addr(last)]).into())
 }
 
 fn lasts(resolution: &Resolution) -> Vec<String> {
@@ -118,9 +116,13 @@ fn counters(discovery: &Discovery) -> Value {
 #[tokio::test(start_paused = true)]
 async fn one_stream_serves_everybody() {
     let (discovery, mut controller) = start(10);
-    let mut first = discovery.endpoints("Web.default.svc.:80").unwrap();
-    let mut second = discovery.endpoints("web.default.svc:80").unwrap();
-    assert_eq!(first.destination(), "web.default.svc:80");
+    let mut first = discovery
+        .endpoints(&destination("Web.default.svc.:80"))
+        .unwrap();
+    let mut second = discovery
+        .endpoints(&destination("web.default.svc:80"))
+        .unwrap();
+    assert_eq!(first.destination().as_str(), "web.default.svc:80");
     let stream = controller.accept().await;
     assert!(matches!(first.changed().await, Resolution::Pending));
     stream.send(add(&[1])).unwrap();
@@ -132,7 +134,7 @@ async fn one_stream_serves_everybody() {
 #[tokio::test(start_paused = true)]
 async fn what_is_ready_becomes_one_snapshot() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     watch.changed().await;
     let stream = controller.accept().await;
     for last in 1..=50 {
@@ -147,7 +149,7 @@ async fn what_is_ready_becomes_one_snapshot() {
 #[tokio::test(start_paused = true)]
 async fn a_new_stream_replaces_what_the_old_one_said() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let stream = controller.accept().await;
     stream.send(add(&[1, 2])).unwrap();
     let before = watch.resolved().await.unwrap();
@@ -177,7 +179,7 @@ async fn a_new_stream_replaces_what_the_old_one_said() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_says_the_same_again_wakes_nobody() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     controller.accept().await.send(add(&[1, 2])).unwrap();
     watch.resolved().await.unwrap();
     let stream = controller.accept().await;
@@ -192,8 +194,9 @@ async fn a_stream_that_says_the_same_again_wakes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_told() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
-    assert_eq!(controller.refuse(Code::InvalidArgument).await, "web:80");
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
+    let refused = controller.refuse(Code::InvalidArgument).await;
+    assert_eq!(refused.as_str(), "web:80");
     assert_eq!(
         watch.resolved().await.unwrap_err().code,
         Code::InvalidArgument
@@ -209,7 +212,7 @@ async fn a_refusal_is_told() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_evicted_while_the_control_plane_is_away() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let stream = controller.accept().await;
     stream.send(add(&[1])).unwrap();
     watch.resolved().await.unwrap();
@@ -219,7 +222,7 @@ async fn nothing_is_evicted_while_the_control_plane_is_away() {
     while Instant::now() < away {
         controller.refuse(Code::Unavailable).await;
     }
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     assert_eq!(next(&mut watch).await, ["10.0.0.1:8080"], "known at once");
     drop(watch);
     let stream = controller.accept().await;
@@ -231,7 +234,7 @@ async fn nothing_is_evicted_while_the_control_plane_is_away() {
 #[tokio::test(start_paused = true)]
 async fn stale_endpoints_are_found_out() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let silent = controller.accept().await;
     silent.send(add(&[1])).unwrap();
     assert_eq!(watch.resolved().await.unwrap().endpoints.len(), 1);
@@ -263,7 +266,7 @@ async fn stale_endpoints_are_found_out() {
 #[tokio::test(start_paused = true)]
 async fn a_second_look_without_an_answer_changes_nothing() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let stream = controller.accept().await;
     stream.send(add(&[1])).unwrap();
     watch.resolved().await.unwrap();
@@ -281,7 +284,7 @@ async fn a_second_look_without_an_answer_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_second_look_can_undo_a_refusal() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let stream = controller.accept().await;
     stream.send(add(&[1])).unwrap();
     watch.resolved().await.unwrap();
@@ -294,88 +297,123 @@ async fn a_second_look_can_undo_a_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nonsense_costs_only_itself() {
+async fn an_invalid_part_costs_only_itself() {
     let (discovery, mut controller) = start(10);
-    let mut watch = discovery.endpoints("web:80").unwrap();
+    let mut watch = discovery.endpoints(&destination("web:80")).unwrap();
     let stream = controller.accept().await;
-    let none = update::Update::NoEndpoints(NoEndpoints { exists: true });
-    stream.send(Ok(Update::default())).unwrap();
-    let mut bad = add(&[1, 2]).unwrap();
-    if let Some(update::Update::Add(set)) = &mut bad.update {
-        set.addrs[0].addr.as_mut().unwrap().port = 0;
-    }
-    stream.send(Ok(bad)).unwrap();
+    stream.send(Ok(EndpointUpdate::default())).unwrap();
+    let mut update = add(&[2]).unwrap();
+    update.ignored = vec![
+        IgnoredPart::Endpoint("an endpoint has no address".into()),
+        IgnoredPart::Metadata {
+            addr: addr(2),
+            part: "TLS identity",
+        },
+    ];
+    stream.send(Ok(update)).unwrap();
     let set = watch.resolved().await.unwrap();
     assert_eq!(set.endpoints.keys().collect::<Vec<_>>(), [&addr(2)]);
     assert_eq!(counters(&discovery)["skipped_endpoints"], 1);
-    stream.send(Ok(Update { update: Some(none) })).unwrap();
+    assert_eq!(counters(&discovery)["left_out_parts"], 1);
+    let none = EndpointSetChange::Clear { exists: true };
+    stream.send(Ok(none.into())).unwrap();
     assert!(watch.changed().await.known().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn destinations_are_bounded_and_checked() {
+async fn destinations_are_bounded() {
     let (discovery, _controller) = start(1);
-    let _watch = discovery.endpoints("web:80").unwrap();
-    assert!(matches!(discovery.endpoints("api:80"), Err(Error::Full(_))));
-    for refused in ["", "web", "web:0", "we b:80"] {
-        assert_eq!(
-            discovery.endpoints(refused).unwrap_err(),
-            Error::InvalidDestination(refused.into())
-        );
+    let _watch = discovery.endpoints(&destination("web:80")).unwrap();
+    let refused = discovery.endpoints(&destination("api:80"));
+    assert!(matches!(refused, Err(Error::Full(_))));
+}
+
+/// A source of which one task feeds all destinations, as a control plane with one stream would.
+struct Multiplexed(mpsc::UnboundedSender<(Destination, Items)>);
+
+impl EndpointSource for Multiplexed {
+    fn endpoints(&self, destination: &Destination) -> Call<EndpointUpdate> {
+        let (items, rx) = mpsc::unbounded_channel();
+        self.0.send((destination.clone(), items)).ok();
+        async move { Ok(UnboundedReceiverStream::new(rx).boxed()) }.boxed()
     }
 }
 
-mod over_grpc {
-    //! The generated client and server, joined without a socket.
-
-    use super::*;
-    use linkerd_api_proto::destination::{
-        DestinationProfile, GetDestination,
-        destination_server::{Destination, DestinationServer},
-    };
-    use tonic::{Request, Response, codegen::tokio_stream::Once};
-
-    struct Controller;
-
-    type Answered<T> = Result<Response<Once<Result<T, tonic::Status>>>, tonic::Status>;
-
-    #[tonic::async_trait]
-    impl Destination for Controller {
-        type GetStream = Once<Result<Update, tonic::Status>>;
-        type GetProfileStream = Once<Result<DestinationProfile, tonic::Status>>;
-
-        async fn get(&self, request: Request<GetDestination>) -> Answered<Update> {
-            let request = request.into_inner();
-            assert_eq!(request.context_token, "token");
-            match request.path.as_str() {
-                "web.default.svc:80" => {
-                    let update = add(&[1]).map_err(|_| tonic::Status::internal(""))?;
-                    Ok(Response::new(tokio_stream::once(Ok(update))))
+#[tokio::test(start_paused = true)]
+async fn one_stream_can_serve_all_destinations() {
+    let (tx, mut subscriptions) = mpsc::unbounded_channel::<(Destination, Items)>();
+    let (say, mut said) = mpsc::unbounded_channel::<(&str, _)>();
+    let feeding = tokio::spawn(async move {
+        let mut subscribed: HashMap<String, Items> = HashMap::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some((destination, items)) = subscriptions.recv() => {
+                    subscribed.insert(destination.to_string(), items);
                 }
-                path => Err(tonic::Status::invalid_argument(path)),
+                Some((destination, update)) = said.recv() => {
+                    subscribed[destination].send(update).unwrap();
+                }
+                // Its end is that of all subscriptions.
+                else => break,
             }
         }
+    });
+    let discovery = Discovery::new(Multiplexed(tx), config(10), Handle::current());
+    let mut web = discovery.endpoints(&destination("web:80")).unwrap();
+    let mut api = discovery.endpoints(&destination("api:80")).unwrap();
+    tokio::task::yield_now().await;
+    say.send(("api:80", add(&[1]))).unwrap();
+    say.send(("web:80", add(&[2]))).unwrap();
+    assert_eq!(api.resolved().await.unwrap().endpoints.len(), 1);
+    assert_eq!(
+        lasts(&Resolution::Known(web.resolved().await.unwrap())),
+        ["10.0.0.2:8080"]
+    );
+    feeding.abort();
+    sleep(Duration::from_millis(1)).await;
+    let shown = discovery.inspect();
+    for destination in shown["destinations"].as_array().unwrap() {
+        assert_eq!(destination["freshness"]["connected"], false);
+        assert_eq!(destination["endpoints"].as_array().unwrap().len(), 1);
+    }
+}
 
-        async fn get_profile(&self, _: Request<GetDestination>) -> Answered<DestinationProfile> {
-            Err(tonic::Status::unimplemented(""))
+#[tokio::test(start_paused = true)]
+async fn changes_follow_the_snapshots() {
+    let (discovery, mut controller) = start(10);
+    let changes = discovery
+        .endpoints(&destination("web:80"))
+        .unwrap()
+        .into_changes();
+    let mut changes = std::pin::pin!(changes);
+    let mut applied = HashSet::new();
+    let stream = controller.accept().await;
+    let mut resets = 0;
+    let none = Ok(EndpointSetChange::Clear { exists: true }.into());
+    for (update, expected) in [(add(&[1, 2]), 2), (remove(1), 1), (none, 0), (add(&[3]), 1)] {
+        stream.send(update).unwrap();
+        loop {
+            let batch = changes.next().await.unwrap().unwrap();
+            resets += usize::from(batch.reset);
+            for change in batch.changes {
+                match change {
+                    Change::Insert(addr, _) => assert!(applied.insert(addr)),
+                    Change::Remove(addr) => assert!(applied.remove(&addr)),
+                }
+            }
+            if applied.len() == expected {
+                break;
+            }
         }
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_call_is_made() {
-        let config = DiscoveryConfig {
-            context_token: "token".into(),
-            ..config(10)
-        };
-        let discovery = Discovery::new(
-            DestinationServer::new(Controller),
-            config,
-            Handle::current(),
-        );
-        let mut watch = discovery.endpoints("web.default.svc.:80").unwrap();
-        assert_eq!(watch.resolved().await.unwrap().endpoints.len(), 1);
-        let mut watch = discovery.endpoints("api:80").unwrap();
-        let status = watch.resolved().await.unwrap_err();
-        assert_eq!(*status, Status::new(Code::InvalidArgument, "api:80"));
-    }
+    assert_eq!(resets, 1);
+    let refusal = Status::new(Code::InvalidArgument, "as scripted");
+    stream.send(Err(refusal.clone())).unwrap();
+    let error = loop {
+        if let Err(error) = changes.next().await.unwrap() {
+            break error;
+        }
+    };
+    assert_eq!(*error, refusal);
 }

@@ -1,11 +1,4 @@
 use super::*;
-use crate::convert::Converted;
-use linkerd_api_proto::{
-    destination::{
-        AddrSet, AuthorityOverride, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
-    },
-    net,
-};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,13 +13,13 @@ fn endpoint(last: u8, weight: u32) -> Endpoint {
     }
 }
 
-fn add(endpoints: &[(u8, u32)]) -> Change {
+fn add(endpoints: &[(u8, u32)]) -> EndpointSetChange {
     let endpoints = endpoints.iter();
-    Change::Add(endpoints.map(|(n, weight)| endpoint(*n, *weight)).collect())
+    EndpointSetChange::Add(endpoints.map(|(n, weight)| endpoint(*n, *weight)).collect())
 }
 
-fn remove(lasts: &[u8]) -> Change {
-    Change::Remove(lasts.iter().map(|n| addr(*n)).collect())
+fn remove(lasts: &[u8]) -> EndpointSetChange {
+    EndpointSetChange::Remove(lasts.iter().map(|n| addr(*n)).collect())
 }
 
 fn lasts(held: &Held) -> Vec<u8> {
@@ -84,11 +77,21 @@ fn no_endpoints_resets() {
     held.apply(add(&[(1, 1)]));
     let snapshot = |held: &Held| held.snapshot(None, 1, Instant::now());
     assert_eq!(snapshot(&held).exists, Some(true));
-    assert!(held.apply(Change::Clear { exists: false }).changed);
+    assert!(
+        held.apply(EndpointSetChange::Clear { exists: false })
+            .changed
+    );
     assert!(snapshot(&held).is_empty());
     assert_eq!(snapshot(&held).exists, Some(false));
-    assert!(!held.apply(Change::Clear { exists: false }).changed);
-    assert!(held.apply(Change::Clear { exists: true }).changed);
+    assert!(
+        !held
+            .apply(EndpointSetChange::Clear { exists: false })
+            .changed
+    );
+    assert!(
+        held.apply(EndpointSetChange::Clear { exists: true })
+            .changed
+    );
 }
 
 #[test]
@@ -175,7 +178,7 @@ proptest! {
                 Op::Clear(exists) => {
                     fresh = false;
                     model.clear();
-                    held.apply(Change::Clear { exists })
+                    held.apply(EndpointSetChange::Clear { exists })
                 }
             };
             let is: BTreeMap<_, _> = held
@@ -185,6 +188,8 @@ proptest! {
                 .collect();
             prop_assert_eq!(&is, &model);
             let now = held.snapshot(before.as_ref(), 0, Instant::now());
+            let weighted = now.endpoints.values().any(|endpoint| endpoint.weight > 0);
+            prop_assert!(now.is_empty() || weighted);
             if let Some(before) = &before {
                 let same = before.endpoints == now.endpoints && before.exists == now.exists;
                 prop_assert!(applied.changed || same, "a change must be reported");
@@ -197,68 +202,4 @@ proptest! {
             before = Some(now);
         }
     }
-
-    /// No message makes the conversion panic, and what it yields can be used.
-    #[test]
-    fn any_message_is_converted(updates in proptest::collection::vec(update(), 0..8)) {
-        let mut held = Held::new(4);
-        for update in updates {
-            if let Some(change) = Converted::from(update).change {
-                held.apply(change);
-            }
-            let set = held.snapshot(None, 0, Instant::now());
-            prop_assert!(set.endpoints.len() <= 4);
-            prop_assert!(set.endpoints.keys().all(|addr| addr.port() > 0));
-            prop_assert!(set.is_empty() || set.endpoints.values().any(|endpoint| endpoint.weight > 0));
-        }
-    }
-
-    /// Nor does what is not even a message made by hand.
-    #[test]
-    fn any_bytes_are_converted(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-        use tonic::codegen::Bytes;
-        let bytes = Bytes::from(bytes);
-        if let Ok(update) = <Update as prost::Message>::decode(bytes) {
-            let _ = Converted::from(update);
-        }
-    }
-}
-
-fn tcp_address() -> impl Strategy<Value = Option<net::TcpAddress>> {
-    let ip = prop_oneof![
-        Just(None),
-        Just(Some(net::IpAddress { ip: None })),
-        any::<[u8; 4]>().prop_map(|ip| Some(std::net::IpAddr::from(ip).into())),
-        any::<[u8; 16]>().prop_map(|ip| Some(std::net::IpAddr::from(ip).into())),
-    ];
-    let port = prop_oneof![Just(0), 1u32..65536, any::<u32>()];
-    proptest::option::of((ip, port).prop_map(|(ip, port)| net::TcpAddress { ip, port }))
-}
-
-fn update() -> impl Strategy<Value = Update> {
-    let weighted = (
-        tcp_address(),
-        prop_oneof![0u32..3, any::<u32>()],
-        any::<Option<String>>(),
-    )
-        .prop_map(|(addr, weight, authority)| WeightedAddr {
-            addr,
-            weight,
-            authority_override: authority
-                .map(|authority_override| AuthorityOverride { authority_override }),
-            ..Default::default()
-        });
-    let add = proptest::collection::vec(weighted, 0..6).prop_map(|addrs| {
-        update::Update::Add(WeightedAddrSet {
-            addrs,
-            ..Default::default()
-        })
-    });
-    let remove = proptest::collection::vec(tcp_address(), 0..3).prop_map(|addrs| {
-        update::Update::Remove(AddrSet {
-            addrs: addrs.into_iter().flatten().collect(),
-        })
-    });
-    let none = any::<bool>().prop_map(|exists| update::Update::NoEndpoints(NoEndpoints { exists }));
-    proptest::option::of(prop_oneof![add, remove, none]).prop_map(|update| Update { update })
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
-    policy::{HttpRoute, OpaqueRoute},
+    policy::OpaqueRoute,
     profile::ProfileTarget,
+    route::{RouteRule, RouteTable},
 };
 use http::Version;
 
@@ -10,7 +11,7 @@ fn distribution(path: &str) -> Distribution {
         meta: Arc::new(Meta::new_default("backend")),
         queue: queue(),
         dispatcher: Dispatcher::Balance {
-            path: path.into(),
+            destination: path.parse().unwrap(),
             load: PeakEwma::default(),
         },
         filter: None,
@@ -24,14 +25,12 @@ fn queue() -> QueueSettings {
     }
 }
 
-fn route(path: &str) -> HttpRoute {
-    HttpRoute {
-        meta: Arc::new(Meta::new_default("http")),
-        hosts: Vec::new(),
-        matches_all: true,
-        distribution: distribution(path),
-        not_honoured: Vec::new(),
-    }
+fn rule(path: &str) -> RouteRule {
+    RouteRule::for_all(Arc::new(Meta::new_default("http")), distribution(path))
+}
+
+fn table(rule: RouteRule) -> RouteTable {
+    [rule].into_iter().collect()
 }
 
 fn opaque(filter: Option<TcpFilter>) -> Option<OpaqueRoute> {
@@ -45,22 +44,20 @@ fn opaque(filter: Option<TcpFilter>) -> Option<OpaqueRoute> {
 fn detect() -> Protocol {
     Protocol::Detect {
         timeout: Duration::from_secs(10),
-        http1: vec![route("one:80")],
-        http2: vec![route("two:80")],
+        http1: table(rule("one:80")),
+        http2: table(rule("two:80")),
         opaque: opaque(None),
     }
 }
 
 fn profile(targets: &[(&str, u32)]) -> Profile {
     Profile {
-        name: Some("web.books.svc.cluster.local".into()),
-        port: 80,
+        logical: Some("web.books.svc.cluster.local:80".parse().unwrap()),
         opaque: false,
         targets: targets
             .iter()
             .map(|(name, weight)| ProfileTarget {
-                name: (*name).into(),
-                port: 80,
+                destination: Destination::new(name, 80).unwrap(),
                 weight: *weight,
             })
             .collect(),
@@ -89,7 +86,7 @@ fn shown(source: RouteSource) -> String {
                 .distribution
                 .backends()
                 .map(|backend| match &backend.dispatcher {
-                    Dispatcher::Balance { path, .. } => path.as_str(),
+                    Dispatcher::Balance { destination, .. } => destination.as_str(),
                     dispatcher => panic!("{dispatcher:?}"),
                 })
                 .collect();
@@ -118,7 +115,7 @@ fn a_profile_with_routes_or_targets_routes_http() {
     assert_eq!(http(None), by_policy);
     assert_eq!(http(Some(profile(&[]))), by_policy, "nothing to say");
     let anonymous = Profile {
-        name: None,
+        logical: None,
         ..profile(&[("a.books.svc", 1)])
     };
     assert_eq!(http(Some(anonymous)), by_policy, "no logical address");
@@ -139,8 +136,8 @@ fn a_profile_with_routes_or_targets_routes_http() {
         panic!("must have a route");
     };
     assert_eq!(
-        spec.logical.as_deref(),
-        Some("web.books.svc.cluster.local:80")
+        spec.logical,
+        Some("web.books.svc.cluster.local:80".parse().unwrap())
     );
     assert_eq!(spec.distribution, distribution("two:80"));
 }
@@ -151,7 +148,7 @@ fn the_profile_decides_on_opaque_before_the_policy() {
         opaque: true,
         ..profile(&[])
     };
-    let http1 = || Protocol::Http1(vec![route("one:80")]);
+    let http1 = || Protocol::Http1(table(rule("one:80")));
     assert_eq!(discovered(http1(), None).protocol(), ProtocolKind::Http1);
     let contradicted = discovered(http1(), Some(opaque_profile()));
     assert_eq!(contradicted.protocol(), ProtocolKind::Opaque);
@@ -175,11 +172,11 @@ fn the_profile_decides_on_opaque_before_the_policy() {
 
 #[test]
 fn a_route_that_denies_by_injected_failures_lets_nothing_through() {
-    let denying = HttpRoute {
-        not_honoured: vec![FAILURE_INJECTION],
-        ..route("one:80")
+    let denying = RouteRule {
+        injects_failures: true,
+        ..rule("one:80")
     };
-    let source = discovered(Protocol::Http1(vec![denying]), None).http(Version::HTTP_11);
+    let source = discovered(Protocol::Http1(table(denying)), None).http(Version::HTTP_11);
     let RouteSource::Refused { filter, .. } = source else {
         panic!("must be refused: {source:?}");
     };
@@ -202,7 +199,7 @@ fn refusals_name_their_reason() {
         "default.empty has no route"
     );
     assert_eq!(
-        shown(discovered(Protocol::Http1(Vec::new()), None).http(Version::HTTP_11)),
+        shown(discovered(Protocol::Http1(RouteTable::default()), None).http(Version::HTTP_11)),
         "default.empty has no route"
     );
     let invalid = Discovered {

@@ -3,7 +3,7 @@ use crate::{
     backend::{Dispatcher, Distribution},
     policy::Protocol,
 };
-use linkerd_proxy_core::http::QueueSettings;
+use linkerd_proxy_core::{Destination, http::QueueSettings};
 
 const ADDR: &str = "10.0.0.1:80";
 const NAME: &str = "web.default.svc:80";
@@ -26,8 +26,7 @@ fn join_with(target: &str, forward_unknown: bool) -> Join {
 
 fn profile(name: Option<&str>, endpoint: Option<&str>) -> Profile {
     Profile {
-        name: name.map(Into::into),
-        port: 80,
+        logical: name.map(|name| Destination::new(name, 80).unwrap()),
         opaque: false,
         targets: Vec::new(),
         endpoint: endpoint.map(|addr| Arc::new(Endpoint::new(addr.parse().unwrap()))),
@@ -60,7 +59,7 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
                 panic!("{policy:?}");
             };
             assert_eq!(http1, http2);
-            let Some(route) = http1.first() else {
+            let Some(route) = http1.find() else {
                 return format!("{} -> nowhere", policy.parent);
             };
             assert_eq!(route.distribution, opaque.as_ref().unwrap().distribution);
@@ -69,7 +68,9 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
             };
             match &backends[0].dispatcher {
                 Dispatcher::Forward(endpoint) => format!("{} -> {}", policy.parent, endpoint.addr),
-                Dispatcher::Balance { path, .. } => format!("{} -> {path}", policy.parent),
+                Dispatcher::Balance { destination, .. } => {
+                    format!("{} -> {destination}", policy.parent)
+                }
                 Dispatcher::Fail(_) => panic!("{route:?}"),
             }
         }

@@ -1,7 +1,9 @@
 use super::*;
-use crate::{convert::tests::balanced, discovered::ProtocolKind};
+use crate::{
+    Backend, ClientPolicy, Dispatcher, Distribution, Meta, PeakEwma, Profile, ProfileUpdate,
+    Protocol, RouteRule, RouteTable, discovered::ProtocolKind,
+};
 use futures::{FutureExt, StreamExt};
-use linkerd_api_proto::{destination::DestinationProfile, outbound::OutboundPolicy};
 use linkerd_proxy_core::subscription::Call;
 use std::collections::HashMap;
 use tokio::{
@@ -14,21 +16,20 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 type Stream<T> = UnboundedReceiverStream<Result<T, Status>>;
 type Answer<T> = oneshot::Sender<Result<Stream<T>, Status>>;
 
-/// A control plane whose every stream is opened, or refused, by the test.
-struct Scripted {
-    policies: mpsc::UnboundedSender<Answer<OutboundPolicy>>,
-    profiles: mpsc::UnboundedSender<Answer<DestinationProfile>>,
-}
+/// Sources of which every stream is opened, or refused, by the test.
+struct Scripted<T>(mpsc::UnboundedSender<Answer<T>>);
 
 struct Calls<T>(mpsc::UnboundedReceiver<Answer<T>>);
 
-impl Lookups for Scripted {
-    fn policy(&self, _: &Target) -> Call<OutboundPolicy> {
-        call(&self.policies)
+impl PolicySource for Scripted<ClientPolicy> {
+    fn policies(&self, _: &Target) -> Call<ClientPolicy> {
+        call(&self.0)
     }
+}
 
-    fn profile(&self, _: &Target) -> Call<DestinationProfile> {
-        call(&self.profiles)
+impl ProfileSource for Scripted<ProfileUpdate> {
+    fn profiles(&self, _: &Target) -> Call<ProfileUpdate> {
+        call(&self.0)
     }
 }
 
@@ -60,8 +61,6 @@ impl<T> Calls<T> {
 fn config() -> PoliciesConfig {
     let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 0.0).unwrap();
     PoliciesConfig {
-        context_token: "token".into(),
-        workload: "default:web-0".into(),
         profile_networks: Arc::new(|ip| ip.is_ipv4()),
         profile_names: Arc::new(|name| name.ends_with(".svc")),
         limits: StreamLimits::default(),
@@ -78,12 +77,12 @@ fn config() -> PoliciesConfig {
     }
 }
 
-fn start() -> (Policies, Calls<OutboundPolicy>, Calls<DestinationProfile>) {
+fn start() -> (Policies, Calls<ClientPolicy>, Calls<ProfileUpdate>) {
     let (policies, policy_calls) = mpsc::unbounded_channel();
     let (profiles, profile_calls) = mpsc::unbounded_channel();
-    let scripted = Scripted { policies, profiles };
+    let (policies, profiles) = (Scripted(policies), Scripted(profiles));
     (
-        Policies::over(scripted, config(), Handle::current()),
+        Policies::new(policies, profiles, config(), Handle::current()),
         Calls(policy_calls),
         Calls(profile_calls),
     )
@@ -93,11 +92,34 @@ fn target(text: &str) -> Target {
     text.parse().unwrap()
 }
 
-fn opaque_profile() -> DestinationProfile {
-    DestinationProfile {
-        opaque_protocol: true,
-        ..Default::default()
+/// A policy that balances HTTP/1 over a destination.
+fn balanced(path: &str) -> ClientPolicy {
+    let meta = Arc::new(Meta::new_default("web"));
+    let backend = Backend {
+        meta: meta.clone(),
+        queue: config().queue,
+        dispatcher: Dispatcher::Balance {
+            destination: path.parse().unwrap(),
+            load: PeakEwma::default(),
+        },
+        filter: None,
+    };
+    let rule = RouteRule::for_all(meta, Distribution::only(backend));
+    ClientPolicy {
+        protocol: Protocol::Http1(RouteTable { rules: vec![rule] }),
+        ..ClientPolicy::empty()
     }
+}
+
+fn opaque_profile() -> ProfileUpdate {
+    Profile {
+        logical: None,
+        opaque: true,
+        targets: Vec::new(),
+        endpoint: None,
+        has_routes: false,
+    }
+    .into()
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,76 +256,4 @@ async fn known_targets_outlive_the_control_plane() {
     let _stream = policy.accept(balanced("web:80")).await;
     sleep(Duration::from_secs(6)).await;
     assert_eq!(policies.inspect()["size"], 0);
-}
-
-mod over_grpc {
-    //! The generated clients and servers, joined without a socket.
-
-    use super::*;
-    use linkerd_api_proto::{
-        destination::{
-            GetDestination, Update,
-            destination_server::{Destination, DestinationServer},
-        },
-        outbound::{
-            TrafficSpec,
-            outbound_policies_server::{OutboundPolicies, OutboundPoliciesServer},
-        },
-    };
-    use tonic::{Request, Response, codegen::tokio_stream::Once};
-
-    struct Controller;
-
-    type Answered<T> = Result<Response<Once<Result<T, tonic::Status>>>, tonic::Status>;
-
-    #[tonic::async_trait]
-    impl Destination for Controller {
-        type GetStream = Once<Result<Update, tonic::Status>>;
-        type GetProfileStream = Once<Result<DestinationProfile, tonic::Status>>;
-
-        async fn get(&self, _: Request<GetDestination>) -> Answered<Update> {
-            Err(tonic::Status::unimplemented(""))
-        }
-
-        async fn get_profile(
-            &self,
-            request: Request<GetDestination>,
-        ) -> Answered<DestinationProfile> {
-            let request = request.into_inner();
-            assert_eq!(request.context_token, "token");
-            assert_eq!(request.path, "web.default.svc:80");
-            Ok(Response::new(tokio_stream::once(Ok(opaque_profile()))))
-        }
-    }
-
-    #[tonic::async_trait]
-    impl OutboundPolicies for Controller {
-        type WatchStream = Once<Result<OutboundPolicy, tonic::Status>>;
-
-        async fn get(
-            &self,
-            _: Request<TrafficSpec>,
-        ) -> Result<Response<OutboundPolicy>, tonic::Status> {
-            Err(tonic::Status::unimplemented(""))
-        }
-
-        async fn watch(&self, request: Request<TrafficSpec>) -> Answered<OutboundPolicy> {
-            assert_eq!(request.into_inner().source_workload, "default:web-0");
-            Ok(Response::new(tokio_stream::once(Ok(balanced("web:80")))))
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_calls_are_made() {
-        let policies = Policies::new(
-            DestinationServer::new(Controller),
-            OutboundPoliciesServer::new(Controller),
-            config(),
-            Handle::current(),
-        );
-        let mut watch = policies.discover(target("web.default.svc:80")).unwrap();
-        let discovered = watch.ready().await.unwrap();
-        assert_eq!(discovered.policy.parent.to_string(), "default.parent");
-        assert!(discovered.profile.as_ref().unwrap().opaque);
-    }
 }

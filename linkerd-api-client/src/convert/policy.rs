@@ -1,27 +1,22 @@
-//! From wire messages to policies and profiles. Nothing past this folder knows protobuf.
+//! Client policies.
 
 mod backend;
 mod http;
-mod profile;
 mod shared;
 mod tcp;
 
-use crate::{
-    meta::{Meta, Resource},
-    policy::{ClientPolicy, HostMatch, Protocol},
-};
+use super::endpoint::InvalidEndpoint;
 use linkerd_api_proto::{
-    convert::{self as wire, InvalidEndpoint},
     meta as wire_meta,
     outbound::{OutboundPolicy, proxy_protocol},
     prost_types,
 };
-use linkerd_proxy_core::subscription::{Code, Status};
+use linkerd_profiles::{ClientPolicy, HostMatch, Meta, Protocol, Resource};
+use linkerd_proxy_core::InvalidDestination;
 use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
 
-pub(crate) use profile::ConvertedProfile;
-
-/// Why a policy makes no sense. All of it is refused: half a policy could let through what the other half forbids.
+/// The reason why a policy is invalid. All of it is refused: half a policy could let through what the other half
+/// forbids.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
     /// A field that must be set is not.
@@ -45,9 +40,9 @@ pub enum InvalidPolicy {
     /// The weights cannot be added.
     #[error("the weights of a distribution exceed 32 bits")]
     Weights,
-    /// A balancer cannot look its endpoints up.
-    #[error("a balancer's destination must be `name:port`, and {0:?} is not")]
-    Destination(String),
+    /// The endpoints of a balancer cannot be discovered.
+    #[error("a balancer's destination must be `name:port`, and {:?} is not", .0.0)]
+    Destination(#[from] InvalidDestination),
     /// A backend forwards to an endpoint that cannot be used.
     #[error("cannot forward: {0}")]
     Endpoint(#[from] InvalidEndpoint),
@@ -59,18 +54,16 @@ pub enum InvalidPolicy {
     Rules(usize),
 }
 
-/// What a message contains that is not acted on.
+/// Parts of a message that are not acted on.
 #[derive(Debug, Default)]
 struct NotHonoured(BTreeSet<&'static str>);
 
-impl From<OutboundPolicy> for ClientPolicy {
-    /// A message that makes no sense becomes a policy that lets nothing pass.
-    fn from(policy: OutboundPolicy) -> Self {
-        let mut policy =
-            try_policy(policy).unwrap_or_else(|invalid| Self::invalid(invalid.to_string()));
-        shared::share_metas(&mut policy);
-        policy
-    }
+/// Converts a policy. An invalid one is converted into a policy that lets nothing pass.
+pub fn client_policy(policy: OutboundPolicy) -> ClientPolicy {
+    let converted = try_policy(policy);
+    let mut policy = converted.unwrap_or_else(|invalid| ClientPolicy::invalid(invalid.to_string()));
+    shared::share_metas(&mut policy);
+    policy
 }
 
 fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
@@ -105,7 +98,7 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
         }
         Kind::Grpc(grpc) => {
             later.accrual(grpc.failure_accrual.as_ref());
-            Protocol::Grpc(http::grpc_routes(grpc.routes, &mut later)?)
+            Protocol::Grpc(http::routes(grpc.routes, &mut later)?)
         }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
         Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),
@@ -151,7 +144,7 @@ fn duration(
     value: Option<prost_types::Duration>,
     what: &'static str,
 ) -> Result<Duration, InvalidPolicy> {
-    wire::duration(&required(value, what)?).ok_or(InvalidPolicy::Duration(what))
+    super::duration(&required(value, what)?).ok_or(InvalidPolicy::Duration(what))
 }
 
 /// The labels of a suffix or the host itself. A match that is not set matches nothing, so it is left out by the caller.
@@ -160,10 +153,6 @@ fn host(exact: Option<String>, reverse_labels: Vec<String>) -> HostMatch {
         Some(exact) => HostMatch::Exact(exact),
         None => HostMatch::Suffix(reverse_labels),
     }
-}
-
-pub(crate) fn status(status: &tonic::Status) -> Status {
-    Status::new(Code::from(i32::from(status.code())), status.message())
 }
 
 impl NotHonoured {
@@ -184,4 +173,4 @@ impl NotHonoured {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

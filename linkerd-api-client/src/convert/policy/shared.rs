@@ -1,10 +1,6 @@
 //! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
 
-use crate::{
-    backend::{Backend, Distribution},
-    meta::Meta,
-    policy::{ClientPolicy, HttpRoute, Protocol},
-};
+use linkerd_profiles::{Backend, ClientPolicy, Distribution, Meta, Protocol, RouteTable};
 use std::{collections::HashSet, sync::Arc};
 
 /// Lets equal resources of a policy be the same.
@@ -18,14 +14,14 @@ pub(super) fn share_metas(policy: &mut ClientPolicy) {
             opaque,
             ..
         } => {
-            known.routes(http1);
-            known.routes(http2);
+            known.table(http1);
+            known.table(http2);
             if let Some(opaque) = opaque {
                 known.route(&mut opaque.meta, &mut opaque.distribution);
             }
         }
-        Protocol::Http1(routes) | Protocol::Http2(routes) | Protocol::Grpc(routes) => {
-            known.routes(routes);
+        Protocol::Http1(table) | Protocol::Http2(table) | Protocol::Grpc(table) => {
+            known.table(table);
         }
         Protocol::Opaque(route) => {
             if let Some(route) = route {
@@ -54,9 +50,9 @@ impl Known {
         }
     }
 
-    fn routes(&mut self, routes: &mut [HttpRoute]) {
-        for route in routes {
-            self.route(&mut route.meta, &mut route.distribution);
+    fn table(&mut self, table: &mut RouteTable) {
+        for rule in &mut table.rules {
+            self.route(&mut rule.meta, &mut rule.distribution);
         }
     }
 

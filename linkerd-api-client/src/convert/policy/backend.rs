@@ -1,22 +1,32 @@
 //! Backends and the choice between them.
 
 use super::{InvalidPolicy, NotHonoured, duration, meta, required};
-use crate::backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
-use linkerd_api_proto::{
-    convert::{self as wire, EndpointParts, Hint},
-    outbound as wire_outbound, prost_types,
-};
-use linkerd_proxy_core::{
-    endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality},
-    http::{FlowControl, Http2Settings, KeepAlive, QueueSettings},
-};
+use crate::convert::endpoint::endpoint;
+use linkerd_api_proto::{outbound as wire_outbound, prost_types};
+use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
+use linkerd_proxy_core::http::QueueSettings;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// The wire has a distribution for each kind of route, all of the same shape.
+/// A distribution: the API has one for each kind of route, all of the same shape.
 pub(super) enum Shape<B> {
     Empty,
     First(Vec<B>),
     Random(Vec<(Option<B>, u32)>),
+}
+
+impl<B> Shape<B> {
+    /// The same distribution, over other backends.
+    pub(super) fn map<C>(self, mut map: impl FnMut(B) -> C) -> Shape<C> {
+        match self {
+            Self::Empty => Shape::Empty,
+            Self::First(backends) => Shape::First(backends.into_iter().map(map).collect()),
+            Self::Random(backends) => {
+                let backends = backends.into_iter();
+                let mapped = backends.map(|(backend, weight)| (backend.map(&mut map), weight));
+                Shape::Random(mapped.collect())
+            }
+        }
+    }
 }
 
 /// Reads the distribution of one kind of route into its [`Shape`].
@@ -94,8 +104,8 @@ pub(super) fn backend(
         // The rest of the policy may be fine, so only this backend fails.
         None => Dispatcher::Fail(format!("backend {meta} has no dispatcher")),
         Some(Kind::Forward(addr)) => {
-            let parts = wire::endpoint(addr, &HashMap::new())?;
-            Dispatcher::Forward(Arc::new(endpoint(parts)))
+            let converted = endpoint(addr, &HashMap::new())?;
+            Dispatcher::Forward(Arc::new(converted.endpoint))
         }
         Some(Kind::Balancer(balancer)) => balance(balancer, later)?,
     };
@@ -117,9 +127,7 @@ fn balance(
     use wire_outbound::backend::{balance_p2c::Load, endpoint_discovery::Kind};
     let discovery = wire.discovery.and_then(|discovery| discovery.kind);
     let Kind::Dst(dst) = required(discovery, "a balancer's discovery")?;
-    let Some((name, port)) = wire::name_port(&dst.path) else {
-        return Err(InvalidPolicy::Destination(dst.path));
-    };
+    let destination = dst.path.parse()?;
     let load = match required(wire.load, "a balancer's load")? {
         Load::PeakEwma(load) => peak_ewma(load.default_rtt, load.decay)?,
         Load::PenaltyPeakEwma(load) => {
@@ -127,10 +135,7 @@ fn balance(
             peak_ewma(load.default_rtt, load.decay)?
         }
     };
-    Ok(Dispatcher::Balance {
-        path: format!("{name}:{port}"),
-        load,
-    })
+    Ok(Dispatcher::Balance { destination, load })
 }
 
 fn peak_ewma(
@@ -142,53 +147,4 @@ fn peak_ewma(
         // An average divides by its window, so that cannot be 0.
         decay: duration(decay, "a balancer's decay")?.max(Duration::from_millis(1)),
     })
-}
-
-/// The last step of the conversion, which `linkerd-discover` makes alike.
-pub(super) fn endpoint(parts: EndpointParts) -> Endpoint {
-    let flow_control = match (parts.http2.adaptive, parts.http2.windows) {
-        (true, _) => Some(FlowControl::Adaptive),
-        (false, Some((stream, connection))) => Some(FlowControl::Fixed { stream, connection }),
-        (false, None) => None,
-    };
-    let keep_alive = parts
-        .http2
-        .keep_alive
-        .map(|(interval, timeout, while_idle)| KeepAlive {
-            interval,
-            timeout,
-            while_idle,
-        });
-    let http2 = Http2Settings {
-        flow_control,
-        keep_alive,
-        max_frame_size: parts.http2.max_frame_size,
-        max_concurrent_reset_streams: parts.http2.max_concurrent_reset_streams.map(|n| n as usize),
-        max_send_buf_size: parts.http2.max_send_buf_size.map(|n| n as usize),
-        ..Http2Settings::default()
-    };
-    Endpoint {
-        addr: parts.addr,
-        weight: parts.weight,
-        labels: parts.labels.into_iter().collect(),
-        protocol_hint: match parts.hint {
-            Hint::Unknown => ProtocolHint::Unknown,
-            Hint::H2 => ProtocolHint::H2,
-            Hint::Opaque => ProtocolHint::Opaque,
-        },
-        opaque_transport_port: parts.opaque_transport_port,
-        tls: parts.tls.map(|(identity, server_name)| {
-            Box::new(ServerTls {
-                identity,
-                server_name,
-            })
-        }),
-        authority_override: parts.authority_override.map(Box::new),
-        http2: http2.boxed(),
-        zone_locality: match parts.local_zone {
-            None => ZoneLocality::Unknown,
-            Some(true) => ZoneLocality::Local,
-            Some(false) => ZoneLocality::Remote,
-        },
-    }
 }

@@ -1,17 +1,13 @@
 use super::*;
-use crate::{
-    backend::{Dispatcher, Distribution, PeakEwma, TcpFilter},
-    policy::HttpRoute,
-    profile::{Profile, ProfileTarget},
-};
 use linkerd_api_proto::{
-    destination::{DestinationProfile, WeightedAddr, WeightedDst},
+    destination::WeightedAddr,
     http_route as wire_match, opaque_route as wire_opaque,
-    outbound::{self, backend, http_route, opaque_route, proxy_protocol},
+    outbound::{self, backend, grpc_route, http_route, opaque_route, proxy_protocol},
 };
+use linkerd_profiles::{Dispatcher, Distribution, PeakEwma, RouteRule, TcpFilter};
 use proptest::prelude::*;
 
-pub(crate) fn wire_meta(name: &str) -> Option<wire_meta::Metadata> {
+fn wire_meta(name: &str) -> Option<wire_meta::Metadata> {
     Some(wire_meta::Metadata {
         kind: Some(wire_meta::metadata::Kind::Default(name.into())),
     })
@@ -89,7 +85,7 @@ fn route(name: &str, rules: Vec<http_route::Rule>) -> outbound::HttpRoute {
     }
 }
 
-pub(crate) fn http1(routes: Vec<outbound::HttpRoute>) -> OutboundPolicy {
+fn http1(routes: Vec<outbound::HttpRoute>) -> OutboundPolicy {
     OutboundPolicy {
         metadata: wire_meta("parent"),
         protocol: Some(outbound::ProxyProtocol {
@@ -102,22 +98,26 @@ pub(crate) fn http1(routes: Vec<outbound::HttpRoute>) -> OutboundPolicy {
 }
 
 /// A policy that balances HTTP/1 over `path`.
-pub(crate) fn balanced(path: &str) -> OutboundPolicy {
+fn balanced(path: &str) -> OutboundPolicy {
     http1(vec![route("route", vec![rule(first(balancer(path)))])])
 }
 
 fn converted(policy: OutboundPolicy) -> ClientPolicy {
-    let policy = ClientPolicy::from(policy);
+    let policy = client_policy(policy);
     assert_eq!(policy.invalid, None);
     policy
 }
 
 fn refused(policy: OutboundPolicy) -> String {
-    ClientPolicy::from(policy).invalid.expect("must be refused")
+    client_policy(policy).invalid.expect("must be refused")
 }
 
-fn default_route(policy: &ClientPolicy) -> &HttpRoute {
-    policy.http_route(::http::Version::HTTP_11).unwrap()
+fn default_route(policy: &ClientPolicy) -> &RouteRule {
+    find(policy).unwrap()
+}
+
+fn find(policy: &ClientPolicy) -> Option<&RouteRule> {
+    policy.http_routes(::http::Version::HTTP_11)?.find()
 }
 
 #[test]
@@ -132,8 +132,9 @@ fn a_balancer_is_read() {
         default_rtt: Duration::from_secs(1),
         decay: Duration::from_secs(10),
     };
-    let path = "web.default.svc.cluster.local:80".to_owned();
-    assert_eq!(backends[0].dispatcher, Dispatcher::Balance { path, load });
+    let destination = "web.default.svc.cluster.local:80".parse().unwrap();
+    let expected = Dispatcher::Balance { destination, load };
+    assert_eq!(backends[0].dispatcher, expected);
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn bad_policies_say_why() {
     assert_eq!(refused(policy), "a resource reference has no kind");
     let invalid = ClientPolicy::invalid("x");
     assert_eq!(invalid.parent.to_string(), "default.invalid");
-    assert_eq!(invalid.http_route(::http::Version::HTTP_2), None);
+    assert_eq!(find(&invalid), None);
 }
 
 #[test]
@@ -254,6 +255,62 @@ fn what_comes_later_is_named_once() {
 }
 
 #[test]
+fn grpc_rules_are_converted_like_those_of_http() {
+    use grpc_route::{
+        Distribution as Wire, Filter, RouteBackend, Rule,
+        distribution::{FirstAvailable, Kind},
+        filter,
+    };
+    let rule = |on_rule: bool, on_backend: bool| {
+        let filters = |injects: bool| {
+            let kind = filter::Kind::FailureInjector(Default::default());
+            let filter = Filter { kind: Some(kind) };
+            Vec::from_iter(injects.then_some(filter))
+        };
+        let backend = RouteBackend {
+            backend: Some(balancer("web:80")),
+            filters: filters(on_backend),
+            ..Default::default()
+        };
+        let kind = Kind::FirstAvailable(FirstAvailable {
+            backends: vec![backend],
+        });
+        Rule {
+            filters: filters(on_rule),
+            backends: Some(Wire { kind: Some(kind) }),
+            ..Default::default()
+        }
+    };
+    let route = outbound::GrpcRoute {
+        metadata: wire_meta("grpc"),
+        rules: vec![rule(false, false), rule(true, false), rule(false, true)],
+        ..Default::default()
+    };
+    let policy = |metadata| {
+        let grpc = proxy_protocol::Grpc {
+            routes: vec![outbound::GrpcRoute {
+                metadata,
+                ..route.clone()
+            }],
+            failure_accrual: None,
+        };
+        OutboundPolicy {
+            metadata: wire_meta("parent"),
+            protocol: Some(outbound::ProxyProtocol {
+                kind: Some(proxy_protocol::Kind::Grpc(grpc)),
+            }),
+        }
+    };
+    let read = converted(policy(wire_meta("grpc")));
+    assert_eq!(read.not_honoured, ["failure injection"]);
+    let rules = &read.http_routes(::http::Version::HTTP_2).unwrap().rules;
+    let injecting: Vec<_> = rules.iter().map(|rule| rule.injects_failures).collect();
+    assert_eq!(injecting, [false, true, true]);
+    assert!(rules.iter().all(|rule| rule.matches_all));
+    assert_eq!(refused(policy(None)), "a gRPC route's metadata is missing");
+}
+
+#[test]
 fn opaque_traffic_has_one_route_with_one_rule() {
     use opaque_route::{Distribution as Wire, Filter, Rule, distribution, filter};
     let rule = Rule {
@@ -294,50 +351,8 @@ fn opaque_traffic_has_one_route_with_one_rule() {
     );
 }
 
-#[test]
-fn profiles_are_read() {
-    let target = |authority: &str, weight| WeightedDst {
-        authority: authority.into(),
-        weight,
-        backend_ref: None,
-    };
-    let message = DestinationProfile {
-        fully_qualified_name: "Web.default.svc.cluster.local".into(),
-        dst_overrides: vec![target("a:80", 1), target("b", 1), target("c:80", 0)],
-        endpoint: Some(WeightedAddr::default()),
-        ..Default::default()
-    };
-    let ConvertedProfile { profile, left_out } = (message, 80).into();
-    assert_eq!(
-        profile.logical().unwrap(),
-        "web.default.svc.cluster.local:80"
-    );
-    assert_eq!(
-        left_out,
-        [
-            "the endpoint: an endpoint has no address",
-            "the target \"b\""
-        ]
-    );
-    assert_eq!(
-        profile,
-        Profile {
-            targets: vec![ProfileTarget {
-                name: "a".into(),
-                port: 80,
-                weight: 1
-            }],
-            name: Some("web.default.svc.cluster.local".into()),
-            port: 80,
-            opaque: false,
-            endpoint: None,
-            has_routes: false,
-        }
-    );
-}
-
 proptest! {
-    /// No bytes make the conversions panic: messages are decoded from noise around valid ones.
+    /// No bytes make the conversion panic: messages are decoded from noise around valid ones.
     #[test]
     fn any_message_is_converted(noise: Vec<u8>, at: prop::sample::Index, weights: Vec<u32>) {
         use prost::Message;
@@ -347,18 +362,15 @@ proptest! {
         let end = bytes.len().min(at + noise.len());
         bytes.splice(at..end, noise.clone());
         if let Ok(policy) = OutboundPolicy::decode(&bytes[..]) {
-            let _ = ClientPolicy::from(policy);
-        }
-        if let Ok(profile) = DestinationProfile::decode(&noise[..]) {
-            let _ = ConvertedProfile::from((profile, 80));
+            let _ = client_policy(policy);
         }
     }
 
     /// Whatever the weights are, the distribution can be drawn from or the policy is refused.
     #[test]
     fn any_weights(weights in proptest::collection::vec(prop_oneof![0u32..3, any::<u32>()], 0..6)) {
-        let policy = ClientPolicy::from(http1(vec![route("r", vec![rule(random(&weights))])]));
-        match policy.http_route(::http::Version::HTTP_11).map(|route| &route.distribution) {
+        let policy = client_policy(http1(vec![route("r", vec![rule(random(&weights))])]));
+        match find(&policy).map(|rule| &rule.distribution) {
             None => prop_assert!(policy.invalid.is_some()),
             Some(Distribution::RandomAvailable(backends)) => {
                 prop_assert!(backends.len() > 1);

@@ -1,6 +1,7 @@
 use super::*;
-use crate::destination::{
-    AuthorityOverride, http2_client_params, protocol_hint::OpaqueTransport, tls_identity,
+use linkerd_api_proto::destination::{
+    AuthorityOverride, Http2ClientParams, http2_client_params, protocol_hint::OpaqueTransport,
+    tls_identity,
 };
 
 fn wire() -> WeightedAddr {
@@ -11,7 +12,7 @@ fn wire() -> WeightedAddr {
     }
 }
 
-fn parts(wire: WeightedAddr) -> EndpointParts {
+fn converted(wire: WeightedAddr) -> Converted {
     endpoint(wire, &HashMap::new()).unwrap()
 }
 
@@ -23,17 +24,13 @@ fn labels_of_the_endpoint_override_those_of_the_set() {
         ("zone".into(), "b".into()),
         ("zone_locality".into(), "LOCAL".into()),
     ]);
-    let parts = endpoint(wire, &set).unwrap();
-    let labels: Vec<_> = parts
-        .labels
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
+    let Converted { endpoint, .. } = endpoint(wire, &set).unwrap();
+    let labels: Vec<_> = endpoint.labels.iter().collect();
     assert_eq!(
         labels,
         [("ns", "default"), ("zone", "b"), ("zone_locality", "LOCAL")]
     );
-    assert_eq!(parts.local_zone, Some(true));
+    assert_eq!(endpoint.zone_locality, ZoneLocality::Local);
 }
 
 #[test]
@@ -86,29 +83,31 @@ fn a_uri_identity_needs_a_server_name() {
         strategy: Some(tls_identity::Strategy::UriLikeIdentity(uri)),
         server_name: None,
     });
-    let without = parts(wire.clone());
-    assert_eq!(without.tls, None);
-    assert_eq!(without.left_out, ["TLS identity"]);
+    let without = converted(wire.clone());
+    assert_eq!(without.endpoint.tls, None);
+    assert_eq!(without.ignored, ["TLS identity"]);
 
     let name = tls_identity::DnsLikeIdentity {
         name: "web.default".into(),
     };
     wire.tls_identity.as_mut().unwrap().server_name = Some(name);
-    assert_eq!(
-        parts(wire).tls,
-        Some(("spiffe://root/ns/sa".into(), "web.default".into()))
-    );
+    let tls = ServerTls {
+        identity: "spiffe://root/ns/sa".into(),
+        server_name: "web.default".into(),
+    };
+    assert_eq!(converted(wire).endpoint.tls, Some(Box::new(tls)));
 }
 
 #[test]
 fn the_opaque_transport_port_has_its_range() {
     for (port, accepted) in [(0, None), (4143, NonZeroU16::new(4143)), (65_535, None)] {
         let mut wire = wire();
-        wire.protocol_hint = Some(ProtocolHint {
+        wire.protocol_hint = Some(proto::ProtocolHint {
             opaque_transport: Some(OpaqueTransport { inbound_port: port }),
             protocol: None,
         });
-        assert_eq!(parts(wire).opaque_transport_port, accepted, "port {port}");
+        let Converted { endpoint, .. } = converted(wire);
+        assert_eq!(endpoint.opaque_transport_port, accepted, "port {port}");
     }
 }
 
@@ -128,48 +127,11 @@ fn http2_settings_stay_within_what_the_library_accepts() {
             max_send_buf_size: 0,
         }),
     });
-    let parts = parts(wire);
-    assert_eq!(
-        parts.http2,
-        Http2Parts {
-            max_concurrent_reset_streams: Some(7),
-            ..Default::default()
-        }
-    );
-    assert_eq!(parts.left_out, ["HTTP/2 windows", "HTTP/2 frame size"]);
-}
-
-#[test]
-fn names_with_ports() {
-    let accepted = |text: &str| name_port(text);
-    assert_eq!(
-        accepted("Web.default.svc.cluster.local.:80"),
-        Some(("web.default.svc.cluster.local".into(), 80))
-    );
-    assert_eq!(accepted("[::1]:80"), Some(("[::1]".into(), 80)));
-    for refused in [
-        "",
-        "web",
-        "web:0",
-        "web:65536",
-        ":80",
-        ".:80",
-        "web..:80",
-        "web..default:80",
-        ".web:80",
-        "a b:80",
-        "::1:80",
-        ".:1",
-    ] {
-        assert_eq!(accepted(refused), None, "{refused:?}");
-    }
-}
-
-#[test]
-fn durations_are_not_negative() {
-    let wire = |seconds, nanos| duration(&prost_types::Duration { seconds, nanos });
-    assert_eq!(wire(1, 500), Some(Duration::new(1, 500)));
-    assert_eq!(wire(-1, 0), None);
-    assert_eq!(wire(0, -1), None);
-    assert_eq!(wire(0, i32::MAX), None);
+    let converted = converted(wire);
+    let expected = Http2Settings {
+        max_concurrent_reset_streams: Some(7),
+        ..Default::default()
+    };
+    assert_eq!(converted.endpoint.http2, Some(Box::new(expected)));
+    assert_eq!(converted.ignored, ["HTTP/2 windows", "HTTP/2 frame size"]);
 }

@@ -5,14 +5,11 @@ use super::{
     backend::{Shape, backend, distribution, shape},
     host, meta,
 };
-use crate::{
-    backend::TcpFilter,
-    policy::{OpaqueRoute, SniMatch, TlsRoute},
-};
 use linkerd_api_proto::{
     outbound::{OpaqueRoute as WireOpaqueRoute, TlsRoute as WireTlsRoute, opaque_route, tls_route},
     tls_route as wire_tls,
 };
+use linkerd_profiles::{OpaqueRoute, SniMatch, TcpFilter, TlsRoute};
 
 /// The only route of opaque traffic, if it has one.
 pub(super) fn opaque(

@@ -1,0 +1,76 @@
+//! Server-streaming calls of which the messages are converted.
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt};
+use linkerd_api_proto::stream;
+use linkerd_proxy_core::subscription::{Call, Code, Status};
+use parking_lot::Mutex;
+use tonic::{body::Body, client::GrpcService};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A gRPC client's transport, cloned for each call.
+pub trait ApiService:
+    GrpcService<
+        Body,
+        Error: Into<BoxError>,
+        Future: Send,
+        ResponseBody: http_body::Body<Data = Bytes, Error: Into<BoxError> + Send> + Send + 'static,
+    > + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<T> ApiService for T
+where
+    T: GrpcService<Body> + Clone + Send + 'static,
+    T::Error: Into<BoxError>,
+    T::Future: Send,
+    T::ResponseBody: http_body::Body<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as http_body::Body>::Error: Into<BoxError> + Send,
+{
+}
+
+/// A service and the calls that are made with its clones.
+pub(crate) struct ApiClient<T> {
+    // The lock makes it shareable when the service itself is not.
+    service: Mutex<T>,
+}
+
+impl<T: ApiService> ApiClient<T> {
+    pub(crate) fn new(service: T) -> Self {
+        Self {
+            service: Mutex::new(service),
+        }
+    }
+
+    /// Calls a method, and converts each message of the response.
+    pub(crate) fn call<Req, Rsp, U>(
+        &self,
+        method: &'static str,
+        request: Req,
+        convert: impl Fn(Rsp) -> U + Send + 'static,
+    ) -> Call<U>
+    where
+        Req: prost::Message + Send + 'static,
+        Rsp: prost::Message + Default + 'static,
+        U: 'static,
+    {
+        let service = self.service.lock().clone();
+        async move {
+            let opened = stream::open(service, method, request).await;
+            let messages = opened.map_err(|error| status(&error))?;
+            let converted = messages.map(move |message| match message {
+                Ok(message) => Ok(convert(message)),
+                Err(error) => Err(status(&error)),
+            });
+            Ok(converted.boxed())
+        }
+        .boxed()
+    }
+}
+
+fn status(status: &tonic::Status) -> Status {
+    Status::new(Code::from(i32::from(status.code())), status.message())
+}

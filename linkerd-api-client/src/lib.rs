@@ -1,0 +1,27 @@
+//! The control plane of a Linkerd cluster as a source of endpoints, policies and profiles: its gRPC calls, and the
+//! conversion of its messages into the types of `linkerd-discover` and `linkerd-profiles`.
+//!
+//! **Sits** between the control plane's connections and the tasks that follow destinations and targets. One call is one
+//! stream of one destination or target.
+//!
+//! **Invariants**
+//! * No message can panic. An invalid endpoint is left out; an invalid policy is converted whole into one that refuses
+//!   traffic with its reason; both travel with the update as data.
+//! * Protobuf types do not leave this crate.
+//!
+//! **Never** retries a call, logs, or keeps state between two messages.
+
+pub mod convert;
+
+mod client;
+mod endpoints;
+mod policies;
+mod profiles;
+
+pub use client::ApiService;
+pub use endpoints::GrpcEndpointSource;
+pub use policies::GrpcPolicySource;
+pub use profiles::GrpcProfileSource;
+
+#[cfg(test)]
+mod tests;
