@@ -1,4 +1,4 @@
-//! Sockets: accepting, dialling, telling protocols apart, relaying bytes.
+//! Sockets: accept, dial, protocol detection, relay.
 
 mod accept_errors;
 mod address;

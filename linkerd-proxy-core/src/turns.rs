@@ -1,4 +1,4 @@
-//! Long work, done in turns with the other threads of the core.
+//! Long work of the control thread, yielding to the other threads of its core.
 //!
 //! A proxy has one core in most pods, which its worker and its control thread share. When the worker has something to do
 //! while the control thread is at work, the kernel lets it wait for the end of a slice, up to 4 ms each time; a request

@@ -1,4 +1,4 @@
-//! Listening sockets, and where an accepted connection was going.
+//! Listening sockets, and the original destination of accepted connections.
 
 use super::SocketOptions;
 use crate::{Error, Reason};
@@ -16,23 +16,23 @@ pub struct Listener {
     options: SocketOptions,
 }
 
-/// A connection that was taken in.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: super::Socket,
-    /// Who opened it.
+    /// The client's address.
     pub client: SocketAddr,
     /// The address of this end.
     pub local: SocketAddr,
-    /// Where it was going before it was redirected; `None` when it was not.
+    /// The destination before redirection; `None` if the connection was not redirected.
     pub orig_dst: Option<SocketAddr>,
 }
 
 /// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
 ///
-/// An address in use is an error even when its present owner would share it: two proxies on one port would each get half
-/// of the connections, which nobody would understand.
+/// An address in use is an error even where its owner would share it: two proxies on one port would each get half of
+/// the connections, without any error.
 pub fn bind(
     addr: SocketAddr,
     backlog: Option<u32>,
@@ -41,7 +41,7 @@ pub fn bind(
     if count == 1 {
         return Ok(vec![listener(addr, backlog, false)?]);
     }
-    // Without SO_REUSEPORT this fails if anybody listens there; it also picks the port when `addr` leaves it open.
+    // Without SO_REUSEPORT this fails if the address is in use; it also picks the port when `addr` leaves it open.
     let addr = listener(addr, backlog, false)?.local_addr()?;
     (0..count).map(|_| listener(addr, backlog, true)).collect()
 }
@@ -62,7 +62,7 @@ fn listener(
 }
 
 impl Listener {
-    /// Takes a bound socket into the present runtime.
+    /// Registers a bound socket with the current runtime.
     pub fn new(socket: std::net::TcpListener, options: SocketOptions) -> io::Result<Self> {
         Ok(Self {
             inner: TcpListener::from_std(socket)?,
@@ -70,7 +70,7 @@ impl Listener {
         })
     }
 
-    /// The address that is listened on.
+    /// The address of the listener.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
@@ -91,21 +91,21 @@ impl Listener {
 }
 
 impl Accepted {
-    /// Where the connection was going: here, if it was not redirected.
+    /// The original destination, or the local address if the connection was not redirected.
     pub fn going_to(&self) -> SocketAddr {
         self.orig_dst.unwrap_or(self.local)
     }
 
-    /// Where the connection was going, or an error that tells what is missing.
+    /// The original destination, or an error that names the missing redirection.
     pub fn destination(&self) -> Result<SocketAddr, Error> {
         self.orig_dst
             .ok_or_else(|| Error::new(Reason::NoDestination))
     }
 }
 
-/// The destination that a connection had before netfilter redirected it (`SO_ORIGINAL_DST`).
+/// The destination of a connection before netfilter redirected it (`SO_ORIGINAL_DST`).
 ///
-/// An IPv4 connection on a dual-stack socket is asked for with the IPv4 option, as the kernel keeps it there.
+/// For an IPv4 connection on a dual-stack socket the IPv4 option is read, as the kernel keeps it there.
 pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(stream);
     let v4 = stream.peer_addr().ok()?.ip().to_canonical().is_ipv4();
@@ -116,7 +116,7 @@ pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
     addr.ok()?.as_socket().map(unmapped)
 }
 
-/// An IPv4 address that came mapped into IPv6, as IPv4.
+/// An IPv4-mapped IPv6 address as IPv4.
 fn unmapped(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, addr.port()),
@@ -124,7 +124,7 @@ fn unmapped(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// What the standard library listens with, and so the incumbent where no backlog is set.
+/// The standard library's backlog, and so the incumbent's where none is set.
 const DEFAULT_BACKLOG: i32 = 128;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Carrying bytes both ways.
+//! Relaying bytes in both directions.
 
 use super::{Duplex, Pipe, Pipes};
 use bytes::{BufMut, BytesMut};
@@ -10,12 +10,12 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Carries bytes both ways until both sides have ended; an end of one side is passed on to the other at once.
+/// Relays bytes in both directions until both sides have ended; the end of one side is passed on to the other at once.
 ///
-/// What comes in small pieces is copied, and what fills a buffer is moved through one of the `pipes` if both sides are
-/// plain sockets. A connection that waits for bytes has neither buffer nor pipe. Returns the bytes from `client` to
-/// `server` and back; an error of either side ends both directions. Not cancel safe: what was read may not be written
-/// yet.
+/// Small pieces are copied; a flow that fills a buffer is moved through one of the `pipes` if both sides are plain
+/// sockets. A connection that waits for bytes holds neither buffer nor pipe. Returns the bytes from `client` to
+/// `server` and back; an error of either side ends both directions. Not cancel safe: bytes may have been read and not
+/// written.
 pub async fn relay(
     client: &mut impl Duplex,
     server: &mut impl Duplex,
@@ -41,7 +41,7 @@ struct Direction {
     phase: Phase,
 }
 
-/// What was read, and is not written yet.
+/// Bytes that were read and are not written yet.
 #[derive(Default)]
 enum Held {
     #[default]
@@ -57,13 +57,13 @@ enum Held {
 enum Phase {
     #[default]
     Open,
-    /// There is nothing more to read; the other side is to be told.
+    /// The end was read, and is to be passed on.
     Ending,
     Ended,
 }
 
 impl Direction {
-    /// Carries bytes until the end, which was passed on when this is ready.
+    /// Relays until the end was passed on.
     fn poll(
         &mut self,
         from: &mut impl Duplex,
@@ -76,7 +76,7 @@ impl Direction {
             ready!(self.poll_write(to, pipes, cx))?;
             match self.phase {
                 Phase::Open if carried >= TURN => {
-                    // Others have their turn.
+                    // Yields to other tasks.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -95,7 +95,7 @@ impl Direction {
                     }
                     Poll::Ready(count) => carried += count,
                     Poll::Pending => {
-                        // Nothing is kept while nothing comes.
+                        // No buffer is held while no bytes come.
                         self.held = Held::Nothing;
                         return self.poll_flush(to, cx);
                     }
@@ -104,7 +104,7 @@ impl Direction {
         }
     }
 
-    /// Writes what is held.
+    /// Writes pending bytes.
     fn poll_write(
         &mut self,
         to: &mut impl Duplex,
@@ -122,7 +122,7 @@ impl Direction {
                     *written += count;
                     self.moved += count as u64;
                 }
-                // It is used again as long as bytes come.
+                // The buffer is reused as long as bytes come.
                 buffer.clear();
                 *written = 0;
             }
@@ -142,7 +142,7 @@ impl Direction {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads when nothing is held; 0 is the end.
+    /// Reads while no bytes are pending; 0 is the end.
     fn poll_read(
         &mut self,
         from: &mut impl Duplex,
@@ -217,7 +217,7 @@ impl Direction {
     }
 }
 
-/// What systems and their filters answer to a call that they do not have.
+/// Errors that systems and their filters return for an unsupported call.
 fn is_unsupported(error: &io::Error) -> bool {
     let answers = [libc::EINVAL, libc::ENOSYS, libc::EPERM];
     error
@@ -225,10 +225,10 @@ fn is_unsupported(error: &io::Error) -> bool {
         .is_some_and(|errno| answers.contains(&errno))
 }
 
-/// The buffer of one direction, in bytes. Larger ones save system calls on bulk transfers, which pipes are for.
+/// The buffer of one direction, in bytes. Larger ones save system calls on bulk transfers, for which pipes exist.
 const BUFFER: usize = 16 * 1024;
 
-/// After so many bytes others have their turn: well under a millisecond.
+/// Bytes after which a direction yields: well under a millisecond.
 const TURN: usize = 1024 * 1024;
 
 #[cfg(test)]

@@ -24,23 +24,23 @@ use tokio::{
 
 /// A TCP socket.
 ///
-/// What is short enough is written at the end of a round of the thread's tasks ([`outbox`]), where the thread has one; the
-/// write is done as far as the writer knows. If the system does not take it then, the socket is not writable before it
-/// has, and the rest is sent even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
-/// One thread writes to it: what another has posted is not waited for.
+/// Short writes are sent at the end of a round of the thread's tasks ([`outbox`]), where the thread has an outbox; the
+/// writer sees them as done. If the system does not accept them then, the socket is not writable until it does, and the
+/// rest is sent even if the socket is dropped meanwhile. If that fails, the next read or write fails. Only one thread
+/// may write: writes posted by another thread are not waited for.
 #[derive(Debug)]
 pub struct Socket {
     shared: Arc<Shared>,
-    /// Nobody reads any more, and would learn that something was not sent.
+    /// The end was read: no further read would report a failed write.
     has_ended: bool,
 }
 
-/// Looks at what a socket has received, and takes nothing.
+/// Looks at received bytes without reading them.
 #[derive(Debug)]
 pub struct Peek(Arc<Shared>);
 
 impl Peek {
-    /// Whether the socket has received something that was not read, or has ended. A system call.
+    /// Whether the socket has unread bytes, or has ended. A system call.
     pub fn has_unread(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peeked = retry_on_intr(|| recv(&self.0.stream, &mut [0; 1], flags));
@@ -48,17 +48,17 @@ impl Peek {
     }
 }
 
-/// What the outbox and the owner of a socket share.
+/// Socket state shared by its owner and the outbox.
 #[derive(Debug)]
 pub(super) struct Shared {
     stream: TcpStream,
     state: AtomicU8,
     unsent: Mutex<Unsent>,
-    /// That this proxy has dialled it.
+    /// The entry of a connection that this proxy has dialled.
     own: Option<OwnConnection>,
 }
 
-/// What came of a letter that could not be delivered.
+/// Writes that were posted and not accepted by the system.
 #[derive(Debug, Default)]
 struct Unsent {
     bytes: BytesMut,
@@ -66,13 +66,13 @@ struct Unsent {
     error: Option<i32>,
 }
 
-/// All that was written is sent.
+/// All writes were accepted by the system.
 const SENT: u8 = 0;
-/// Something is in the outbox.
+/// A write is in the outbox.
 const POSTED: u8 = 1;
-/// The system did not take all that was in the outbox; a task sends the rest.
+/// The system did not accept all posted writes; a task sends the rest.
 const STUCK: u8 = 2;
-/// Something could not be sent.
+/// A posted write failed.
 const FAILED: u8 = 3;
 
 impl From<TcpStream> for Socket {
@@ -100,12 +100,12 @@ impl Socket {
         }
     }
 
-    /// The socket, as the runtime has it. Writing to it overtakes what was not sent yet.
+    /// The runtime's socket. A direct write to it overtakes posted ones.
     pub fn stream(&self) -> &TcpStream {
         &self.shared.stream
     }
 
-    /// The end of what the peer sends, and its cause.
+    /// Handles the end of the peer's side, or a read error.
     #[cold]
     fn poll_ended(
         &mut self,
@@ -114,14 +114,14 @@ impl Socket {
     ) -> Poll<io::Result<()>> {
         ended.map_err(|error| self.shared.cause(error))?;
         self.has_ended = true;
-        // The end may be that of a socket which was closed because something could not be sent.
+        // The socket may have been shut down because a posted write failed.
         if self.shared.state() == FAILED {
             return self.poll_stuck(cx);
         }
         Poll::Ready(self.shared.came_back().map_or(Ok(()), Err))
     }
 
-    /// Waits until nothing is stuck.
+    /// Waits until no write is stuck.
     #[inline]
     fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.shared.state() < STUCK {
@@ -143,7 +143,7 @@ impl Socket {
         }
     }
 
-    /// Waits until the system has taken all that was written.
+    /// Waits until the system has accepted all writes.
     fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.shared.state() == POSTED {
             outbox::deliver();
@@ -174,8 +174,8 @@ impl Socket {
     }
 }
 
-/// Reads or writes. What does less than there was room for waits for the system before it is tried again: that saves a
-/// call which would tell the same.
+/// Reads or writes. After a partial result the runtime's readiness is cleared, which saves a call that would only
+/// return `EWOULDBLOCK`.
 fn attempt(
     stream: &TcpStream,
     interest: Interest,
@@ -254,7 +254,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// What is in the outbox counts as flushed: it leaves with the others.
+    /// Posted writes count as flushed: the outbox sends them at the end of the round.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_unstuck(cx)
     }
@@ -262,7 +262,7 @@ impl AsyncWrite for Socket {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_sent(cx))?;
         match shutdown(self.stream(), Shutdown::Write) {
-            // The peer was quicker.
+            // The peer has closed already.
             Err(Errno::NOTCONN) => Poll::Ready(Ok(())),
             done => Poll::Ready(Ok(done?)),
         }
@@ -293,17 +293,17 @@ impl Duplex for Socket {
 }
 
 impl Shared {
-    /// Something for this socket is in the outbox.
+    /// Marks the socket: a write is in the outbox.
     pub(super) fn posted(&self) {
         if self.state() == SENT {
             self.state.store(POSTED, Relaxed);
         }
     }
 
-    /// Sends what was in the outbox.
+    /// Sends a posted write.
     pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
         match self.state() {
-            // Another letter of the same round.
+            // A later write of the same round.
             STUCK => self.stuck(bytes),
             FAILED => {}
             _ => match self.try_send(bytes) {
@@ -329,7 +329,7 @@ impl Shared {
         if self.state.swap(STUCK, Relaxed) == STUCK {
             return;
         }
-        // There is none when the runtime ends, and nobody to send it.
+        // No runtime is left at its end, and no task to send the rest.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(send_rest(self.clone()));
         }
@@ -340,12 +340,12 @@ impl Shared {
         unsent.error = Some(error.raw_os_error().unwrap_or(libc::EIO));
         unsent.bytes = BytesMut::new();
         self.state.store(FAILED, Relaxed);
-        // Whoever waits for something to read waits in vain.
+        // Wakes a task that waits to read.
         let _ = shutdown(&self.stream, Shutdown::Both);
         unsent.wake();
     }
 
-    /// Tries to send what is stuck. Whether nothing is any more.
+    /// Tries to send the rest. `true` if nothing is left to send.
     fn try_rest(&self) -> bool {
         let mut unsent = self.unsent();
         match self.try_send(&unsent.bytes) {
@@ -364,14 +364,14 @@ impl Shared {
         true
     }
 
-    /// The error of a connection that this proxy got back, which ended for that.
+    /// The error of a dialled connection that came back to the proxy.
     #[cold]
     fn came_back(&self) -> Option<io::Error> {
         let came_back = self.own.as_ref()?.came_back()?;
         Some(io::Error::other(came_back))
     }
 
-    /// The cause of an error of the system.
+    /// The cause of a system error.
     #[cold]
     fn cause(&self, error: io::Error) -> io::Error {
         self.came_back().unwrap_or(error)
@@ -381,7 +381,7 @@ impl Shared {
         self.state.load(Relaxed)
     }
 
-    /// A lock that nobody holds over a wait, and only those take whose writes were not accepted.
+    /// Never held across a wait, and taken only after a write was not accepted.
     fn unsent(&self) -> MutexGuard<'_, Unsent> {
         self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -395,18 +395,18 @@ impl Unsent {
     }
 }
 
-/// Sends what is stuck, as the peer makes room for it.
+/// Sends the rest of posted writes as the peer makes room.
 async fn send_rest(socket: Arc<Shared>) {
     while !socket.try_rest() {
         let writable = tokio::time::timeout(LINGER, socket.stream.writable()).await;
-        // One that was dropped is closed if the peer reads nothing.
+        // A dropped socket is closed if its peer does not read.
         if writable.is_err() && Arc::strong_count(&socket) == 1 {
             return;
         }
     }
 }
 
-/// How long a socket that was dropped waits for a peer that does not read.
+/// Time limit for a dropped socket whose peer does not read.
 const LINGER: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
