@@ -1,15 +1,15 @@
-//! What a scrape gets, piece by piece.
+//! The document of a scrape, rendered piece by piece.
 
 use super::{Exposition, Format, Registry, Style};
 use std::fmt;
 
-/// A document on its way out. With 10,000 endpoints it has many megabytes, which are never in memory at once.
+/// A document being written. With 10,000 endpoints it has many megabytes, which are never in memory at once.
 ///
-/// What is counted while it is written may be in it or not.
+/// Counts made during the writing may be in it or not.
 pub struct Document {
     registry: Registry,
     format: Format,
-    /// The families, in the order in which they are written.
+    /// Families in the order of the document.
     order: std::vec::IntoIter<usize>,
     part: Part,
 }
@@ -17,12 +17,12 @@ pub struct Document {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     NextFamily,
-    /// The series of a family, beginning with one of them.
+    /// Series of a family, beginning with the one at `from`.
     Family {
         family: usize,
         from: usize,
     },
-    /// What is made for each scrape.
+    /// The collectors' text and the end.
     Tail,
     End,
 }
@@ -44,7 +44,7 @@ impl Document {
         }
     }
 
-    /// Appends the next piece, of about 32 KB. Returns whether there is another.
+    /// Appends the next piece, of about 32 KB. `true` if there is another.
     pub fn write(&mut self, out: &mut String) -> bool {
         let until = out.len() + PIECE;
         let mut out = Exposition::new(out, self.format);
@@ -88,6 +88,6 @@ impl fmt::Debug for Document {
     }
 }
 
-/// A family is locked while a piece of it is written, which takes some ten microseconds: a thread that asks for a handle
-/// waits no longer.
+/// Bytes of a piece. A family is locked while a piece of it is written, some ten microseconds, and a thread that asks
+/// for a handle waits no longer.
 const PIECE: usize = 32 * 1024;

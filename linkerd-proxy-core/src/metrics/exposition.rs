@@ -1,4 +1,4 @@
-//! The text of a scrape, in one of two formats.
+//! The text of a scrape, in either format.
 
 use super::{Labels, primitive::Value};
 use std::fmt::{Display, Write};
@@ -8,7 +8,8 @@ use std::fmt::{Display, Write};
 pub enum Format {
     /// Prometheus text 0.0.4: `TYPE` and `HELP` carry the name of the samples.
     Text,
-    /// OpenMetrics 1.0.0: they carry the name without `_total`, the unit has a line, and bounds of buckets a point.
+    /// OpenMetrics 1.0.0: `TYPE` and `HELP` carry the name without `_total`, the unit has a line, and bucket bounds
+    /// have a decimal point.
     OpenMetrics,
 }
 
@@ -34,7 +35,7 @@ impl Kind {
     }
 }
 
-/// A document that is being written.
+/// A document being written.
 #[derive(Debug)]
 pub struct Exposition<'a> {
     out: &'a mut String,
@@ -42,17 +43,17 @@ pub struct Exposition<'a> {
 }
 
 impl<'a> Exposition<'a> {
-    /// Writes to the end of `out`.
+    /// Appends to `out`.
     pub fn new(out: &'a mut String, format: Format) -> Self {
         Self { out, format }
     }
 
-    /// Writes what comes before the samples of a family. `name` is that of a counter's samples.
+    /// Writes the lines before the samples of a family. `name` is that of a counter's samples.
     pub fn head(&mut self, kind: Kind, name: &str, help: impl Display) {
         let base = name.strip_suffix("_total");
         let (title, kind) = match (self.format, kind) {
             (Format::Text, kind) => (name, kind.name()),
-            // OpenMetrics knows no other names of counters.
+            // OpenMetrics allows no other names of counters.
             (Format::OpenMetrics, Kind::Counter) => {
                 (base.unwrap_or(name), base.map_or("unknown", |_| "counter"))
             }
@@ -73,7 +74,7 @@ impl<'a> Exposition<'a> {
         self.line(name, "", labels.as_str(), None, format_args!("{value}"));
     }
 
-    /// Writes a family of one sample without labels. What is not known is left out.
+    /// Writes a family of one sample without labels, unless the value is unknown.
     pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.head(kind, name, format_args!("{help}."));
@@ -86,7 +87,7 @@ impl<'a> Exposition<'a> {
         self.out.push_str("# EOF\n");
     }
 
-    /// How long the text is.
+    /// The length of the text.
     pub(super) fn len(&self) -> usize {
         self.out.len()
     }
@@ -124,7 +125,7 @@ impl<'a> Exposition<'a> {
     }
 }
 
-/// The units that names end with.
+/// Units that names may end with.
 const UNITS: [&str; 3] = ["seconds", "bytes", "ms"];
 
 const INFALLIBLE: &str = "writing to a string does not fail";

@@ -1,4 +1,4 @@
-//! What is counted: counters, gauges, histograms.
+//! Metric types: counters, gauges, histograms.
 
 use super::{Exposition, Kind};
 use std::{
@@ -10,22 +10,22 @@ use std::{
     time::Duration,
 };
 
-/// A kind of metric: how handles are made, summed and written.
+/// A metric type: how its handles are made, summed and written.
 pub trait Metric: Clone {
-    /// What a new handle needs to know; a family holds it.
+    /// Parameters of a new handle; a family holds them.
     type Params: Copy + Send + Sync;
     /// The sum of the handles of a series.
     type Sum: Clone + Default + Send;
     /// The type in the exposition format.
     const KIND: Kind;
 
-    /// A handle that has counted nothing.
+    /// A new handle.
     fn new(params: Self::Params) -> Self;
-    /// Adds what this handle has counted to the series' sum.
+    /// Adds this handle's count to the series' sum.
     fn add_to(&self, sum: &mut Self::Sum);
-    /// Whether no other copy of this handle exists.
+    /// Whether this is the only clone of its handle.
     fn is_last(&self) -> bool;
-    /// Writes the series' lines.
+    /// Writes the lines of the series.
     fn write(
         sum: &Self::Sum,
         params: Self::Params,
@@ -53,7 +53,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// What this handle has counted.
+    /// The count of this handle.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -92,7 +92,7 @@ impl Gauge {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     #[inline]
     pub fn decr(&self) {
         self.0.store(self.0.load(Relaxed) - 1, Relaxed);
@@ -120,7 +120,7 @@ impl Metric for Gauge {
     }
 
     fn add_to(&self, sum: &mut i64) {
-        // A gauge whose owner is gone says nothing any more.
+        // A gauge without an owner counts as 0.
         if !self.is_last() {
             *sum += self.value();
         }
@@ -175,12 +175,12 @@ pub const BYTES: &Bounds = &Bounds {
 #[derive(Clone, Debug)]
 pub struct Histogram {
     bounds: &'static Bounds,
-    /// The sum, a count for each bound, and one for what is above them all.
+    /// The sum, a count for each bound, and one for values above all bounds.
     cells: Arc<[AtomicU64]>,
 }
 
 impl Histogram {
-    /// Counts a value in the unit in which the bounds are given.
+    /// Counts a value, in the unit of the bounds.
     #[inline]
     pub fn observe(&self, value: u64) {
         let buckets = self.bounds.buckets;
@@ -198,7 +198,7 @@ impl Histogram {
     }
 }
 
-/// The sum of a histogram's handles: their cells, or nothing if there is none.
+/// The sum of a histogram's handles: their cells, or nothing without a handle.
 #[derive(Debug, Default)]
 pub struct HistogramSum(Vec<u64>);
 

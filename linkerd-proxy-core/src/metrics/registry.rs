@@ -1,4 +1,4 @@
-//! The list of families, and the document that a scrape gets.
+//! The list of families, and their document.
 
 use super::{
     Counter, Document, Exposition, Family, Format, Gauge, Histogram, Kind, Labels, Metric,
@@ -12,16 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// In which of the incumbent's two lists a family is.
+/// The incumbent's registry that a family belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// The first list.
+    /// The older registry.
     Legacy,
-    /// The second list, of which each `HELP` ends with a full stop.
+    /// The newer one, in which each `HELP` ends with a full stop.
     OpenMetrics,
 }
 
-/// All families of the process, in the order in which they are written.
+/// All families of the process, in the order of the document.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Inner>);
 
@@ -29,7 +29,7 @@ pub struct Registry(Arc<Inner>);
 struct Inner {
     families: Mutex<Vec<Entry>>,
     collectors: Mutex<Vec<Collector>>,
-    /// The documents that are being written.
+    /// Documents being written.
     documents: AtomicUsize,
 }
 
@@ -128,14 +128,14 @@ impl Registry {
         self.family(style, name, help, bounds, SERIES_LIMIT)
     }
 
-    /// Adds text that is made anew for each scrape, such as the figures of the process.
+    /// Adds a collector: text that is rendered for each scrape, such as the figures of the process.
     pub fn collect(&self, collector: impl Fn(&mut Exposition<'_>) + Send + 'static) {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
-    /// What a scrape gets. Series without an owner for `retain` are dropped before.
+    /// A document of all families. Series without an owner for `retain` are dropped before.
     pub fn document(&self, format: Format, retain: Duration, now: Instant) -> Document {
-        // Another document goes on where it was, by place: no series may move meanwhile.
+        // A document in progress continues by position: no series may move meanwhile.
         if self.0.documents.fetch_add(1, Relaxed) == 0 {
             for entry in self.families().iter() {
                 entry.family.sweep(retain, now);
@@ -161,7 +161,7 @@ impl Registry {
         self.0.families.lock()
     }
 
-    /// Writes what is not a family.
+    /// Writes the collectors' text and the registry's own families.
     pub(super) fn write_tail(&self, out: &mut Exposition<'_>) {
         self.write_refused(out);
         for collector in self.0.collectors.lock().iter() {
@@ -185,12 +185,12 @@ impl Registry {
         }
     }
 
-    /// A document was written, or given up.
+    /// Notes that a document was written or dropped.
     pub(super) fn written(&self) {
         self.0.documents.fetch_sub(1, Relaxed);
     }
 
-    /// How many series each family holds, and how many it may hold.
+    /// The number of series and the limit of each family.
     pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
         let families = self.families();
         families
@@ -210,7 +210,7 @@ impl Registry {
 }
 
 impl Entry {
-    /// Writes what comes before the series, if there are any.
+    /// Writes the lines before the series, if there are any.
     pub(super) fn write_head(&self, out: &mut Exposition<'_>) {
         if self.family.len() == 0 {
             return;
@@ -223,7 +223,8 @@ impl Entry {
         out.head(self.kind, self.name, format_args!("{help}{stop}"));
     }
 
-    /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
+    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes. Returns the position to continue
+    /// at.
     pub(super) fn write(
         &self,
         from: usize,
@@ -234,8 +235,8 @@ impl Entry {
     }
 }
 
-/// The most series of a family, unless it says otherwise. A pod that talks to 1,000 endpoints with five outcomes each
-/// stays well below; a scan of addresses or a header that ends up in a label does not.
+/// The most series of a family, unless declared otherwise. A pod with 1,000 endpoints and five outcomes each stays well
+/// below; a scan of addresses or a header used as a label does not.
 const SERIES_LIMIT: usize = 20_000;
 
 #[cfg(test)]

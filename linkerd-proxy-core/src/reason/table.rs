@@ -3,7 +3,7 @@
 use super::{Origin, Phase, Reason, Retry, Unavailable};
 use std::fmt::Write;
 
-/// What is decided for one reason.
+/// The table's row of one reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The HTTP status.
@@ -20,13 +20,13 @@ pub struct Row {
     pub fatal: bool,
     /// Whether the request may be sent elsewhere.
     pub retry: Retry,
-    /// Who caused it.
+    /// The cause of the failure.
     pub origin: Origin,
-    /// What was being done.
+    /// The phase in which it failed.
     pub phase: Phase,
     /// The text in `l5d-proxy-error`, after its context.
     pub text: &'static str,
-    /// What an operator should look at.
+    /// The next check for an operator.
     pub hint: &'static str,
 }
 
@@ -82,7 +82,7 @@ pub const ALL: &[Reason] = &[
 ];
 
 impl Reason {
-    /// Everything that is decided for this reason.
+    /// The row of this reason.
     pub const fn row(self) -> &'static Row {
         match self {
             Reason::Failfast(Unavailable::NoEndpoints) => &Row {

@@ -26,11 +26,11 @@ use tokio::{
 
 /// Watched state by key.
 ///
-/// Asking for a known key takes one short lock and no await. Asking for a new one starts its task on the control
-/// thread; whoever asks meanwhile joins it (single flight).
+/// A look-up of a known key takes one short lock and no await. One of a new key starts its task on the control thread;
+/// concurrent look-ups share it (single flight).
 ///
-/// Bounds: `max_entries`; beyond it the entry that is idle for longest makes room, and if none is idle the new key is
-/// refused. Evicts: an entry without leases after `idle_timeout`, unless its task has pinned it.
+/// Bounds: `max_entries`; beyond it the entry with the longest idle time is displaced, and if none is idle the new key
+/// is refused. Evicts an entry without leases after `idle_timeout`, unless its task has pinned it.
 pub struct Cache<K, S, X> {
     inner: Arc<Inner<K, S, X>>,
 }
@@ -52,32 +52,32 @@ pub struct Full {
     pub max_entries: usize,
 }
 
-/// What a cache did so far.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheStats {
     /// Entries that were made.
     pub created: u64,
-    /// Entries that left because nobody used them.
+    /// Unused entries that left after the idle timeout.
     pub evicted: u64,
-    /// Entries that left, unused, to make room.
+    /// Unused entries that left to make room.
     pub displaced: u64,
     /// Keys that were refused because the cache was full.
     pub refused: u64,
 }
 
-/// An entry as it is shown to whoever inspects the cache.
+/// An entry in a cache's inspection.
 pub struct Cached<'a, K, S, X> {
     /// Its key.
     pub key: &'a K,
-    /// The leases that are out.
+    /// The number of leases.
     pub leases: usize,
-    /// For how long there has been none.
+    /// Time since the last lease was dropped.
     pub idle: Option<Duration>,
     /// Whether eviction is suspended.
     pub pinned: bool,
-    /// The state that was published last.
+    /// The latest state.
     pub state: S,
-    /// What the task and the leases share.
+    /// Data shared by the task and the leases.
     pub shared: &'a X,
 }
 
@@ -114,10 +114,10 @@ where
         }
     }
 
-    /// A lease of the entry for `key`, which is made if there is none.
+    /// A lease of the entry for `key`, which is created if absent.
     ///
-    /// `initial` gives the first state, and what the task and the leases share; `work` gives the task, which ends when
-    /// the entry is evicted.
+    /// `initial` gives the first state and the shared data; `work` gives the task, which ends when the entry is
+    /// evicted.
     pub fn lease<F>(
         &self,
         key: &K,
@@ -150,14 +150,14 @@ where
             (Lease::first(entry), publisher)
         };
         self.inner.created.fetch_add(1, Ordering::Relaxed);
-        // Outside of the lock: a runtime that has ended drops the task at once, and that takes the lock again.
+        // Outside of the lock: a runtime that has ended drops the task at once, which takes the lock again.
         let tenancy = Tenancy {
             inner: self.inner.clone(),
             key: key.clone(),
             entry: lease.entry.clone(),
         };
-        // Boxed: a task of which a part is moved into another holds the room for both. For the same reason a task borrows
-        // what it works with from the block around it: an async function would hold it as an argument and as a variable.
+        // Boxed: a task that is moved into another holds the room for both. For the same reason a task borrows its data
+        // from the block around it: an async function would hold them as an argument and as a variable.
         let work = Box::pin(work(publisher));
         self.inner
             .runtime
@@ -165,7 +165,7 @@ where
         Ok(lease)
     }
 
-    /// Takes the entry that `lease` holds out, so that the next lease makes a new one. Leases of it go on with it.
+    /// Removes the entry of `lease`, so that the next lease creates a new one. Existing leases keep the removed entry.
     pub fn retire(&self, key: &K, lease: &Lease<S, X>) {
         let mut entries = self.inner.entries.lock();
         if entries
@@ -178,7 +178,7 @@ where
         }
     }
 
-    /// Shows every entry to `show`.
+    /// Calls `show` with every entry.
     pub fn inspect<R>(&self, mut show: impl FnMut(Cached<'_, K, S, X>) -> R) -> Vec<R> {
         // Copied first, so that the lock is not held while entries are shown.
         let entries: Vec<_> = self
@@ -215,12 +215,12 @@ where
         self.len() == 0
     }
 
-    /// Its bounds.
+    /// The bounds.
     pub fn limits(&self) -> CacheLimits {
         self.inner.limits
     }
 
-    /// What it did so far.
+    /// The counters.
     pub fn stats(&self) -> CacheStats {
         CacheStats {
             created: self.inner.created.load(Ordering::Relaxed),
@@ -262,7 +262,7 @@ where
 }
 
 impl<K: Eq + Hash, S, X> Inner<K, S, X> {
-    /// Displaces the entry that is idle for longest if the cache is full.
+    /// Displaces the entry with the longest idle time if the cache is full.
     fn make_room(&self, entries: &mut Entries<K, S, X>) -> Result<(), Full> {
         if entries.len() < self.limits.max_entries {
             return Ok(());
@@ -286,7 +286,7 @@ impl<K: Eq + Hash, S, X> Inner<K, S, X> {
     }
 }
 
-/// The life of an entry in the cache. Dropped, however that comes, it takes the entry out.
+/// The stay of an entry in the cache: dropping it removes the entry.
 struct Tenancy<K: Eq + Hash, S, X> {
     inner: Arc<Inner<K, S, X>>,
     key: K,
@@ -313,7 +313,7 @@ impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
                 Verdict::Gone => return,
                 Verdict::Stay => self.entry.changed.notified().await,
                 Verdict::StayUntil(at) => tokio::select! {
-                    // In a box: most of the time nobody sleeps.
+                    // In a box: most of the time there is no timer.
                     () = Box::pin(sleep_until(at)) => {}
                     () = self.entry.changed.notified() => {}
                 },
@@ -326,7 +326,7 @@ impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
         }
     }
 
-    /// Takes the entry out unless it was leased meanwhile: leases of an entry are made under the lock of the map.
+    /// Removes the entry unless it was leased meanwhile: leases are made under the lock of the map.
     fn leave(&self) -> bool {
         let mut entries = self.inner.entries.lock();
         let mut occupancy = self.entry.occupancy.lock();

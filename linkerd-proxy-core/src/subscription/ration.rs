@@ -1,9 +1,9 @@
-//! Rationing: something may happen at most once per interval.
+//! Rate limit: an action happens at most once per interval.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets one through per interval, and counts what it held back.
+/// Permits one action per interval, and counts those that were refused.
 #[derive(Clone, Debug)]
 pub struct Ration {
     interval: Duration,
@@ -12,7 +12,7 @@ pub struct Ration {
 }
 
 impl Ration {
-    /// At most one per `interval`.
+    /// At most one action per `interval`.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -21,7 +21,7 @@ impl Ration {
         }
     }
 
-    /// Whether it may happen now. If so: how often it was held back since it last did.
+    /// The number of refused actions since the last permitted one, if an action is permitted now.
     pub fn take(&mut self, now: Instant) -> Option<u64> {
         if self.ready_at().is_some_and(|at| now < at) {
             self.held_back += 1;
@@ -31,7 +31,7 @@ impl Ration {
         Some(std::mem::take(&mut self.held_back))
     }
 
-    /// When it may happen next. `None`: at once.
+    /// Time of the next permitted action. `None`: at once.
     pub fn ready_at(&self) -> Option<Instant> {
         self.last.map(|last| last + self.interval)
     }
