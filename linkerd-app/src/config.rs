@@ -1,11 +1,11 @@
-//! Configuration: a snapshot of the environment in, a [`Config`] or a report of everything wrong with it out.
+//! Configuration: reads a snapshot of the environment into a [`Config`], or reports all of its errors.
 //!
 //! Every variable is one row of [`variables`]: name, grammar, unit, default, documentation. The loader, the warnings
 //! about unknown names, `docs/env.md` and the print-out of the effective configuration all come from those rows, and
 //! no name is written anywhere else.
 //!
-//! Invariants: nothing outside this module reads the environment; a value that is refused is reported with all others,
-//! never alone; a `Config` that was loaded has passed every check and needs no second look.
+//! Invariants: no code outside this module reads the environment; all invalid values are reported together; a loaded
+//! `Config` has passed every check.
 
 pub mod docs;
 pub mod grammar;

@@ -1,27 +1,27 @@
-//! The configuration in effect, variable by variable: what `linkerd-proxy env` prints.
+//! The effective configuration, variable by variable, as `linkerd-proxy env` prints it.
 
 use super::Loaded;
 use super::variables::{Status, Variable};
 use std::fmt;
 use std::io::{self, Write};
 
-/// A variable, the value that counts, and where it came from.
+/// A variable, its effective value, and the value's source.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// The row of the table.
     pub variable: &'static Variable,
-    /// The value, as text of the variable's grammar. `None`: unset, and without a default.
+    /// The value in the variable's grammar. `None`: unset, and without a default.
     pub value: Option<String>,
-    /// Where it came from.
+    /// The source.
     pub source: Source,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The variable itself.
+    /// The environment.
     Environment,
-    /// The table.
+    /// The table's default.
     Default,
     /// Other variables.
     Derived,
@@ -37,8 +37,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// Prints one line for each variable: name, value and where that came from. Line breaks are escaped, and long values
-/// such as certificates are cut. Variables that do nothing are left out.
+/// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as
+/// certificates are cut. Variables without an effect are left out.
 pub fn print_effective(loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<_> = loaded
         .effective
@@ -86,5 +86,5 @@ fn escape(c: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-/// A token, a list of networks and a backoff fit; a certificate does not.
+/// Fits a token, a list of networks or a backoff, but no certificate.
 const MAX_CELL: usize = 72;

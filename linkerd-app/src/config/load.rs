@@ -1,4 +1,5 @@
-//! From the environment to a [`Config`]: reads each variable by its row, and checks what must fit together.
+//! Loads a [`Config`] from the environment: reads each variable by its row, and checks values that depend on each
+//! other.
 
 mod control;
 mod directions;
@@ -10,21 +11,21 @@ use super::variables::*;
 use super::{Admin, Config, ConfigErrors, Discovery, Dns, Env, Log, Outbound, Workers};
 use std::net::{IpAddr, SocketAddr};
 
-/// A configuration, and what there is to say about it.
+/// A configuration, with its warnings and notes.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What is probably not meant: each one is worth a line at WARN.
+    /// Probable mistakes: each is worth a line at WARN.
     pub warnings: Vec<String>,
-    /// What may surprise: each one is worth a line at INFO.
+    /// Surprising effects: each is worth a line at INFO.
     pub notes: Vec<String>,
-    /// Every variable, in the order of the table, with the value that counts.
+    /// Effective values of all variables, in the order of the table.
     pub effective: Vec<Effective>,
 }
 
 impl Config {
-    /// Reads the configuration. When anything is wrong with it, everything that is wrong is told.
+    /// Loads the configuration, or reports all of its errors.
     pub fn load(env: &Env) -> Result<Loaded, ConfigErrors> {
         let mut reader = Reader::new(env);
         let config = config(&mut reader);
@@ -48,14 +49,14 @@ impl Config {
 }
 
 impl Log {
-    /// Reads how to log. It cannot fail, so that logging is there before anything else is read; [`Config::load`] tells
-    /// of what was wrong.
+    /// Loads the settings of the log. It cannot fail, so that logging works before all else is read; [`Config::load`]
+    /// reports the errors.
     pub fn load(env: &Env) -> Self {
         log(&mut Reader::new(env))
     }
 }
 
-/// Reads everything. `None` when there is no sensible value to go on with; the reader has the errors.
+/// Reads everything. `None` without a usable value; the reader has the errors.
 fn config(r: &mut Reader<'_>) -> Option<Config> {
     let http2_client = directions::http2_client(r);
     let inbound = directions::inbound(r, http2_client.clone());
@@ -93,8 +94,8 @@ fn admin(r: &mut Reader<'_>) -> Admin {
     }
 }
 
-/// Workers share their listening ports, so the kernel does not refuse an address that two servers ask for: it would
-/// hand connections to either.
+/// Checks that no listeners overlap. Workers share their ports, so the kernel does not refuse an address with two
+/// listeners: it would hand connections to either.
 fn listen_apart(
     r: &mut Reader<'_>,
     inbound: Option<SocketAddr>,
@@ -124,7 +125,7 @@ fn listen_apart(
     }
 }
 
-/// Whether two servers would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
+/// Whether two listeners would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers =
         |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());

@@ -11,7 +11,7 @@ mod warnings;
 
 use super::*;
 
-/// The least that must be set: a control plane on loopback.
+/// The required variables: a control plane on loopback.
 const REQUIRED: [(&str, &str); 3] = [
     ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
     ("LINKERD2_PROXY_POLICY_SVC_ADDR", "localhost.:8090"),

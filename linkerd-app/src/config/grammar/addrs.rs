@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where something is to be found: an address, or a name that has to be resolved.
+/// The address of a server: an IP address and port, or a name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Addr {
     /// An address that needs no resolution.

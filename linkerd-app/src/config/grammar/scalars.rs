@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A duration: an integer and its unit (`ms`, `s`, `m`, `h`, `d`), with blanks around it; `0` needs no unit.
 ///
-/// What is longer than a hundred years counts as that.
+/// Longer durations than a hundred years count as a hundred years.
 pub fn duration(text: &str) -> Result<Duration, Invalid> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -122,7 +122,7 @@ pub fn non_empty(text: &str) -> Result<String, Invalid> {
     accept(text.to_owned(), !text.is_empty())
 }
 
-/// Only the empty text: the variable of a feature that can't be had.
+/// Only the empty text: the variable of a feature that cannot be enabled.
 pub fn empty(text: &str) -> Result<(), Invalid> {
     if text.is_empty() {
         Ok(())

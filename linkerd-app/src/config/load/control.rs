@@ -1,4 +1,4 @@
-//! The control plane: which controllers there are, how they are spoken to, and the limits of their streams.
+//! The control plane: its controllers, the transport to them, and the limits of their streams.
 
 use crate::config::errors::ConfigError;
 use crate::config::grammar::kinds::{Authority, DnsName, OptionalDuration};
@@ -8,7 +8,7 @@ use crate::config::{Addr, Connect, Control, ControlAddr, DefaultPolicy, StreamLi
 use linkerd_proxy_core::http::Http2Settings;
 use std::time::Duration;
 
-/// The control plane. `None` when a controller is missing or wrong; the reader has the errors.
+/// The control plane. `None` if a controller is missing or invalid; the reader has the errors.
 pub(super) fn control(
     r: &mut Reader<'_>,
     inbound: Connect,
@@ -58,7 +58,7 @@ pub(super) fn control(
     })
 }
 
-/// A default policy about the networks of the cluster needs to know them.
+/// Checks that a default policy about the networks of the cluster has them.
 pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
     let (name, networks) = (
         INBOUND_DEFAULT_POLICY.name(),
@@ -82,7 +82,7 @@ pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
     }
 }
 
-/// How controllers are dialled, depending on where they are.
+/// Dialling of controllers, by location.
 struct Peers {
     inbound: Connect,
     outbound: Connect,
@@ -122,7 +122,7 @@ fn controller(
             limits,
         });
     }
-    // An address that was refused may have been meant to be on loopback: then one error is enough.
+    // A refused address may have been meant to be on loopback: then one error is enough.
     if addr.is_some() || !r.is_set(addr_key) {
         let problem = format!(
             "{} and {} must be specified together",
@@ -143,7 +143,7 @@ fn together(addr: Option<&Addr>) -> Option<String> {
     }
 }
 
-/// The workload is asked for as soon as there is a policy controller to tell it to.
+/// The workload, which is required as soon as there is a policy controller.
 fn workload(r: &mut Reader<'_>) -> Option<String> {
     let workload = r.given(&POLICY_WORKLOAD);
     if !r.is_set(&POLICY_WORKLOAD) {

@@ -1,4 +1,4 @@
-//! The two directions of traffic. What they have in common is read by the same functions, given the names.
+//! The two directions of traffic. Common settings are read by the same functions, given the names.
 
 use crate::config::grammar::kinds::{
     Bool, Count, Duration, Float, FrameSize, Number, SendBuffer, Window,
@@ -100,7 +100,7 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
     }
 }
 
-/// HTTP/2 as a client: the windows are the only thing that is configured.
+/// HTTP/2 as a client: only the windows are configurable.
 pub(super) fn http2_client(r: &mut Reader<'_>) -> Http2Settings {
     let flow_control = FlowControl::Fixed {
         stream: r.value(&HTTP2_INITIAL_STREAM_WINDOW_SIZE),
@@ -112,7 +112,7 @@ pub(super) fn http2_client(r: &mut Reader<'_>) -> Http2Settings {
     }
 }
 
-/// The list of addresses, else the single one. When the list counts, a wrong single one is no reason to fail.
+/// The list of addresses, else the single one. With a valid list, an invalid single one is no error.
 fn outbound_listen(r: &mut Reader<'_>) -> Vec<SocketAddr> {
     match r.given(&OUTBOUND_LISTEN_ADDRS) {
         Some(addrs) => {
@@ -125,7 +125,7 @@ fn outbound_listen(r: &mut Reader<'_>) -> Vec<SocketAddr> {
                     format!("{single} has no effect, since {list} is set and doesn't contain it"),
                 );
             }
-            // Unless it is set, the single one is shown as what counts instead of it.
+            // Unless it is set, the single one is shown as derived from the list.
             if let Some(first) = addrs.first() {
                 r.derive(&OUTBOUND_LISTEN_ADDR, first);
             }
@@ -147,7 +147,7 @@ fn headers_disabled(r: &mut Reader<'_>, ingress_mode: bool) -> bool {
         })
 }
 
-/// The variable has two names: the odd one that charts may have set for years, and the one to be expected.
+/// The variable has two names: the odd one, which charts may have set for years, and the expected one.
 fn inbound_max_idle(r: &mut Reader<'_>) -> usize {
     let (odd, expected) = (
         &MAX_IDLE_CONNS_PER_ENDPOINT,
@@ -194,7 +194,7 @@ fn socket(
     }
 }
 
-/// The names of a backoff.
+/// The variables of a backoff.
 struct BackoffKeys {
     min: Defaulted<Duration>,
     max: Defaulted<Duration>,
@@ -233,7 +233,7 @@ fn backoff(r: &mut Reader<'_>, keys: &BackoffKeys) -> Backoff {
     })
 }
 
-/// The names of a server's HTTP/2 settings.
+/// The variables of a server's HTTP/2 settings.
 struct Http2Keys {
     adaptive: Defaulted<Bool>,
     stream_window: Defaulted<Window>,
@@ -288,7 +288,7 @@ fn http2_server(r: &mut Reader<'_>, keys: &Http2Keys) -> Http2Settings {
     }
 }
 
-/// Two values that count only together. One alone is remarked.
+/// Two values that only have an effect together. One alone causes a warning.
 fn both<G, H, A, B, const D: bool>(
     r: &mut Reader<'_>,
     key: &Key<G, D>,

@@ -1,11 +1,11 @@
-//! Warnings about what needs TLS, which this version does not have yet.
+//! Warnings about settings that need TLS, which this version does not have yet.
 
 use crate::config::grammar::kinds::DnsName;
 use crate::config::reader::Reader;
 use crate::config::variables::*;
 use crate::config::{Control, ControlAddr, DefaultPolicy};
 
-/// Warns of each controller that should be checked by name, of an identity, and of a policy that asks clients for one.
+/// Warns about controllers with a name to verify, an identity, and a policy that requires identities of clients.
 pub(super) fn warn_without_tls(r: &mut Reader<'_>, control: &Control, policy: DefaultPolicy) {
     let warnings = [
         nameless(&DESTINATION_SVC_NAME, &control.destination),

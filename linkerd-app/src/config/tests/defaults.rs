@@ -1,4 +1,4 @@
-//! What holds when a variable isn't set.
+//! Defaults of the variables.
 
 use super::*;
 use crate::config::variables::Default;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const S: fn(u64) -> Duration = Duration::from_secs;
 
-/// The documented defaults of what linkerd2-proxy has too. `-`: none.
+/// The documented defaults of linkerd2-proxy's variables. `-`: none.
 const DEFAULTS: &[(&str, &str)] = &[
     ("OUTBOUND_LISTEN_ADDRS", "-"),
     ("OUTBOUND_LISTEN_ADDR", "127.0.0.1:4140"),

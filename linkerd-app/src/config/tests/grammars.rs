@@ -1,4 +1,4 @@
-//! The grammars, apart from those of addresses: what it accepts and what it refuses, with the advice it gives.
+//! The grammars, apart from those of addresses: accepted values, refused values and their suggested fixes.
 
 use crate::config::grammar::*;
 use crate::config::{DefaultPolicy, VARIABLES};

@@ -1,8 +1,8 @@
-//! What is accepted, but remarked.
+//! Accepted configurations with warnings.
 
 use super::*;
 
-/// The warnings, without the one that the least environment gives.
+/// The warnings, without that of the required variables.
 fn warnings(vars: &[(&str, &str)]) -> Vec<String> {
     let mut vars = vars.to_vec();
     vars.push(("INBOUND_DEFAULT_POLICY", "deny"));
