@@ -1,4 +1,4 @@
-//! The mesh file, and the ports that it names.
+//! The mesh file and its ports.
 
 use super::{Options, view::SERVICE};
 use linkerd_proxy_core::BoxError;
@@ -9,19 +9,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A mesh file, and a listener for each port that belongs to it.
+/// A mesh file, and a listener for each of its ports.
 #[derive(Debug)]
 pub(super) struct Mesh {
     pub(super) path: PathBuf,
     pub(super) backends: Vec<TcpListener>,
     pub(super) switch: TcpListener,
-    /// Usual ports that were in use, and those that were taken instead.
+    /// Usual ports that were in use, and their replacements.
     pub(super) moved: Vec<(u16, u16)>,
-    /// Removes the file at the end, if it is to be.
+    /// Removes the file at the end, if it is temporary.
     pub(super) removal: Option<Remove>,
 }
 
-/// Finds the mesh file, or writes one for ports that are free.
+/// Finds the mesh file, or writes one for free ports.
 pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
     let path = match &options.file {
         Some(path) => path.clone(),
@@ -39,7 +39,7 @@ pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
     }
 }
 
-/// Refuses a file in which the requests would find nothing. What else is wrong with it is told when it is loaded.
+/// Refuses a file without the service of the requests. Other errors are reported when it is loaded.
 pub(super) fn check_service(path: &Path, text: &str) -> Result<(), BoxError> {
     let file = path.display().to_string();
     let Ok(mesh) = linkerd_control::Mesh::parse(&file, text) else {
@@ -118,7 +118,7 @@ fn mesh(
     })
 }
 
-/// The ports that a file names, or else the usual ones.
+/// The ports in a file, or else the usual ones.
 fn ports(text: &str) -> Vec<u16> {
     let line = text.lines().find_map(|line| line.strip_prefix(PORTS_LINE));
     let ports = line.unwrap_or_default().split_whitespace();
@@ -134,7 +134,7 @@ fn listen(port: u16) -> io::Result<TcpListener> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    // What somebody wrote in the meantime is not overwritten.
+    // A file created meanwhile is not overwritten.
     File::create_new(path)?.write_all(text.as_bytes())
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Remove(PathBuf);
 
 impl Drop for Remove {
     fn drop(&mut self) {
-        // It is in the system's directory for such files, which somebody else may have cleaned.
+        // It is in the directory for temporary files, which may have been cleaned.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -155,10 +155,10 @@ const DEFAULT_FILE: &str = "linkerd-quickstart.yaml";
 /// The ports of the example: the backends', and the switch's.
 const PORTS: [u16; 4] = [7001, 7002, 7003, 7000];
 
-/// What comes before the ports of a file that was written for others.
+/// Prefix of the ports in a file for other ports.
 const PORTS_LINE: &str = "# ports: ";
 
-/// What comes before a port of an endpoint.
+/// Prefix of an endpoint's port.
 const MARK: &str = "127.0.0.1:";
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
             file: Some(dir.path().join("mesh.yaml")),
             ..Options::default()
         };
-        // Takes the usual ports, unless somebody else has done so.
+        // Takes the usual ports, unless they are in use.
         let _taken: Vec<_> = PORTS.iter().filter_map(|port| listen(*port).ok()).collect();
         let mesh = prepare(&options).unwrap();
         let chosen: Vec<_> = mesh

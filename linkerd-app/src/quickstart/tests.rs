@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::task::LocalSet;
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn listener() -> TcpListener {
@@ -28,7 +28,7 @@ fn listener() -> TcpListener {
     listener
 }
 
-/// Asks the endpoints of the mesh file in turns, or nobody.
+/// Sends to the endpoints of the mesh file in turn, or to none.
 struct InTurns {
     file: PathBuf,
     endpoints: usize,
@@ -122,7 +122,7 @@ async fn get(addr: SocketAddr, path: &str) -> Answer {
     fetch::once(addr, path, SOON).await.unwrap()
 }
 
-/// Whether a run of a second with so many endpoints is good.
+/// Whether a run of a second with this many endpoints succeeds.
 fn run_with(endpoints: usize) -> Result<bool, BoxError> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mesh.yaml");
