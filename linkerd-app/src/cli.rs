@@ -1,4 +1,4 @@
-//! What the commands of the binary do, and with which exit code they end.
+//! The commands of the binary and their exit codes.
 //!
 //! | code | when |
 //! |--:|---|
@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-/// Runs the proxy until it is told to end.
+/// Runs the proxy until a signal or a request ends it.
 pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
         true => Clock::Wall,
@@ -52,7 +52,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
         Err(error) => return failed_to_start(&error),
     };
     runtime.block_on(async {
-        // Before anything is waited for: a SIGHUP for a mesh file that is being read would end the process.
+        // Before any wait: a SIGHUP while a mesh file is being read would end the process.
         let signals = match Signals::listen() {
             Ok(signals) => signals,
             Err(error) => return failed_to_start(&error),
@@ -72,7 +72,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
         let grace = loaded.config.shutdown_grace;
         match proxy::start(loaded, env, log) {
             Ok(running) => {
-                // On this thread, which has time to wait, and when the proxy takes connections already.
+                // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
                 until_shutdown(
                     running,
@@ -87,12 +87,12 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
     })
 }
 
-/// Checks the environment and a mesh file, and reports everything that is wrong.
+/// Checks the environment and a mesh file, and reports all errors.
 pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
     check::run(env, mesh)
 }
 
-/// Serves a mesh file to proxies until it is told to end.
+/// Serves a mesh file to proxies until a signal ends it.
 pub fn control(env: &Env, mesh: PathBuf, listen: SocketAddr) -> ExitCode {
     control::run(env, mesh, listen)
 }
@@ -116,7 +116,7 @@ pub fn print_env(env: &Env) -> ExitCode {
     }
 }
 
-/// Shows the proxy at work.
+/// Runs the quickstart: shows the proxy at work.
 pub fn quickstart(options: quickstart::Options) -> ExitCode {
     quickstart::run(options, Quickstart)
 }
@@ -136,7 +136,7 @@ impl quickstart::StartProxy for Quickstart {
                 .ok_or("the quickstart needs an inbound listener")?,
             admin: running.admin,
         };
-        // It runs as long as the process does.
+        // The proxy runs as long as the process.
         std::mem::forget(running);
         Ok(addresses)
     }
@@ -155,7 +155,7 @@ fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
     }
 }
 
-/// Reads the configuration, and says everything that there is to say about it.
+/// Reads the configuration, and reports all its errors and warnings.
 fn load(env: &Env) -> Result<Loaded, ExitCode> {
     match Config::load(env) {
         Ok(loaded) => {
@@ -177,7 +177,7 @@ fn load(env: &Env) -> Result<Loaded, ExitCode> {
     }
 }
 
-/// Where the incumbent tells of them: in the log.
+/// To the log, as the incumbent does.
 fn log_errors(errors: &config::ConfigErrors) {
     errors
         .warnings
@@ -196,7 +196,7 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Waits for a reason to end, and ends: gracefully first, at once when it is told again or the grace period is over.
+/// Waits for a reason to end, then drains; a second signal or the end of the grace period ends it at once.
 async fn until_shutdown(
     mut running: Running,
     mut signals: Signals,

@@ -1,4 +1,4 @@
-//! The control plane: how it is found and called, and what is asked of it.
+//! The control plane: look-up of its controllers, calls to them, and the clients of their APIs.
 //!
 //! Everything here runs on the control thread. Workers hold [`Discovery`] and [`Policies`], which are handles.
 
@@ -23,16 +23,16 @@ use linkerd_proxy_core::{
 };
 use std::sync::Arc;
 
-/// What is discovered, and who is asked.
+/// The clients of the control plane.
 pub struct ControlPlane {
-    /// Endpoints.
+    /// Endpoint discovery.
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
     controllers: [Controller; 2],
 }
 
-/// Why the control plane cannot even be looked for.
+/// Errors that prevent a search for the controllers.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
@@ -40,7 +40,7 @@ pub struct ControlPlane {
 pub struct StartError(#[from] DnsError);
 
 impl ControlPlane {
-    /// Starts to look for the controllers. Must be called on the control thread.
+    /// Starts to resolve the controllers. Must be called on the control thread.
     pub fn start(
         config: &Config,
         registry: &Registry,
@@ -121,7 +121,7 @@ impl ControlPlane {
         })
     }
 
-    /// The controllers that were not reached yet although it was tried, and why.
+    /// Controllers that no attempt has reached yet, with the cause.
     pub fn unreached(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
         controllers.filter_map(Controller::unreached).collect()
@@ -133,7 +133,7 @@ impl ControlPlane {
     }
 }
 
-/// The system's resolver, unless no name needs it: a proxy whose controllers are addresses runs without a `resolv.conf`.
+/// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.
 fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
     let control = &config.control;
     let needs = |addr: &config::ControlAddr| {

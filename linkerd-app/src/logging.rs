@@ -1,8 +1,8 @@
-//! Logging: which lines are written, in which form, and how that changes while the proxy runs.
+//! Logging: the filter, the format, and changes of both while the proxy runs.
 //!
-//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: a reader that is
-//! slow loses lines, and holds nothing up. A line below the filter's levels costs one comparison of an atomic at its call
-//! site, so nothing is paid for it on the path of a request.
+//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: with a slow reader
+//! lines are lost, but no task waits. A line below the filter's levels costs one comparison of an atomic at its call
+//! site, so the path of a request pays nothing for it.
 
 mod queue;
 
@@ -27,11 +27,11 @@ use tracing_subscriber::{Registry, reload};
 pub struct Logger {
     /// Its filter.
     pub filter: LogFilter,
-    /// Its lines, on their way to standard output.
+    /// Queue of its lines to standard output.
     pub lines: LineQueue,
 }
 
-/// The time that plain lines begin with.
+/// The time at the start of a plain line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Seconds since the start, as with the incumbent.
@@ -46,7 +46,7 @@ pub struct LogFilter {
     handle: reload::Handle<EnvFilter, Registry>,
 }
 
-/// Why the filter could not be replaced.
+/// Errors of a replacement of the filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFilterError {
     /// The directives are not valid.
@@ -57,7 +57,7 @@ pub enum LogFilterError {
     Gone(#[source] reload::Error),
 }
 
-/// Why there is no logger.
+/// Errors at the installation of the logger.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// Another logger has been installed before.
@@ -68,8 +68,8 @@ pub enum InstallError {
     Thread(#[from] io::Error),
 }
 
-/// Installs the logger of the process. With logging off there is none. Directives that are not valid are told of on
-/// standard error and dropped.
+/// Installs the logger of the process; `None` if logging is off. Invalid directives are reported on standard error and
+/// dropped.
 pub fn install(log: &Log, clock: Clock) -> Result<Option<Logger>, InstallError> {
     if log.is_off() {
         return Ok(None);
@@ -92,13 +92,13 @@ impl Logger {
         registry.collect(move |out| write_dropped(lines.dropped(), out));
     }
 
-    /// Waits until the last lines are written, a second at most: they may have no reader.
+    /// Waits until the last lines are written, a second at most: their reader may be gone.
     pub fn flush(&self) {
         self.lines.flush(FLUSH);
     }
 }
 
-/// The figures of the log in a scrape.
+/// Writes the log's counters of a scrape.
 pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
     out.single(
         metrics::Kind::Counter,
@@ -109,7 +109,7 @@ pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
 }
 
 impl LogFilter {
-    /// The directives in effect, the most specific ones first.
+    /// The current directives, the most specific ones first.
     pub fn current(&self) -> Result<String, LogFilterError> {
         self.handle
             .with_current(ToString::to_string)
@@ -151,14 +151,14 @@ where
     (subscriber, LogFilter { handle })
 }
 
-/// Values are compared as they are: patterns chosen at run time could cost any amount of time.
+/// Values are compared literally: patterns chosen at run time could cost any amount of time.
 fn builder() -> tracing_subscriber::filter::Builder {
     EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())
         .with_regex(false)
 }
 
-/// The target of access log lines, which have a place of their own, never shows here.
+/// Excludes the target of access log lines, which have an output of their own.
 fn without_access_log(filter: EnvFilter) -> EnvFilter {
     let off: Directive = "_access_log=off"
         .parse()
@@ -191,7 +191,7 @@ impl FormatTime for Uptime {
     }
 }
 
-/// How long the end of the process waits for the last lines.
+/// Time at the end of the process for the last lines.
 const FLUSH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
         Log::load(&vars.iter().copied().collect::<Env>())
     }
 
-    /// What is written, and the handle of the filter, with time and thread left out.
+    /// Captures lines without time and thread, and the handle of the filter.
     fn with_logger(log: &Log, act: impl FnOnce(&Lines, &LogFilter)) {
         with_clock(log, Clock::Uptime, act);
     }

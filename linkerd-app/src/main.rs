@@ -134,7 +134,7 @@ fn manual() -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Prints a generated text. A reader that has read enough, such as `head`, is no failure.
+/// Prints a generated text. A closed pipe, as of `head`, is no failure.
 fn print(text: &[u8]) -> ExitCode {
     match io::stdout().write_all(text) {
         Ok(()) => ExitCode::SUCCESS,

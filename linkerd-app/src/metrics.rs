@@ -1,4 +1,4 @@
-//! The families that both directions count in, under the incumbent's names.
+//! The metric families of both directions, under the incumbent's names.
 //!
 //! Declared once, here, so that their order in `/metrics` and the rows of `docs/metrics.md` are decided in one place.
 
@@ -33,7 +33,7 @@ pub struct Families {
     pub control: ControlFamilies,
 }
 
-/// What an endpoint, or the application, is asked and answers.
+/// Requests to an endpoint or the application, and their responses.
 #[derive(Clone, Debug)]
 pub struct EndpointFamilies {
     /// Requests sent.
@@ -53,7 +53,7 @@ pub struct StackFamilies {
     pub dropped: Family<Counter>,
 }
 
-/// What only the inbound direction counts.
+/// Families of the inbound direction only.
 #[derive(Clone, Debug)]
 pub struct InboundFamilies {
     /// `inbound_http_errors_total`
@@ -66,10 +66,10 @@ pub struct InboundFamilies {
     pub detect_duration: Family<Histogram>,
 }
 
-/// What the clients of controllers count.
+/// Families of the controllers' clients.
 #[derive(Clone, Debug)]
 pub struct ControlFamilies {
-    /// `control_request_total` and its kin.
+    /// `control_request_total` and the other request families.
     pub endpoint: EndpointFamilies,
     /// `control_destination_balancer_*`
     pub destination: Balancer,

@@ -1,4 +1,4 @@
-//! Figures of the process itself: what it was built from, what it uses, and how busy its runtimes are.
+//! Metrics of the process itself: its build, its resource usage, and the load of its runtimes.
 
 use linkerd_proxy_core::metrics::{Exposition, Kind, Labels, Registry};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ mod usage;
 pub use descriptors::reserve as reserve_descriptors;
 use usage::Usage;
 
-/// What this program was built from.
+/// Build information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Build {
     /// `dist`, `release` or `debug`.
@@ -24,9 +24,9 @@ pub struct Build {
     pub version: &'static str,
     /// The revision of the source.
     pub git_sha: &'static str,
-    /// Who built it.
+    /// The builder.
     pub vendor: &'static str,
-    /// When it was built.
+    /// The date of the build.
     pub date: &'static str,
 }
 
@@ -70,7 +70,7 @@ pub fn register(registry: &Registry) {
     });
 }
 
-/// Declares the `tokio_rt_*` families, which sum up what is added.
+/// Declares the `tokio_rt_*` families, summed over the added runtimes.
 pub fn runtimes(registry: &Registry) -> Runtimes {
     let runtimes = Runtimes::default();
     let all = runtimes.clone();
@@ -78,12 +78,12 @@ pub fn runtimes(registry: &Registry) -> Runtimes {
     runtimes
 }
 
-/// The runtimes of the process. Copies share them.
+/// The runtimes of the process. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Runtimes(Arc<Mutex<Vec<RuntimeMetrics>>>);
 
 impl Runtimes {
-    /// Adds a runtime. There are as many as workers and one or two more, for as long as the process runs.
+    /// Adds a runtime. There is one for each worker and one or two more, for as long as the process runs.
     pub fn add(&self, runtime: Handle) {
         self.0.lock().push(runtime.metrics());
     }
@@ -228,7 +228,7 @@ fn write_usage(usage: &Usage, now: Duration, out: &mut Exposition<'_>) {
     }
 }
 
-/// A number with a point, as OpenMetrics has it for those that are not whole.
+/// A number with a decimal point, which OpenMetrics requires of fractions.
 struct Seconds(f64);
 
 impl Display for Seconds {

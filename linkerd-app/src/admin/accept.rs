@@ -1,4 +1,4 @@
-//! Which format of metrics a scraper prefers.
+//! The format of metrics that a scraper prefers.
 
 use http::{HeaderMap, header};
 use linkerd_proxy_core::metrics::Format;
@@ -33,14 +33,14 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     }
 }
 
-/// A weight of RFC 9110, 12.4.2, in thousandths; 0 for what is none.
+/// A weight of RFC 9110, 12.4.2, in thousandths; 0 if invalid.
 fn thousandths(weight: &str) -> u16 {
     let weight = weight.parse::<f32>().unwrap_or(0.0);
-    // The cast keeps what is out of range within it.
+    // The cast saturates.
     (weight.clamp(0.0, 1.0) * 1000.0) as u16
 }
 
-/// The type of OpenMetrics.
+/// The content type of OpenMetrics.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/metrics`, for scrapers.
+//! `/metrics`: the document for scrapers.
 
 use super::{
     Admin, accept,
@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-/// All metrics; compressed if the client can read that.
+/// All metrics; compressed if the client accepts it.
 pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
     let gzip = accepts_gzip(asked);
     let format = accept::format(asked.request.headers());
@@ -31,7 +31,7 @@ pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
     let mut scrape = Scrape::new(document, gzip);
     let first = scrape.next();
     let mut reply = match scrape.ended {
-        // Most documents are small: they have a length.
+        // Most documents are one piece: they have a length.
         true => reply::text(StatusCode::OK, first),
         false => {
             scrape.made = Some(first);
@@ -61,18 +61,18 @@ struct Scrape {
     document: Document,
     text: String,
     gzip: Option<GzEncoder<Vec<u8>>>,
-    /// A piece that was made, and not taken yet.
+    /// A finished piece that the server has not taken yet.
     made: Option<Vec<u8>>,
     ended: bool,
-    /// Whether others on this thread had their turn since the last piece.
+    /// Whether the task has yielded since the last piece.
     rested: bool,
-    /// That of this thread: workers may want its core.
+    /// This thread's slice: workers may need its core.
     turn: Turn,
 }
 
 impl Scrape {
     fn new(document: Document, gzip: bool) -> Self {
-        // Metrics shrink to a tenth even at the fastest level, and this thread has other things to do.
+        // Metrics shrink to a tenth even at the fastest level, and this thread has other work.
         let encoder = || GzEncoder::new(Vec::new(), Compression::fast());
         Self {
             document,
@@ -85,7 +85,7 @@ impl Scrape {
         }
     }
 
-    /// The next bytes, which may be none before the end.
+    /// The next bytes; may be empty before the end.
     fn next(&mut self) -> Vec<u8> {
         self.ended = !self.document.write(&mut self.text);
         let Some(gzip) = &mut self.gzip else {
@@ -119,7 +119,7 @@ impl Body for Scrape {
                 return Poll::Ready(None);
             }
             if !std::mem::replace(&mut self.rested, true) {
-                // Streams of the control plane are followed on this thread.
+                // Tasks for the control plane's streams share this thread.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -1,4 +1,4 @@
-//! Which path is answered by whom.
+//! The table of the admin server's endpoints.
 
 use super::{Admin, env, log_level, metrics, origin, probes, reply, reply::Reply, shutdown, state};
 use futures::future::LocalBoxFuture;
@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use std::net::SocketAddr;
 
-/// One path, which is matched as it is; its query is the endpoint's own matter.
+/// An endpoint: one path, matched exactly; its handler reads the query.
 pub(super) struct Endpoint {
     path: &'static str,
     /// One line, for the index.
@@ -14,14 +14,15 @@ pub(super) struct Endpoint {
     answer: for<'a> fn(&'a Admin, Asked) -> LocalBoxFuture<'a, Reply>,
 }
 
-/// A request and who made it.
+/// A request and its client.
 pub(super) struct Asked {
     pub(super) request: Request<Incoming>,
     pub(super) peer: SocketAddr,
 }
 
 impl Asked {
-    /// Refuses what only this host may ask: requests from elsewhere, and those that a browser here makes for others.
+    /// Refuses requests that only this host may make, if they come from elsewhere or from another site's page in a
+    /// local browser.
     pub(super) fn refuse_remote(&self, admin: &Admin) -> Option<Reply> {
         let local = self.peer.ip().to_canonical().is_loopback();
         if !local {
@@ -30,13 +31,13 @@ impl Asked {
         self.refuse_foreign(admin)
     }
 
-    /// Refuses requests that a browser makes for the page of another site.
+    /// Refuses requests that a browser makes for another site's page.
     pub(super) fn refuse_foreign(&self, admin: &Admin) -> Option<Reply> {
         origin::refuse_foreign(&self.request, admin.hostname.as_deref())
     }
 }
 
-/// Answers a request.
+/// Routes a request to its endpoint.
 pub(super) async fn route(admin: &Admin, peer: SocketAddr, request: Request<Incoming>) -> Reply {
     let path = request.uri().path();
     match ENDPOINTS.iter().find(|endpoint| endpoint.path == path) {
@@ -45,7 +46,7 @@ pub(super) async fn route(admin: &Admin, peer: SocketAddr, request: Request<Inco
     }
 }
 
-/// The list of the endpoints.
+/// The index of the endpoints.
 fn index() -> Reply {
     let width = ENDPOINTS.iter().map(|e| e.path.len()).max().unwrap_or(0);
     let lines = ENDPOINTS

@@ -1,4 +1,4 @@
-//! `/shutdown`: asks the proxy to end, as a job does whose own work is done.
+//! `/shutdown`: ends the proxy, for jobs that have finished their work.
 
 use super::{
     Admin,
@@ -8,7 +8,7 @@ use super::{
 use http::{Method, StatusCode};
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Asks, once; to ask again changes nothing.
+/// Requests shutdown. Repeated requests have no further effect.
 pub(super) fn shutdown(admin: &Admin, asked: &Asked) -> Reply {
     if asked.request.method() != Method::POST {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);

@@ -1,4 +1,4 @@
-//! `/state`: what the proxy knows and does right now.
+//! `/state`: configuration, state and activity of the proxy, as JSON.
 
 use super::{
     Admin,
@@ -17,7 +17,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 pub struct StateSection {
     /// Its key.
     pub name: &'static str,
-    /// Collects it. It may ask other threads; what takes longer than a second is left out.
+    /// Collects it. It may query other threads; a section that takes longer than a second is left out.
     pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
     reply::json(StatusCode::OK, text)
 }
 
-/// A section that takes too long or breaks says so in its place, and leaves the others alone.
+/// Collects a section. A timeout or a panic is reported in its place and leaves the other sections intact.
 async fn collect(section: &StateSection) -> (String, Value) {
     let collect = AssertUnwindSafe((section.collect)()).catch_unwind();
     let value = match tokio::time::timeout(TIMEOUT, collect).await {
@@ -47,5 +47,5 @@ async fn collect(section: &StateSection) -> (String, Value) {
     (section.name.to_owned(), value)
 }
 
-/// A worker that does not answer within it is stuck, which is worth seeing.
+/// A worker that does not answer within it is stuck, which the document should show.
 const TIMEOUT: Duration = Duration::from_secs(1);

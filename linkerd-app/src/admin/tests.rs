@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::task::LocalSet;
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn admin() -> Admin {
@@ -48,7 +48,7 @@ async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F:
     LocalSet::new().run_until(test).await
 }
 
-/// The answer to one request of a peer that claims to be elsewhere.
+/// The response to one request of a peer with the given address.
 async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
     let peer = SocketAddr::new(peer.parse::<IpAddr>().unwrap(), 12345);
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -216,7 +216,7 @@ async fn metrics_are_text_and_compressed_on_request() {
     .await;
 }
 
-/// The logger is the process's, so that one test does all that concerns it.
+/// The logger is global, so that all its tests are one.
 #[tokio::test]
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();

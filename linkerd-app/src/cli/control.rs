@@ -30,7 +30,7 @@ fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
             Err(error) => return failed_to_start(&error),
         };
         let controller = Controller::new();
-        // The file comes first: a proxy that calls before would hear that there are no services, and drop them.
+        // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
         let follow = match mesh::follow(controller.clone(), file).await {
             Ok(follow) => follow,
             Err(error) => return failed_to_start(&*error),

@@ -2,8 +2,8 @@
 //!
 //! - **Sits** under the generated clients.
 //! - **Waits for** an address and a connection, at most 30 s; calls beyond 1,000 that wait are refused.
-//! - **Fails as** what the balancer fails as.
-//! - **Metrics**: `control_request_total` and its kin, `control_*_balancer_*`.
+//! - **Fails as** the balancer fails.
+//! - **Metrics**: the `control_request_total` group, `control_*_balancer_*`.
 
 use super::{connect::Connect, dns::Lookup};
 use crate::{
@@ -51,7 +51,7 @@ use tower_service::Service;
 type RequestBody = tonic::body::Body;
 type Endpoint = Http2Client<Connect, RequestBody>;
 
-/// Calls a controller, from any thread.
+/// A handle that calls a controller, from any thread.
 #[derive(Clone, Debug)]
 pub struct ControlClient(mpsc::Sender<Call>);
 
@@ -60,7 +60,7 @@ struct Call {
     reply: oneshot::Sender<Result<Response<ControlBody>, Error>>,
 }
 
-/// One controller, on the control thread.
+/// A controller's client, on the control thread.
 pub(super) struct Controller {
     role: &'static str,
     name: String,
@@ -71,7 +71,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Starts to look for the controller and takes calls.
+    /// Starts to resolve the controller and accepts calls.
     pub(super) fn start(
         role: &'static str,
         config: &config::ControlAddr,
@@ -86,7 +86,7 @@ impl Controller {
         let backoff = config.connect.backoff;
         let dialer = dialers::controller(&config.connect, own);
         let http2 = http2.clone();
-        // Its streams are watches, three for each destination.
+        // The calls are streams, three for each destination.
         let exec = LocalExec::boxing();
         let new_endpoint = move |addr| {
             let dialer = dialer.clone();
@@ -138,7 +138,7 @@ impl Controller {
         self.client.clone()
     }
 
-    /// The controller and why it was not reached yet; `None` once it was, and before an attempt has failed.
+    /// The controller and the cause if no attempt has reached it; `None` before the first failed attempt.
     pub(super) fn unreached(&self) -> Option<String> {
         if self.reached.get() {
             return None;
@@ -163,7 +163,7 @@ impl Controller {
         Some(format!("{} controller {} ({cause})", self.role, self.name))
     }
 
-    /// Whether its name was looked up in vain.
+    /// Whether the look-up of its name failed.
     fn name_is_unknown(&self) -> bool {
         let counts = self.resolutions.series();
         let mut counts = counts.into_iter();
@@ -199,7 +199,7 @@ impl Service<Request<RequestBody>> for ControlClient {
     }
 }
 
-/// What serves the calls of one controller.
+/// The task that serves the calls of one controller.
 struct Served {
     reached: Rc<Cell<bool>>,
     authority: Authority,
@@ -216,7 +216,7 @@ impl Served {
                 let Call { request, mut reply } = call;
                 tokio::select! {
                     response = served.call(request) => {
-                        // A caller that has left wants no answer.
+                        // The caller may have been dropped.
                         let _ = reply.send(response);
                     }
                     () = reply.closed() => {}
@@ -256,7 +256,7 @@ impl Served {
         }))
     }
 
-    /// gRPC clients know only the path of what they call.
+    /// Adds scheme and authority: gRPC clients set only the path.
     fn address(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
         parts.scheme = Some(http::uri::Scheme::HTTP);
@@ -336,7 +336,7 @@ impl Drop for ControlBody {
 
 type Batch = Result<Vec<Change<SocketAddr, (Endpoint, u32)>>, Error>;
 
-/// Turns sets of addresses into changes.
+/// Converts sets of addresses to changes.
 fn follow(
     addresses: watch::Receiver<Option<Arc<AddressSet>>>,
     new_endpoint: impl Fn(SocketAddr) -> Endpoint + 'static,
@@ -347,7 +347,7 @@ fn follow(
     unfold(first, |(mut addresses, known, new_endpoint)| async move {
         loop {
             if addresses.changed().await.is_err() {
-                // A constant address does not change.
+                // A fixed address never changes.
                 std::future::pending::<()>().await;
             }
             let Some(set) = addresses.borrow_and_update().clone() else {

@@ -1,4 +1,4 @@
-//! Resolving the controllers' names, and counting it.
+//! Resolution of the controllers' names, with its counters.
 
 use crate::config;
 use futures::{
@@ -15,14 +15,14 @@ use linkerd_proxy_core::{
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// How one controller's name is resolved.
+/// The resolution of one controller's name.
 pub(super) struct Lookup {
-    /// `None` when no configured address needs one.
+    /// `None` if all configured controllers are addresses.
     pub(super) resolver: Option<Arc<dyn Resolve>>,
     pub(super) resolutions: Arc<Resolutions>,
 }
 
-/// The counts of each client.
+/// Counters of each client.
 pub(super) struct Clients {
     pub(super) destination: Arc<Resolutions>,
     pub(super) policy: Arc<Resolutions>,
@@ -74,7 +74,7 @@ pub(super) fn register(registry: &Registry) -> Clients {
     clients
 }
 
-/// A resolver whose answers stand for a bounded time (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
+/// A resolver that bounds the time to live of answers (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
 pub(super) struct BoundedTtl {
     pub(super) inner: Arc<dyn Resolve>,
     pub(super) bounds: config::Dns,
@@ -107,7 +107,7 @@ impl Resolve for BoundedTtl {
     }
 }
 
-/// Stands where no name has to be resolved.
+/// Resolver of a proxy without names to resolve.
 struct NoResolver;
 
 impl NoResolver {

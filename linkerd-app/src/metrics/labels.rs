@@ -15,12 +15,12 @@ pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
         .with("target_port", addr.port())
 }
 
-/// The labels of an endpoint's outbound series: made when they are needed, of what is known of it anyway.
+/// The labels of an endpoint's outbound series, rendered on demand from shared data.
 #[derive(Debug)]
 pub struct OfEndpoint {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// The name that was discovered, if any.
+    /// The discovered name, if any.
     pub authority: Option<Arc<str>>,
     /// Whether it is in this pod.
     pub is_local: bool,

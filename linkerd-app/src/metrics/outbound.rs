@@ -8,14 +8,14 @@ use linkerd_proxy_core::metrics::{
     Unit,
 };
 
-/// What only the outbound direction counts.
+/// Families of the outbound direction only.
 #[derive(Clone, Debug)]
 pub struct OutboundFamilies {
     /// `outbound_http_errors_total`
     pub http_errors: Family<Counter>,
     /// `outbound_tcp_errors_total`
     pub tcp_errors: Family<Counter>,
-    /// `outbound_http_failures_total`: ours, by reason.
+    /// `outbound_http_failures_total`: failures made by the proxy, by reason.
     pub failures: Family<Counter>,
     /// `outbound_tcp_protocol_connections_total`
     pub protocol_connections: Family<Counter>,
@@ -78,11 +78,11 @@ pub struct Balancer {
 /// Updates of a balancer's endpoints.
 #[derive(Clone, Debug)]
 pub struct UpdateSeries {
-    /// The set was replaced.
+    /// Replacements of the set.
     pub reset: Counter,
-    /// Endpoints that are new or changed.
+    /// Added or changed endpoints.
     pub add: Counter,
-    /// Endpoints that are gone.
+    /// Removed endpoints.
     pub remove: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! What a scrape shows of the process.
+//! The process metrics of a scrape.
 
 use super::*;
 use linkerd_proxy_core::metrics::Format;
