@@ -21,12 +21,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that knows nothing, with the default limits.
+    /// An empty controller with the default limits.
     pub fn new() -> Self {
         Self::with_limits(Limits::default())
     }
 
-    /// A controller that knows nothing.
+    /// An empty controller.
     pub fn with_limits(limits: Limits) -> Self {
         Self {
             shared: Arc::new(Shared::new(limits)),
@@ -63,24 +63,24 @@ impl Controller {
         self.script(target)
     }
 
-    /// All destinations: endpoints for those that have none of their own, and behaviour for all.
+    /// All destinations: endpoints for those without their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
         Script::new(self.clone(), Key::Any)
     }
 
-    /// All targets: a profile for those that have none of their own, and behaviour for all.
+    /// All targets: a profile for those without their own, and behaviour for all.
     pub fn any_profile(&self) -> Script<DestinationProfile> {
         Script::new(self.clone(), Key::Any)
     }
 
-    /// All targets: a policy for those that have none of their own, and behaviour for all.
+    /// All targets: a policy for those without their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
         Script::new(self.clone(), Key::Any)
     }
 
-    /// Replaces what was applied before by a mesh, and pushes the differences to open streams.
+    /// Replaces the mesh that was applied before, and pushes the differences to open streams.
     ///
-    /// Endpoints that are host names are left out; [`watch_file`](crate::watch_file) follows their addresses.
+    /// Host names of endpoints are not resolved here; [`watch_file`](crate::watch_file) does that.
     pub fn apply(&self, mesh: &Mesh) {
         self.apply_with(mesh, &Known::new());
     }
@@ -91,7 +91,7 @@ impl Controller {
         self.shared.notify();
     }
 
-    /// The lookups that were made, oldest first, as many as [`Limits::recorded_lookups`].
+    /// The last look-ups, oldest first, up to [`Limits::recorded_lookups`].
     pub fn lookups(&self) -> Vec<Lookup> {
         self.shared.state.lock().lookups.all().cloned().collect()
     }
@@ -105,7 +105,7 @@ impl Controller {
         }
     }
 
-    /// The number of all open streams.
+    /// The number of open streams of all targets.
     pub fn all_open_streams(&self) -> usize {
         let state = self.shared.state.lock();
         state.destinations.open_streams(&Key::Any)
@@ -113,7 +113,7 @@ impl Controller {
             + state.policies.open_streams(&Key::Any)
     }
 
-    /// Waits for a lookup that was not expected before, so that two calls expect two lookups.
+    /// Waits for a look-up that no earlier call returned, so that two calls expect two look-ups.
     pub async fn expect_lookup(
         &self,
         kind: Kind,

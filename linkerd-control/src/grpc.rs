@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
-/// The gRPC methods, which only translate requests to lookups.
+/// The gRPC methods, which translate requests to look-ups.
 #[derive(Clone)]
 pub(crate) struct Api {
     shared: Arc<Shared>,

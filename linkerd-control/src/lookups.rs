@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a proxy asked for.
+/// The kind of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `Destination.Get`: the endpoints of a destination.
+    /// `Destination.Get`.
     Destination,
     /// `Destination.GetProfile`.
     Profile,
@@ -15,22 +15,22 @@ pub enum Kind {
     Policy,
 }
 
-/// One lookup that was made.
+/// A look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Its place in the order of all lookups, from 0.
+    /// Its number among all look-ups, from 0.
     pub sequence: u64,
-    /// What was asked for.
+    /// Its kind.
     pub kind: Kind,
     /// The path, address or authority, as it was sent.
     pub target: String,
     /// The `context_token` of a destination or profile lookup, the `source_workload` of a policy lookup.
     pub context: String,
-    /// How many streams of this kind were open for this target when it was made.
+    /// Open streams of this kind and target at the time.
     pub open_streams: usize,
 }
 
-/// The expected lookup or number of streams did not come in time.
+/// The expected look-up or number of streams did not come in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("no {what} within {within:?}; there were {saw}")]
 pub struct Missed {
@@ -39,7 +39,7 @@ pub struct Missed {
     pub(crate) saw: String,
 }
 
-/// The last lookups, oldest first.
+/// The last look-ups, oldest first.
 pub(crate) struct Log {
     limit: usize,
     next: u64,
@@ -86,7 +86,7 @@ impl Log {
         self.next += 1;
     }
 
-    /// The oldest lookup of the target that was not taken before.
+    /// The oldest look-up of the target that was not taken yet.
     pub(crate) fn take(&mut self, kind: Kind, key: &Key) -> Option<Lookup> {
         let found = self
             .entries
@@ -111,8 +111,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The one spelling under which a target is kept: names in lower case without a trailing dot, addresses as addresses,
-/// and always with a port.
+/// The canonical spelling of a target: names in lower case without a trailing dot, addresses in their standard form,
+/// and always a port.
 pub(crate) fn canonical(target: &str) -> String {
     if let Ok(addr) = target.parse::<SocketAddr>() {
         return SocketAddr::new(addr.ip().to_canonical(), addr.port()).to_string();

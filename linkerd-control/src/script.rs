@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::Status;
 
-/// What one target is answered with and how; or, for `any_…`, what all are answered with that have nothing of their
-/// own, and how all are answered.
+/// The content and behaviour of one target; or, for `any_…`, the content of all targets without their own, and the
+/// behaviour of all.
 ///
-/// A stream is told the whole current state first and differences later. The order of all calls is kept, but states
-/// that a stream had no time to send are combined.
+/// A stream gets the whole current state first and differences later. The order of all calls is kept, but states that a
+/// stream had no time to send are combined.
 #[derive(Clone)]
 pub struct Script<C> {
     controller: Controller,
@@ -34,13 +34,13 @@ impl<C: Content> Script<C> {
         self.with(|table| table.set(&self.key, Some(content)))
     }
 
-    /// Forgets the state: the target is unknown again, and open streams are told so.
+    /// Removes the state: the target is unknown again, and open streams are updated.
     pub fn unset(&self) -> &Self {
         self.with(|table| table.set(&self.key, None))
     }
 
-    /// Sends a message as it is, nonsense included, to the streams that are open now, also to silent ones. It does
-    /// not become part of the state. Answers to how many streams it went.
+    /// Sends a message verbatim, valid or not, to all open streams, also to silent ones. It does not become part of the
+    /// state. Returns the number of streams.
     pub fn send(&self, message: C::Message) -> usize {
         let mut sent = 0;
         self.with(|table| sent = table.send(&self.key, &message));
@@ -62,28 +62,28 @@ impl<C: Content> Script<C> {
         })
     }
 
-    /// Accepts streams and says nothing on them nor on those that are open, until [`Script::restore`].
+    /// Accepts streams and sends nothing on any stream, until [`Script::restore`].
     pub fn silent(&self) -> &Self {
         self.behave(|b| b.silent = true)
     }
 
-    /// Keeps each lookup waiting before it is answered at all, response headers included. Lookups that wait already
-    /// are not affected. `Duration::MAX` never answers.
+    /// Delays the answer to each look-up, response headers included. Pending look-ups are not affected. `Duration::MAX`
+    /// never answers.
     pub fn delay(&self, delay: Duration) -> &Self {
         self.behave(|b| b.delay = delay)
     }
 
-    /// Ends failures, silence and delays: open streams get the state that was held back.
+    /// Ends failures, silence and delays: open streams get the withheld state.
     pub fn restore(&self) -> &Self {
         self.with(|table| table.restore(&self.key))
     }
 
-    /// Ends the open streams cleanly and answers how many there were.
+    /// Ends the open streams cleanly; returns their number.
     pub fn drop_streams(&self) -> usize {
         self.end_streams(None)
     }
 
-    /// Ends the open streams with a status and answers how many there were.
+    /// Ends the open streams with a status; returns their number.
     pub fn drop_streams_with(&self, status: Status) -> usize {
         self.end_streams(Some(&status))
     }
@@ -93,13 +93,13 @@ impl<C: Content> Script<C> {
         C::table(&mut self.controller.shared.state.lock()).open_streams(&self.key)
     }
 
-    /// Waits for a lookup of this target that was not expected before, so that two calls expect two lookups. For
-    /// `any_…` it is a lookup of any target.
+    /// Waits for a look-up of this target that no earlier call returned, so that two calls expect two look-ups. For
+    /// `any_…`, of any target.
     pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, Missed> {
         self.controller.expect(C::KIND, &self.key, within).await
     }
 
-    /// Waits until as many streams are open.
+    /// Waits until this number of streams is open.
     pub async fn expect_open_streams(&self, count: usize, within: Duration) -> Result<(), Missed> {
         let reached = || (self.open_streams() == count).then_some(());
         let what = format!("{count} open {} streams of {}", C::KIND, self.key);
@@ -127,7 +127,7 @@ impl<C: Content> Script<C> {
 }
 
 impl Script<EndpointSet> {
-    /// Adds endpoints, or replaces those that have the same address.
+    /// Adds endpoints, or replaces those with the same address.
     pub fn add<E: Into<Endpoint>>(&self, endpoints: impl IntoIterator<Item = E>) -> &Self {
         self.update(|set| set.with(endpoints))
     }
@@ -137,7 +137,7 @@ impl Script<EndpointSet> {
         self.update(|set| set.without(addrs))
     }
 
-    /// Says that there are no endpoints, of a service that exists or does not.
+    /// Sets an empty set of endpoints, of a service that exists or does not.
     pub fn no_endpoints(&self, exists: bool) -> &Self {
         self.set(EndpointSet::none(exists))
     }

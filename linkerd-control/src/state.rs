@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Status;
 
-/// What the handles, the servers and the streams of one controller share.
+/// State shared by the handles, the servers and the streams of one controller.
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) state: Mutex<State>,
-    /// Counts lookups and streams that came or went, so that a test can wait for them.
+    /// Counts look-ups and changes of streams, so that a test can wait for them.
     changed: watch::Sender<u64>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub(crate) profiles: Table<DestinationProfile>,
     pub(crate) policies: Table<OutboundPolicy>,
     pub(crate) lookups: Log,
-    /// The targets that the mesh file describes at the moment.
+    /// The current targets of the mesh file.
     pub(crate) mesh: Keys,
 }
 
@@ -44,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// Takes a lookup: records it, keeps it waiting as scripted, and opens its stream.
+    /// Records a look-up, delays it as scripted, and opens its stream.
     pub(crate) async fn open<C: Content>(
         self: Arc<Self>,
         target: String,

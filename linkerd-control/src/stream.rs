@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::Status;
 
-/// What one stream still has to be told.
+/// Unsent content of one stream.
 ///
-/// The state is only the latest one: what a slow reader did not see in between is never sent. Raw messages keep their
-/// place among the states, and their number is bounded.
+/// Only the latest state is kept: states that a slow reader missed are never sent. Raw messages keep their order among
+/// the states, and their number is bounded.
 pub(crate) struct Mailbox<C: Content> {
     inner: Mutex<Inner<C>>,
     changed: Notify,
@@ -24,7 +24,7 @@ struct Inner<C: Content> {
 }
 
 enum Item<M> {
-    /// Bring the stream to the latest state.
+    /// The latest state.
     State,
     Raw(M),
 }
@@ -59,7 +59,7 @@ impl<C: Content> Mailbox<C> {
         }
     }
 
-    /// Brings the stream to this state.
+    /// Brings the stream to a state.
     pub(crate) fn show(&self, content: C) {
         let mut inner = self.inner.lock();
         inner.latest = Some(content);
@@ -69,7 +69,7 @@ impl<C: Content> Mailbox<C> {
         self.changed.notify_one();
     }
 
-    /// Queues a message as it is, or ends the stream and answers `false` if too many wait.
+    /// Queues a raw message; `false` if too many are pending, which ends the stream.
     pub(crate) fn send(&self, message: C::Message) -> bool {
         let mut inner = self.inner.lock();
         if inner.raw >= self.max_queued {
@@ -85,7 +85,7 @@ impl<C: Content> Mailbox<C> {
         true
     }
 
-    /// Ends the stream at once: what waits is not sent any more.
+    /// Ends the stream at once: pending messages are dropped.
     pub(crate) fn end(&self, status: Option<Status>) {
         let mut inner = self.inner.lock();
         inner.queue.clear();
@@ -96,7 +96,7 @@ impl<C: Content> Mailbox<C> {
     fn next(&self) -> Next<C> {
         let mut inner = self.inner.lock();
         if let Some(status) = &mut inner.end {
-            // The status is for once; polled again, the stream has just ended.
+            // The status is sent once; a later poll sees a clean end.
             return Next::End(status.take());
         }
         match inner.queue.pop_front() {

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
 
-/// All targets of one kind: what they are answered with, how, and the streams that watch them.
+/// All targets of one kind: content, behaviour and open streams.
 pub(crate) struct Table<C: Content> {
     entries: HashMap<String, Entry<C>>,
-    /// What holds for targets that have nothing of their own.
+    /// Content and behaviour of targets without their own.
     any: Entry<C>,
-    /// The names that the mesh file declares, for those who ask for others.
+    /// The names in the mesh file, for answers to unknown targets.
     pub(crate) names: Vec<String>,
     open: usize,
     max_streams: usize,
     max_queued: usize,
 }
 
-/// How a target is answered: also as it is said for all targets, unless it says something else itself.
+/// Behaviour of a target; its own, if set, wins over that of all targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     pub(crate) delay: Duration,
@@ -33,7 +33,7 @@ pub(crate) struct Failure {
     pub(crate) once: bool,
 }
 
-/// One target, or all that have nothing of their own.
+/// One target, or all targets without their own content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     One(String),
@@ -82,14 +82,14 @@ impl<C: Content> Table<C> {
         }
     }
 
-    /// How long the next lookup of a target is kept waiting.
+    /// The delay of the target's next look-up.
     pub(crate) fn delay(&self, target: &str) -> Duration {
         let own = self.entries.get(target).map(|e| e.behaviour.delay);
         own.filter(|delay| !delay.is_zero())
             .unwrap_or(self.any.behaviour.delay)
     }
 
-    /// Opens a stream that gets the current state first, unless the target is told to fail.
+    /// Opens a stream, which gets the current state first, unless the target's behaviour is to fail.
     pub(crate) fn open(&mut self, target: &str) -> Result<Arc<Mailbox<C>>, Status> {
         if let Some(status) = self.failure(target) {
             self.evict(target);
@@ -108,7 +108,7 @@ impl<C: Content> Table<C> {
         Ok(mailbox)
     }
 
-    /// Forgets a stream. One that was dropped by a script is forgotten already.
+    /// Removes a stream, unless a script has removed it already.
     pub(crate) fn close(&mut self, target: &str, mailbox: &Arc<Mailbox<C>>) {
         if let Some(entry) = self.entries.get_mut(target) {
             let before = entry.streams.len();
@@ -125,25 +125,25 @@ impl<C: Content> Table<C> {
         }
     }
 
-    /// Sets what a target is answered with (`None`: as an unknown one) and tells its streams.
+    /// Sets a target's content (`None`: unknown) and updates its streams.
     pub(crate) fn set(&mut self, key: &Key, content: Option<C>) {
         self.entry(key).content = content;
         self.show(key);
     }
 
-    /// Changes how a target behaves; state that was held back by silence is sent.
+    /// Changes a target's behaviour; state withheld by silence is sent.
     pub(crate) fn behave(&mut self, key: &Key, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.entry(key).behaviour);
         self.show(key);
     }
 
-    /// Lets a target behave as all others again.
+    /// Removes the target's own behaviour.
     pub(crate) fn restore(&mut self, key: &Key) {
         self.entry(key).behaviour = Behaviour::default();
         self.show(key);
     }
 
-    /// Sends a message as it is to the open streams of a target.
+    /// Sends a raw message to the open streams of a target.
     pub(crate) fn send(&mut self, key: &Key, message: &C::Message) -> usize {
         let mut sent = 0;
         for target in self.affected(key) {

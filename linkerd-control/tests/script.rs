@@ -38,7 +38,7 @@ async fn endpoints_come_and_go() {
     web.add([addr(4)]);
     assert_eq!(told(&mut stream).await, ["+4"]);
 
-    // Another stream starts with the whole state, in one message.
+    // A further stream starts with the whole state, in one message.
     web.add([addr(5)]);
     let mut late = proxy.get(WEB).await.expect("a stream");
     assert_eq!(told(&mut late).await, ["+4", "+5"]);
@@ -85,7 +85,7 @@ async fn unknown_targets() {
     let get = proxy.policy(addr(80)).await.expect_err("no policy");
     assert_eq!(get.code(), Code::NotFound);
 
-    // A default is for all that are unknown, and for streams that are open.
+    // Defaults apply to all unknown targets, and to open streams.
     let policy = Policy::forward(addr(1)).build();
     controller.any_policy().set(policy.clone());
     assert_eq!(proxy.policy(addr(80)).await.expect("a policy"), policy);
@@ -327,7 +327,7 @@ async fn lookups_are_recorded_and_awaited() {
     );
     assert_eq!(controller.lookups().len(), 3);
 
-    // A proxy that gives a stream up is noticed.
+    // The controller notices a dropped stream.
     assert_eq!(controller.open_streams(Kind::Destination, WEB), 2);
     drop(first);
     let web = controller.destination(WEB);

@@ -1,6 +1,6 @@
-//! The mesh file as it is written.
+//! The declarations of a mesh file.
 //!
-//! A field of another form than expected is reported, and the rest of the file is read nevertheless.
+//! A field of the wrong form is reported, and the rest of the file is still read.
 
 use super::error::Problem;
 use super::form::{Given, Reader, Spanned, shown};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) services: Vec<Service>,
-    /// Whether services may be missing, since a part of the file could not be read.
+    /// Whether services may be missing, as a part of the file could not be read.
     pub(super) partial: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Backend {
     pub(super) weight: Given<i128>,
 }
 
-/// Reads a text, and reports what has not the form of a mesh file.
+/// Reads a text, and reports the parts without the form of a mesh file.
 pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
     let tree = yaml::parse(text);
     let mut reader = Reader::default();
@@ -67,7 +67,7 @@ fn services(reader: &mut Reader, root: Option<&Node>, partial: bool) -> Vec<Serv
     let root = root.filter(|root| !matches!(root.value, Value::Null));
     let fields = root.map(|root| reader.fields(root, &["services"]));
     let node = match fields {
-        // It was reported what there is instead.
+        // The wrong form has been reported.
         Some(None) => return Vec::new(),
         Some(Some(fields)) => fields.get("services"),
         None => None,
@@ -81,7 +81,7 @@ fn services(reader: &mut Reader, root: Option<&Node>, partial: bool) -> Vec<Serv
                 .collect()
         }
         None => {
-            // More likely a half-written file than a mesh of no services, unless a syntax error explains it.
+            // More likely a half-written file than a mesh without services, unless a syntax error explains it.
             if !partial {
                 reader.report(Place::START, NO_SERVICES);
             }

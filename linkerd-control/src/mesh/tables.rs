@@ -1,4 +1,4 @@
-//! What a mesh means for each target that a proxy may ask for.
+//! The answers of a mesh for each target.
 
 use super::{Known, Mesh, Service};
 use crate::content::{Content, EndpointSet};
@@ -17,11 +17,11 @@ pub(crate) struct Tables {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
-    /// For those who ask for others.
+    /// All names, for answers to unknown targets.
     names: Vec<String>,
 }
 
-/// The targets of the mesh that was applied last.
+/// The targets of the last applied mesh.
 #[derive(Default)]
 pub(crate) struct Keys {
     destinations: HashSet<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Keys {
 }
 
 impl Mesh {
-    /// The answers, with the addresses of host names that are known.
+    /// The answers, with the known addresses of host names.
     pub(crate) fn tables(&self, known: &Known) -> Tables {
         let mut tables = Tables {
             destinations: BTreeMap::new(),
@@ -43,8 +43,8 @@ impl Mesh {
         for (service, endpoints) in &services {
             tables.service(service, endpoints, service.own_names());
         }
-        // What a service declares comes before what others have by default: a bare name is the one of the namespace
-        // `default`, or else of the service that is first in the file.
+        // Declared names come before default ones: a bare name is that of the service in the namespace `default`, or
+        // else of the first service in the file.
         let by_namespace = |default: bool| {
             let with = move |(s, _): &&(&Service, _)| (s.namespace == "default") == default;
             services.iter().filter(with)
@@ -62,7 +62,7 @@ impl Mesh {
 }
 
 impl Tables {
-    /// Puts the answers in place of those of the mesh before. New endpoints come before the policies that need them.
+    /// Replaces the answers of the mesh before. New endpoints come before the policies that need them.
     pub(crate) fn apply(self, state: &mut State) {
         let old = std::mem::take(&mut state.mesh);
         state.policies.names = self.names;
@@ -81,10 +81,10 @@ impl Tables {
         state.mesh = keys;
     }
 
-    /// Makes a service known by its addresses and by these names, where they are not taken.
+    /// Adds a service under its addresses and these names, where they are free.
     fn service(&mut self, service: &Service, endpoints: &[Endpoint], names: Vec<String>) {
         let endpoints = EndpointSet::new(endpoints.iter().cloned()).labels(
-            // A control plane's labels; the file's come later and win.
+            // Labels of a control plane; the file's follow and win.
             [
                 ("service", &service.name),
                 ("namespace", &service.namespace),
@@ -111,7 +111,7 @@ impl Tables {
         }
     }
 
-    /// Makes an endpoint known by its own address, unless that is a service's.
+    /// Adds an endpoint under its own address, unless a service has it.
     fn endpoint(&mut self, service: &Service, endpoint: &Endpoint) {
         let target = canonical(&endpoint.addr.to_string());
         let mut endpoint = endpoint.clone();
@@ -135,7 +135,7 @@ impl Tables {
 }
 
 impl Service {
-    /// All names but the bare one, which another service may have a better right to.
+    /// All names except the bare one, which another service may claim.
     fn own_names(&self) -> Vec<String> {
         let short = format!("{}.{}", self.name, self.namespace);
         let mut names = vec![self.full_name(), format!("{short}.svc"), short];

@@ -1,6 +1,6 @@
-//! A YAML text as a tree of nodes that know their places.
+//! A YAML text as a tree of nodes with their positions.
 //!
-//! A syntax error ends the tree, and the items that were complete before it are kept: their problems are reported with it.
+//! A syntax error ends the tree. Complete items before it are kept: their problems are reported as well.
 
 use super::error::Problem;
 use granit_parser::{Event, Options, Parser, ScalarStyle};
@@ -13,7 +13,7 @@ pub(super) struct Place {
     pub(super) column: u64,
 }
 
-/// A value, and where it begins.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) at: Place,
@@ -22,25 +22,25 @@ pub(super) struct Node {
 
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// Nothing, or `null`.
+    /// An empty value, or `null`.
     Null,
-    /// Text as it is written, without its quotes. Whether it is a number is for its field to say.
+    /// Text without its quotes. Its field decides whether it is a number.
     Scalar(String),
     List(Vec<Node>),
-    /// In the order of the text, keys that occur twice included.
+    /// In the order of the text, including duplicate keys.
     Fields(Vec<(Node, Node)>),
 }
 
-/// As much of a text as could be read.
+/// The readable part of a text.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// `None` for an empty text.
     pub(super) root: Option<Node>,
-    /// Why it ends before its text.
+    /// The error that ends the tree early.
     pub(super) error: Option<Problem>,
 }
 
-/// Reads the first document of a text; there should not be another one.
+/// Parses the first document of a text; another one is an error.
 pub(super) fn parse(text: &str) -> Tree {
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> Tree {
 }
 
 impl Place {
-    /// Where a text begins.
+    /// The start of a text.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
     pub(super) fn problem(self, reason: impl Into<String>) -> Problem {
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// A list or fields whose end has not come.
+/// A list or fields without an end so far.
 struct Open {
     at: Place,
     anchor: usize,
@@ -89,7 +89,7 @@ struct Builder {
     root: Option<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    /// How many nodes aliases stand for.
+    /// The number of nodes copied by aliases.
     aliased: usize,
 }
 
@@ -148,7 +148,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether what is open can hold something of this depth.
+    /// Whether the open nodes can hold another of this depth.
     fn nests(&self, depth: usize, at: Place) -> Result<(), Problem> {
         match self.open.len() + depth > MAX_DEPTH {
             true => Err(at.problem(format!("nested deeper than {MAX_DEPTH} levels"))),
@@ -157,7 +157,7 @@ impl Builder {
     }
 
     fn complete(&mut self, node: Node, anchor: usize) {
-        // 0 is no anchor.
+        // 0 means no anchor.
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -179,8 +179,8 @@ impl Builder {
         }
     }
 
-    /// Closes what is open: lists keep their items, and of fields only the outermost ones are kept, since a service that
-    /// is not complete has problems that are none.
+    /// Closes the open nodes: lists keep their items, and of fields only the outermost ones are kept, since an
+    /// incomplete service would be reported for parts that are only unread.
     fn finish(mut self, error: Option<Problem>) -> Tree {
         while let Some(Open { at, value, .. }) = self.open.pop() {
             let outermost = self.open.is_empty();
@@ -198,7 +198,7 @@ impl Builder {
 }
 
 impl Node {
-    /// How many nodes it has, and on how many levels.
+    /// The number of nodes and of levels.
     fn extent(&self) -> (usize, usize) {
         let below: Vec<_> = match &self.value {
             Value::Null | Value::Scalar(_) => Vec::new(),
@@ -224,5 +224,5 @@ fn place(marker: &granit_parser::Marker) -> Place {
 /// Aliases of aliases grow without bound; an honest file has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// A mesh file has nine levels. Trees are walked by recursion, which aliases of aliases could make as deep as they like.
+/// A mesh file has nine levels. Trees are walked by recursion, and aliases of aliases can nest without limit.
 const MAX_DEPTH: usize = 32;

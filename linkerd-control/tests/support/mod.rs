@@ -1,4 +1,4 @@
-//! What the tests share: a proxy's side of the APIs, with a deadline for everything.
+//! Support for the tests: a proxy's side of the APIs, with a deadline for everything.
 
 // Each test crate uses a part of it.
 #![allow(dead_code, missing_docs, unreachable_pub)]
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
 pub const WEB: &str = "web.ns.svc.cluster.local:80";
@@ -117,7 +117,7 @@ pub async fn next<M>(stream: &mut Streaming<M>) -> M {
     message.expect("not the end")
 }
 
-/// Asserts that nothing was to be sent so far: a message that is sent now is the next one.
+/// Asserts that no message was sent so far: a message that is sent now is the next one.
 pub async fn nothing<C>(script: &Script<C>, stream: &mut Streaming<C::Message>)
 where
     C: Content,
@@ -127,7 +127,7 @@ where
     assert_eq!(next(stream).await, C::Message::default());
 }
 
-/// The next update: `+port` or `-port` for each endpoint, `none` or `gone` for the lack of them.
+/// The next update: `+port` or `-port` for each endpoint, `none` or `gone` for an empty set.
 pub async fn told(stream: &mut Streaming<Update>) -> Vec<String> {
     let ports = |sign: &str, addrs: Vec<Option<TcpAddress>>| {
         let port = |a: Option<TcpAddress>| a.map_or("?".to_owned(), |a| a.port.to_string());

@@ -59,7 +59,7 @@ services:
         .iter()
         .map(|b| (&*b.name, &*b.namespace, b.port, b.weight))
         .collect();
-    // A backend's only port is meant if none is given.
+    // Without a port, the backend's only port is meant.
     assert_eq!(
         backends,
         [

@@ -3,7 +3,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::time::Instant;
 
-/// Answers as scripted, the last answer again and again; and when it was asked.
+/// Scripted answers, of which the last one repeats, and the times of the queries.
 #[derive(Default)]
 struct Scripted {
     answers: Mutex<VecDeque<Result<Addresses, String>>>,
@@ -80,7 +80,7 @@ async fn the_last_addresses_stay_while_a_name_cannot_be_resolved() {
     ]);
     hosts.follow(["db".to_owned()].into()).await;
     assert_eq!(ips(&mut hosts), ["10.0.0.1"]);
-    // No change came before this one.
+    // There was no change before this one.
     hosts.changed().await;
     assert_eq!(ips(&mut hosts), ["10.0.0.2"]);
     assert_eq!(resolver.asked.lock().len(), 5);
