@@ -1,8 +1,8 @@
-//! Conversions that discovery and policy both need: from wire messages to plain types of the standard library.
+//! Conversions shared by discovery and policy: from wire messages to plain types of the standard library.
 //!
-//! An endpoint arrives in endpoint sets, in profiles, and in policies' forwarding backends. The rules of what is
-//! usable are here, once; only the last step, into the proxy's own endpoint type, is made by either crate, because
-//! this one knows nothing of the proxy.
+//! An endpoint arrives in endpoint sets, in profiles, and in policies' forwarding backends. The rules of validity are
+//! here, once; only the last step, into the proxy's own endpoint type, is made by either crate, because this one does
+//! not depend on the proxy.
 
 use crate::{
     destination::{Http2ClientParams, ProtocolHint, TlsIdentity, WeightedAddr, protocol_hint},
@@ -16,35 +16,35 @@ use std::{
     time::Duration,
 };
 
-/// An endpoint, in plain types. Nothing in it can make a connection panic.
+/// An endpoint in plain types. It cannot make a connection panic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointParts {
-    /// Where it listens; the port is not 0.
+    /// Its address; the port is not 0.
     pub addr: SocketAddr,
     /// Its share of the load, at most [`MAX_WEIGHT`].
     pub weight: u32,
     /// The labels of its set, overridden by its own.
     pub labels: BTreeMap<String, String>,
-    /// What the peer proxy understands.
+    /// Protocols that the peer proxy accepts.
     pub hint: Hint,
     /// The peer proxy's port for transport headers.
     pub opaque_transport_port: Option<NonZeroU16>,
     /// The identity to verify and the server name to ask for.
     pub tls: Option<(String, String)>,
-    /// The authority that requests carry.
+    /// The authority of requests to it.
     pub authority_override: Option<Authority>,
     /// HTTP/2 settings.
     pub http2: Http2Parts,
-    /// Whether it is in the same zone, if that is known.
+    /// Whether it is in the same zone, if known.
     pub local_zone: Option<bool>,
-    /// Parts of the message that made no sense and were left out.
+    /// Invalid parts of the message that were ignored.
     pub left_out: Vec<&'static str>,
 }
 
-/// What a peer proxy understands.
+/// Protocols that a peer proxy accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
-    /// Nothing is known.
+    /// Unknown.
     #[default]
     Unknown,
     /// HTTP/1 over HTTP/2.
@@ -53,7 +53,7 @@ pub enum Hint {
     Opaque,
 }
 
-/// HTTP/2 settings of an endpoint, within what the HTTP/2 library accepts.
+/// HTTP/2 settings of an endpoint, within the limits of the HTTP/2 library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Http2Parts {
     /// Windows follow the measured bandwidth-delay product.
@@ -62,7 +62,7 @@ pub struct Http2Parts {
     pub windows: Option<(u32, u32)>,
     /// Interval, timeout, and whether idle connections are probed.
     pub keep_alive: Option<(Duration, Duration, bool)>,
-    /// Streams that were reset here and are still remembered.
+    /// Locally reset streams that are remembered.
     pub max_concurrent_reset_streams: Option<u32>,
     /// The largest frame, in bytes.
     pub max_frame_size: Option<u32>,
@@ -70,16 +70,16 @@ pub struct Http2Parts {
     pub max_send_buf_size: Option<u32>,
 }
 
-/// Why an endpoint cannot be used.
+/// An endpoint that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEndpoint {
-    /// Without an address there is nothing to connect to.
+    /// It has no address to connect to.
     #[error("an endpoint has no address")]
     NoAddress,
     /// The address has no IP.
     #[error("an endpoint's address has no IP")]
     NoIp,
-    /// Nothing listens on such a port.
+    /// No server can listen on such a port.
     #[error("an endpoint's port ({0}) is not between 1 and 65535")]
     Port(u32),
     /// Such a weight would starve every other endpoint.
@@ -95,15 +95,15 @@ pub enum InvalidEndpoint {
     Authority {
         /// The endpoint.
         addr: SocketAddr,
-        /// What was given.
+        /// The given authority.
         authority: String,
     },
 }
 
-/// The largest weight that is believed: a thousand times what the control plane sends.
+/// The largest accepted weight: a thousand times the control plane's.
 pub const MAX_WEIGHT: u32 = 10_000_000;
 
-/// The usable parts of an endpoint that belongs to a set with the labels `set_labels`.
+/// The valid parts of an endpoint in a set with the labels `set_labels`.
 pub fn endpoint(
     wire: WeightedAddr,
     set_labels: &HashMap<String, String>,
@@ -157,7 +157,7 @@ pub fn socket_addr(wire: net::TcpAddress) -> Result<SocketAddr, InvalidEndpoint>
     let ip = wire.ip.ok_or(InvalidEndpoint::NoIp)?;
     let ip = IpAddr::try_from(ip).map_err(|_| InvalidEndpoint::NoIp)?;
     if ip.is_unspecified() {
-        // A connection to it would come back to this very host.
+        // A connection to it would return to this host.
         return Err(InvalidEndpoint::NoIp);
     }
     match u16::try_from(wire.port) {
@@ -200,7 +200,7 @@ fn hint(
         None => Hint::Unknown,
     };
     let port = wire.opaque_transport.and_then(|transport| {
-        // 65535 is not accepted either, as ever.
+        // 65535 is rejected too, as by the incumbent.
         let port = u16::try_from(transport.inbound_port)
             .ok()
             .filter(|port| *port != u16::MAX)
@@ -224,7 +224,7 @@ fn tls(wire: TlsIdentity, left_out: &mut Vec<&'static str>) -> Option<(String, S
             let server_name = server_name.unwrap_or_else(|| id.name.clone());
             Some((id.name, server_name))
         }
-        // A URI says nothing about the server name, so both are needed.
+        // A URI is no server name, so both are needed.
         Some(Strategy::UriLikeIdentity(id)) if id.uri.contains("://") => {
             server_name.map(|server_name| (id.uri, server_name))
         }

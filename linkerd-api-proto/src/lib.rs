@@ -1,8 +1,8 @@
 //! The wire types of the control plane's gRPC APIs.
 //!
-//! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from what a control plane speaks.
-//! Nothing here knows about the proxy; conversions to the proxy's own types live with those types,
-//! over the plain ones of [`convert`] where two crates need the same. Streams are opened by [`stream`].
+//! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from the control plane's API.
+//! Nothing here depends on the proxy; conversions to the proxy's own types live with those types, over the plain ones
+//! of [`convert`] where two crates need the same. Streams are opened by [`stream`].
 
 pub mod convert;
 pub mod stream;

@@ -1,13 +1,13 @@
-//! Reading that offers the core to other threads now and then: 10,000 endpoints with a dozen labels take some ten
-//! milliseconds, in which requests would wait.
+//! A body whose reader yields the core to other threads now and then: 10,000 endpoints with a dozen labels take some
+//! ten milliseconds, during which requests would wait.
 
 use bytes::Buf;
 
-/// Bytes that are read in turns.
+/// A body that is decoded in slices.
 pub(super) struct Offering<B, F> {
     bytes: B,
     offer: F,
-    /// How many bytes are left of this turn.
+    /// Bytes left of this slice.
     left: usize,
 }
 
@@ -42,7 +42,7 @@ impl<B: Buf, F: FnMut()> Buf for Offering<B, F> {
     }
 }
 
-/// After how many bytes the core is offered: about 0.1 ms.
+/// Bytes between two yields: about 0.1 ms.
 const TURN: usize = 16 * 1024;
 
 #[cfg(test)]
