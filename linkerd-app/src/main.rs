@@ -58,7 +58,7 @@ enum Command {
     Man,
     /// Shows the proxy at work on this machine: a control plane, three backends, real traffic.
     Quickstart {
-        /// Runs for a few seconds without a terminal; the exit code tells whether every request succeeded.
+        /// Runs for a few seconds without a terminal; the exit code shows whether every request succeeded.
         #[arg(long)]
         once: bool,
         /// Requests a second.

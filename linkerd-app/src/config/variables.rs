@@ -516,7 +516,7 @@ variables! {
     "Build" {
         /// The version that the proxy is built as. Read when it is built, not when it runs.
         linkerd2 VERSION: Text = unset, ignored, since("0.1");
-        /// Who built the proxy. Read when it is built, not when it runs.
+        /// The builder of the proxy. Read when it is built, not when it runs.
         linkerd2 VENDOR: Text = unset, ignored, since("0.1");
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of other sites, and secrets.
+//! Requests from other sites' pages, and secrets.
 
 use super::*;
 
