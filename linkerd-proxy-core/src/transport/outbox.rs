@@ -8,7 +8,7 @@
 //! The round ends when all tasks have run that were ready at the first write: a task of the thread, woken by that
 //! write, comes after them. The runtime's own rounds would not do, as one with much work never ends.
 
-use super::socket::Shared;
+use super::socket_state::SocketState;
 use std::{
     cell::RefCell,
     future::poll_fn,
@@ -24,21 +24,21 @@ thread_local! {
 struct Outbox {
     /// Wakes the delivery task. Without one all writes are immediate.
     deliverer: Option<Waker>,
-    letters: Vec<Letter>,
+    writes: Vec<PendingWrite>,
     /// The bytes of all pending writes, one after the other.
     bytes: Vec<u8>,
 }
 
 /// A short write that waits for the end of the round.
-struct Letter {
-    socket: Arc<Shared>,
+struct PendingWrite {
+    socket: Arc<SocketState>,
     len: usize,
 }
 
 /// Delivers the calling thread's short writes, for as long as this is polled. Without it all writes of a thread are
 /// immediate.
 pub async fn deliveries() {
-    let _closes = Closes;
+    let _close = CloseOnDrop;
     poll_fn(|cx| {
         OUTBOX.with_borrow_mut(|outbox| {
             match &mut outbox.deliverer {
@@ -53,9 +53,9 @@ pub async fn deliveries() {
 }
 
 /// Stops delivery.
-struct Closes;
+struct CloseOnDrop;
 
-impl Drop for Closes {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         deliver();
         let _ = OUTBOX.try_with(|outbox| outbox.borrow_mut().deliverer = None);
@@ -73,14 +73,14 @@ pub(crate) fn deliver() {
     });
 }
 
-/// Defers a write of at most [`SHORT`] bytes to the end of the round; `None` if it must be written now.
-pub(super) fn post(socket: &Arc<Shared>, bufs: &[IoSlice<'_>]) -> Option<usize> {
+/// Defers a write of at most [`MAX_LEN`] bytes to the end of the round; `None` if it must be written now.
+pub(super) fn post(socket: &Arc<SocketState>, bufs: &[IoSlice<'_>]) -> Option<usize> {
     let len = bufs.iter().map(|buf| buf.len()).sum();
-    if len > SHORT {
+    if len > MAX_LEN {
         return None;
     }
     OUTBOX.with_borrow_mut(|outbox| {
-        if outbox.letters.is_empty() {
+        if outbox.writes.is_empty() {
             outbox.deliverer.as_ref()?.wake_by_ref();
         }
         outbox.add(socket, bufs, len);
@@ -92,33 +92,33 @@ impl Outbox {
     const fn closed() -> Self {
         Self {
             deliverer: None,
-            letters: Vec::new(),
+            writes: Vec::new(),
             bytes: Vec::new(),
         }
     }
 
-    fn add(&mut self, socket: &Arc<Shared>, bufs: &[IoSlice<'_>], len: usize) {
+    fn add(&mut self, socket: &Arc<SocketState>, bufs: &[IoSlice<'_>], len: usize) {
         for buf in bufs {
             self.bytes.extend_from_slice(buf);
         }
-        match self.letters.last_mut() {
+        match self.writes.last_mut() {
             Some(last) if Arc::ptr_eq(&last.socket, socket) => last.len += len,
             _ => {
                 socket.posted();
                 let socket = socket.clone();
-                self.letters.push(Letter { socket, len });
+                self.writes.push(PendingWrite { socket, len });
             }
         }
-        if self.letters.len() >= LETTERS || self.bytes.len() >= BYTES {
+        if self.writes.len() >= MAX_WRITES || self.bytes.len() >= MAX_BYTES {
             self.deliver();
         }
     }
 
     fn deliver(&mut self) {
         let mut bytes = self.bytes.as_slice();
-        for Letter { socket, len } in self.letters.drain(..) {
-            let (letter, rest) = bytes.split_at(len);
-            socket.send_posted(letter);
+        for PendingWrite { socket, len } in self.writes.drain(..) {
+            let (write, rest) = bytes.split_at(len);
+            socket.send_posted(write);
             bytes = rest;
         }
         self.bytes.clear();
@@ -126,11 +126,11 @@ impl Outbox {
 }
 
 /// Longer writes are immediate: the copy would cost more than may be saved.
-const SHORT: usize = 2 * 1024;
+const MAX_LEN: usize = 2 * 1024;
 
 /// Pending writes that end the round early: the first waits for the cost of the others, a fifth of a millisecond at
 /// most. With 16 an HTTP/1 request over 32 connections costs 2 % more.
-const LETTERS: usize = 32;
+const MAX_WRITES: usize = 32;
 
 /// Pending bytes that end the round early, one write more at most.
-const BYTES: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;

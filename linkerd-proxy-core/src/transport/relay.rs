@@ -34,7 +34,7 @@ pub async fn relay(
 #[derive(Default)]
 struct Direction {
     moved: u64,
-    held: Held,
+    unwritten: Unwritten,
     /// The last read filled a buffer, so that more is likely to wait.
     is_bulk: bool,
     is_flushed: bool,
@@ -43,7 +43,7 @@ struct Direction {
 
 /// Bytes that were read and are not written yet.
 #[derive(Default)]
-enum Held {
+enum Unwritten {
     #[default]
     Nothing,
     Copied {
@@ -90,13 +90,13 @@ impl Direction {
             if let Phase::Open = self.phase {
                 match self.poll_read(from, to, pipes, cx)? {
                     Poll::Ready(0) => {
-                        self.held = Held::Nothing;
+                        self.unwritten = Unwritten::Nothing;
                         self.phase = Phase::Ending;
                     }
                     Poll::Ready(count) => carried += count,
                     Poll::Pending => {
                         // No buffer is held while no bytes come.
-                        self.held = Held::Nothing;
+                        self.unwritten = Unwritten::Nothing;
                         return self.poll_flush(to, cx);
                     }
                 }
@@ -104,16 +104,16 @@ impl Direction {
         }
     }
 
-    /// Writes pending bytes.
+    /// Writes the unwritten bytes.
     fn poll_write(
         &mut self,
         to: &mut impl Duplex,
         pipes: &Pipes,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.held {
-            Held::Nothing => {}
-            Held::Copied { buffer, written } => {
+        match &mut self.unwritten {
+            Unwritten::Nothing => {}
+            Unwritten::Copied { buffer, written } => {
                 while *written < buffer.len() {
                     let count = ready!(Pin::new(&mut *to).poll_write(cx, &buffer[*written..]))?;
                     if count == 0 {
@@ -126,7 +126,7 @@ impl Direction {
                 buffer.clear();
                 *written = 0;
             }
-            Held::Spliced(pipe) => {
+            Unwritten::Spliced(pipe) => {
                 while !pipe.is_empty() {
                     let count = ready!(to.poll_empty(pipe, cx))?;
                     if count == 0 {
@@ -134,7 +134,7 @@ impl Direction {
                     }
                     self.moved += count as u64;
                 }
-                if let Held::Spliced(pipe) = std::mem::take(&mut self.held) {
+                if let Unwritten::Spliced(pipe) = std::mem::take(&mut self.unwritten) {
                     pipes.give_back(pipe);
                 }
             }
@@ -142,7 +142,7 @@ impl Direction {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads while no bytes are pending; 0 is the end.
+    /// Reads once all bytes are written; 0 is the end.
     fn poll_read(
         &mut self,
         from: &mut impl Duplex,
@@ -175,7 +175,7 @@ impl Direction {
         };
         match from.poll_fill(&mut pipe, cx) {
             Poll::Ready(Ok(count)) if count > 0 => {
-                self.held = Held::Spliced(pipe);
+                self.unwritten = Unwritten::Spliced(pipe);
                 Poll::Ready(Ok(count))
             }
             Poll::Ready(Err(error)) if is_unsupported(&error) => {
@@ -194,12 +194,14 @@ impl Direction {
         from: &mut impl Duplex,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if !matches!(self.held, Held::Copied { .. }) {
+        if !matches!(self.unwritten, Unwritten::Copied { .. }) {
             let buffer = BytesMut::with_capacity(BUFFER);
-            self.held = Held::Copied { buffer, written: 0 };
+            self.unwritten = Unwritten::Copied { buffer, written: 0 };
         }
-        match &mut self.held {
-            Held::Copied { buffer, .. } => pin!(from.read_buf(&mut buffer.limit(BUFFER))).poll(cx),
+        match &mut self.unwritten {
+            Unwritten::Copied { buffer, .. } => {
+                pin!(from.read_buf(&mut buffer.limit(BUFFER))).poll(cx)
+            }
             _ => Poll::Ready(Ok(0)),
         }
     }

@@ -1,25 +1,22 @@
 //! A TCP socket, whose short writes leave at the end of a round of the thread's tasks.
 
-use super::{Duplex, OwnConnection, Pipe, outbox};
-use bytes::{Buf, BytesMut};
+use super::{
+    Duplex, OwnConnection, Pipe, outbox,
+    socket_state::{Peek, SocketState},
+};
 use rustix::{
-    io::{Errno, retry_on_intr},
-    net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown},
+    io::Errno,
+    net::{Shutdown, shutdown},
 };
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering::Relaxed},
-    },
-    task::{Context, Poll, Waker, ready},
-    time::Duration,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
-    runtime::Handle,
 };
 
 /// A TCP socket.
@@ -30,50 +27,10 @@ use tokio::{
 /// may write: writes posted by another thread are not waited for.
 #[derive(Debug)]
 pub struct Socket {
-    shared: Arc<Shared>,
+    state: Arc<SocketState>,
     /// The end was read: no further read would report a failed write.
     has_ended: bool,
 }
-
-/// Looks at received bytes without reading them.
-#[derive(Debug)]
-pub struct Peek(Arc<Shared>);
-
-impl Peek {
-    /// Whether the socket has unread bytes, or has ended. A system call.
-    pub fn has_unread(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peeked = retry_on_intr(|| recv(&self.0.stream, &mut [0; 1], flags));
-        !matches!(peeked, Err(Errno::AGAIN))
-    }
-}
-
-/// Socket state shared by its owner and the outbox.
-#[derive(Debug)]
-pub(super) struct Shared {
-    stream: TcpStream,
-    state: AtomicU8,
-    unsent: Mutex<Unsent>,
-    /// The entry of a connection that this proxy has dialled.
-    own: Option<OwnConnection>,
-}
-
-/// Writes that were posted and not accepted by the system.
-#[derive(Debug, Default)]
-struct Unsent {
-    bytes: BytesMut,
-    writer: Option<Waker>,
-    error: Option<i32>,
-}
-
-/// All writes were accepted by the system.
-const SENT: u8 = 0;
-/// A write is in the outbox.
-const POSTED: u8 = 1;
-/// The system did not accept all posted writes; a task sends the rest.
-const STUCK: u8 = 2;
-/// A posted write failed.
-const FAILED: u8 = 3;
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
@@ -88,21 +45,15 @@ impl Socket {
     }
 
     fn new(stream: TcpStream, own: Option<OwnConnection>) -> Self {
-        let shared = Shared {
-            stream,
-            state: AtomicU8::new(SENT),
-            unsent: Mutex::default(),
-            own,
-        };
         Self {
-            shared: Arc::new(shared),
+            state: Arc::new(SocketState::new(stream, own)),
             has_ended: false,
         }
     }
 
     /// The runtime's socket. A direct write to it overtakes posted ones.
     pub fn stream(&self) -> &TcpStream {
-        &self.shared.stream
+        self.state.stream()
     }
 
     /// Handles the end of the peer's side, or a read error.
@@ -112,52 +63,30 @@ impl Socket {
         ended: io::Result<usize>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        ended.map_err(|error| self.shared.cause(error))?;
+        ended.map_err(|error| self.state.cause(error))?;
         self.has_ended = true;
         // The socket may have been shut down because a posted write failed.
-        if self.shared.state() == FAILED {
-            return self.poll_stuck(cx);
+        if self.state.has_failed() {
+            return self.state.poll_unstuck(cx);
         }
-        Poll::Ready(self.shared.came_back().map_or(Ok(()), Err))
-    }
-
-    /// Waits until no write is stuck.
-    #[inline]
-    fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.shared.state() < STUCK {
-            true => Poll::Ready(Ok(())),
-            false => self.poll_stuck(cx),
-        }
-    }
-
-    #[cold]
-    fn poll_stuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut unsent = self.shared.unsent();
-        match unsent.error {
-            Some(errno) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
-            None if unsent.bytes.is_empty() => Poll::Ready(Ok(())),
-            None => {
-                unsent.writer = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
+        Poll::Ready(self.state.loop_error().map_or(Ok(()), Err))
     }
 
     /// Waits until the system has accepted all writes.
     fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.shared.state() == POSTED {
+        if self.state.is_posted() {
             outbox::deliver();
         }
-        self.poll_unstuck(cx)
+        self.state.poll_unstuck(cx)
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let stream = self.stream();
         loop {
-            ready!(self.poll_unstuck(cx))?;
+            ready!(self.state.poll_unstuck(cx))?;
             ready!(stream.poll_write_ready(cx))?;
             if !self.has_ended
-                && let Some(len) = outbox::post(&self.shared, bufs)
+                && let Some(len) = outbox::post(&self.state, bufs)
             {
                 return Poll::Ready(Ok(len));
             }
@@ -168,7 +97,7 @@ impl Socket {
                 _ => stream.try_write_vectored(bufs),
             });
             if !would_block(&sent) {
-                return Poll::Ready(sent.map_err(|error| self.shared.cause(error)));
+                return Poll::Ready(sent.map_err(|error| self.state.cause(error)));
             }
         }
     }
@@ -202,7 +131,7 @@ fn would_block<T>(result: &io::Result<T>) -> bool {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.shared.state() == POSTED {
+        if self.state.is_posted() {
             outbox::deliver();
         }
     }
@@ -256,7 +185,7 @@ impl AsyncWrite for Socket {
 
     /// Posted writes count as flushed: the outbox sends them at the end of the round.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_unstuck(cx)
+        self.state.poll_unstuck(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -279,7 +208,7 @@ impl Duplex for Socket {
     }
 
     fn peek(&self) -> Option<Peek> {
-        Some(Peek(self.shared.clone()))
+        Some(Peek::new(self.state.clone()))
     }
 
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -291,123 +220,6 @@ impl Duplex for Socket {
         pipe.poll_empty(self.stream(), cx)
     }
 }
-
-impl Shared {
-    /// Marks the socket: a write is in the outbox.
-    pub(super) fn posted(&self) {
-        if self.state() == SENT {
-            self.state.store(POSTED, Relaxed);
-        }
-    }
-
-    /// Sends a posted write.
-    pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
-        match self.state() {
-            // A later write of the same round.
-            STUCK => self.stuck(bytes),
-            FAILED => {}
-            _ => match self.try_send(bytes) {
-                Ok(count) if count == bytes.len() => self.state.store(SENT, Relaxed),
-                Ok(count) => self.stuck(&bytes[count..]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stuck(bytes),
-                Err(error) => self.failed(&mut self.unsent(), &error),
-            },
-        }
-    }
-
-    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.try_io(Interest::WRITABLE, || {
-            Ok(retry_on_intr(|| {
-                send(&self.stream, bytes, SendFlags::NOSIGNAL)
-            })?)
-        })
-    }
-
-    fn stuck(self: &Arc<Self>, rest: &[u8]) {
-        let mut unsent = self.unsent();
-        unsent.bytes.extend_from_slice(rest);
-        if self.state.swap(STUCK, Relaxed) == STUCK {
-            return;
-        }
-        // No runtime is left at its end, and no task to send the rest.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(send_rest(self.clone()));
-        }
-    }
-
-    fn failed(&self, unsent: &mut Unsent, error: &io::Error) {
-        tracing::debug!(%error, "a socket did not take what was written");
-        unsent.error = Some(error.raw_os_error().unwrap_or(libc::EIO));
-        unsent.bytes = BytesMut::new();
-        self.state.store(FAILED, Relaxed);
-        // Wakes a task that waits to read.
-        let _ = shutdown(&self.stream, Shutdown::Both);
-        unsent.wake();
-    }
-
-    /// Tries to send the rest. `true` if nothing is left to send.
-    fn try_rest(&self) -> bool {
-        let mut unsent = self.unsent();
-        match self.try_send(&unsent.bytes) {
-            Ok(count) => unsent.bytes.advance(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            Err(error) => self.failed(&mut unsent, &error),
-        }
-        if !unsent.bytes.is_empty() {
-            return false;
-        }
-        if unsent.error.is_none() {
-            unsent.bytes = BytesMut::new();
-            self.state.store(SENT, Relaxed);
-            unsent.wake();
-        }
-        true
-    }
-
-    /// The error of a dialled connection that came back to the proxy.
-    #[cold]
-    fn came_back(&self) -> Option<io::Error> {
-        let came_back = self.own.as_ref()?.came_back()?;
-        Some(io::Error::other(came_back))
-    }
-
-    /// The cause of a system error.
-    #[cold]
-    fn cause(&self, error: io::Error) -> io::Error {
-        self.came_back().unwrap_or(error)
-    }
-
-    fn state(&self) -> u8 {
-        self.state.load(Relaxed)
-    }
-
-    /// Never held across a wait, and taken only after a write was not accepted.
-    fn unsent(&self) -> MutexGuard<'_, Unsent> {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Unsent {
-    fn wake(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.wake();
-        }
-    }
-}
-
-/// Sends the rest of posted writes as the peer makes room.
-async fn send_rest(socket: Arc<Shared>) {
-    while !socket.try_rest() {
-        let writable = tokio::time::timeout(LINGER, socket.stream.writable()).await;
-        // A dropped socket is closed if its peer does not read.
-        if writable.is_err() && Arc::strong_count(&socket) == 1 {
-            return;
-        }
-    }
-}
-
-/// Time limit for a dropped socket whose peer does not read.
-const LINGER: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::transport::deliveries;
-use std::future::poll_fn;
+use rustix::net::{SendFlags, send};
+use std::{future::poll_fn, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,

@@ -33,10 +33,10 @@ pub enum Side {
 /// - **Bounds**: file descriptors.
 /// - **Costs** a lock for each connection that is dialled, accepted or closed, and a request nothing.
 #[derive(Clone, Debug, Default)]
-pub struct OwnConnections(Arc<Shared>);
+pub struct OwnConnections(Arc<Table>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Table {
     open: Mutex<HashMap<Ends, Entry>>,
     warned: AtomicBool,
 }
@@ -65,7 +65,7 @@ pub struct OwnConnection {
 /// A connection came back to the proxy that had dialled it.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to {to} came back to this proxy")]
-pub struct CameBack {
+pub struct LoopError {
     to: SocketAddr,
 }
 
@@ -113,7 +113,7 @@ impl OwnConnections {
         entry.came_back.store(true, Relaxed);
         drop(open);
         self.warn(to);
-        let detail = CameBack { to }.to_string();
+        let detail = LoopError { to }.to_string();
         Err(Error::new(Reason::Loop).peer(to).detail(detail))
     }
 
@@ -149,9 +149,9 @@ impl Ends {
 
 impl OwnConnection {
     /// The cause of this connection's failure, if it came back to the proxy.
-    pub fn came_back(&self) -> Option<CameBack> {
+    pub fn loop_error(&self) -> Option<LoopError> {
         let came_back = self.came_back.load(Relaxed);
-        came_back.then_some(CameBack { to: self.ends.to })
+        came_back.then_some(LoopError { to: self.ends.to })
     }
 }
 
@@ -187,10 +187,10 @@ mod tests {
     fn a_connection_that_comes_back_is_a_loop() {
         let own = OwnConnections::default();
         let connection = dialled(&own, Side::Outbound);
-        assert!(connection.came_back().is_none());
+        assert!(connection.loop_error().is_none());
         let refused = accepted(&own, Side::Outbound, FROM, TO);
         assert_eq!(refused, Some(Reason::Loop));
-        assert!(connection.came_back().is_some());
+        assert!(connection.loop_error().is_some());
         let mapped = accepted(&own, Side::Outbound, "[::ffff:10.0.0.1]:40000", TO);
         assert_eq!(mapped, Some(Reason::Loop));
     }
