@@ -1,7 +1,7 @@
 //! Server-streaming calls that stay small, so that thousands can be open.
 
 mod messages;
-mod offering;
+mod yielding;
 
 pub use messages::Messages;
 

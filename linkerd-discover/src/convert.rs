@@ -8,7 +8,7 @@ use linkerd_proxy_core::{
     endpoint::{Endpoint, ProtocolHint, ServerTls, ZoneLocality},
     http::{FlowControl, Http2Settings, KeepAlive},
     subscription::{Code, Status},
-    turns::in_turns,
+    yielding::with_yields,
 };
 use std::net::SocketAddr;
 
@@ -50,7 +50,7 @@ impl From<Update> for Converted {
         let change = match update.update {
             Some(update::Update::Add(set)) => {
                 let mut endpoints = Vec::with_capacity(set.addrs.len());
-                for addr in in_turns(set.addrs) {
+                for addr in with_yields(set.addrs) {
                     match wire::endpoint(addr, &set.metric_labels) {
                         Ok(parts) => {
                             let addr = parts.addr;
@@ -66,7 +66,7 @@ impl From<Update> for Converted {
             }
             Some(update::Update::Remove(set)) => {
                 let mut addrs = Vec::with_capacity(set.addrs.len());
-                for addr in in_turns(set.addrs) {
+                for addr in with_yields(set.addrs) {
                     match wire::socket_addr(addr) {
                         Ok(addr) => addrs.push(addr),
                         Err(error) => nonsense.push(Nonsense::Endpoint(error)),

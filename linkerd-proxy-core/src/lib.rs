@@ -14,7 +14,7 @@ pub mod redial;
 pub mod stack;
 pub mod subscription;
 pub mod transport;
-pub mod turns;
+pub mod yielding;
 
 pub use availability::{Availability, EndpointState};
 pub use backoff::Backoff;

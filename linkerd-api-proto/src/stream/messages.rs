@@ -14,7 +14,7 @@ use std::{
 use tokio_stream::Stream;
 use tonic::{Code, Status};
 
-use super::{BoxError, offering::Offering};
+use super::{BoxError, yielding::YieldingBuf};
 
 pin_project! {
     /// Decodes the messages of a body. Between two messages it holds no read buffer.
@@ -126,7 +126,7 @@ fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status
         true => std::mem::take(unread),
         false => unread.split_to(length),
     };
-    let message = M::decode(Offering::new(message, thread::yield_now));
+    let message = M::decode(YieldingBuf::new(message, thread::yield_now));
     message
         .map(Some)
         .map_err(|error| Status::internal(error.to_string()))

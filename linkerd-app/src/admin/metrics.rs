@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
 use linkerd_proxy_core::{
     metrics::{Document, Format},
-    turns::Turn,
+    yielding::TimeSlice,
 };
 use std::{
     convert::Infallible,
@@ -65,9 +65,9 @@ struct Scrape {
     made: Option<Vec<u8>>,
     ended: bool,
     /// Whether the task has yielded since the last piece.
-    rested: bool,
+    has_yielded: bool,
     /// This thread's slice: workers may need its core.
-    turn: Turn,
+    slice: TimeSlice,
 }
 
 impl Scrape {
@@ -80,8 +80,8 @@ impl Scrape {
             gzip: gzip.then(encoder),
             made: None,
             ended: false,
-            rested: false,
-            turn: Turn::begin(),
+            has_yielded: false,
+            slice: TimeSlice::begin(),
         }
     }
 
@@ -118,13 +118,13 @@ impl Body for Scrape {
             if self.ended {
                 return Poll::Ready(None);
             }
-            if !std::mem::replace(&mut self.rested, true) {
+            if !std::mem::replace(&mut self.has_yielded, true) {
                 // Tasks for the control plane's streams share this thread.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.rested = false;
-            self.turn.offer();
+            self.has_yielded = false;
+            self.slice.yield_if_over();
             self.made = Some(self.next());
         }
     }
