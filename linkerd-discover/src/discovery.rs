@@ -10,7 +10,8 @@ use linkerd_api_proto::convert;
 use linkerd_proxy_core::{
     Backoff,
     subscription::{
-        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+        Cache, CacheFull, CacheLimits, CachedEntry, Code, Lease, Status, StreamLimits,
+        StreamSettings,
     },
 };
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ pub enum Error {
     InvalidDestination(String),
     /// Too many destinations are in use.
     #[error("too many destinations: {0}")]
-    Full(#[from] Full),
+    Full(#[from] CacheFull),
 }
 
 impl Discovery {
@@ -219,7 +220,7 @@ impl EndpointWatch {
     }
 }
 
-fn show(cached: Cached<'_, Arc<str>, Resolution, Feedback>) -> Value {
+fn show(cached: CachedEntry<'_, Arc<str>, Resolution, Feedback>) -> Value {
     let mut shown = json!({
         "destination": &**cached.key,
         "handles": cached.leases,

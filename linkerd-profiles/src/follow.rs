@@ -12,7 +12,7 @@ use crate::{
 };
 use linkerd_api_proto::{destination::DestinationProfile, outbound::OutboundPolicy};
 use linkerd_proxy_core::subscription::{
-    Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
+    Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
 };
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -36,7 +36,7 @@ pub(crate) struct Follow {
     policy: Freshness,
     profile: Freshness,
     published: Option<Outcome>,
-    complaints: Ration,
+    complaints: RateLimit,
     warned_of: Vec<&'static str>,
     lateness: Lateness,
 }
@@ -75,7 +75,7 @@ impl Follow {
             policy: Freshness::default(),
             profile: Freshness::default(),
             published: None,
-            complaints: Ration::new(COMPLAINT_INTERVAL),
+            complaints: RateLimit::new(COMPLAINT_INTERVAL),
             warned_of: Vec::new(),
             lateness: Lateness::InTime,
         }

@@ -6,7 +6,7 @@
 //! * [`Subscription`] drives one server-streaming call: opens it, enforces limits, reconnects with backoff;
 //! * [`Freshness`] is the age of the state, and whether the control plane still confirms it;
 //! * [`Cache`] runs one task per target, publishes its state, and evicts unused targets;
-//! * [`Ration`] keeps a controller that sends invalid updates from flooding the log.
+//! * [`RateLimit`] keeps a controller that sends invalid updates from flooding the log.
 //!
 //! Nothing here knows gRPC or protobuf: a call is a closure that returns a stream of results.
 //!
@@ -16,12 +16,12 @@
 mod cache;
 mod freshness;
 mod occupancy;
-mod ration;
+mod rate_limit;
 mod status;
 mod stream;
 
-pub use cache::{Cache, CacheLimits, CacheStats, Cached, Full, Lease, Publisher};
+pub use cache::{Cache, CacheFull, CacheLimits, CacheStats, CachedEntry, Lease, Publisher};
 pub use freshness::Freshness;
-pub use ration::Ration;
+pub use rate_limit::RateLimit;
 pub use status::{Code, Status};
 pub use stream::{Call, Event, StreamLimits, StreamSettings, Subscription};

@@ -11,17 +11,17 @@ use tokio::{
 /// A hold on an entry: while it lives, the entry is not evicted.
 pub struct Lease<S, X> {
     values: watch::Receiver<S>,
-    pub(super) entry: Arc<Entry<S, X>>,
+    pub(super) entry: Arc<CacheEntry<S, X>>,
 }
 
 /// The task's side of an entry.
 pub struct Publisher<S, X> {
     pub(super) values: watch::Sender<S>,
-    pub(super) entry: Arc<Entry<S, X>>,
+    pub(super) entry: Arc<CacheEntry<S, X>>,
 }
 
 /// An entry, shared by the cache, the task and the leases.
-pub(super) struct Entry<S, X> {
+pub(super) struct CacheEntry<S, X> {
     pub(super) values: watch::Receiver<S>,
     pub(super) occupancy: Mutex<Occupancy>,
     pub(super) changed: Notify,
@@ -29,7 +29,7 @@ pub(super) struct Entry<S, X> {
 }
 
 impl<S, X> Lease<S, X> {
-    pub(super) fn first(entry: Arc<Entry<S, X>>) -> Self {
+    pub(super) fn first(entry: Arc<CacheEntry<S, X>>) -> Self {
         let mut values = entry.values.clone();
         values.mark_changed();
         Self { values, entry }

@@ -5,30 +5,30 @@ use tokio::time::Instant;
 
 /// Permits one action per interval, and counts those that were refused.
 #[derive(Clone, Debug)]
-pub struct Ration {
+pub struct RateLimit {
     interval: Duration,
     last: Option<Instant>,
-    held_back: u64,
+    refused: u64,
 }
 
-impl Ration {
+impl RateLimit {
     /// At most one action per `interval`.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
             last: None,
-            held_back: 0,
+            refused: 0,
         }
     }
 
     /// The number of refused actions since the last permitted one, if an action is permitted now.
     pub fn take(&mut self, now: Instant) -> Option<u64> {
         if self.ready_at().is_some_and(|at| now < at) {
-            self.held_back += 1;
+            self.refused += 1;
             return None;
         }
         self.last = Some(now);
-        Some(std::mem::take(&mut self.held_back))
+        Some(std::mem::take(&mut self.refused))
     }
 
     /// Time of the next permitted action. `None`: at once.
@@ -44,10 +44,10 @@ mod tests {
     #[test]
     fn one_per_interval() {
         let start = Instant::now();
-        let mut ration = Ration::new(Duration::from_secs(10));
-        assert_eq!(ration.take(start), Some(0));
-        assert_eq!(ration.take(start + Duration::from_secs(1)), None);
-        assert_eq!(ration.take(start + Duration::from_secs(9)), None);
-        assert_eq!(ration.take(start + Duration::from_secs(10)), Some(2));
+        let mut rate_limit = RateLimit::new(Duration::from_secs(10));
+        assert_eq!(rate_limit.take(start), Some(0));
+        assert_eq!(rate_limit.take(start + Duration::from_secs(1)), None);
+        assert_eq!(rate_limit.take(start + Duration::from_secs(9)), None);
+        assert_eq!(rate_limit.take(start + Duration::from_secs(10)), Some(2));
     }
 }
