@@ -101,7 +101,7 @@ impl Logger {
 /// Writes the log's counters of a scrape.
 pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
     out.single(
-        metrics::Kind::Counter,
+        metrics::MetricKind::Counter,
         "proxy_log_lines_dropped_total",
         "Log lines that were dropped because nobody read them in time",
         Some(dropped),

@@ -11,7 +11,7 @@ pub use labels::{OfEndpoint, backend_labels, meta_labels, target_labels};
 pub use outbound::{Balancer, OutboundFamilies, RouteFamilies};
 
 use linkerd_proxy_core::{
-    metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, Style},
+    metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},
     transport::TransportMetrics,
 };
 use std::sync::Arc;
@@ -84,18 +84,18 @@ impl Families {
         let outbound = OutboundFamilies::register(registry);
         let endpoint = EndpointFamilies {
             requests: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "request_total",
                 "Total count of HTTP requests",
             ),
             latency: registry.histogram(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "response_latency_ms",
                 "Time from a request to the first frame of its response's body, in milliseconds",
                 LATENCY_MS,
             ),
             responses: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "response_total",
                 "Total count of HTTP responses, by class",
             ),
@@ -103,18 +103,18 @@ impl Families {
         let control = ControlFamilies {
             endpoint: EndpointFamilies {
                 requests: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_request_total",
                     "Total count of requests to controllers",
                 ),
                 latency: registry.histogram(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_response_latency_ms",
                     "Time from a request to a controller to its response, in milliseconds",
                     LATENCY_MS,
                 ),
                 responses: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_response_total",
                     "Total count of responses of controllers, by class",
                 ),
@@ -128,12 +128,12 @@ impl Families {
             transport: TransportMetrics::register(registry),
             stack: StackFamilies {
                 created: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "stack_create_total",
                     "Total number of services created",
                 ),
                 dropped: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "stack_drop_total",
                     "Total number of services dropped",
                 ),
@@ -148,22 +148,22 @@ impl InboundFamilies {
     fn register(registry: &Registry) -> Self {
         Self {
             http_errors: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "inbound_http_errors_total",
                 "Total count of inbound HTTP requests that the proxy answered with an error",
             ),
             tcp_errors: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "inbound_tcp_errors_total",
                 "Total count of inbound TCP connections that ended with an error",
             ),
             detect_results: registry.counter(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "inbound_tcp_detect_http_results_total",
                 "Outcomes of inbound protocol detection",
             ),
             detect_duration: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "inbound_tcp_detect_http_duration_seconds",
                 "Time that inbound protocol detection takes",
                 outbound::DETECT_SECONDS,

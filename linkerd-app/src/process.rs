@@ -1,6 +1,6 @@
 //! Metrics of the process itself: its build, its resource usage, and the load of its runtimes.
 
-use linkerd_proxy_core::metrics::{Exposition, Kind, Labels, Registry};
+use linkerd_proxy_core::metrics::{Exposition, Labels, MetricKind, Registry};
 use parking_lot::Mutex;
 use std::{
     fmt::Display,
@@ -96,13 +96,13 @@ impl Runtimes {
             .flat_map(|rt| (0..rt.num_workers()).map(|n| rt.worker_total_busy_duration(n)))
             .sum();
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_workers",
             "Threads that run tasks",
             Some(sum(|rt| rt.num_workers() as u64)),
         );
         out.single(
-            Kind::Counter,
+            MetricKind::Counter,
             "tokio_rt_park_total",
             "How often threads had nothing to do and waited",
             Some(sum(|rt| {
@@ -111,19 +111,19 @@ impl Runtimes {
             })),
         );
         out.single(
-            Kind::Counter,
+            MetricKind::Counter,
             "tokio_rt_busy_seconds_total",
             "Time that threads spent with tasks",
             Some(Seconds(busy.as_secs_f64())),
         );
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_injection_queue_depth",
             "Tasks that were woken from other threads and wait to run",
             Some(sum(|rt| rt.global_queue_depth() as u64)),
         );
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_alive_tasks",
             "Tasks that have not ended",
             Some(sum(|rt| rt.num_alive_tasks() as u64)),
@@ -139,12 +139,12 @@ fn write_build(build: &Build, out: &mut Exposition<'_>) {
         .with("vendor", build.vendor)
         .with("version", build.version);
     let name = "proxy_build_info";
-    out.head(Kind::Gauge, name, "What this proxy was built from.");
+    out.head(MetricKind::Gauge, name, "What this proxy was built from.");
     out.sample(name, &labels, 1);
 }
 
 fn write_usage(usage: &Usage, now: Duration, out: &mut Exposition<'_>) {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     let started = usage.start_time;
     let uptime = started.map(|start| now.saturating_sub(start));
     let whole = |time: Duration| Seconds(time.as_secs_f64());

@@ -16,8 +16,10 @@ mod registry;
 mod series;
 
 pub use document::Document;
-pub use exposition::{Exposition, Format, Kind};
+pub use exposition::{Exposition, ExpositionFormat, MetricKind};
 pub use family::Family;
 pub use label::{AddLabels, LabelSet, Labels};
-pub use primitive::{BYTES, Bounds, Counter, Gauge, Histogram, LATENCY_MS, Metric, Unit};
-pub use registry::{Registry, Style};
+pub use primitive::{
+    BYTES, Counter, Gauge, Histogram, HistogramBounds, HistogramUnit, LATENCY_MS, Metric,
+};
+pub use registry::{Registry, RegistryStyle};

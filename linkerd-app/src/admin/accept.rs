@@ -1,10 +1,10 @@
 //! The format of metrics that a scraper prefers.
 
 use http::{HeaderMap, header};
-use linkerd_proxy_core::metrics::Format;
+use linkerd_proxy_core::metrics::ExpositionFormat;
 
 /// The format that `Accept` prefers. OpenMetrics has to be named: `*/*` means Prometheus text.
-pub(super) fn format(headers: &HeaderMap) -> Format {
+pub(super) fn format(headers: &HeaderMap) -> ExpositionFormat {
     let (mut open, mut text) = (0, 0);
     let values = headers.get_all(header::ACCEPT).iter();
     let values = values.filter_map(|value| value.to_str().ok());
@@ -28,8 +28,8 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
         *best = quality.max(*best);
     }
     match open > 0 && open >= text {
-        true => Format::OpenMetrics,
-        false => Format::Text,
+        true => ExpositionFormat::OpenMetrics,
+        false => ExpositionFormat::Text,
     }
 }
 
@@ -77,11 +77,11 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());
             let expected = match open {
-                true => Format::OpenMetrics,
-                false => Format::Text,
+                true => ExpositionFormat::OpenMetrics,
+                false => ExpositionFormat::Text,
             };
             assert_eq!(format(&headers), expected, "{accept}");
         }
-        assert_eq!(format(&HeaderMap::new()), Format::Text);
+        assert_eq!(format(&HeaderMap::new()), ExpositionFormat::Text);
     }
 }

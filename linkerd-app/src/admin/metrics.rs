@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
 use linkerd_proxy_core::{
-    metrics::{Document, Format},
+    metrics::{Document, ExpositionFormat},
     yielding::TimeSlice,
 };
 use std::{
@@ -38,7 +38,7 @@ pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
             reply::text_stream(StatusCode::OK, scrape)
         }
     };
-    if format == Format::OpenMetrics {
+    if format == ExpositionFormat::OpenMetrics {
         let kind = HeaderValue::from_static(accept::OPEN_METRICS);
         reply.headers_mut().insert(header::CONTENT_TYPE, kind);
     }

@@ -7,7 +7,7 @@ mod foreign;
 use super::*;
 use crate::config::{Env, Log};
 use client::{Answer, get, request};
-use linkerd_proxy_core::metrics::{Labels, Style};
+use linkerd_proxy_core::metrics::{Labels, RegistryStyle};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -146,7 +146,9 @@ async fn ready_names_the_controllers_that_were_not_reached() {
 #[tokio::test]
 async fn large_metrics_come_in_pieces_and_whole() {
     let admin = admin();
-    let family = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let family = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let handles: Vec<_> = (0..5_000)
         .map(|n| family.get(Labels::new().with("endpoint", n)))
         .collect();
@@ -175,7 +177,9 @@ async fn large_metrics_come_in_pieces_and_whole() {
 #[tokio::test]
 async fn openmetrics_is_for_who_asks_for_it() {
     let admin = admin();
-    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let counter = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let _counter = counter.get(Labels::new());
     with(admin, |addr| async move {
         let plain = get(addr, "/metrics").await;
@@ -193,7 +197,9 @@ async fn openmetrics_is_for_who_asks_for_it() {
 #[tokio::test]
 async fn metrics_are_text_and_compressed_on_request() {
     let admin = admin();
-    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let counter = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let counter = counter.get(Labels::new());
     counter.add(3);
     with(admin, |addr| async move {

@@ -10,7 +10,7 @@ use linkerd_discover::dns::{
 };
 use linkerd_proxy_core::{
     Backoff,
-    metrics::{Kind, Labels, Registry},
+    metrics::{Labels, MetricKind, Registry},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -60,7 +60,7 @@ pub(super) fn register(registry: &Registry) -> Clients {
     ];
     registry.collect(move |out| {
         let name = "control_dns_resolutions_total";
-        out.head(Kind::Counter, name, "DNS resolutions of controllers.");
+        out.head(MetricKind::Counter, name, "DNS resolutions of controllers.");
         for (client, resolutions) in &counted {
             for (record_type, result, count) in resolutions.series() {
                 let labels = Labels::new()

@@ -71,7 +71,7 @@ pub fn backend_labels(parent: &Meta, backend: &Meta) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkerd_proxy_core::metrics::{LabelSet, Registry, Style};
+    use linkerd_proxy_core::metrics::{LabelSet, Registry, RegistryStyle};
     use std::time::{Duration, Instant};
 
     fn labels() -> LabelSet {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn workers_that_know_the_same_endpoint_count_in_one_line() {
         let registry = Registry::new();
-        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
         let workers = [family.get(labels()), family.get(labels())];
         workers[0].add(2);
         workers[1].incr();

@@ -4,8 +4,8 @@ use super::labels::{meta_labels, route_meta_labels};
 use linkerd_balance as balance;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::metrics::{
-    BYTES, Bounds, Counter, Family, Gauge, Histogram, LabelSet, Labels, Metric, Registry, Style,
-    Unit,
+    BYTES, Counter, Family, Gauge, Histogram, HistogramBounds, HistogramUnit, LabelSet, Labels,
+    Metric, Registry, RegistryStyle,
 };
 
 /// Families of the outbound direction only.
@@ -88,8 +88,8 @@ pub struct UpdateSeries {
 
 impl OutboundFamilies {
     pub(super) fn register(registry: &Registry) -> Self {
-        let legacy = |name, help| registry.counter(Style::Legacy, name, help);
-        let open = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let legacy = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
+        let open = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
         Self {
             http_errors: legacy(
                 "outbound_http_errors_total",
@@ -112,7 +112,7 @@ impl OutboundFamilies {
                 "Outcomes of outbound protocol detection",
             ),
             detect_duration: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "outbound_tcp_detect_http_duration_seconds",
                 "Time that outbound protocol detection takes",
                 DETECT_SECONDS,
@@ -139,9 +139,9 @@ impl OutboundFamilies {
 
 impl RouteFamilies {
     fn register(registry: &Registry, names: &RouteNames) -> Self {
-        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
         let histogram =
-            |name, help, bounds| registry.histogram(Style::OpenMetrics, name, help, bounds);
+            |name, help, bounds| registry.histogram(RegistryStyle::OpenMetrics, name, help, bounds);
         Self {
             request_duration: histogram(
                 names.request_duration,
@@ -188,8 +188,8 @@ impl RouteFamilies {
 
 impl Balancer {
     pub(super) fn register(registry: &Registry, names: &BalancerNames) -> Self {
-        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
-        let gauge = |name, help| registry.gauge(Style::OpenMetrics, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
+        let gauge = |name, help| registry.gauge(RegistryStyle::OpenMetrics, name, help);
         Self {
             endpoints: gauge(names.endpoints, "Endpoints of a balancer by their state"),
             p2c_endpoints: gauge(names.p2c_endpoints, "Endpoints of a balancer"),
@@ -197,7 +197,7 @@ impl Balancer {
             queue_length: gauge(names.queue_length, "Requests that wait for an endpoint"),
             queue_requests: counter(names.queue_requests, "Requests given to a balancer"),
             queue_latency: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 names.queue_latency,
                 "Time that requests wait for an endpoint",
                 QUEUE_SECONDS,
@@ -327,17 +327,17 @@ pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
 
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {
-        &Bounds { buckets: &[$(($micros * 1_000, $text)),+], unit: Unit::Seconds }
+        &HistogramBounds { buckets: &[$(($micros * 1_000, $text)),+], unit: HistogramUnit::Seconds }
     };
 }
 
-pub(super) const DETECT_SECONDS: &Bounds = seconds!(1_000 "0.001", 100_000 "0.1");
-const REQUEST_SECONDS: &Bounds =
+pub(super) const DETECT_SECONDS: &HistogramBounds = seconds!(1_000 "0.001", 100_000 "0.1");
+const REQUEST_SECONDS: &HistogramBounds =
     seconds!(50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 10_000_000 "10.0");
-const BACKEND_SECONDS: &Bounds = seconds!(
+const BACKEND_SECONDS: &HistogramBounds = seconds!(
     25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
     1_000_000 "1.0", 10_000_000 "10.0"
 );
-const QUEUE_SECONDS: &Bounds = seconds!(
+const QUEUE_SECONDS: &HistogramBounds = seconds!(
     500 "0.0005", 5_000 "0.005", 50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 3_000_000 "3.0"
 );

@@ -1,14 +1,17 @@
 //! The document of a scrape, rendered piece by piece.
 
-use super::{Exposition, Format, Registry, Style};
-use std::fmt;
+use super::{Exposition, ExpositionFormat, Registry, RegistryStyle};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 /// A document being written. With 10,000 endpoints it has many megabytes, which are never in memory at once.
 ///
 /// Counts made during the writing may be in it or not.
 pub struct Document {
     registry: Registry,
-    format: Format,
+    format: ExpositionFormat,
     /// Families in the order of the document.
     order: std::vec::IntoIter<usize>,
     part: Part,
@@ -27,10 +30,31 @@ enum Part {
     End,
 }
 
+impl Registry {
+    /// A document of all families. Series without an owner for `retain` are dropped before.
+    pub fn document(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> Document {
+        self.begin_document(retain, now);
+        Document::new(self.clone(), format)
+    }
+
+    /// The whole document at once, as Prometheus text.
+    pub fn render(&self, retain: Duration, now: Instant) -> String {
+        self.render_as(ExpositionFormat::Text, retain, now)
+    }
+
+    /// The whole document at once.
+    pub fn render_as(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> String {
+        let mut out = String::new();
+        let mut document = self.document(format, retain, now);
+        while document.write(&mut out) {}
+        out
+    }
+}
+
 impl Document {
-    pub(super) fn new(registry: Registry, format: Format) -> Self {
+    fn new(registry: Registry, format: ExpositionFormat) -> Self {
         let mut order = Vec::new();
-        for style in [Style::Legacy, Style::OpenMetrics] {
+        for style in [RegistryStyle::Legacy, RegistryStyle::OpenMetrics] {
             let families = registry.families();
             let of_style = families.iter().enumerate();
             let of_style = of_style.filter(|(_, entry)| entry.style == style);
@@ -76,7 +100,7 @@ impl Document {
 
 impl Drop for Document {
     fn drop(&mut self) {
-        self.registry.written();
+        self.registry.end_document();
     }
 }
 

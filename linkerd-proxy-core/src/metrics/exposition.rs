@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 
 /// The format of a scrape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// Prometheus text 0.0.4: `TYPE` and `HELP` carry the name of the samples.
     Text,
     /// OpenMetrics 1.0.0: `TYPE` and `HELP` carry the name without `_total`, the unit has a line, and bucket bounds
@@ -15,7 +15,7 @@ pub enum Format {
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Counts upwards.
     Counter,
     /// Goes up and down.
@@ -24,7 +24,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Its name in both formats.
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,32 +39,32 @@ impl Kind {
 #[derive(Debug)]
 pub struct Exposition<'a> {
     out: &'a mut String,
-    format: Format,
+    format: ExpositionFormat,
 }
 
 impl<'a> Exposition<'a> {
     /// Appends to `out`.
-    pub fn new(out: &'a mut String, format: Format) -> Self {
+    pub fn new(out: &'a mut String, format: ExpositionFormat) -> Self {
         Self { out, format }
     }
 
     /// Writes the lines before the samples of a family. `name` is that of a counter's samples.
-    pub fn head(&mut self, kind: Kind, name: &str, help: impl Display) {
+    pub fn head(&mut self, kind: MetricKind, name: &str, help: impl Display) {
         let base = name.strip_suffix("_total");
         let (title, kind) = match (self.format, kind) {
-            (Format::Text, kind) => (name, kind.name()),
+            (ExpositionFormat::Text, kind) => (name, kind.name()),
             // OpenMetrics allows no other names of counters.
-            (Format::OpenMetrics, Kind::Counter) => {
+            (ExpositionFormat::OpenMetrics, MetricKind::Counter) => {
                 (base.unwrap_or(name), base.map_or("unknown", |_| "counter"))
             }
-            (Format::OpenMetrics, kind) => (name, kind.name()),
+            (ExpositionFormat::OpenMetrics, kind) => (name, kind.name()),
         };
         writeln!(self.out, "# HELP {title} {help}\n# TYPE {title} {kind}").expect(INFALLIBLE);
         let unit = UNITS.iter().find(|unit| {
             let stem = title.strip_suffix(**unit);
             stem.is_some_and(|stem| stem.ends_with('_'))
         });
-        if let (Format::OpenMetrics, Some(unit)) = (self.format, unit) {
+        if let (ExpositionFormat::OpenMetrics, Some(unit)) = (self.format, unit) {
             writeln!(self.out, "# UNIT {title} {unit}").expect(INFALLIBLE);
         }
     }
@@ -75,7 +75,13 @@ impl<'a> Exposition<'a> {
     }
 
     /// Writes a family of one sample without labels, unless the value is unknown.
-    pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: Option<impl Display>) {
+    pub fn single(
+        &mut self,
+        kind: MetricKind,
+        name: &str,
+        help: &str,
+        value: Option<impl Display>,
+    ) {
         if let Some(value) = value {
             self.head(kind, name, format_args!("{help}."));
             self.sample(name, &Labels::new(), value);
@@ -112,7 +118,9 @@ impl<'a> Exposition<'a> {
             if let Some(le) = le {
                 out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
                 out.push_str(le);
-                if self.format == Format::OpenMetrics && le.bytes().all(|c| c.is_ascii_digit()) {
+                if self.format == ExpositionFormat::OpenMetrics
+                    && le.bytes().all(|c| c.is_ascii_digit())
+                {
                     out.push_str(".0");
                 }
                 out.push('"');
@@ -134,7 +142,7 @@ const INFALLIBLE: &str = "writing to a string does not fail";
 mod tests {
     use super::*;
 
-    fn head(format: Format, kind: Kind, name: &str) -> String {
+    fn head(format: ExpositionFormat, kind: MetricKind, name: &str) -> String {
         let mut out = String::new();
         Exposition::new(&mut out, format).head(kind, name, "X");
         out
@@ -143,37 +151,47 @@ mod tests {
     #[test]
     fn heads_carry_the_name_that_the_format_asks_for() {
         for (kind, name, text, open) in [
-            (Kind::Counter, "a_total", "a_total counter", "a counter"),
             (
-                Kind::Counter,
+                MetricKind::Counter,
+                "a_total",
+                "a_total counter",
+                "a counter",
+            ),
+            (
+                MetricKind::Counter,
                 "a_bytes_total",
                 "a_bytes_total counter",
                 "a_bytes counter\n# UNIT a_bytes bytes",
             ),
-            (Kind::Counter, "a", "a counter", "a unknown"),
+            (MetricKind::Counter, "a", "a counter", "a unknown"),
             (
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "a_seconds",
                 "a_seconds gauge",
                 "a_seconds gauge\n# UNIT a_seconds seconds",
             ),
-            (Kind::Gauge, "seconds", "seconds gauge", "seconds gauge"),
+            (
+                MetricKind::Gauge,
+                "seconds",
+                "seconds gauge",
+                "seconds gauge",
+            ),
         ] {
             let plain = format!("# HELP {name} X\n# TYPE {text}\n");
-            assert_eq!(head(Format::Text, kind, name), plain);
+            assert_eq!(head(ExpositionFormat::Text, kind, name), plain);
             let title = open.split(' ').next().unwrap();
             let expected = format!("# HELP {title} X\n# TYPE {open}\n");
-            assert_eq!(head(Format::OpenMetrics, kind, name), expected);
+            assert_eq!(head(ExpositionFormat::OpenMetrics, kind, name), expected);
         }
     }
 
     #[test]
     fn bounds_of_buckets_have_a_point_in_openmetrics() {
         for (format, le, expected) in [
-            (Format::Text, "5", "5"),
-            (Format::OpenMetrics, "5", "5.0"),
-            (Format::OpenMetrics, "0.5", "0.5"),
-            (Format::OpenMetrics, "+Inf", "+Inf"),
+            (ExpositionFormat::Text, "5", "5"),
+            (ExpositionFormat::OpenMetrics, "5", "5.0"),
+            (ExpositionFormat::OpenMetrics, "0.5", "0.5"),
+            (ExpositionFormat::OpenMetrics, "+Inf", "+Inf"),
         ] {
             let mut out = String::new();
             Exposition::new(&mut out, format).line("x", "_bucket", "", Some(le), 1_u64);

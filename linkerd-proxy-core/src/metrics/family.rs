@@ -13,9 +13,9 @@ use std::{
 };
 
 /// All series of one metric. Clones share them.
-pub struct Family<M: Metric>(Arc<Inner<M>>);
+pub struct Family<M: Metric>(Arc<FamilyState<M>>);
 
-struct Inner<M: Metric> {
+struct FamilyState<M: Metric> {
     params: M::Params,
     limit: usize,
     refused: Arc<AtomicU64>,
@@ -25,7 +25,7 @@ struct Inner<M: Metric> {
 
 impl<M: Metric> Family<M> {
     pub(super) fn new(params: M::Params, limit: usize, refused: Arc<AtomicU64>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(FamilyState {
             params,
             limit,
             refused,

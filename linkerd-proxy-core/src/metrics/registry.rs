@@ -1,8 +1,6 @@
-//! The list of families, and their document.
+//! The list of families.
 
-use super::{
-    Counter, Document, Exposition, Family, Format, Gauge, Histogram, Kind, Labels, Metric,
-};
+use super::{Counter, Exposition, Family, Gauge, Histogram, Labels, Metric, MetricKind};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
@@ -14,7 +12,7 @@ use std::{
 
 /// The incumbent's registry that a family belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum RegistryStyle {
     /// The older registry.
     Legacy,
     /// The newer one, in which each `HELP` ends with a full stop.
@@ -23,11 +21,11 @@ pub enum Style {
 
 /// All families of the process, in the order of the document.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<Inner>);
+pub struct Registry(Arc<RegistryState>);
 
 #[derive(Default)]
-struct Inner {
-    families: Mutex<Vec<Entry>>,
+struct RegistryState {
+    families: Mutex<Vec<FamilyEntry>>,
     collectors: Mutex<Vec<Collector>>,
     /// Documents being written.
     documents: AtomicUsize,
@@ -36,17 +34,17 @@ struct Inner {
 type Collector = Box<dyn Fn(&mut Exposition<'_>) + Send>;
 
 /// A declared family.
-pub(super) struct Entry {
+pub(super) struct FamilyEntry {
     name: &'static str,
     help: &'static str,
-    kind: Kind,
-    pub(super) style: Style,
+    kind: MetricKind,
+    pub(super) style: RegistryStyle,
     limit: usize,
     refused: Arc<AtomicU64>,
-    family: Box<dyn Collect>,
+    family: Box<dyn AnyFamily>,
 }
 
-trait Collect: Send {
+trait AnyFamily: Send {
     fn len(&self) -> usize;
     fn sweep(&self, retain: Duration, now: Instant);
     fn write(
@@ -58,7 +56,7 @@ trait Collect: Send {
     ) -> Option<usize>;
 }
 
-impl<M: Metric + Send + Sync> Collect for Family<M> {
+impl<M: Metric + Send + Sync> AnyFamily for Family<M> {
     fn len(&self) -> usize {
         Family::len(self)
     }
@@ -87,7 +85,7 @@ impl Registry {
     /// Declares a family. `name` is that of its samples, `limit` the most series that it holds.
     pub fn family<M: Metric + Send + Sync + 'static>(
         &self,
-        style: Style,
+        style: RegistryStyle,
         name: &'static str,
         help: &'static str,
         params: M::Params,
@@ -95,7 +93,7 @@ impl Registry {
     ) -> Family<M> {
         let refused = Arc::new(AtomicU64::new(0));
         let family = Family::<M>::new(params, limit, refused.clone());
-        self.0.families.lock().push(Entry {
+        self.0.families.lock().push(FamilyEntry {
             name,
             help,
             kind: M::KIND,
@@ -108,22 +106,32 @@ impl Registry {
     }
 
     /// Declares a family of counters.
-    pub fn counter(&self, style: Style, name: &'static str, help: &'static str) -> Family<Counter> {
+    pub fn counter(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<Counter> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
     /// Declares a family of gauges.
-    pub fn gauge(&self, style: Style, name: &'static str, help: &'static str) -> Family<Gauge> {
+    pub fn gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<Gauge> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
     /// Declares a family of histograms.
     pub fn histogram(
         &self,
-        style: Style,
+        style: RegistryStyle,
         name: &'static str,
         help: &'static str,
-        bounds: &'static super::Bounds,
+        bounds: &'static super::HistogramBounds,
     ) -> Family<Histogram> {
         self.family(style, name, help, bounds, SERIES_LIMIT)
     }
@@ -133,31 +141,17 @@ impl Registry {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
-    /// A document of all families. Series without an owner for `retain` are dropped before.
-    pub fn document(&self, format: Format, retain: Duration, now: Instant) -> Document {
+    /// Notes that a document is being written, and drops series without an owner for `retain` before.
+    pub(super) fn begin_document(&self, retain: Duration, now: Instant) {
         // A document in progress continues by position: no series may move meanwhile.
         if self.0.documents.fetch_add(1, Relaxed) == 0 {
             for entry in self.families().iter() {
                 entry.family.sweep(retain, now);
             }
         }
-        Document::new(self.clone(), format)
     }
 
-    /// The whole document at once, as Prometheus text.
-    pub fn render(&self, retain: Duration, now: Instant) -> String {
-        self.render_as(Format::Text, retain, now)
-    }
-
-    /// The whole document at once.
-    pub fn render_as(&self, format: Format, retain: Duration, now: Instant) -> String {
-        let mut out = String::new();
-        let mut document = self.document(format, retain, now);
-        while document.write(&mut out) {}
-        out
-    }
-
-    pub(super) fn families(&self) -> MutexGuard<'_, Vec<Entry>> {
+    pub(super) fn families(&self) -> MutexGuard<'_, Vec<FamilyEntry>> {
         self.0.families.lock()
     }
 
@@ -179,14 +173,14 @@ impl Registry {
         for (family, count) in counts.filter(|(_, count)| *count > 0) {
             if !std::mem::replace(&mut has_head, true) {
                 let help = "Series that were not shown because their family was full.";
-                out.head(Kind::Counter, name, help);
+                out.head(MetricKind::Counter, name, help);
             }
             out.sample(name, &Labels::new().with("family", family), count);
         }
     }
 
     /// Notes that a document was written or dropped.
-    pub(super) fn written(&self) {
+    pub(super) fn end_document(&self) {
         self.0.documents.fetch_sub(1, Relaxed);
     }
 
@@ -209,15 +203,15 @@ impl Registry {
     }
 }
 
-impl Entry {
+impl FamilyEntry {
     /// Writes the lines before the series, if there are any.
     pub(super) fn write_head(&self, out: &mut Exposition<'_>) {
         if self.family.len() == 0 {
             return;
         }
         let stop = match self.style {
-            Style::Legacy => "",
-            Style::OpenMetrics => ".",
+            RegistryStyle::Legacy => "",
+            RegistryStyle::OpenMetrics => ".",
         };
         let help = self.help;
         out.head(self.kind, self.name, format_args!("{help}{stop}"));
@@ -253,7 +247,7 @@ mod tests {
     #[test]
     fn handles_of_one_series_are_summed_and_outlive_their_owner() {
         let registry = Registry::new();
-        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
         let labels = Labels::new().with("direction", "outbound");
         let (a, b) = (family.get(labels.clone()), family.get(labels));
         a.incr();
@@ -268,7 +262,7 @@ mod tests {
     #[test]
     fn a_series_leaves_when_its_owner_is_long_gone() {
         let registry = Registry::new();
-        let family = registry.counter(Style::OpenMetrics, "x_total", "X");
+        let family = registry.counter(RegistryStyle::OpenMetrics, "x_total", "X");
         drop(family.get(Labels::new()));
         let now = Instant::now();
         assert!(registry.render(RETAIN, now).contains("x_total 0"));
@@ -279,7 +273,7 @@ mod tests {
     #[test]
     fn beyond_the_limit_series_are_refused_and_counted() {
         let registry = Registry::new();
-        let family = registry.family::<Counter>(Style::Legacy, "few", "Few", (), 2);
+        let family = registry.family::<Counter>(RegistryStyle::Legacy, "few", "Few", (), 2);
         let handles: Vec<_> = (0..5)
             .map(|n| family.get(Labels::new().with("n", n)))
             .collect();
@@ -292,8 +286,8 @@ mod tests {
     #[test]
     fn histograms_are_cumulative() {
         let registry = Registry::new();
-        let latency = registry.histogram(Style::Legacy, "l_ms", "L", LATENCY_MS);
-        let size = registry.histogram(Style::OpenMetrics, "s_bytes", "S", BYTES);
+        let latency = registry.histogram(RegistryStyle::Legacy, "l_ms", "L", LATENCY_MS);
+        let size = registry.histogram(RegistryStyle::OpenMetrics, "s_bytes", "S", BYTES);
         let (latency, size) = (
             latency.get(Labels::new()),
             size.get(Labels::new().with("a", 1)),

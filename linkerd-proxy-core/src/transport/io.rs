@@ -1,7 +1,7 @@
 //! Counted connections, to which read bytes can be put back.
 
 use super::{Duplex, Peek, Pipe, Socket};
-use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, Style};
+use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
     io,
@@ -85,11 +85,11 @@ impl Activity {
 impl TransportMetrics {
     /// Declares the families.
     pub fn register(registry: &Registry) -> Self {
-        let counter = |name, help| registry.counter(Style::Legacy, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
         Self {
             open_total: counter("tcp_open_total", "Total count of opened connections"),
             open: registry.gauge(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "tcp_open_connections",
                 "Number of currently-open connections",
             ),
