@@ -12,7 +12,7 @@ mod mesh;
 mod signals;
 
 use crate::{
-    config::{self, Config, EXIT_USAGE, Env, Loaded, Log, print_effective},
+    config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
     logging::{self, Clock, Logger},
     process,
     proxy::{self, Running},
@@ -126,7 +126,7 @@ struct Quickstart;
 
 impl quickstart::StartProxy for Quickstart {
     fn start(self, env: Env) -> Result<quickstart::Addresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&Log::load(&env), Clock::Wall)?;
+        let log = logging::install(&LogConfig::load(&env), Clock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = proxy::start(loaded, env, log)?;
         let addresses = quickstart::Addresses {
@@ -143,7 +143,7 @@ impl quickstart::StartProxy for Quickstart {
 }
 
 fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
-    match logging::install(&Log::load(env), clock) {
+    match logging::install(&LogConfig::load(env), clock) {
         Ok(log) => {
             tracing::info!("{}", process::banner());
             Ok(log)
@@ -156,7 +156,7 @@ fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
 }
 
 /// Reads the configuration, and reports all its errors and warnings.
-fn load(env: &Env) -> Result<Loaded, ExitCode> {
+fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
     match Config::load(env) {
         Ok(loaded) => {
             loaded

@@ -25,15 +25,15 @@ mod tests;
 mod unknown;
 
 pub use cgroup::CpuQuota;
-pub use cores::{Cores, Decision, decide_workers};
-pub use effective::{Effective, Source, print_effective};
+pub use cores::{Cores, WorkerDecision, decide_workers};
+pub use effective::{EffectiveValue, ValueSource, print_effective};
 pub use env::Env;
 pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
 pub use grammar::Addr;
-pub use load::Loaded;
+pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AccessLog, Admin, Config, Connect, Control, ControlAddr, DefaultPolicy, Discovery, Dns,
-    Inbound, Log, LogFormat, Outbound, StreamLimits, Workers,
+    AccessLog, AdminConfig, Config, ConnectConfig, ControlAddr, ControlConfig, DefaultPolicy,
+    DiscoveryConfig, DnsConfig, InboundConfig, LogConfig, LogFormat, OutboundConfig, WorkersConfig,
 };
-pub use variables::{Status, VARIABLES, Variable};
+pub use variables::{VARIABLES, Variable, VariableStatus};

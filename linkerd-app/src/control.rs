@@ -18,9 +18,7 @@ use linkerd_discover::{
     dns::{DnsError, Resolve, SystemResolver},
 };
 use linkerd_profiles::{Policies, PoliciesConfig};
-use linkerd_proxy_core::{
-    metrics::Registry, subscription::StreamLimits, transport::OwnConnections,
-};
+use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
 use std::sync::Arc;
 
 /// The clients of the control plane.
@@ -83,7 +81,7 @@ impl ControlPlane {
             destination.client(),
             DiscoveryConfig {
                 context_token: control.context.clone(),
-                limits: limits(&control.destination),
+                limits: control.destination.limits,
                 backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
                 max_destinations: config.discovery.max_destinations,
@@ -103,7 +101,7 @@ impl ControlPlane {
                 workload: control.workload.clone(),
                 profile_networks: Arc::new(move |ip| networks.contains(ip)),
                 profile_names: Arc::new(move |name| names.matches(name)),
-                limits: limits(&control.policy),
+                limits: control.policy.limits,
                 policy_backoff: control.policy.connect.backoff,
                 profile_backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
@@ -146,12 +144,4 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
         inner: Arc::new(SystemResolver::new()?),
         bounds: config.dns,
     })))
-}
-
-fn limits(addr: &config::ControlAddr) -> StreamLimits {
-    StreamLimits {
-        initial: addr.limits.initial,
-        idle: addr.limits.idle,
-        lifetime: addr.limits.lifetime,
-    }
 }

@@ -1,6 +1,6 @@
 //! Dialers of each side of the proxy.
 
-use crate::config::{Config, Connect};
+use crate::config::{Config, ConnectConfig};
 use linkerd_proxy_core::transport::{ConnectOptions, DialGuard, Dialer, OwnConnections, Side};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -29,7 +29,7 @@ impl Dialers {
     /// Dialers of a proxy with these listeners.
     pub fn new(config: &Config, listeners: &OwnListeners, own: &OwnConnections) -> Self {
         let local_ips = local_ips(config);
-        let dialer = |side, connect: &Connect, allow_loopback, listeners| Dialer {
+        let dialer = |side, connect: &ConnectConfig, allow_loopback, listeners| Dialer {
             side,
             options: connect_options(connect),
             guard: DialGuard {
@@ -60,7 +60,7 @@ impl Dialers {
 }
 
 /// The dialer of a controller; any address is allowed.
-pub fn controller(connect: &Connect, own: &OwnConnections) -> Arc<Dialer> {
+pub fn controller(connect: &ConnectConfig, own: &OwnConnections) -> Arc<Dialer> {
     Arc::new(Dialer {
         side: Side::Control,
         options: connect_options(connect),
@@ -91,7 +91,7 @@ fn local_ips(config: &Config) -> Arc<[IpAddr]> {
     ips.into()
 }
 
-fn connect_options(connect: &Connect) -> ConnectOptions {
+fn connect_options(connect: &ConnectConfig) -> ConnectOptions {
     ConnectOptions {
         timeout: connect.timeout,
         socket: connect.socket,

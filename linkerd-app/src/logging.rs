@@ -8,7 +8,7 @@ mod queue;
 
 pub use queue::LineQueue;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
 use std::fmt;
 use std::io;
@@ -70,7 +70,7 @@ pub enum InstallError {
 
 /// Installs the logger of the process; `None` if logging is off. Invalid directives are reported on standard error and
 /// dropped.
-pub fn install(log: &Log, clock: Clock) -> Result<Option<Logger>, InstallError> {
+pub fn install(log: &LogConfig, clock: Clock) -> Result<Option<Logger>, InstallError> {
     if log.is_off() {
         return Ok(None);
     }
@@ -124,7 +124,7 @@ impl LogFilter {
 }
 
 fn subscriber<W>(
-    log: &Log,
+    log: &LogConfig,
     clock: Clock,
     writer: W,
 ) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
@@ -197,7 +197,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Env, Log};
+    use crate::config::{Env, LogConfig};
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -220,16 +220,16 @@ mod tests {
         }
     }
 
-    fn log(vars: &[(&str, &str)]) -> Log {
-        Log::load(&vars.iter().copied().collect::<Env>())
+    fn log(vars: &[(&str, &str)]) -> LogConfig {
+        LogConfig::load(&vars.iter().copied().collect::<Env>())
     }
 
     /// Captures lines without time and thread, and the handle of the filter.
-    fn with_logger(log: &Log, act: impl FnOnce(&Lines, &LogFilter)) {
+    fn with_logger(log: &LogConfig, act: impl FnOnce(&Lines, &LogFilter)) {
         with_clock(log, Clock::Uptime, act);
     }
 
-    fn with_clock(log: &Log, clock: Clock, act: impl FnOnce(&Lines, &LogFilter)) {
+    fn with_clock(log: &LogConfig, clock: Clock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
         let (subscriber, filter) = subscriber(log, clock, move || writer.clone());

@@ -2,7 +2,7 @@
 
 use crate::{
     admin::{self, Admin, StateSection},
-    config::{self, Config, Cores, Loaded, decide_workers},
+    config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane},
     dialers::{Dialers, OwnListeners},
     logging::Logger,
@@ -81,7 +81,11 @@ struct Sockets {
 type Started = Result<(Discovery, Policies), control::StartError>;
 
 /// Starts the proxy. Its listeners are bound when this returns.
-pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Running, StartError> {
+pub fn start(
+    loaded: LoadedConfig,
+    env: config::Env,
+    log: Option<Logger>,
+) -> Result<Running, StartError> {
     let cores = Cores::detect();
     let decision = decide_workers(&loaded.config.workers, &cores);
     match decision.workers {

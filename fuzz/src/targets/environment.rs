@@ -3,7 +3,9 @@
 //! The first byte of a part chooses a variable, the others are its value.
 
 use super::{Target, join, parts};
-use linkerd_app::config::{Config, Env, VARIABLES, print_effective, variables::Default::Required};
+use linkerd_app::config::{
+    Config, Env, VARIABLES, print_effective, variables::VariableDefault::Required,
+};
 
 pub(super) const TARGET: Target = Target {
     name: "environment",

@@ -5,7 +5,7 @@ mod connections;
 mod foreign;
 
 use super::*;
-use crate::config::{Env, Log};
+use crate::config::{Env, LogConfig};
 use client::{Answer, get, request};
 use linkerd_proxy_core::metrics::{Labels, RegistryStyle};
 use serde_json::{Value, json};
@@ -226,7 +226,7 @@ async fn metrics_are_text_and_compressed_on_request() {
 #[tokio::test]
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
-    let log = Log::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
+    let log = LogConfig::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
     let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
     let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
     let logs = || Admin {

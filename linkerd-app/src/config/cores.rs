@@ -3,7 +3,7 @@
 //! The inputs are spread over the environment, the affinity mask and control groups. So they and the decision are
 //! values, and start-up logs both for operators who ask for the reason.
 
-use super::Workers;
+use super::WorkersConfig;
 use super::cgroup::{self, CpuQuota, ReadFile};
 use super::variables::{CORES_MAX, CORES_MAX_RATIO, CORES_MIN};
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Cores {
 
 /// A number of workers, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct WorkerDecision {
     /// The number of workers; at least one.
     pub workers: usize,
     /// The reason, in words.
@@ -71,14 +71,14 @@ impl fmt::Display for Cores {
     }
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for WorkerDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "workers: {} ({})", self.workers, self.reason)
     }
 }
 
 /// Decides the number of workers: as configured, but at least the minimum, and never more than the cores.
-pub fn decide_workers(wanted: &Workers, cores: &Cores) -> Decision {
+pub fn decide_workers(wanted: &WorkersConfig, cores: &Cores) -> WorkerDecision {
     let available = cores.available();
     let (mut workers, mut reason) = match (wanted.max, wanted.max_ratio) {
         (Some(max), _) => (max, format!("{}={max}", CORES_MAX.name())),
@@ -98,7 +98,7 @@ pub fn decide_workers(wanted: &Workers, cores: &Cores) -> Decision {
     if workers > available {
         reason = format!("{reason}, but only {available} can be used");
     }
-    Decision {
+    WorkerDecision {
         workers: workers.clamp(1, available),
         reason,
     }
@@ -191,7 +191,7 @@ mod tests {
             ),
         ] {
             let decision = decide_workers(
-                &Workers {
+                &WorkersConfig {
                     min,
                     max,
                     max_ratio,
@@ -200,7 +200,7 @@ mod tests {
             );
             assert_eq!(
                 decision,
-                Decision {
+                WorkerDecision {
                     workers: expected,
                     reason: reason.to_owned()
                 }
@@ -242,7 +242,7 @@ mod tests {
             }),
         };
         let decision = decide_workers(
-            &Workers {
+            &WorkersConfig {
                 min: 4,
                 max: None,
                 max_ratio: None,
@@ -300,7 +300,7 @@ mod tests {
             min: usize, max: Option<usize>, max_ratio in proptest::option::of(0.0f64..=1.0), n: usize,
         ) {
             let cores = cores(n);
-            let Decision { workers, .. } = decide_workers(&Workers { min, max, max_ratio }, &cores);
+            let WorkerDecision { workers, .. } = decide_workers(&WorkersConfig { min, max, max_ratio }, &cores);
             prop_assert!(workers >= 1 && workers <= cores.available());
         }
 

@@ -1,24 +1,24 @@
 //! The effective configuration, variable by variable, as `linkerd-proxy env` prints it.
 
-use super::Loaded;
-use super::variables::{Status, Variable};
+use super::LoadedConfig;
+use super::variables::{Variable, VariableStatus};
 use std::fmt;
 use std::io::{self, Write};
 
 /// A variable, its effective value, and the value's source.
 #[derive(Clone, Debug)]
-pub struct Effective {
+pub struct EffectiveValue {
     /// The row of the table.
     pub variable: &'static Variable,
     /// The value in the variable's grammar. `None`: unset, and without a default.
     pub value: Option<String>,
     /// The source.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ValueSource {
     /// The environment.
     Environment,
     /// The table's default.
@@ -27,7 +27,7 @@ pub enum Source {
     Derived,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Environment => "environment",
@@ -39,11 +39,11 @@ impl fmt::Display for Source {
 
 /// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as
 /// certificates are cut. Variables without an effect are left out.
-pub fn print_effective(loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
+pub fn print_effective(loaded: &LoadedConfig, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<_> = loaded
         .effective
         .iter()
-        .filter(|row| row.variable.status != Status::Ignored)
+        .filter(|row| row.variable.status != VariableStatus::Ignored)
         .map(|row| {
             (
                 row.variable.name,

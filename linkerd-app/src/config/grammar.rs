@@ -26,17 +26,17 @@ pub trait Grammar {
     const EXPECTED: &'static str;
 
     /// Parses a value.
-    fn parse(text: &str) -> Result<Self::Value, Invalid>;
+    fn parse(text: &str) -> Result<Self::Value, InvalidValue>;
 }
 
 /// The text does not follow the grammar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidValue {
     /// A suggested value or a more precise error, where the accepted form is not enough.
     pub fix: Option<String>,
 }
 
-impl Invalid {
+impl InvalidValue {
     /// An error with a suggested fix.
     pub fn fix(fix: impl Into<String>) -> Self {
         Self {
@@ -47,16 +47,16 @@ impl Invalid {
 
 /// A grammar in a row of the table: without the type of its value.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ValueKind {
     /// The name of the grammar.
     pub name: &'static str,
     /// The accepted form.
     pub expected: &'static str,
     /// Checks a text against the grammar.
-    pub check: fn(&str) -> Result<(), Invalid>,
+    pub check: fn(&str) -> Result<(), InvalidValue>,
 }
 
-impl Kind {
+impl ValueKind {
     /// The grammar `G`.
     pub const fn of<G: Grammar>() -> Self {
         Self {
@@ -82,7 +82,7 @@ macro_rules! grammars {
                     const NAME: &'static str = $name;
                     const EXPECTED: &'static str = $expected;
 
-                    fn parse(text: &str) -> Result<Self::Value, Invalid> {
+                    fn parse(text: &str) -> Result<Self::Value, InvalidValue> {
                         $parse(text)
                     }
                 }
@@ -90,7 +90,7 @@ macro_rules! grammars {
         }
 
         /// Every grammar, in the order of the documentation.
-        pub const KINDS: &[Kind] = &[ $( Kind::of::<kinds::$type>() ),+ ];
+        pub const KINDS: &[ValueKind] = &[ $( ValueKind::of::<kinds::$type>() ),+ ];
     };
 }
 

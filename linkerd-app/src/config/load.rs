@@ -5,15 +5,18 @@ mod control;
 mod directions;
 mod tls;
 
-use super::effective::Effective;
+use super::effective::EffectiveValue;
 use super::reader::Reader;
 use super::variables::*;
-use super::{Admin, Config, ConfigErrors, Discovery, Dns, Env, Log, Outbound, Workers};
+use super::{
+    AdminConfig, Config, ConfigErrors, DiscoveryConfig, DnsConfig, Env, LogConfig, OutboundConfig,
+    WorkersConfig,
+};
 use std::net::{IpAddr, SocketAddr};
 
 /// A configuration, with its warnings and notes.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// Probable mistakes: each is worth a line at WARN.
@@ -21,19 +24,19 @@ pub struct Loaded {
     /// Surprising effects: each is worth a line at INFO.
     pub notes: Vec<String>,
     /// Effective values of all variables, in the order of the table.
-    pub effective: Vec<Effective>,
+    pub effective: Vec<EffectiveValue>,
 }
 
 impl Config {
     /// Loads the configuration, or reports all of its errors.
-    pub fn load(env: &Env) -> Result<Loaded, ConfigErrors> {
+    pub fn load(env: &Env) -> Result<LoadedConfig, ConfigErrors> {
         let mut reader = Reader::new(env);
         let config = config(&mut reader);
         reader.finish();
         match config {
             Some(config) if reader.errors.is_empty() => {
                 let effective = reader.effective();
-                Ok(Loaded {
+                Ok(LoadedConfig {
                     config,
                     warnings: reader.warnings,
                     notes: reader.notes,
@@ -48,7 +51,7 @@ impl Config {
     }
 }
 
-impl Log {
+impl LogConfig {
     /// Loads the settings of the log. It cannot fail, so that logging works before all else is read; [`Config::load`]
     /// reports the errors.
     pub fn load(env: &Env) -> Self {
@@ -74,7 +77,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
         inbound,
         admin,
         dns: dns(r),
-        discovery: Discovery {
+        discovery: DiscoveryConfig {
             max_destinations: r.value(&DISCOVERY_MAX_DESTINATIONS),
             max_endpoints: r.value(&DISCOVERY_MAX_ENDPOINTS),
         },
@@ -86,8 +89,8 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     })
 }
 
-fn admin(r: &mut Reader<'_>) -> Admin {
-    Admin {
+fn admin(r: &mut Reader<'_>) -> AdminConfig {
+    AdminConfig {
         listen: r.value(&ADMIN_LISTEN_ADDR),
         metrics_retain_idle: r.value(&METRICS_RETAIN_IDLE),
         shutdown_enabled: r.value(&SHUTDOWN_ENDPOINT_ENABLED),
@@ -99,8 +102,8 @@ fn admin(r: &mut Reader<'_>) -> Admin {
 fn listen_apart(
     r: &mut Reader<'_>,
     inbound: Option<SocketAddr>,
-    outbound: &Outbound,
-    admin: &Admin,
+    outbound: &OutboundConfig,
+    admin: &AdminConfig,
 ) {
     let outbound_name = if r.is_set(&OUTBOUND_LISTEN_ADDRS) {
         OUTBOUND_LISTEN_ADDRS.name()
@@ -132,8 +135,8 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.port() != 0 && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
 }
 
-fn dns(r: &mut Reader<'_>) -> Dns {
-    let dns = Dns {
+fn dns(r: &mut Reader<'_>) -> DnsConfig {
+    let dns = DnsConfig {
         min_ttl: r.given(&DNS_MIN_TTL),
         max_ttl: r.given(&DNS_MAX_TTL),
     };
@@ -152,21 +155,21 @@ fn dns(r: &mut Reader<'_>) -> Dns {
     dns
 }
 
-fn workers(r: &mut Reader<'_>) -> Workers {
+fn workers(r: &mut Reader<'_>) -> WorkersConfig {
     let fallback = r.lenient(&CORES);
     let min = r.lenient(&CORES_MIN).or_else(|| {
         r.derive(&CORES_MIN, fallback?);
         fallback
     });
-    Workers {
+    WorkersConfig {
         min: min.unwrap_or_else(|| CORES_MIN.default()),
         max: r.lenient(&CORES_MAX),
         max_ratio: r.lenient(&CORES_MAX_RATIO),
     }
 }
 
-fn log(r: &mut Reader<'_>) -> Log {
-    Log {
+fn log(r: &mut Reader<'_>) -> LogConfig {
+    LogConfig {
         filter: r.value(&LOG),
         format: r
             .lenient(&LOG_FORMAT)

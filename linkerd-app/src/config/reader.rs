@@ -1,12 +1,15 @@
 //! Reads variables by their rows and collects errors, warnings and notes.
 
-use super::effective::{Effective, Source};
+use super::effective::{EffectiveValue, ValueSource};
 use super::env::Env;
 use super::errors::ConfigError;
 use super::grammar::kinds::Text;
-use super::grammar::{Grammar, Invalid, Kind};
+use super::grammar::{Grammar, InvalidValue, ValueKind};
 use super::unknown;
-use super::variables::{CONTROL_LISTEN_ADDR, Default, Defaulted, Key, Status, VARIABLES, Variable};
+use super::variables::{
+    CONTROL_LISTEN_ADDR, DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey,
+    VariableStatus,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reader of an environment.
@@ -41,12 +44,15 @@ impl<'e> Reader<'e> {
     }
 
     /// The value of a variable or its default, which also replaces an invalid one.
-    pub(super) fn value<G: Grammar>(&mut self, key: &Defaulted<G>) -> G::Value {
+    pub(super) fn value<G: Grammar>(&mut self, key: &DefaultedKey<G>) -> G::Value {
         self.given(key).unwrap_or_else(|| key.default())
     }
 
     /// The variable's value in the environment, if valid.
-    pub(super) fn given<G: Grammar, const D: bool>(&mut self, key: &Key<G, D>) -> Option<G::Value> {
+    pub(super) fn given<G: Grammar, const D: bool>(
+        &mut self,
+        key: &VariableKey<G, D>,
+    ) -> Option<G::Value> {
         match self.read(key)? {
             Ok(value) => Some(value),
             Err(error) => {
@@ -59,7 +65,7 @@ impl<'e> Reader<'e> {
     /// The variable's value in the environment. An invalid one only causes a warning.
     pub(super) fn lenient<G: Grammar, const D: bool>(
         &mut self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
     ) -> Option<G::Value> {
         match self.read(key)? {
             Ok(value) => Some(value),
@@ -71,7 +77,7 @@ impl<'e> Reader<'e> {
     }
 
     /// Whether the environment has a value, valid or not.
-    pub(super) fn is_set<G: Grammar, const D: bool>(&self, key: &Key<G, D>) -> bool {
+    pub(super) fn is_set<G: Grammar, const D: bool>(&self, key: &VariableKey<G, D>) -> bool {
         self.env.is_set(key.name())
     }
 
@@ -89,7 +95,7 @@ impl<'e> Reader<'e> {
     /// Records that a variable's value was derived.
     pub(super) fn derive<G: Grammar, const D: bool>(
         &mut self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
         value: impl ToString,
     ) {
         self.derived.insert(key.name(), value.to_string());
@@ -98,7 +104,7 @@ impl<'e> Reader<'e> {
     /// Checks the variables of features that come later, and warns about unknown names.
     pub(super) fn finish(&mut self) {
         for variable in VARIABLES {
-            let Status::Later(feature) = variable.status else {
+            let VariableStatus::Later(feature) = variable.status else {
                 continue;
             };
             match read(self.env, variable, variable.kind.check) {
@@ -122,7 +128,7 @@ impl<'e> Reader<'e> {
     /// Variables of a feature that comes later, if set to other than their default.
     pub(super) fn set_for(&self, feature: &str) -> Vec<&'static str> {
         let later = VARIABLES.iter().filter(|variable| {
-            matches!(variable.status, Status::Later(name) if name == feature)
+            matches!(variable.status, VariableStatus::Later(name) if name == feature)
                 && matches!(self.env.text(variable.name), Ok(Some(_)))
                 && warns_when_set(variable)
                 && !self.says_nothing(variable)
@@ -134,31 +140,33 @@ impl<'e> Reader<'e> {
     fn says_nothing(&self, variable: &Variable) -> bool {
         match (self.env.text(variable.name), variable.default) {
             (Ok(Some("")), _) => true,
-            (Ok(Some(text)), Default::Text(default)) => text == default,
+            (Ok(Some(text)), VariableDefault::Text(default)) => text == default,
             _ => false,
         }
     }
 
     /// Effective values and sources of all variables.
-    pub(super) fn effective(&self) -> Vec<Effective> {
+    pub(super) fn effective(&self) -> Vec<EffectiveValue> {
         VARIABLES
             .iter()
             .map(|variable| self.effective_of(variable))
             .collect()
     }
 
-    fn effective_of(&self, variable: &'static Variable) -> Effective {
+    fn effective_of(&self, variable: &'static Variable) -> EffectiveValue {
         let (value, source) = match (self.env.text(variable.name), variable.default) {
             (Ok(Some(text)), _) if !self.skipped.contains(variable.name) => {
-                (Some(text.to_owned()), Source::Environment)
+                (Some(text.to_owned()), ValueSource::Environment)
             }
             (_, default) => match (self.derived.get(variable.name), default) {
-                (Some(value), _) => (Some(value.clone()), Source::Derived),
-                (None, Default::Text(text)) => (Some(text.to_owned()), Source::Default),
-                (None, _) => (None, Source::Default),
+                (Some(value), _) => (Some(value.clone()), ValueSource::Derived),
+                (None, VariableDefault::Text(text)) => {
+                    (Some(text.to_owned()), ValueSource::Default)
+                }
+                (None, _) => (None, ValueSource::Default),
             },
         };
-        Effective {
+        EffectiveValue {
             variable,
             value,
             source,
@@ -167,7 +175,7 @@ impl<'e> Reader<'e> {
 
     fn read<G: Grammar, const D: bool>(
         &self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
     ) -> Option<Result<G::Value, ConfigError>> {
         read(self.env, key.variable(), G::parse)
     }
@@ -182,14 +190,14 @@ impl<'e> Reader<'e> {
 fn read<T>(
     env: &Env,
     variable: &Variable,
-    parse: impl Fn(&str) -> Result<T, Invalid>,
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
 ) -> Option<Result<T, ConfigError>> {
     let name = variable.name;
     let text = match env.text(name) {
         Ok(text) => text?,
         Err(_) => return Some(Err(ConfigError::NotUnicode { name })),
     };
-    let Kind { expected, .. } = variable.kind;
+    let ValueKind { expected, .. } = variable.kind;
     Some(parse(text).map_err(|invalid| ConfigError::Invalid {
         name,
         value: shorten(text),
@@ -206,7 +214,7 @@ fn warns_when_set(variable: &Variable) -> bool {
 
 /// The texts about tracing come from files and other programs: invalid UTF-8 in them is no error.
 fn is_tracing_text(variable: &Variable) -> bool {
-    variable.status == Status::Later("tracing") && variable.kind.name == Text::NAME
+    variable.status == VariableStatus::Later("tracing") && variable.kind.name == Text::NAME
 }
 
 /// A value as messages quote it: a whole certificate would hide the message.

@@ -3,6 +3,7 @@
 use super::{Addr, NameSuffixes, Networks};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
+use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::transport::SocketOptions;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -12,21 +13,21 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Traffic from the application.
-    pub outbound: Outbound,
+    pub outbound: OutboundConfig,
     /// Traffic to the application.
-    pub inbound: Inbound,
+    pub inbound: InboundConfig,
     /// The admin server.
-    pub admin: Admin,
+    pub admin: AdminConfig,
     /// The control plane and the proxy's parameters to it.
-    pub control: Control,
+    pub control: ControlConfig,
     /// Name resolution.
-    pub dns: Dns,
+    pub dns: DnsConfig,
     /// Bounds of discovery.
-    pub discovery: Discovery,
+    pub discovery: DiscoveryConfig,
     /// The number of workers.
-    pub workers: Workers,
+    pub workers: WorkersConfig,
     /// Logging.
-    pub log: Log,
+    pub log: LogConfig,
     /// Limit for a client to send the headers of a request, once begun.
     pub header_timeout: Duration,
     /// How long connections may drain at shutdown.
@@ -35,7 +36,7 @@ pub struct Config {
 
 /// Traffic from the application to its peers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outbound {
+pub struct OutboundConfig {
     /// Listening addresses: one or two.
     pub listen: Vec<SocketAddr>,
     /// The backlog of `listen(2)`. `None` leaves the default.
@@ -43,7 +44,7 @@ pub struct Outbound {
     /// Options of accepted sockets.
     pub accept: SocketOptions,
     /// Dialling of peers.
-    pub connect: Connect,
+    pub connect: ConnectConfig,
     /// Limit of protocol detection.
     pub detect_timeout: Duration,
     /// Retention of unused discovery results.
@@ -80,7 +81,7 @@ pub struct Outbound {
 
 /// Traffic from peers to the application.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inbound {
+pub struct InboundConfig {
     /// Listening address. Its port is also that of direct connections, and never dialled. `None`: no listener.
     pub listen: Option<SocketAddr>,
     /// The backlog of `listen(2)`, also of the admin server. `None` leaves the default.
@@ -88,7 +89,7 @@ pub struct Inbound {
     /// Options of accepted sockets, also of the admin server.
     pub accept: SocketOptions,
     /// Dialling of the application.
-    pub connect: Connect,
+    pub connect: ConnectConfig,
     /// Limit of protocol detection.
     pub detect_timeout: Duration,
     /// Retention of unused discovery results.
@@ -121,7 +122,7 @@ pub struct Inbound {
 
 /// Settings of dialling.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Connect {
+pub struct ConnectConfig {
     /// Limit for TCP and TLS together.
     pub timeout: Duration,
     /// Delays between tries.
@@ -149,7 +150,7 @@ pub enum DefaultPolicy {
 
 /// The admin server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admin {
+pub struct AdminConfig {
     /// Listening address.
     pub listen: SocketAddr,
     /// Retention of unused series.
@@ -160,7 +161,7 @@ pub struct Admin {
 
 /// The control plane, and the proxy's parameters to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Control {
+pub struct ControlConfig {
     /// The destination controller.
     pub destination: ControlAddr,
     /// The policy controller.
@@ -189,25 +190,14 @@ pub struct ControlAddr {
     /// Whether it is on loopback.
     pub is_loopback: bool,
     /// Dialling: as of the application if on loopback, else as of a peer.
-    pub connect: Connect,
+    pub connect: ConnectConfig,
     /// Limits of its streams. None on loopback.
     pub limits: StreamLimits,
 }
 
-/// Limits of a discovery stream. `None`: unlimited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamLimits {
-    /// Limit for the first message.
-    pub initial: Option<Duration>,
-    /// Limit for each further message.
-    pub idle: Option<Duration>,
-    /// Age at which the stream is replaced.
-    pub lifetime: Option<Duration>,
-}
-
 /// Bounds of the time to live of resolved names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dns {
+pub struct DnsConfig {
     /// At least this long.
     pub min_ttl: Option<Duration>,
     /// At most this long.
@@ -216,7 +206,7 @@ pub struct Dns {
 
 /// Bounds of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Discovery {
+pub struct DiscoveryConfig {
     /// The most destinations known at a time.
     pub max_destinations: usize,
     /// The most endpoints of a destination.
@@ -225,7 +215,7 @@ pub struct Discovery {
 
 /// The number of workers, decided by [`decide_workers`](super::decide_workers).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Workers {
+pub struct WorkersConfig {
     /// The fewest, as far as there are cores.
     pub min: usize,
     /// The wanted number.
@@ -236,7 +226,7 @@ pub struct Workers {
 
 /// Logging.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// Directives of the filter, or `off`.
     pub filter: String,
     /// The form of a line.
@@ -295,7 +285,7 @@ impl DefaultPolicy {
     }
 }
 
-impl Log {
+impl LogConfig {
     /// Whether logging is off.
     pub fn is_off(&self) -> bool {
         self.filter.trim().eq_ignore_ascii_case("off")

@@ -39,7 +39,7 @@ fn load(vars: &[(&str, &str)]) -> Config {
     loaded(vars).config
 }
 
-fn loaded(vars: &[(&str, &str)]) -> Loaded {
+fn loaded(vars: &[(&str, &str)]) -> LoadedConfig {
     Config::load(&env(vars)).unwrap_or_else(|errors| panic!("{errors}"))
 }
 

@@ -12,7 +12,7 @@
 //! Each row becomes a constant, by which the loader reads it, and an item of [`VARIABLES`].
 
 use super::grammar::kinds::*;
-use super::grammar::{Grammar, Kind};
+use super::grammar::{Grammar, ValueKind};
 use std::marker::PhantomData;
 
 /// A row of the table.
@@ -25,20 +25,20 @@ pub struct Variable {
     /// Its documentation: one line of text for each line of the table.
     pub doc: &'static [&'static str],
     /// The grammar of its value.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The value if it is not set.
-    pub default: Default,
+    pub default: VariableDefault,
     /// The unit of a bare number; empty where the grammar has units or there is none.
     pub unit: &'static str,
     /// Its status.
-    pub status: Status,
+    pub status: VariableStatus,
     /// The first version with it.
     pub since: &'static str,
 }
 
 /// The value of a variable that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Default {
+pub enum VariableDefault {
     /// This text, read with the row's grammar.
     Text(&'static str),
     /// Derived, as this text describes.
@@ -51,7 +51,7 @@ pub enum Default {
 
 /// The status of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum VariableStatus {
     /// It has an effect.
     Used,
     /// It is accepted and checked, but this feature comes in a later version.
@@ -62,18 +62,18 @@ pub enum Status {
 
 /// A variable whose value is read with the grammar `G`. `D`: whether it has a default.
 #[derive(Debug)]
-pub struct Key<G, const D: bool> {
+pub struct VariableKey<G, const D: bool> {
     variable: Variable,
     grammar: PhantomData<fn() -> G>,
 }
 
 /// A variable that has a default.
-pub type Defaulted<G> = Key<G, true>;
+pub type DefaultedKey<G> = VariableKey<G, true>;
 
 /// A variable without a default.
-pub type Optional<G> = Key<G, false>;
+pub type OptionalKey<G> = VariableKey<G, false>;
 
-impl<G: Grammar, const D: bool> Key<G, D> {
+impl<G: Grammar, const D: bool> VariableKey<G, D> {
     const fn new(variable: Variable) -> Self {
         Self {
             variable,
@@ -92,11 +92,11 @@ impl<G: Grammar, const D: bool> Key<G, D> {
     }
 }
 
-impl<G: Grammar> Defaulted<G> {
+impl<G: Grammar> DefaultedKey<G> {
     /// The value if the variable is not set.
     pub fn default(&self) -> G::Value {
         match self.variable.default {
-            Default::Text(text) => G::parse(text).ok(),
+            VariableDefault::Text(text) => G::parse(text).ok(),
             _ => None,
         }
         .expect("a variable with a default has a valid one: a test reads them all")
@@ -121,33 +121,33 @@ pub const PREFIXES: [&str; 2] = [prefixed!(linkerd2), prefixed!(linkerd)];
 
 macro_rules! default_of {
     (default $text:literal) => {
-        Default::Text($text)
+        VariableDefault::Text($text)
     };
     (derived $text:literal) => {
-        Default::Derived($text)
+        VariableDefault::Derived($text)
     };
     (required) => {
-        Default::Required
+        VariableDefault::Required
     };
     (unset) => {
-        Default::Unset
+        VariableDefault::Unset
     };
 }
 
 macro_rules! key_of {
-    (default $grammar:ident) => { Defaulted<$grammar> };
-    ($other:ident $grammar:ident) => { Optional<$grammar> };
+    (default $grammar:ident) => { DefaultedKey<$grammar> };
+    ($other:ident $grammar:ident) => { OptionalKey<$grammar> };
 }
 
 macro_rules! status_of {
     (used) => {
-        Status::Used
+        VariableStatus::Used
     };
     (later $feature:literal) => {
-        Status::Later($feature)
+        VariableStatus::Later($feature)
     };
     (ignored) => {
-        Status::Ignored
+        VariableStatus::Ignored
     };
 }
 
@@ -159,11 +159,11 @@ macro_rules! variables {
     )+ } )+) => {
         $($(
             $(#[doc = $doc])+
-            pub const $id: key_of!($default $grammar) = Key::new(Variable {
+            pub const $id: key_of!($default $grammar) = VariableKey::new(Variable {
                 name: prefixed!($prefix $id),
                 group: $group,
                 doc: &[$($doc),+],
-                kind: Kind::of::<$grammar>(),
+                kind: ValueKind::of::<$grammar>(),
                 default: default_of!($default $($default_text)?),
                 unit: concat!($($unit)?),
                 status: status_of!($status $($feature)?),

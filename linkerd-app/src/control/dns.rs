@@ -77,11 +77,11 @@ pub(super) fn register(registry: &Registry) -> Clients {
 /// A resolver that bounds the time to live of answers (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
 pub(super) struct BoundedTtl {
     pub(super) inner: Arc<dyn Resolve>,
-    pub(super) bounds: config::Dns,
+    pub(super) bounds: config::DnsConfig,
 }
 
 impl BoundedTtl {
-    fn bound(bounds: config::Dns, ttl: Duration) -> Duration {
+    fn bound(bounds: config::DnsConfig, ttl: Duration) -> Duration {
         let ttl = bounds.min_ttl.map_or(ttl, |min| ttl.max(min));
         bounds.max_ttl.map_or(ttl, |max| ttl.min(max))
     }
@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn answers_stand_within_the_bounds() {
         let seconds = Duration::from_secs;
-        let bounds = config::Dns {
+        let bounds = config::DnsConfig {
             min_ttl: Some(seconds(10)),
             max_ttl: Some(seconds(60)),
         };
         for (ttl, expected) in [(1, 10), (30, 30), (600, 60)] {
             assert_eq!(BoundedTtl::bound(bounds, seconds(ttl)), seconds(expected));
         }
-        let unbounded = config::Dns {
+        let unbounded = config::DnsConfig {
             min_ttl: None,
             max_ttl: None,
         };

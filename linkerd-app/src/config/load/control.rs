@@ -4,17 +4,18 @@ use crate::config::errors::ConfigError;
 use crate::config::grammar::kinds::{Authority, DnsName, OptionalDuration};
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{Addr, Connect, Control, ControlAddr, DefaultPolicy, StreamLimits};
+use crate::config::{Addr, ConnectConfig, ControlAddr, ControlConfig, DefaultPolicy};
 use linkerd_proxy_core::http::Http2Settings;
+use linkerd_proxy_core::subscription::StreamLimits;
 use std::time::Duration;
 
 /// The control plane. `None` if a controller is missing or invalid; the reader has the errors.
 pub(super) fn control(
     r: &mut Reader<'_>,
-    inbound: Connect,
-    outbound: Connect,
+    inbound: ConnectConfig,
+    outbound: ConnectConfig,
     http2: Http2Settings,
-) -> Option<Control> {
+) -> Option<ControlConfig> {
     let limits = stream_limits(r);
     let peers = Peers {
         inbound,
@@ -46,7 +47,7 @@ pub(super) fn control(
         let name = POLICY_CLUSTER_NETWORKS.name();
         r.notes.push(format!("{name} is not set: default policies that depend on the cluster's networks are not supported"));
     }
-    Some(Control {
+    Some(ControlConfig {
         destination: destination?,
         policy: policy?,
         http2,
@@ -84,16 +85,16 @@ pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
 
 /// Dialling of controllers, by location.
 struct Peers {
-    inbound: Connect,
-    outbound: Connect,
+    inbound: ConnectConfig,
+    outbound: ConnectConfig,
     limits: StreamLimits,
 }
 
 /// A controller on loopback is another container of this pod: no TLS, no limits, and dialled like the application.
 fn controller(
     r: &mut Reader<'_>,
-    addr_key: &Optional<Authority>,
-    name_key: &Optional<DnsName>,
+    addr_key: &OptionalKey<Authority>,
+    name_key: &OptionalKey<DnsName>,
     peers: &Peers,
     missing: impl Fn() -> ConfigError,
 ) -> Option<ControlAddr> {
@@ -163,7 +164,7 @@ fn stream_limits(r: &mut Reader<'_>) -> StreamLimits {
         idle: r.given(&CONTROL_STREAM_IDLE_TIMEOUT).flatten(),
         lifetime: r.given(&CONTROL_STREAM_LIFETIME).flatten(),
     };
-    type Limit<'a> = (&'a Optional<OptionalDuration>, Option<Duration>);
+    type Limit<'a> = (&'a OptionalKey<OptionalDuration>, Option<Duration>);
     let initial: Limit<'_> = (&CONTROL_STREAM_INITIAL_TIMEOUT, limits.initial);
     let idle: Limit<'_> = (&CONTROL_STREAM_IDLE_TIMEOUT, limits.idle);
     let lifetime: Limit<'_> = (&CONTROL_STREAM_LIFETIME, limits.lifetime);

@@ -46,7 +46,7 @@ fn all_errors_are_told_at_once() {
 fn each_variable_refuses_what_its_grammar_refuses() {
     for variable in VARIABLES
         .iter()
-        .filter(|variable| variable.status != Status::Ignored)
+        .filter(|variable| variable.status != VariableStatus::Ignored)
     {
         let refused_text = ["\u{7f} no such value", ""]
             .into_iter()

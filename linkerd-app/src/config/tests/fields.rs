@@ -302,7 +302,7 @@ fn a_variable_reaches_one_field_only() {
 fn every_variable_that_is_used_is_tested() {
     for variable in VARIABLES
         .iter()
-        .filter(|variable| variable.status == Status::Used)
+        .filter(|variable| variable.status == VariableStatus::Used)
     {
         let here = CASES.iter().any(|(name, ..)| full(name) == variable.name);
         let elsewhere = ELSEWHERE
@@ -317,7 +317,8 @@ fn pairs_and_triples_reach_their_fields() {
     for (direction, settings) in [
         (
             "INBOUND",
-            (|c| (&c.inbound.connect, &c.inbound.http2_server)) as fn(&Config) -> (&Connect, &_),
+            (|c| (&c.inbound.connect, &c.inbound.http2_server))
+                as fn(&Config) -> (&ConnectConfig, &_),
         ),
         ("OUTBOUND", |c| {
             (&c.outbound.connect, &c.outbound.http2_server)

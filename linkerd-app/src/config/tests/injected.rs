@@ -2,6 +2,7 @@
 
 use super::*;
 use linkerd_proxy_core::http::KeepAlive;
+use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::transport::SocketOptions;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ fn warnings(vars: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn the_least_environment_says_what_is_assumed() {
-    let Loaded {
+    let LoadedConfig {
         warnings, notes, ..
     } = loaded(&[]);
     assert_eq!(
@@ -161,7 +161,7 @@ fn cores_that_make_no_sense_are_skipped() {
         let loaded = loaded(&[(name, value), ("INBOUND_DEFAULT_POLICY", "deny")]);
         assert_eq!(
             loaded.config.workers,
-            Workers {
+            WorkersConfig {
                 min: 1,
                 max: None,
                 max_ratio: None
