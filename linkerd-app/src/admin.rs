@@ -4,7 +4,7 @@
 //! so that a scrape never delays a request and a busy proxy still answers its probes.
 //!
 //! - **sits** beside the proxy: no request of the application passes it.
-//! - **waits for** a request's head and its body [`READ_TIMEOUT`] each, and for a section of `/state`
+//! - **waits for** a request's head and its body [`READ_TIMEOUT`](request::READ_TIMEOUT) each, and for a section of `/state`
 //!   [`StateSection`]'s second.
 //! - **fails as** the statuses of [`router`], which are those of linkerd2-proxy.
 //! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 100.
@@ -12,55 +12,33 @@
 
 mod accept;
 mod connection;
+mod context;
 mod env;
 mod log_level;
 mod metrics;
 mod origin;
 mod probes;
 mod reply;
+mod request;
 mod router;
 mod shutdown;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use state::StateSection;
+pub use context::{AdminContext, StateSection};
 
 pub(crate) use connection::{converse, infallible};
 pub(crate) use origin::hostname;
 
-use crate::{config, logging};
 use connection::Connections;
-use linkerd_proxy_core::{drain, metrics::Registry, readiness::Readiness, transport::AcceptErrors};
+use linkerd_proxy_core::{drain, transport::AcceptErrors};
 use std::{net::TcpListener, rc::Rc, time::Duration};
-use tokio::sync::mpsc;
-
-/// The parts of the proxy that the admin server reads and controls.
-pub struct Admin {
-    /// All metrics.
-    pub registry: Registry,
-    /// Retention of series without an owner.
-    pub retain: Duration,
-    /// Readiness of the proxy.
-    pub readiness: Readiness,
-    /// Controllers that were not reached yet, with the cause: they do not delay readiness.
-    pub unreached: Box<dyn Fn() -> Vec<String>>,
-    /// The filter of the logger; `None` without a logger.
-    pub log: Option<logging::LogFilter>,
-    /// The name of this machine, accepted as `Host` on the paths for this host.
-    pub hostname: Option<String>,
-    /// The environment that the proxy was started with.
-    pub env: config::Env,
-    /// Receives requests to shut down. `None`: `/shutdown` is disabled.
-    pub shutdown: Option<mpsc::Sender<()>>,
-    /// The sections of `/state`.
-    pub sections: Vec<StateSection>,
-}
 
 /// Serves until drain is signalled; returns when the connections have finished their requests.
 ///
 /// Must run on a local runtime (`spawn_local`).
-pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Watch) {
+pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: drain::Watch) {
     let listener = match listener
         .set_nonblocking(true)
         .and_then(|()| tokio::net::TcpListener::from_std(listener))
@@ -99,9 +77,6 @@ pub async fn serve(listener: TcpListener, admin: Rc<Admin>, mut drain: drain::Wa
 /// Probes, a scraper or two and people need a handful. One more closes the least recently used one, so that a client
 /// with many silent connections locks out no probe.
 const MAX_CONNECTIONS: usize = 100;
-
-/// Limit for a request's head, once begun, and for its body.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! Start and drain of the proxy.
 
 use crate::{
-    admin::{self, Admin, StateSection},
+    admin::{self, AdminContext, StateSection},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane},
     dialers::{Dialers, OwnListeners},
@@ -305,7 +305,7 @@ async fn run_control(
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
     let asked = control.clone();
-    let admin = Admin {
+    let admin = AdminContext {
         unreached: Box::new(move || asked.unreached()),
         retain: config.admin.metrics_retain_idle,
         sections: sections(

@@ -1,6 +1,6 @@
 //! The admin server's connections: bounded in number, each served in a task of its own.
 
-use super::{Admin, READ_TIMEOUT, router};
+use super::{context::AdminContext, request::READ_TIMEOUT, router};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -28,10 +28,10 @@ use tokio::{
 pub(super) struct Connections {
     limit: usize,
     tasks: JoinSet<()>,
-    open: BTreeMap<Id, Open>,
+    open: BTreeMap<Id, OpenConnection>,
 }
 
-struct Open {
+struct OpenConnection {
     used: Rc<Cell<Instant>>,
     task: AbortHandle,
 }
@@ -64,7 +64,7 @@ impl Connections {
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
-        admin: &Rc<Admin>,
+        admin: &Rc<AdminContext>,
         drain: &drain::Watch,
     ) {
         if self.open.len() >= self.limit
@@ -87,7 +87,7 @@ impl Connections {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });
-        self.open.insert(task.id(), Open { used, task });
+        self.open.insert(task.id(), OpenConnection { used, task });
     }
 
     fn least_recently_used(&self) -> Option<Id> {

@@ -1,27 +1,27 @@
 //! `/env.json`: the environment that the proxy was started with.
 
 use super::{
-    Admin,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
 use http::{Method, StatusCode, header};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// All variables, or those named in the query.
-pub(super) fn env(admin: &Admin, asked: &Asked) -> Reply {
-    if asked.request.method() != Method::GET {
+pub(super) fn env(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    if request.http.method() != Method::GET {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if let Some(refusal) = asked.refuse_foreign(admin) {
+    if let Some(refusal) = request.refuse_foreign(admin) {
         return refusal;
     }
-    if let Some(refusal) = refuse_format(asked) {
+    if let Some(refusal) = refuse_format(request) {
         return refusal;
     }
     let values: HashMap<_, _> = admin.env.iter().collect();
-    let all: Map<String, Value> = match asked.request.uri().query().filter(|q| !q.is_empty()) {
+    let all: Map<String, Value> = match request.http.uri().query().filter(|q| !q.is_empty()) {
         Some(query) if query.contains('=') => {
             return reply::json_error(StatusCode::BAD_REQUEST, KEY_VALUE);
         }
@@ -62,8 +62,8 @@ fn shown(name: &str, value: &str) -> Value {
 }
 
 /// The response to clients that do not accept JSON.
-fn refuse_format(asked: &Asked) -> Option<Reply> {
-    let accept = asked.request.headers().get(header::ACCEPT)?;
+fn refuse_format(request: &AdminRequest) -> Option<Reply> {
+    let accept = request.http.headers().get(header::ACCEPT)?;
     match accept.to_str() {
         Ok(accept) if JSON.iter().any(|kind| accept.contains(kind)) => None,
         Ok(_) => Some(reply::bare(StatusCode::NOT_ACCEPTABLE, JSON[0])),

@@ -1,9 +1,9 @@
 //! `/proxy-log-level`: reads or replaces the log filter.
 
 use super::{
-    Admin, READ_TIMEOUT,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::{AdminRequest, READ_TIMEOUT},
 };
 use crate::logging::LogFilter;
 use http::{Method, StatusCode};
@@ -11,19 +11,19 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 /// Returns or replaces the filter.
-pub(super) async fn log_level(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote(admin) {
+pub(super) async fn log_level(admin: &AdminContext, request: AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
     let Some(filter) = &admin.log else {
         return reply::empty(StatusCode::NOT_FOUND);
     };
-    match *asked.request.method() {
+    match *request.http.method() {
         Method::GET => match filter.current() {
             Ok(directives) => reply::bare(StatusCode::OK, directives),
             Err(error) => reply::bare(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         },
-        Method::PUT => match directives(asked.request.into_body()).await {
+        Method::PUT => match directives(request.http.into_body()).await {
             Ok(directives) => replace(filter, &directives),
             Err(refusal) => refusal,
         },

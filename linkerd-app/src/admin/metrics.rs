@@ -1,9 +1,10 @@
 //! `/metrics`: the document for scrapers.
 
 use super::{
-    Admin, accept,
+    accept,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -22,9 +23,9 @@ use std::{
 };
 
 /// All metrics; compressed if the client accepts it.
-pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
-    let gzip = accepts_gzip(asked);
-    let format = accept::format(asked.request.headers());
+pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    let gzip = accepts_gzip(request);
+    let format = accept::format(request.http.headers());
     let document = admin
         .registry
         .document(format, admin.retain, Instant::now());
@@ -50,8 +51,8 @@ pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
 }
 
 /// Any mention counts, weights included, as with the incumbent.
-fn accepts_gzip(asked: &Asked) -> bool {
-    let accepted = asked.request.headers().get_all(header::ACCEPT_ENCODING);
+fn accepts_gzip(request: &AdminRequest) -> bool {
+    let accepted = request.http.headers().get_all(header::ACCEPT_ENCODING);
     let mut accepted = accepted.iter().filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("gzip"))
 }

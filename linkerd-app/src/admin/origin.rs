@@ -23,15 +23,15 @@ pub(crate) fn hostname() -> Option<String> {
 
 fn problem<B>(request: &Request<B>, hostname: Option<&str>) -> Option<String> {
     let headers = request.headers();
-    let asked: Vec<_> = hosts(request).collect();
-    if let Some(host) = asked.iter().find(|host| !is_own(host, hostname)) {
+    let hosts: Vec<_> = hosts(request).collect();
+    if let Some(host) = hosts.iter().find(|host| !is_own(host, hostname)) {
         let name = hostname.unwrap_or("this machine's name");
         return Some(format!(
             "the Host {host:?} is neither an IP address nor localhost nor {name}"
         ));
     }
     for origin in texts(headers, header::ORIGIN) {
-        let same = asked.iter().any(|host| is_of(&origin, host));
+        let same = hosts.iter().any(|host| is_of(&origin, host));
         if !same {
             return Some(format!("the Origin {origin:?} is not this server's"));
         }

@@ -1,7 +1,7 @@
 //! `/live` and `/ready`: probes.
 
 use super::{
-    Admin,
+    context::AdminContext,
     reply::{self, Reply},
 };
 use http::StatusCode;
@@ -13,7 +13,7 @@ pub(super) fn live() -> Reply {
 
 /// Whether the proxy is ready. If not, the pending conditions follow, one a line; then the controllers that were not
 /// reached yet, without which the proxy is as ready as the incumbent is.
-pub(super) fn ready(admin: &Admin) -> Reply {
+pub(super) fn ready(admin: &AdminContext) -> Reply {
     let unreached = (admin.unreached)().into_iter();
     let unreached: String = unreached
         .map(|what| format!("not reached yet: {what}\n"))

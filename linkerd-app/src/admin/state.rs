@@ -1,32 +1,21 @@
 //! `/state`: configuration, state and activity of the proxy, as JSON.
 
 use super::{
-    Admin,
+    context::{AdminContext, StateSection},
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
-use futures::{
-    FutureExt,
-    future::{BoxFuture, join_all},
-};
+use futures::{FutureExt, future::join_all};
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-/// A part of `/state`.
-pub struct StateSection {
-    /// Its key.
-    pub name: &'static str,
-    /// Collects it. It may query other threads; a section that takes longer than a second is left out.
-    pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
-}
-
 /// All sections, in the order of their names.
-pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote(admin) {
+pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
-    if !matches!(*asked.request.method(), Method::GET | Method::HEAD) {
+    if !matches!(*request.http.method(), Method::GET | Method::HEAD) {
         return reply::not_allowed(&[Method::GET]);
     }
     let sections = admin.sections.iter().map(collect);

@@ -4,10 +4,16 @@ mod client;
 mod connections;
 mod foreign;
 
-use super::*;
-use crate::config::{Env, LogConfig};
+use super::{request::READ_TIMEOUT, *};
+use crate::{
+    config::{Env, LogConfig},
+    logging,
+};
 use client::{Answer, get, request};
-use linkerd_proxy_core::metrics::{Labels, RegistryStyle};
+use linkerd_proxy_core::{
+    metrics::{Labels, Registry, RegistryStyle},
+    readiness::Readiness,
+};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -15,13 +21,13 @@ use std::{
     rc::Rc,
     sync::{Arc, OnceLock},
 };
-use tokio::task::LocalSet;
+use tokio::{sync::mpsc, task::LocalSet};
 
 /// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-fn admin() -> Admin {
-    Admin {
+fn admin() -> AdminContext {
+    AdminContext {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
@@ -35,7 +41,7 @@ fn admin() -> Admin {
 }
 
 /// Runs a test against a server.
-async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
+async fn with<F: Future>(admin: AdminContext, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
@@ -49,7 +55,7 @@ async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F:
 }
 
 /// The response to one request of a peer with the given address.
-async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
+async fn from(peer: &str, admin: AdminContext, head: &str) -> Answer {
     let peer = SocketAddr::new(peer.parse::<IpAddr>().unwrap(), 12345);
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -123,7 +129,7 @@ async fn ready_tells_what_is_pending() {
 
 #[tokio::test]
 async fn ready_names_the_controllers_that_were_not_reached() {
-    let unreached = || Admin {
+    let unreached = || AdminContext {
         unreached: Box::new(|| vec!["destination controller a:1 (refused)".to_owned()]),
         ..admin()
     };
@@ -229,7 +235,7 @@ async fn the_log_level_is_told_and_replaced() {
     let log = LogConfig::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
     let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
     let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
-    let logs = || Admin {
+    let logs = || AdminContext {
         log: filter.clone(),
         ..admin()
     };
@@ -279,7 +285,7 @@ async fn the_log_level_is_told_and_replaced() {
 
 #[tokio::test]
 async fn the_environment_is_json() {
-    let env = || Admin {
+    let env = || AdminContext {
         env: Env::from_iter([("B", "2"), ("A", "1"), ("C", "")]),
         ..admin()
     };
@@ -326,7 +332,7 @@ async fn the_environment_is_json() {
 #[tokio::test]
 async fn shutdown_is_asked_for() {
     let (tx, mut rx) = mpsc::channel(1);
-    let enabled = || Admin {
+    let enabled = || AdminContext {
         shutdown: Some(tx.clone()),
         ..admin()
     };
@@ -396,7 +402,7 @@ async fn the_state_has_a_key_for_each_section() {
         name: "stuck",
         collect: Box::new(|| Box::pin(std::future::pending())),
     };
-    let admin = Admin {
+    let admin = AdminContext {
         sections: vec![
             section("outbound", || json!({"backends": []})),
             stuck,

@@ -5,7 +5,7 @@ use super::{
     fetch::{self, Answer},
     *,
 };
-use crate::admin::{self, Admin, StateSection};
+use crate::admin::{self, AdminContext, StateSection};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use linkerd_proxy_core::{Readiness, drain, metrics::Registry};
@@ -82,7 +82,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         Box::pin(std::future::ready(state)) as futures::future::BoxFuture<'static, _>
     };
     let (_signal, drain) = drain::channel();
-    let admin = Admin {
+    let admin = AdminContext {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),

@@ -136,7 +136,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
         name: "slow",
         collect: Box::new(collect),
     };
-    let admin = Admin {
+    let admin = AdminContext {
         sections: vec![slow],
         ..admin()
     };
