@@ -13,9 +13,9 @@ mod signals;
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
-    logging::{self, Clock, Logger},
+    logging::{self, LogClock, Logger},
     process,
-    proxy::{self, Running},
+    proxy::{self, RunningProxy},
     quickstart, runtime,
 };
 use signals::Signals;
@@ -31,8 +31,8 @@ use std::{
 /// Runs the proxy until a signal or a request ends it.
 pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
-        true => Clock::Wall,
-        false => Clock::Uptime,
+        true => LogClock::Wall,
+        false => LogClock::Uptime,
     };
     match start_logging(&env, clock) {
         Ok(log) => {
@@ -117,7 +117,7 @@ pub fn print_env(env: &Env) -> ExitCode {
 }
 
 /// Runs the quickstart: shows the proxy at work.
-pub fn quickstart(options: quickstart::Options) -> ExitCode {
+pub fn quickstart(options: quickstart::QuickstartOptions) -> ExitCode {
     quickstart::run(options, Quickstart)
 }
 
@@ -125,11 +125,11 @@ pub fn quickstart(options: quickstart::Options) -> ExitCode {
 struct Quickstart;
 
 impl quickstart::StartProxy for Quickstart {
-    fn start(self, env: Env) -> Result<quickstart::Addresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&LogConfig::load(&env), Clock::Wall)?;
+    fn start(self, env: Env) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = proxy::start(loaded, env, log)?;
-        let addresses = quickstart::Addresses {
+        let addresses = quickstart::ProxyAddresses {
             outbound: running.outbound[0],
             inbound: running
                 .inbound
@@ -142,7 +142,7 @@ impl quickstart::StartProxy for Quickstart {
     }
 }
 
-fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
+fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>, ExitCode> {
     match logging::install(&LogConfig::load(env), clock) {
         Ok(log) => {
             tracing::info!("{}", process::banner());
@@ -198,9 +198,9 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
 
 /// Waits for a reason to end, then drains; a second signal or the end of the grace period ends it at once.
 async fn until_shutdown(
-    mut running: Running,
+    mut running: RunningProxy,
     mut signals: Signals,
-    file: Option<&mesh::Follow>,
+    file: Option<&mesh::MeshFileFollower>,
     grace: Duration,
 ) -> ExitCode {
     tokio::select! {

@@ -12,7 +12,7 @@ use crate::{
     config::{self, Config},
     metrics::Families,
 };
-use client::Controller;
+use client::ControllerClient;
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
@@ -27,7 +27,7 @@ pub struct ControlPlane {
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
-    controllers: [Controller; 2],
+    controllers: [ControllerClient; 2],
 }
 
 /// Errors that prevent a search for the controllers.
@@ -35,7 +35,7 @@ pub struct ControlPlane {
 #[error(
     "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
 )]
-pub struct StartError(#[from] DnsError);
+pub struct ControlStartError(#[from] DnsError);
 
 impl ControlPlane {
     /// Starts to resolve the controllers. Must be called on the control thread.
@@ -44,16 +44,16 @@ impl ControlPlane {
         registry: &Registry,
         families: &Families,
         own: &OwnConnections,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ControlStartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
         let resolutions = dns::register(registry);
         let start = |role, addr: &config::ControlAddr, balancer, resolutions| {
-            let dns = dns::Lookup {
+            let dns = dns::NameLookup {
                 resolver: resolver.clone(),
                 resolutions,
             };
-            Controller::start(
+            ControllerClient::start(
                 role,
                 addr,
                 &control.http2,
@@ -122,17 +122,22 @@ impl ControlPlane {
     /// Controllers that no attempt has reached yet, with the cause.
     pub fn unreached(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
-        controllers.filter_map(Controller::unreached).collect()
+        controllers
+            .filter_map(ControllerClient::unreached)
+            .collect()
     }
 
     /// The controllers and their connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        self.controllers.iter().map(Controller::inspect).collect()
+        self.controllers
+            .iter()
+            .map(ControllerClient::inspect)
+            .collect()
     }
 }
 
 /// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.
-fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
+fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, ControlStartError> {
     let control = &config.control;
     let needs = |addr: &config::ControlAddr| {
         matches!(addr.addr, config::Addr::Name { .. }) && !addr.is_loopback

@@ -33,7 +33,7 @@ pub struct Logger {
 
 /// The time at the start of a plain line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum LogClock {
     /// Seconds since the start, as with the incumbent.
     Uptime,
     /// Date and time in UTC, for people.
@@ -59,7 +59,7 @@ pub enum LogFilterError {
 
 /// Errors at the installation of the logger.
 #[derive(Debug, thiserror::Error)]
-pub enum InstallError {
+pub enum LogInstallError {
     /// Another logger has been installed before.
     #[error("Invalid logging configuration: a logger is installed already")]
     Installed(#[source] tracing::subscriber::SetGlobalDefaultError),
@@ -70,7 +70,7 @@ pub enum InstallError {
 
 /// Installs the logger of the process; `None` if logging is off. Invalid directives are reported on standard error and
 /// dropped.
-pub fn install(log: &LogConfig, clock: Clock) -> Result<Option<Logger>, InstallError> {
+pub fn install(log: &LogConfig, clock: LogClock) -> Result<Option<Logger>, LogInstallError> {
     if log.is_off() {
         return Ok(None);
     }
@@ -81,7 +81,7 @@ pub fn install(log: &LogConfig, clock: Clock) -> Result<Option<Logger>, InstallE
         );
     })?;
     let (subscriber, filter) = subscriber(log, clock, lines.clone());
-    tracing::subscriber::set_global_default(subscriber).map_err(InstallError::Installed)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(LogInstallError::Installed)?;
     Ok(Some(Logger { filter, lines }))
 }
 
@@ -125,7 +125,7 @@ impl LogFilter {
 
 fn subscriber<W>(
     log: &LogConfig,
-    clock: Clock,
+    clock: LogClock,
     writer: W,
 ) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
 where
@@ -140,8 +140,8 @@ where
         .with_thread_ids(true);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match log.format {
         LogFormat::Plain => match clock {
-            Clock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
-            Clock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
+            LogClock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
+            LogClock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
         },
         LogFormat::Json => {
             let lines = lines.json().with_current_span(false).with_span_list(true);
@@ -226,10 +226,10 @@ mod tests {
 
     /// Captures lines without time and thread, and the handle of the filter.
     fn with_logger(log: &LogConfig, act: impl FnOnce(&Lines, &LogFilter)) {
-        with_clock(log, Clock::Uptime, act);
+        with_clock(log, LogClock::Uptime, act);
     }
 
-    fn with_clock(log: &LogConfig, clock: Clock, act: impl FnOnce(&Lines, &LogFilter)) {
+    fn with_clock(log: &LogConfig, clock: LogClock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
         let (subscriber, filter) = subscriber(log, clock, move || writer.clone());
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn lines_for_people_have_the_date_and_the_time() {
-        with_clock(&log(&[]), Clock::Wall, |lines, _| {
+        with_clock(&log(&[]), LogClock::Wall, |lines, _| {
             tracing::info!("hello");
             let line = lines.take();
             let (time, rest) = line.split_at("2026-11-21T22:40:44.123456Z".len());
@@ -325,7 +325,7 @@ mod tests {
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
         let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
-        let (subscriber, filter) = subscriber(&log, Clock::Uptime, io::sink);
+        let (subscriber, filter) = subscriber(&log, LogClock::Uptime, io::sink);
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));
@@ -345,7 +345,7 @@ mod tests {
     fn off_installs_nothing() {
         for off in ["off", " OFF "] {
             assert!(
-                install(&log(&[("LINKERD2_PROXY_LOG", off)]), Clock::Uptime)
+                install(&log(&[("LINKERD2_PROXY_LOG", off)]), LogClock::Uptime)
                     .unwrap()
                     .is_none()
             );

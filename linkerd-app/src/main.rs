@@ -92,7 +92,7 @@ fn main() -> ExitCode {
             rate,
             seconds,
             file,
-        }) => cli::quickstart(linkerd_app::quickstart::Options {
+        }) => cli::quickstart(linkerd_app::quickstart::QuickstartOptions {
             once,
             rate,
             seconds,

@@ -7,8 +7,8 @@ mod docs;
 mod labels;
 mod outbound;
 
-pub use labels::{OfEndpoint, backend_labels, meta_labels, target_labels};
-pub use outbound::{Balancer, OutboundFamilies, RouteFamilies};
+pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels};
+pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies};
 
 use linkerd_proxy_core::{
     metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},
@@ -72,9 +72,9 @@ pub struct ControlFamilies {
     /// `control_request_total` and the other request families.
     pub endpoint: EndpointFamilies,
     /// `control_destination_balancer_*`
-    pub destination: Balancer,
+    pub destination: BalancerFamilies,
     /// `control_policy_balancer_*`
-    pub policy: Balancer,
+    pub policy: BalancerFamilies,
 }
 
 impl Families {
@@ -119,8 +119,11 @@ impl Families {
                     "Total count of responses of controllers, by class",
                 ),
             },
-            destination: Balancer::register(registry, &outbound::CONTROL_DESTINATION_BALANCER),
-            policy: Balancer::register(registry, &outbound::CONTROL_POLICY_BALANCER),
+            destination: BalancerFamilies::register(
+                registry,
+                &outbound::CONTROL_DESTINATION_BALANCER,
+            ),
+            policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
         };
         Self {
             endpoint: Arc::new(endpoint),

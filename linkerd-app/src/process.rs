@@ -17,7 +17,7 @@ use usage::Usage;
 
 /// Build information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Build {
+pub struct BuildInfo {
     /// `dist`, `release` or `debug`.
     pub profile: &'static str,
     /// The version, without a leading `v`.
@@ -31,7 +31,7 @@ pub struct Build {
 }
 
 /// This program.
-pub const BUILD: Build = Build {
+pub const BUILD: BuildInfo = BuildInfo {
     profile: env!("LINKERD_BUILD_PROFILE"),
     version: env!("LINKERD_BUILD_VERSION"),
     git_sha: env!("LINKERD_BUILD_GIT_SHA"),
@@ -51,7 +51,7 @@ pub const VERSION: &str = concat!(
 
 /// The first line of the log: `<profile> <version> (<sha>) by <vendor> on <date>`.
 pub fn banner() -> String {
-    let Build {
+    let BuildInfo {
         profile,
         version,
         git_sha,
@@ -131,7 +131,7 @@ impl Runtimes {
     }
 }
 
-fn write_build(build: &Build, out: &mut Exposition<'_>) {
+fn write_build(build: &BuildInfo, out: &mut Exposition<'_>) {
     let labels = Labels::new()
         .with("date", build.date)
         .with("git_sha", build.git_sha)

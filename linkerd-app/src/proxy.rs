@@ -29,7 +29,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 /// A proxy that runs on threads of its own.
-pub struct Running {
+pub struct RunningProxy {
     /// Addresses of the outbound listener.
     pub outbound: Vec<SocketAddr>,
     /// Address of the inbound listener, if there is one.
@@ -62,7 +62,7 @@ pub enum StartError {
     },
     /// The controllers cannot be resolved.
     #[error(transparent)]
-    Control(#[from] control::StartError),
+    Control(#[from] control::ControlStartError),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -78,14 +78,14 @@ struct Sockets {
 }
 
 /// The result of the control thread's start.
-type Started = Result<(Discovery, Policies), control::StartError>;
+type Started = Result<(Discovery, Policies), control::ControlStartError>;
 
 /// Starts the proxy. Its listeners are bound when this returns.
 pub fn start(
     loaded: LoadedConfig,
     env: config::Env,
     log: Option<Logger>,
-) -> Result<Running, StartError> {
+) -> Result<RunningProxy, StartError> {
     let cores = Cores::detect();
     let decision = decide_workers(&loaded.config.workers, &cores);
     match decision.workers {
@@ -148,7 +148,7 @@ pub fn start(
         };
         worker.spawn(&runtimes)?;
     }
-    Ok(Running {
+    Ok(RunningProxy {
         outbound: addresses.outbound,
         inbound: addresses.inbound,
         admin: addresses.admin,
@@ -158,7 +158,7 @@ pub fn start(
     })
 }
 
-impl Running {
+impl RunningProxy {
     /// Ends readiness, closes the listeners, and returns when all connections have ended.
     pub async fn drain(self) {
         self.readiness.drain();
@@ -201,9 +201,9 @@ impl Sockets {
         })
     }
 
-    fn addresses(&self) -> io::Result<Addresses> {
+    fn addresses(&self) -> io::Result<ListenAddresses> {
         let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
-        Ok(Addresses {
+        Ok(ListenAddresses {
             outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
             inbound: self
                 .inbound
@@ -216,13 +216,13 @@ impl Sockets {
 }
 
 /// Addresses of the listeners.
-struct Addresses {
+struct ListenAddresses {
     outbound: Vec<SocketAddr>,
     inbound: Option<SocketAddr>,
     admin: SocketAddr,
 }
 
-impl Addresses {
+impl ListenAddresses {
     fn own(&self) -> OwnListeners {
         let mut proxy = self.outbound.clone();
         proxy.extend(self.inbound);
@@ -234,7 +234,7 @@ impl Addresses {
 }
 
 /// Logs the lines that tools read, in the incumbent's order.
-fn announce(addresses: &Addresses, config: &Config) {
+fn announce(addresses: &ListenAddresses, config: &Config) {
     tracing::info!("Admin interface on {}", addresses.admin);
     if let Some(inbound) = addresses.inbound {
         tracing::info!("Inbound interface on {inbound}");

@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 
 /// Addresses of a started proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct ProxyAddresses {
     /// Outbound traffic.
     pub outbound: SocketAddr,
     /// Inbound traffic.
@@ -44,12 +44,12 @@ pub struct Addresses {
 /// Starts the observed proxy.
 pub trait StartProxy {
     /// Starts it in threads of its own, with this environment, and returns once it listens.
-    fn start(self, env: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>>;
+    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
 }
 
 /// Options of the quickstart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct QuickstartOptions {
     /// Runs for a while without a terminal; the exit code shows whether all requests succeeded.
     pub once: bool,
     /// Requests a second.
@@ -61,7 +61,7 @@ pub struct Options {
     pub file: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for QuickstartOptions {
     fn default() -> Self {
         Self {
             once: false,
@@ -74,7 +74,7 @@ impl Default for Options {
 
 /// Runs the quickstart until Ctrl-C, or for a while. It fails if it cannot start and, with `once`, if a request failed
 /// or a backend got none.
-pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
+pub fn run(options: QuickstartOptions, proxy: impl StartProxy) -> ExitCode {
     match try_run(options, proxy) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -85,7 +85,7 @@ pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
     }
 }
 
-fn try_run(options: Options, proxy: impl StartProxy) -> Result<bool, BoxError> {
+fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, BoxError> {
     if options.rate == 0 {
         return Err("a rate of 0 requests a second shows nothing; --rate takes 1 or more".into());
     }

@@ -43,7 +43,7 @@ pub struct Worker {
     /// Signals drain.
     pub drain: drain::Handle,
     /// Dropped when the worker accepts connections.
-    pub pending: readiness::Pending,
+    pub pending: readiness::PendingCondition,
     /// Requests for the worker's state.
     pub inspect: mpsc::Receiver<oneshot::Sender<Value>>,
 }

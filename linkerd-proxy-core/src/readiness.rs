@@ -7,18 +7,18 @@ use std::{collections::BTreeMap, sync::Arc};
 ///
 /// Nothing is pending at first: the starter of the proxy holds a guard of its own until all others are taken.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<State>>);
+pub struct Readiness(Arc<Mutex<ReadinessState>>);
 
 /// Guard of a pending condition, which is met when the guard is dropped.
 #[derive(Debug)]
 #[must_use = "dropping the guard meets its condition"]
-pub struct Pending {
+pub struct PendingCondition {
     readiness: Readiness,
     id: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReadinessState {
     next: u64,
     /// By order of registration. Only parts of the proxy register, so their number is small.
     pending: BTreeMap<u64, String>,
@@ -32,12 +32,12 @@ impl Readiness {
     }
 
     /// Adds a pending condition, such as `control plane: destination`, until the guard is dropped.
-    pub fn wait_for(&self, what: impl Into<String>) -> Pending {
+    pub fn wait_for(&self, what: impl Into<String>) -> PendingCondition {
         let mut state = self.0.lock();
         let id = state.next;
         state.next += 1;
         state.pending.insert(id, what.into());
-        Pending {
+        PendingCondition {
             readiness: self.clone(),
             id,
         }
@@ -65,7 +65,7 @@ impl Readiness {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCondition {
     fn drop(&mut self) {
         self.readiness.0.lock().pending.remove(&self.id);
     }

@@ -233,7 +233,7 @@ async fn metrics_are_text_and_compressed_on_request() {
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
     let log = LogConfig::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
-    let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
+    let install = || logging::install(&log, logging::LogClock::Uptime).unwrap();
     let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
     let logs = || AdminContext {
         log: filter.clone(),

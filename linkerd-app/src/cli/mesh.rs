@@ -10,45 +10,48 @@ use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
 
 /// The embedded controller. Dropping it ends the controller.
-pub struct Embedded {
+pub struct EmbeddedController {
     _server: Server,
     /// Follows the controller's file.
-    pub follow: Follow,
+    pub follow: MeshFileFollower,
 }
 
 /// Follows a mesh file, and logs the result of each change, until it is dropped.
-pub struct Follow {
+pub struct MeshFileFollower {
     file: FileWatch,
     reporter: JoinHandle<()>,
 }
 
-impl Follow {
+impl MeshFileFollower {
     /// Reads the mesh file again; the log shows the result.
     pub fn reload(&self) {
         self.file.reload();
     }
 }
 
-impl Drop for Follow {
+impl Drop for MeshFileFollower {
     fn drop(&mut self) {
         self.reporter.abort();
     }
 }
 
 /// Starts a controller for the services of `file`, and makes it the proxy's control plane ([`complete`]).
-pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Error>> {
+pub async fn start(file: PathBuf, env: &mut Env) -> Result<EmbeddedController, Box<dyn Error>> {
     let controller = Controller::new();
     let server = controller.spawn().await?;
     let follow = follow(controller, file).await?;
     complete(env, server.addr());
-    Ok(Embedded {
+    Ok(EmbeddedController {
         _server: server,
         follow,
     })
 }
 
 /// Publishes the services of `file` in a controller, now and after each change.
-pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box<MeshError>> {
+pub async fn follow(
+    controller: Controller,
+    file: PathBuf,
+) -> Result<MeshFileFollower, Box<MeshError>> {
     let watch = watch_file_with(controller, &file, resolver()).await;
     // An invalid file at the start is an error; a later invalid change is refused, and the last good state stays.
     let accepted = watch.last().outcome.map_err(Box::new)?;
@@ -71,7 +74,7 @@ pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box
             }
         }
     });
-    Ok(Follow {
+    Ok(MeshFileFollower {
         file: watch,
         reporter,
     })

@@ -27,7 +27,7 @@ impl Signals {
 
     /// Waits for a signal that ends the process, and returns its name. SIGHUP reads `file` again; other signals, which
     /// by default would end the process, are logged. Cancel safe.
-    pub async fn terminated(&mut self, file: Option<&mesh::Follow>) -> &'static str {
+    pub async fn terminated(&mut self, file: Option<&mesh::MeshFileFollower>) -> &'static str {
         loop {
             let other = tokio::select! {
                 _ = self.interrupt.recv() => return "SIGINT",

@@ -5,10 +5,10 @@
 //! - **Fails as** the balancer fails.
 //! - **Metrics**: the `control_request_total` group, `control_*_balancer_*`.
 
-use super::{connect::Connect, dns::Lookup};
+use super::{connect::Connect, dns::NameLookup};
 use crate::{
     config, dialers,
-    metrics::{Balancer, EndpointFamilies},
+    metrics::{BalancerFamilies, EndpointFamilies},
 };
 use bytes::Bytes;
 use futures::{
@@ -61,7 +61,7 @@ struct Call {
 }
 
 /// A controller's client, on the control thread.
-pub(super) struct Controller {
+pub(super) struct ControllerClient {
     role: &'static str,
     name: String,
     client: ControlClient,
@@ -70,15 +70,15 @@ pub(super) struct Controller {
     reached: Rc<Cell<bool>>,
 }
 
-impl Controller {
+impl ControllerClient {
     /// Starts to resolve the controller and accepts calls.
     pub(super) fn start(
         role: &'static str,
         config: &config::ControlAddr,
         http2: &Http2Settings,
-        dns: Lookup,
+        dns: NameLookup,
         families: &EndpointFamilies,
-        balancer: &Balancer,
+        balancer: &BalancerFamilies,
         own: &OwnConnections,
     ) -> Self {
         let name = config.addr.to_string();
@@ -107,7 +107,7 @@ impl Controller {
         let balance = Balance::new::<BoxRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let reached = Rc::new(Cell::new(false));
-        let served = Rc::new(Served {
+        let server = Rc::new(CallServer {
             reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
@@ -123,7 +123,7 @@ impl Controller {
                 )
                 .into(),
         });
-        tokio::task::spawn_local(served.take(rx));
+        tokio::task::spawn_local(server.take(rx));
         Self {
             role,
             name,
@@ -200,7 +200,7 @@ impl Service<Request<RequestBody>> for ControlClient {
 }
 
 /// The task that serves the calls of one controller.
-struct Served {
+struct CallServer {
     reached: Rc<Cell<bool>>,
     authority: Authority,
     balance: Balance<SocketAddr, Endpoint>,
@@ -208,14 +208,14 @@ struct Served {
     labels: LabelSet,
 }
 
-impl Served {
+impl CallServer {
     async fn take(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
         while let Some(call) = calls.recv().await {
-            let served = self.clone();
+            let server = self.clone();
             tokio::task::spawn_local(async move {
                 let Call { request, mut reply } = call;
                 tokio::select! {
-                    response = served.call(request) => {
+                    response = server.call(request) => {
                         // The caller may have been dropped.
                         let _ = reply.send(response);
                     }

@@ -16,19 +16,19 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// The resolution of one controller's name.
-pub(super) struct Lookup {
+pub(super) struct NameLookup {
     /// `None` if all configured controllers are addresses.
     pub(super) resolver: Option<Arc<dyn Resolve>>,
     pub(super) resolutions: Arc<Resolutions>,
 }
 
 /// Counters of each client.
-pub(super) struct Clients {
+pub(super) struct DnsClients {
     pub(super) destination: Arc<Resolutions>,
     pub(super) policy: Arc<Resolutions>,
 }
 
-impl Lookup {
+impl NameLookup {
     /// Follows the addresses of a controller.
     pub(super) fn watch(
         self,
@@ -49,8 +49,8 @@ impl Lookup {
 }
 
 /// Adds `control_dns_resolutions_total` to the metrics.
-pub(super) fn register(registry: &Registry) -> Clients {
-    let clients = Clients {
+pub(super) fn register(registry: &Registry) -> DnsClients {
+    let clients = DnsClients {
         destination: Arc::default(),
         policy: Arc::default(),
     };

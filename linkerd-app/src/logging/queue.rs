@@ -20,18 +20,18 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// A queue of log lines for one output. Clones share it.
 #[derive(Clone, Debug)]
-pub struct LineQueue(Arc<Shared>);
+pub struct LineQueue(Arc<QueueState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    lines: Mutex<Lines>,
+struct QueueState {
+    lines: Mutex<LineBuffer>,
     /// Signals new lines, or that all lines were written.
     changed: Condvar,
     dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct LineBuffer {
     waiting: Vec<u8>,
     /// Lines dropped after the pending ones.
     lost: u64,

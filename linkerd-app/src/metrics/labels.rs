@@ -17,7 +17,7 @@ pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
 
 /// The labels of an endpoint's outbound series, rendered on demand from shared data.
 #[derive(Debug)]
-pub struct OfEndpoint {
+pub struct EndpointLabels {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
     /// The discovered name, if any.
@@ -26,7 +26,7 @@ pub struct OfEndpoint {
     pub is_local: bool,
 }
 
-impl AddLabels for OfEndpoint {
+impl AddLabels for EndpointLabels {
     fn add_to(&self, labels: Labels) -> Labels {
         let mut labels = labels.with("direction", "outbound");
         if let Some(authority) = &self.authority {
@@ -79,7 +79,7 @@ mod tests {
         let own = [("pod", "web-1"), ("a.b/c", "\"")];
         let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
         endpoint.labels = own.into_iter().collect();
-        LabelSet::new(OfEndpoint {
+        LabelSet::new(EndpointLabels {
             endpoint: Arc::new(endpoint),
             authority: Some("web.default.svc.cluster.local".into()),
             is_local: false,

@@ -34,9 +34,9 @@ pub struct OutboundFamilies {
     /// `outbound_tcp_transfer_cost_bytes_total`
     pub transfer_cost: Family<Counter>,
     /// `outbound_http_balancer_*`
-    pub http_balancer: Balancer,
+    pub http_balancer: BalancerFamilies,
     /// `outbound_tcp_balancer_*`
-    pub tcp_balancer: Balancer,
+    pub tcp_balancer: BalancerFamilies,
 }
 
 /// The families of one kind of route.
@@ -60,7 +60,7 @@ pub struct RouteFamilies {
 
 /// The families of one kind of balancer.
 #[derive(Clone, Debug)]
-pub struct Balancer {
+pub struct BalancerFamilies {
     endpoints: Family<Gauge>,
     p2c_endpoints: Family<Gauge>,
     updates: Family<Counter>,
@@ -131,8 +131,8 @@ impl OutboundFamilies {
                 "outbound_tcp_transfer_cost_bytes_total",
                 "Bytes exchanged with endpoints, by whether they are in the same zone",
             ),
-            http_balancer: Balancer::register(registry, &HTTP_BALANCER),
-            tcp_balancer: Balancer::register(registry, &TCP_BALANCER),
+            http_balancer: BalancerFamilies::register(registry, &HTTP_BALANCER),
+            tcp_balancer: BalancerFamilies::register(registry, &TCP_BALANCER),
         }
     }
 }
@@ -186,7 +186,7 @@ impl RouteFamilies {
     }
 }
 
-impl Balancer {
+impl BalancerFamilies {
     pub(super) fn register(registry: &Registry, names: &BalancerNames) -> Self {
         let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
         let gauge = |name, help| registry.gauge(RegistryStyle::OpenMetrics, name, help);

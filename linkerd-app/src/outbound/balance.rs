@@ -1,7 +1,7 @@
 //! Stage 6: the endpoints of a destination, as changes for a balancer.
 
 use super::context::Context;
-use crate::metrics::Balancer;
+use crate::metrics::BalancerFamilies;
 use futures::{
     StreamExt,
     stream::{LocalBoxStream, unfold},
@@ -26,7 +26,7 @@ pub struct Target<'a> {
     /// The bounds of its queue.
     pub queue: QueueSettings,
     /// The families of its kind.
-    pub families: &'a Balancer,
+    pub families: &'a BalancerFamilies,
     /// The labels of its series.
     pub labels: LabelSet,
 }

@@ -10,7 +10,7 @@ fn render(registry: &Registry) -> String {
 
 #[test]
 fn the_banner_is_the_incumbents() {
-    let Build {
+    let BuildInfo {
         profile, version, ..
     } = BUILD;
     let banner = banner();
@@ -21,7 +21,7 @@ fn the_banner_is_the_incumbents() {
 #[test]
 fn the_build_is_a_gauge_with_sorted_labels() {
     let mut out = String::new();
-    let build = Build {
+    let build = BuildInfo {
         profile: "release",
         version: "1.2.3",
         git_sha: "abc1234",

@@ -1,6 +1,6 @@
 //! The environment of the proxy: the quickstart's variables on top of the user's.
 
-use super::Addresses;
+use super::ProxyAddresses;
 use crate::config::Env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -17,12 +17,12 @@ pub(super) fn has_dumb_terminal() -> bool {
 }
 
 /// The usual ports that were in use, and their replacements.
-pub(super) fn moved(addresses: &Addresses) -> Vec<(u16, u16)> {
+pub(super) fn moved(addresses: &ProxyAddresses) -> Vec<(u16, u16)> {
     moved_in(&Env::from_process(), addresses)
 }
 
-fn moved_in(env: &Env, addresses: &Addresses) -> Vec<(u16, u16)> {
-    let Addresses {
+fn moved_in(env: &Env, addresses: &ProxyAddresses) -> Vec<(u16, u16)> {
+    let ProxyAddresses {
         outbound,
         inbound,
         admin,
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn ports_that_were_taken_instead_of_the_usual_ones_are_told() {
-        let addresses = Addresses {
+        let addresses = ProxyAddresses {
             outbound: ([127, 0, 0, 1], 4140).into(),
             inbound: ([127, 0, 0, 1], 5143).into(),
             admin: ([127, 0, 0, 1], 5191).into(),

@@ -1,7 +1,7 @@
 //! Runs the parts of the quickstart, and shows the result.
 
 use super::{
-    Addresses, Options,
+    ProxyAddresses, QuickstartOptions,
     backend::{Backend, Pace},
     environment,
     events::Events,
@@ -32,12 +32,12 @@ pub(super) struct Start {
     /// Sends the address of the controller.
     pub(super) serving: mpsc::SyncSender<SocketAddr>,
     /// Receives the addresses of the proxy.
-    pub(super) addresses: oneshot::Receiver<Addresses>,
+    pub(super) addresses: oneshot::Receiver<ProxyAddresses>,
 }
 
 /// Runs to the end. `true` if all backends were used and no request failed.
 pub(super) fn run(
-    options: &Options,
+    options: &QuickstartOptions,
     mesh: Mesh,
     terminal: bool,
     start: Start,
@@ -46,7 +46,7 @@ pub(super) fn run(
 }
 
 async fn live(
-    options: &Options,
+    options: &QuickstartOptions,
     mesh: Mesh,
     terminal: bool,
     start: Start,

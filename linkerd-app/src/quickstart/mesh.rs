@@ -1,6 +1,6 @@
 //! The mesh file and its ports.
 
-use super::{Options, view::SERVICE};
+use super::{QuickstartOptions, view::SERVICE};
 use linkerd_proxy_core::BoxError;
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ pub(super) struct Mesh {
 }
 
 /// Finds the mesh file, or writes one for free ports.
-pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
+pub(super) fn prepare(options: &QuickstartOptions) -> Result<Mesh, BoxError> {
     let path = match &options.file {
         Some(path) => path.clone(),
         None if options.once => {
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn a_file_is_written_for_free_ports_and_then_used_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = QuickstartOptions {
             file: Some(dir.path().join("mesh.yaml")),
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
         // Takes the usual ports, unless they are in use.
         let _taken: Vec<_> = PORTS.iter().filter_map(|port| listen(*port).ok()).collect();
@@ -223,9 +223,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("mesh.yaml");
         fs::write(&file, "services: [{name: wob, port: 80, endpoints: []}]\n").unwrap();
-        let options = Options {
+        let options = QuickstartOptions {
             file: Some(file),
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
         let error = prepare(&options).unwrap_err().to_string();
         assert!(error.starts_with("the file has no service web"), "{error}");
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn the_file_of_a_single_run_is_removed() {
-        let options = Options {
+        let options = QuickstartOptions {
             once: true,
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
         let mesh = prepare(&options).unwrap();
         let path = mesh.path.clone();

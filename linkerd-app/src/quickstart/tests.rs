@@ -35,7 +35,7 @@ struct InTurns {
 }
 
 impl StartProxy for InTurns {
-    fn start(self, env: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
         let config = config::Config::load(&env).expect("valid").config;
         assert!(config.control.destination.is_loopback);
         let text = fs::read_to_string(&self.file)?;
@@ -52,7 +52,7 @@ impl StartProxy for InTurns {
             .take(self.endpoints)
             .collect();
         let (outbound, admin) = (listener(), listener());
-        let addresses = Addresses {
+        let addresses = ProxyAddresses {
             outbound: outbound.local_addr()?,
             inbound: outbound.local_addr()?,
             admin: admin.local_addr()?,
@@ -126,11 +126,11 @@ async fn get(addr: SocketAddr, path: &str) -> Answer {
 fn run_with(endpoints: usize) -> Result<bool, BoxError> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mesh.yaml");
-    let options = Options {
+    let options = QuickstartOptions {
         once: true,
         seconds: 1,
         file: Some(file.clone()),
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     try_run(options, InTurns { file, endpoints })
 }
@@ -154,15 +154,15 @@ fn requests_that_fail_are_a_failure() {
 fn what_keeps_it_from_starting_is_told() {
     struct Broken;
     impl StartProxy for Broken {
-        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             Err("no proxy today".into())
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = QuickstartOptions {
         once: true,
         file: Some(dir.path().join("mesh.yaml")),
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     let error = try_run(options.clone(), Broken).unwrap_err();
     assert_eq!(error.to_string(), "no proxy today");
@@ -179,13 +179,13 @@ fn what_keeps_it_from_starting_is_told() {
 
 #[test]
 fn a_rate_of_nothing_is_refused() {
-    let options = Options {
+    let options = QuickstartOptions {
         rate: 0,
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     struct Never;
     impl StartProxy for Never {
-        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             panic!("nothing is started")
         }
     }

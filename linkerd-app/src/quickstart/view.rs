@@ -1,7 +1,7 @@
 //! The view: figures of the traffic beside the proxy's state.
 
 use super::{
-    Addresses,
+    ProxyAddresses,
     backend::Backend,
     events::Events,
     fetch,
@@ -26,7 +26,7 @@ pub(super) struct View {
     pub(super) start: Instant,
     pub(super) terminal: bool,
     pub(super) backends: Rc<[Backend]>,
-    pub(super) addresses: Addresses,
+    pub(super) addresses: ProxyAddresses,
     pub(super) switch: SocketAddr,
     pub(super) file: PathBuf,
     /// Ports that were in use, and their replacements.
@@ -132,7 +132,7 @@ impl View {
     }
 
     fn head(&self, columns: usize) -> String {
-        let Addresses {
+        let ProxyAddresses {
             outbound, admin, ..
         } = self.addresses;
         let (file, switch) = (self.file.display(), self.switch);
