@@ -1,8 +1,8 @@
 use crate::endpoint::Endpoint;
-use crate::lookups::Kind;
+use crate::lookups::LookupKind;
 use crate::mesh::distance;
-use crate::state::State;
-use crate::table::Table;
+use crate::state::ControllerTables;
+use crate::table::TargetTable;
 use linkerd_api_proto::destination::{
     AddrSet, DestinationProfile, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
 };
@@ -20,7 +20,7 @@ pub trait Content: Clone + PartialEq + Send + Sync + Sized + sealed::Stored + 's
     type Message: Clone + Send + 'static;
 
     /// The kind of look-up.
-    const KIND: Kind;
+    const KIND: LookupKind;
 
     /// The messages that bring a stream from `old` to `new`; all of `new` for a new stream.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
@@ -53,26 +53,26 @@ pub(crate) mod sealed {
     /// The table of the state that holds the content.
     pub trait Stored: Sized {
         #[doc(hidden)]
-        fn table(state: &mut State) -> &mut Table<Self>
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self>
         where
             Self: Content;
     }
 
     impl Stored for EndpointSet {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.destinations
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.destinations
         }
     }
 
     impl Stored for DestinationProfile {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.profiles
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.profiles
         }
     }
 
     impl Stored for OutboundPolicy {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.policies
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.policies
         }
     }
 }
@@ -156,7 +156,7 @@ impl Default for EndpointSet {
 impl Content for EndpointSet {
     type Message = Update;
 
-    const KIND: Kind = Kind::Destination;
+    const KIND: LookupKind = LookupKind::Destination;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Update> {
         if old == Some(new) {
@@ -207,7 +207,7 @@ impl Content for EndpointSet {
 impl Content for DestinationProfile {
     type Message = Self;
 
-    const KIND: Kind = Kind::Profile;
+    const KIND: LookupKind = LookupKind::Profile;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
         whole_if_changed(old, new)
@@ -234,7 +234,7 @@ impl Content for DestinationProfile {
 impl Content for OutboundPolicy {
     type Message = Self;
 
-    const KIND: Kind = Kind::Policy;
+    const KIND: LookupKind = LookupKind::Policy;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
         whole_if_changed(old, new)

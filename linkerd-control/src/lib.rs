@@ -15,7 +15,7 @@
 //! **Invariants.**
 //! - A new stream gets the whole current state first; later changes come as differences.
 //! - A stream holds *the latest state*, never a queue of changes: a slow reader gets one combined difference, and
-//!   nothing overflows. Only raw messages of a test are queued, up to [`Limits::queued_messages`].
+//!   nothing overflows. Only raw messages of a test are queued, up to [`ControllerLimits::queued_messages`].
 //! - A file with an error never changes the state.
 //!
 //! **Never.** It never keeps a stream, a connection or a task beyond the [`Server`] that accepted it.
@@ -37,11 +37,11 @@ mod table;
 pub use crate::content::{Content, EndpointSet};
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
-pub use crate::limits::Limits;
-pub use crate::lookups::{Kind, Lookup, Missed};
+pub use crate::limits::ControllerLimits;
+pub use crate::lookups::{ExpectationError, Lookup, LookupKind};
 pub use crate::mesh::{
-    Accepted, Addresses, FileWatch, Load, Mesh, MeshError, Problem, Resolve, SystemResolver,
-    watch_file, watch_file_with,
+    AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Resolve,
+    SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{Policy, Protocol};
 pub use crate::script::Script;

@@ -1,6 +1,6 @@
 /// Bounds of a controller's memory.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ControllerLimits {
     /// Concurrent connections; more wait in the listener's backlog. A proxy needs one or two.
     pub connections: usize,
     /// HTTP/2 streams of one connection. hyper's default of 200 would stall a proxy with more than 200 targets,
@@ -14,7 +14,7 @@ pub struct Limits {
     pub recorded_lookups: usize,
 }
 
-impl Default for Limits {
+impl Default for ControllerLimits {
     fn default() -> Self {
         Self {
             connections: 1024,

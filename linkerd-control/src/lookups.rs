@@ -1,4 +1,4 @@
-use crate::table::Key;
+use crate::table::TargetKey;
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The kind of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LookupKind {
     /// `Destination.Get`.
     Destination,
     /// `Destination.GetProfile`.
@@ -21,7 +21,7 @@ pub struct Lookup {
     /// Its number among all look-ups, from 0.
     pub sequence: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: LookupKind,
     /// The path, address or authority, as it was sent.
     pub target: String,
     /// The `context_token` of a destination or profile lookup, the `source_workload` of a policy lookup.
@@ -33,26 +33,26 @@ pub struct Lookup {
 /// The expected look-up or number of streams did not come in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("no {what} within {within:?}; there were {saw}")]
-pub struct Missed {
+pub struct ExpectationError {
     pub(crate) what: String,
     pub(crate) within: Duration,
     pub(crate) saw: String,
 }
 
 /// The last look-ups, oldest first.
-pub(crate) struct Log {
+pub(crate) struct LookupLog {
     limit: usize,
     next: u64,
-    entries: VecDeque<Logged>,
+    entries: VecDeque<LoggedLookup>,
 }
 
-struct Logged {
+struct LoggedLookup {
     key: String,
     lookup: Lookup,
     expected: bool,
 }
 
-impl Log {
+impl LookupLog {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -64,7 +64,7 @@ impl Log {
     pub(crate) fn record(
         &mut self,
         key: &str,
-        kind: Kind,
+        kind: LookupKind,
         target: String,
         context: String,
         open_streams: usize,
@@ -72,7 +72,7 @@ impl Log {
         if self.entries.len() >= self.limit {
             self.entries.pop_front();
         }
-        self.entries.push_back(Logged {
+        self.entries.push_back(LoggedLookup {
             key: key.to_owned(),
             expected: false,
             lookup: Lookup {
@@ -87,7 +87,7 @@ impl Log {
     }
 
     /// The oldest look-up of the target that was not taken yet.
-    pub(crate) fn take(&mut self, kind: Kind, key: &Key) -> Option<Lookup> {
+    pub(crate) fn take(&mut self, kind: LookupKind, key: &TargetKey) -> Option<Lookup> {
         let found = self
             .entries
             .iter_mut()
@@ -101,7 +101,7 @@ impl Log {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for LookupKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Destination => "destination",
@@ -150,19 +150,26 @@ mod tests {
 
     #[test]
     fn the_log_forgets_the_oldest_and_gives_each_lookup_once() {
-        let mut log = Log::new(2);
+        let mut log = LookupLog::new(2);
         for target in ["a:80", "b:80", "b:80"] {
-            log.record(target, Kind::Policy, target.into(), String::new(), 0);
+            log.record(target, LookupKind::Policy, target.into(), String::new(), 0);
         }
-        let b = Key::One("b:80".into());
-        assert!(log.take(Kind::Policy, &Key::One("a:80".into())).is_none());
-        assert!(log.take(Kind::Profile, &b).is_none());
-        assert_eq!(log.take(Kind::Policy, &b).map(|l| l.sequence), Some(1));
+        let b = TargetKey::One("b:80".into());
+        assert!(
+            log.take(LookupKind::Policy, &TargetKey::One("a:80".into()))
+                .is_none()
+        );
+        assert!(log.take(LookupKind::Profile, &b).is_none());
         assert_eq!(
-            log.take(Kind::Policy, &Key::Any).map(|l| l.sequence),
+            log.take(LookupKind::Policy, &b).map(|l| l.sequence),
+            Some(1)
+        );
+        assert_eq!(
+            log.take(LookupKind::Policy, &TargetKey::Any)
+                .map(|l| l.sequence),
             Some(2)
         );
-        assert!(log.take(Kind::Policy, &b).is_none());
+        assert!(log.take(LookupKind::Policy, &b).is_none());
         assert_eq!(log.all().count(), 2);
     }
 }

@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
+mod answers;
 mod check;
 mod decl;
 mod error;
 mod form;
 mod hosts;
 mod near;
-mod tables;
 mod watch;
 mod yaml;
 
+pub(crate) use self::answers::MeshTargets;
 pub use self::error::{MeshError, Problem};
 pub(crate) use self::hosts::Known;
-pub use self::hosts::{Addresses, Resolve, SystemResolver};
+pub use self::hosts::{HostAddresses, Resolve, SystemResolver};
 pub(crate) use self::near::distance;
-pub(crate) use self::tables::Keys;
-pub use self::watch::{Accepted, FileWatch, Load, watch_file, watch_file_with};
+pub use self::watch::{AppliedMesh, FileWatch, MeshLoad, watch_file, watch_file_with};
 
 /// The services of a mesh file, parsed and checked. The README of this crate documents the file.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 use crate::content::{Content, EndpointSet};
 use crate::controller::Controller;
 use crate::endpoint::Endpoint;
-use crate::lookups::{Lookup, Missed};
-use crate::table::{Behaviour, Failure, Key};
+use crate::lookups::{ExpectationError, Lookup};
+use crate::table::{Behaviour, Failure, TargetKey};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::Status;
@@ -15,12 +15,12 @@ use tonic::Status;
 #[derive(Clone)]
 pub struct Script<C> {
     controller: Controller,
-    key: Key,
+    key: TargetKey,
     content: std::marker::PhantomData<fn() -> C>,
 }
 
 impl<C: Content> Script<C> {
-    pub(crate) fn new(controller: Controller, key: Key) -> Self {
+    pub(crate) fn new(controller: Controller, key: TargetKey) -> Self {
         Self {
             controller,
             key,
@@ -90,17 +90,21 @@ impl<C: Content> Script<C> {
 
     /// The number of open streams.
     pub fn open_streams(&self) -> usize {
-        C::table(&mut self.controller.shared.state.lock()).open_streams(&self.key)
+        C::table(&mut self.controller.state.tables.lock()).open_streams(&self.key)
     }
 
     /// Waits for a look-up of this target that no earlier call returned, so that two calls expect two look-ups. For
     /// `any_…`, of any target.
-    pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, Missed> {
+    pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, ExpectationError> {
         self.controller.expect(C::KIND, &self.key, within).await
     }
 
     /// Waits until this number of streams is open.
-    pub async fn expect_open_streams(&self, count: usize, within: Duration) -> Result<(), Missed> {
+    pub async fn expect_open_streams(
+        &self,
+        count: usize,
+        within: Duration,
+    ) -> Result<(), ExpectationError> {
         let reached = || (self.open_streams() == count).then_some(());
         let what = format!("{count} open {} streams of {}", C::KIND, self.key);
         self.controller
@@ -118,10 +122,10 @@ impl<C: Content> Script<C> {
         self.with(|table| table.behave(&self.key, change))
     }
 
-    fn with(&self, change: impl FnOnce(&mut crate::table::Table<C>)) -> &Self {
-        let shared = &self.controller.shared;
-        change(C::table(&mut shared.state.lock()));
-        shared.notify();
+    fn with(&self, change: impl FnOnce(&mut crate::table::TargetTable<C>)) -> &Self {
+        let state = &self.controller.state;
+        change(C::table(&mut state.tables.lock()));
+        state.notify();
         self
     }
 }

@@ -1,5 +1,5 @@
 use crate::grpc::Api;
-use crate::state::Shared;
+use crate::state::ControllerState;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -58,21 +58,21 @@ where
     }
 }
 
-pub(crate) fn serve(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
+pub(crate) fn serve(state: Arc<ControllerState>, listener: TcpListener) -> io::Result<Server> {
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(());
     tokio::spawn(async move {
         let mut until = stopped.clone();
         tokio::select! {
             _ = until.changed() => {}
-            () = accept(shared, listener, stopped) => {}
+            () = accept(state, listener, stopped) => {}
         }
     });
     Ok(Server { addr, stop })
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receiver<()>) {
-    let permits = Arc::new(Semaphore::new(shared.limits.connections));
+async fn accept(state: Arc<ControllerState>, listener: TcpListener, stop: watch::Receiver<()>) {
+    let permits = Arc::new(Semaphore::new(state.limits.connections));
     while let Ok(permit) = permits.clone().acquire_owned().await {
         let socket = match listener.accept().await {
             Ok((socket, _)) => socket,
@@ -83,20 +83,20 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receive
                 continue;
             }
         };
-        let shared = shared.clone();
+        let state = state.clone();
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let until = stop.clone();
             tokio::select! {
                 _ = stop.changed() => {}
-                () = connection(shared, socket, until) => {}
+                () = connection(state, socket, until) => {}
             }
             drop(permit);
         });
     }
 }
 
-async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receiver<()>) {
+async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch::Receiver<()>) {
     // The place of a proxy that is lost without a close must be freed. By TCP keepalive and not by HTTP/2 pings, whose
     // timers would expire at once where a test has paused the clock.
     let keepalive = TcpKeepalive::new()
@@ -106,8 +106,8 @@ async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receive
     if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
         tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
-    let streams = shared.limits.streams_per_connection;
-    let api = Api::new(shared);
+    let streams = state.limits.streams_per_connection;
+    let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
     let service = service_fn(move |request: Request<Incoming>| {

@@ -1,5 +1,5 @@
 use crate::content::Content;
-use crate::stream::Mailbox;
+use crate::stream::StreamBuffer;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tonic::Status;
 
 /// All targets of one kind: content, behaviour and open streams.
-pub(crate) struct Table<C: Content> {
+pub(crate) struct TargetTable<C: Content> {
     entries: HashMap<String, Entry<C>>,
     /// Content and behaviour of targets without their own.
     any: Entry<C>,
@@ -35,7 +35,7 @@ pub(crate) struct Failure {
 
 /// One target, or all targets without their own content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum TargetKey {
     One(String),
     Any,
 }
@@ -46,7 +46,7 @@ impl Behaviour {
     }
 }
 
-impl Key {
+impl TargetKey {
     pub(crate) fn includes(&self, target: &str) -> bool {
         match self {
             Self::One(one) => one == target,
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for TargetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(target) => f.write_str(target),
@@ -67,10 +67,10 @@ impl fmt::Display for Key {
 struct Entry<C: Content> {
     content: Option<C>,
     behaviour: Behaviour,
-    streams: Vec<Arc<Mailbox<C>>>,
+    streams: Vec<Arc<StreamBuffer<C>>>,
 }
 
-impl<C: Content> Table<C> {
+impl<C: Content> TargetTable<C> {
     pub(crate) fn new(max_streams: usize, max_queued: usize) -> Self {
         Self {
             entries: HashMap::new(),
@@ -90,7 +90,7 @@ impl<C: Content> Table<C> {
     }
 
     /// Opens a stream, which gets the current state first, unless the target's behaviour is to fail.
-    pub(crate) fn open(&mut self, target: &str) -> Result<Arc<Mailbox<C>>, Status> {
+    pub(crate) fn open(&mut self, target: &str) -> Result<Arc<StreamBuffer<C>>, Status> {
         if let Some(status) = self.failure(target) {
             self.evict(target);
             return Err(status);
@@ -98,53 +98,53 @@ impl<C: Content> Table<C> {
         if self.open >= self.max_streams {
             return Err(Status::resource_exhausted("too many streams are open"));
         }
-        let mailbox = Arc::new(Mailbox::new(self.max_queued));
+        let buffer = Arc::new(StreamBuffer::new(self.max_queued));
         if !self.silent(target) {
-            mailbox.show(self.answer(target)?);
+            buffer.show(self.answer(target)?);
         }
         let entry = self.entries.entry(target.to_owned()).or_default();
-        entry.streams.push(mailbox.clone());
+        entry.streams.push(buffer.clone());
         self.open += 1;
-        Ok(mailbox)
+        Ok(buffer)
     }
 
     /// Removes a stream, unless a script has removed it already.
-    pub(crate) fn close(&mut self, target: &str, mailbox: &Arc<Mailbox<C>>) {
+    pub(crate) fn close(&mut self, target: &str, buffer: &Arc<StreamBuffer<C>>) {
         if let Some(entry) = self.entries.get_mut(target) {
             let before = entry.streams.len();
-            entry.streams.retain(|other| !Arc::ptr_eq(other, mailbox));
+            entry.streams.retain(|other| !Arc::ptr_eq(other, buffer));
             self.open -= before - entry.streams.len();
         }
         self.evict(target);
     }
 
-    pub(crate) fn content(&self, key: &Key) -> Option<&C> {
+    pub(crate) fn content(&self, key: &TargetKey) -> Option<&C> {
         match key {
-            Key::One(target) => self.entries.get(target)?.content.as_ref(),
-            Key::Any => self.any.content.as_ref(),
+            TargetKey::One(target) => self.entries.get(target)?.content.as_ref(),
+            TargetKey::Any => self.any.content.as_ref(),
         }
     }
 
     /// Sets a target's content (`None`: unknown) and updates its streams.
-    pub(crate) fn set(&mut self, key: &Key, content: Option<C>) {
+    pub(crate) fn set(&mut self, key: &TargetKey, content: Option<C>) {
         self.entry(key).content = content;
         self.show(key);
     }
 
     /// Changes a target's behaviour; state withheld by silence is sent.
-    pub(crate) fn behave(&mut self, key: &Key, change: impl FnOnce(&mut Behaviour)) {
+    pub(crate) fn behave(&mut self, key: &TargetKey, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.entry(key).behaviour);
         self.show(key);
     }
 
     /// Removes the target's own behaviour.
-    pub(crate) fn restore(&mut self, key: &Key) {
+    pub(crate) fn restore(&mut self, key: &TargetKey) {
         self.entry(key).behaviour = Behaviour::default();
         self.show(key);
     }
 
     /// Sends a raw message to the open streams of a target.
-    pub(crate) fn send(&mut self, key: &Key, message: &C::Message) -> usize {
+    pub(crate) fn send(&mut self, key: &TargetKey, message: &C::Message) -> usize {
         let mut sent = 0;
         for target in self.affected(key) {
             if let Some(entry) = self.entries.get_mut(&target) {
@@ -158,7 +158,7 @@ impl<C: Content> Table<C> {
     }
 
     /// Ends the streams of a target, cleanly if there is no status.
-    pub(crate) fn drop_streams(&mut self, key: &Key, status: Option<&Status>) -> usize {
+    pub(crate) fn drop_streams(&mut self, key: &TargetKey, status: Option<&Status>) -> usize {
         let mut dropped = 0;
         for target in self.affected(key) {
             if let Some(entry) = self.entries.get_mut(&target) {
@@ -173,15 +173,15 @@ impl<C: Content> Table<C> {
         dropped
     }
 
-    pub(crate) fn open_streams(&self, key: &Key) -> usize {
+    pub(crate) fn open_streams(&self, key: &TargetKey) -> usize {
         match key {
-            Key::One(target) => self.entries.get(target).map_or(0, |e| e.streams.len()),
-            Key::Any => self.open,
+            TargetKey::One(target) => self.entries.get(target).map_or(0, |e| e.streams.len()),
+            TargetKey::Any => self.open,
         }
     }
 
     /// Sends the current state to the streams of a target.
-    fn show(&mut self, key: &Key) {
+    fn show(&mut self, key: &TargetKey) {
         for target in self.affected(key) {
             if self.silent(&target) {
                 continue;
@@ -231,17 +231,17 @@ impl<C: Content> Table<C> {
         Some(failure.status)
     }
 
-    fn entry(&mut self, key: &Key) -> &mut Entry<C> {
+    fn entry(&mut self, key: &TargetKey) -> &mut Entry<C> {
         match key {
-            Key::One(target) => self.entries.entry(target.clone()).or_default(),
-            Key::Any => &mut self.any,
+            TargetKey::One(target) => self.entries.entry(target.clone()).or_default(),
+            TargetKey::Any => &mut self.any,
         }
     }
 
-    fn affected(&self, key: &Key) -> HashSet<String> {
+    fn affected(&self, key: &TargetKey) -> HashSet<String> {
         match key {
-            Key::One(target) => HashSet::from([target.clone()]),
-            Key::Any => self.entries.keys().cloned().collect(),
+            TargetKey::One(target) => HashSet::from([target.clone()]),
+            TargetKey::Any => self.entries.keys().cloned().collect(),
         }
     }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use linkerd_api_proto::outbound::proxy_protocol;
-use linkerd_control::{Controller, FileWatch, Load, Policy, watch_file};
+use linkerd_control::{Controller, FileWatch, MeshLoad, Policy, watch_file};
 use std::fs;
 use std::path::PathBuf;
 use support::*;
@@ -41,7 +41,7 @@ fn web(endpoints: &str, rest: &str) -> String {
     )
 }
 
-async fn load(watch: &FileWatch, sequence: u64) -> Load {
+async fn load(watch: &FileWatch, sequence: u64) -> MeshLoad {
     let mut loads = watch.loads();
     let load = soon(loads.wait_for(|load| load.sequence >= sequence)).await;
     load.expect("watching").clone()

@@ -7,7 +7,7 @@ use linkerd_api_proto::destination::{
 };
 use linkerd_api_proto::net::TcpAddress;
 use linkerd_api_proto::outbound::OutboundPolicy;
-use linkerd_control::{Controller, Endpoint, Kind, Limits, Policy, Server};
+use linkerd_control::{Controller, ControllerLimits, Endpoint, LookupKind, Policy, Server};
 use std::time::Duration;
 use support::*;
 use tonic::{Code, Status};
@@ -180,9 +180,9 @@ async fn nonsense_is_sent_as_it_is_and_in_order() {
 
 #[tokio::test]
 async fn a_stream_that_is_not_read_is_dropped_with_its_messages() {
-    let limits = Limits {
+    let limits = ControllerLimits {
         queued_messages: 3,
-        ..Limits::default()
+        ..ControllerLimits::default()
     };
     let controller = Controller::with_limits(limits);
     let server = controller.spawn().await.expect("a port");
@@ -200,9 +200,9 @@ async fn a_stream_that_is_not_read_is_dropped_with_its_messages() {
 
 #[tokio::test]
 async fn too_many_streams_are_refused() {
-    let limits = Limits {
+    let limits = ControllerLimits {
         streams: 1,
-        ..Limits::default()
+        ..ControllerLimits::default()
     };
     let controller = Controller::with_limits(limits);
     let server = controller.spawn().await.expect("a port");
@@ -288,7 +288,7 @@ async fn streams_are_dropped_cleanly_or_with_a_status() {
 async fn lookups_are_recorded_and_awaited() {
     let (controller, _server, proxy) = start().await;
     let missed = controller
-        .expect_lookup(Kind::Destination, WEB, Duration::ZERO)
+        .expect_lookup(LookupKind::Destination, WEB, Duration::ZERO)
         .await;
     let missed = missed.expect_err("nothing asked").to_string();
     assert!(
@@ -298,8 +298,12 @@ async fn lookups_are_recorded_and_awaited() {
 
     let expected = controller.clone();
     let expected = tokio::spawn(async move {
-        let first = expected.expect_lookup(Kind::Destination, WEB, SOON).await;
-        let second = expected.expect_lookup(Kind::Destination, WEB, SOON).await;
+        let first = expected
+            .expect_lookup(LookupKind::Destination, WEB, SOON)
+            .await;
+        let second = expected
+            .expect_lookup(LookupKind::Destination, WEB, SOON)
+            .await;
         (first.expect("the first"), second.expect("the second"))
     });
     let first = proxy
@@ -328,7 +332,7 @@ async fn lookups_are_recorded_and_awaited() {
     assert_eq!(controller.lookups().len(), 3);
 
     // The controller notices a dropped stream.
-    assert_eq!(controller.open_streams(Kind::Destination, WEB), 2);
+    assert_eq!(controller.open_streams(LookupKind::Destination, WEB), 2);
     drop(first);
     let web = controller.destination(WEB);
     web.expect_open_streams(1, SOON).await.expect("one left");

@@ -3,7 +3,7 @@
 use crate::config::{Env, variables};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use linkerd_control::{
-    Addresses, Controller, FileWatch, MeshError, Resolve, Server, watch_file_with,
+    Controller, FileWatch, HostAddresses, MeshError, Resolve, Server, watch_file_with,
 };
 use linkerd_discover::dns::{self, Resolve as _};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -121,10 +121,10 @@ fn resolver() -> Arc<dyn Resolve> {
 struct WithTtl(dns::SystemResolver);
 
 impl Resolve for WithTtl {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
         let found = self.0.addresses(host);
         found
-            .map_ok(|answer| Addresses {
+            .map_ok(|answer| HostAddresses {
                 ips: answer.ips,
                 ttl: Some(answer.ttl),
             })

@@ -1,7 +1,7 @@
 //! Recent events.
 
 use super::state::Seen;
-use linkerd_control::{Accepted, Load};
+use linkerd_control::{AppliedMesh, MeshLoad};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -31,9 +31,9 @@ impl Events {
     }
 
     /// Records a load of the mesh file.
-    pub(super) fn loaded(&mut self, at: Duration, load: &Load) {
+    pub(super) fn loaded(&mut self, at: Duration, load: &MeshLoad) {
         match &load.outcome {
-            Ok(Accepted {
+            Ok(AppliedMesh {
                 services,
                 endpoints,
             }) => self.note(

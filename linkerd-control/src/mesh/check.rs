@@ -6,7 +6,7 @@ use super::decl;
 use super::error::Problem;
 use super::form::{Given, Spanned};
 use super::near::near;
-use super::yaml::Place;
+use super::yaml::Position;
 use super::{Backend, Mesh, Service, full_name};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -42,13 +42,13 @@ struct Checker {
     /// Whether declared services may be missing.
     partial: bool,
     /// Full names, and the places of their declarations.
-    services: HashMap<String, Place>,
+    services: HashMap<String, Position>,
     /// Addresses and host names with a port, and their service.
     taken: HashMap<String, String>,
 }
 
 impl Checker {
-    fn problem(&mut self, at: Place, reason: impl Into<String>) {
+    fn problem(&mut self, at: Position, reason: impl Into<String>) {
         self.problems.push(at.problem(reason));
     }
 
@@ -123,7 +123,7 @@ impl Checker {
 
     fn ports(
         &mut self,
-        service: Place,
+        service: Position,
         one: Given<i128>,
         many: Given<Vec<Given<i128>>>,
     ) -> Vec<u16> {
@@ -209,7 +209,7 @@ impl Checker {
     }
 
     /// Claims addresses and names, which two services cannot share.
-    fn take(&mut self, service: &str, at: Place, targets: Vec<String>) {
+    fn take(&mut self, service: &str, at: Position, targets: Vec<String>) {
         for target in targets {
             if let Some(other) = self.taken.insert(target.clone(), service.to_owned()) {
                 self.problem(at, format!("{target} already belongs to {other}"));

@@ -2,14 +2,14 @@
 
 use super::error::Problem;
 use super::near::near;
-use super::yaml::{Node, Place, Value};
+use super::yaml::{Node, Position, Value};
 use std::collections::BTreeMap;
 
 /// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) at: Place,
+    pub(super) at: Position,
 }
 
 /// A field that is absent, or was reported as wrong and needs no further message.
@@ -22,13 +22,13 @@ pub(super) enum Given<T> {
 
 /// The known fields of a node.
 pub(super) struct Fields<'n> {
-    pub(super) at: Place,
+    pub(super) at: Position,
     of: Vec<(&'static str, &'n Node)>,
 }
 
 /// Reads nodes and collects problems.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct FieldReader {
     pub(super) problems: Vec<Problem>,
 }
 
@@ -45,8 +45,8 @@ impl<'n> Fields<'n> {
     }
 }
 
-impl Reader {
-    pub(super) fn report(&mut self, at: Place, reason: impl Into<String>) {
+impl FieldReader {
+    pub(super) fn report(&mut self, at: Position, reason: impl Into<String>) {
         self.problems.push(at.problem(reason));
     }
 

@@ -13,12 +13,12 @@ use tokio::time::{sleep, timeout};
 /// Resolves host names.
 pub trait Resolve: Send + Sync + 'static {
     /// The addresses of a host, or an error.
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>>;
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>>;
 }
 
 /// The answer of a resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct HostAddresses {
     /// The addresses. IPv6 ones are used only without IPv4 ones, as a server on loopback often listens on one of both.
     pub ips: Vec<IpAddr>,
     /// The time to live, if known.
@@ -30,12 +30,12 @@ pub struct Addresses {
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
         let host = host.to_owned();
         Box::pin(async move {
             let found = tokio::net::lookup_host((host, 0)).await;
             let found = found.map_err(|error| error.to_string())?;
-            Ok(Addresses {
+            Ok(HostAddresses {
                 ips: found.map(|addr| addr.ip()).collect(),
                 ttl: None,
             })
@@ -116,7 +116,7 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
         let answer = timeout(LOOKUP_TIMEOUT, resolver.addresses(&host)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {LOOKUP_TIMEOUT:?}")));
         let pause = match answer.and_then(usable) {
-            Ok(Addresses { ips, ttl }) => {
+            Ok(HostAddresses { ips, ttl }) => {
                 if told.take().is_some() {
                     tracing::info!(%host, "Host name of the mesh file is resolved again");
                 }
@@ -150,7 +150,7 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
 }
 
 /// The usable addresses, sorted.
-fn usable(answer: Addresses) -> Result<Addresses, String> {
+fn usable(answer: HostAddresses) -> Result<HostAddresses, String> {
     let mut ips: Vec<_> = answer.ips.iter().map(IpAddr::to_canonical).collect();
     if ips.iter().any(IpAddr::is_ipv4) {
         ips.retain(IpAddr::is_ipv4);
@@ -160,7 +160,7 @@ fn usable(answer: Addresses) -> Result<Addresses, String> {
     ips.truncate(MAX_ADDRESSES);
     match ips.is_empty() {
         true => Err("it has no addresses".to_owned()),
-        false => Ok(Addresses { ips, ..answer }),
+        false => Ok(HostAddresses { ips, ..answer }),
     }
 }
 

@@ -41,7 +41,7 @@ pub async fn watch_file_with(
     let outcome = watched.load().await;
     // The first check always has an outcome.
     let outcome = outcome.unwrap_or_else(|| Err(watched.unreadable("nothing was read")));
-    let (tx, loads) = watch::channel(Load {
+    let (tx, loads) = watch::channel(MeshLoad {
         sequence: 0,
         outcome,
     });
@@ -72,23 +72,23 @@ pub async fn watch_file_with(
 /// Follows a mesh file until it is dropped.
 #[derive(Debug)]
 pub struct FileWatch {
-    loads: watch::Receiver<Load>,
+    loads: watch::Receiver<MeshLoad>,
     reload: Arc<Notify>,
     task: AbortHandle,
 }
 
 /// A load of the file, after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct MeshLoad {
     /// 0 for the first load, then counting.
     pub sequence: u64,
     /// The applied mesh, or the error.
-    pub outcome: Result<Accepted, MeshError>,
+    pub outcome: Result<AppliedMesh, MeshError>,
 }
 
 /// An applied mesh file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AppliedMesh {
     /// The number of services.
     pub services: usize,
     /// The number of endpoints of all services.
@@ -97,7 +97,7 @@ pub struct Accepted {
 
 impl FileWatch {
     /// The last load.
-    pub fn last(&self) -> Load {
+    pub fn last(&self) -> MeshLoad {
         self.loads.borrow().clone()
     }
 
@@ -107,7 +107,7 @@ impl FileWatch {
     }
 
     /// The last load and all further ones.
-    pub fn loads(&self) -> watch::Receiver<Load> {
+    pub fn loads(&self) -> watch::Receiver<MeshLoad> {
         self.loads.clone()
     }
 }
@@ -139,7 +139,7 @@ type Stamp = (u64, u64, u64, i64, i64);
 
 impl Watched {
     /// Loads the file if its text has changed.
-    async fn load(&mut self) -> Option<Result<Accepted, MeshError>> {
+    async fn load(&mut self) -> Option<Result<AppliedMesh, MeshError>> {
         let (path, stamp) = (self.path.clone(), self.seen.as_ref().map(|s| s.stamp));
         // A file system that hangs must not block the runtime's other tasks.
         let seen = tokio::task::spawn_blocking(move || look(&path, stamp)).await;
@@ -162,7 +162,7 @@ impl Watched {
             Err(error) => return Some(Err(error)),
         };
         self.hosts.follow(mesh.hosts()).await;
-        let accepted = Accepted {
+        let accepted = AppliedMesh {
             services: mesh.services(),
             endpoints: mesh.endpoints(),
         };

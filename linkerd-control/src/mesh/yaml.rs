@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// A line and a column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
 }
@@ -16,7 +16,7 @@ pub(super) struct Place {
 /// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) at: Place,
+    pub(super) at: Position,
     pub(super) value: Value,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Value {
 
 /// The readable part of a text.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct YamlTree {
     /// `None` for an empty text.
     pub(super) root: Option<Node>,
     /// The error that ends the tree early.
@@ -41,7 +41,7 @@ pub(super) struct Tree {
 }
 
 /// Parses the first document of a text; another one is an error.
-pub(super) fn parse(text: &str) -> Tree {
+pub(super) fn parse(text: &str) -> YamlTree {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut builder = Builder::default();
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Tree {
     builder.finish(None)
 }
 
-impl Place {
+impl Position {
     /// The start of a text.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
@@ -77,8 +77,8 @@ impl Place {
 }
 
 /// A list or fields without an end so far.
-struct Open {
-    at: Place,
+struct OpenNode {
+    at: Position,
     anchor: usize,
     key: Option<Node>,
     value: Value,
@@ -87,14 +87,14 @@ struct Open {
 #[derive(Default)]
 struct Builder {
     root: Option<Node>,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     anchors: HashMap<usize, Node>,
     /// The number of nodes copied by aliases.
     aliased: usize,
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Problem> {
+    fn event(&mut self, event: Event<'_>, at: Position) -> Result<(), Problem> {
         match event {
             Event::Scalar(text, style, anchor, _) => {
                 let null = style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null");
@@ -111,7 +111,7 @@ impl Builder {
                 self.begin(at, anchor, Value::Fields(Vec::new()))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open {
+                if let Some(OpenNode {
                     at, anchor, value, ..
                 }) = self.open.pop()
                 {
@@ -120,7 +120,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err(at.problem("the alias stands for what contains it"));
+                    return Err(at.problem("the alias refers to a node that contains it"));
                 };
                 let (count, depth) = node.extent();
                 self.nests(depth, at)?;
@@ -137,9 +137,9 @@ impl Builder {
         Ok(())
     }
 
-    fn begin(&mut self, at: Place, anchor: usize, value: Value) -> Result<(), Problem> {
+    fn begin(&mut self, at: Position, anchor: usize, value: Value) -> Result<(), Problem> {
         self.nests(1, at)?;
-        self.open.push(Open {
+        self.open.push(OpenNode {
             at,
             anchor,
             key: None,
@@ -149,7 +149,7 @@ impl Builder {
     }
 
     /// Whether the open nodes can hold another of this depth.
-    fn nests(&self, depth: usize, at: Place) -> Result<(), Problem> {
+    fn nests(&self, depth: usize, at: Position) -> Result<(), Problem> {
         match self.open.len() + depth > MAX_DEPTH {
             true => Err(at.problem(format!("nested deeper than {MAX_DEPTH} levels"))),
             false => Ok(()),
@@ -181,8 +181,8 @@ impl Builder {
 
     /// Closes the open nodes: lists keep their items, and of fields only the outermost ones are kept, since an
     /// incomplete service would be reported for parts that are only unread.
-    fn finish(mut self, error: Option<Problem>) -> Tree {
-        while let Some(Open { at, value, .. }) = self.open.pop() {
+    fn finish(mut self, error: Option<Problem>) -> YamlTree {
+        while let Some(OpenNode { at, value, .. }) = self.open.pop() {
             let outermost = self.open.is_empty();
             if outermost || matches!(value, Value::List(_)) {
                 self.push(Node { at, value });
@@ -190,7 +190,7 @@ impl Builder {
                 open.key = None;
             }
         }
-        Tree {
+        YamlTree {
             root: self.root,
             error,
         }
@@ -214,8 +214,8 @@ impl Node {
     }
 }
 
-fn place(marker: &granit_parser::Marker) -> Place {
-    Place {
+fn place(marker: &granit_parser::Marker) -> Position {
+    Position {
         line: marker.line() as u64,
         column: marker.col() as u64 + 1,
     }

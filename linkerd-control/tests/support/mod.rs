@@ -5,7 +5,7 @@
 
 use linkerd_api_proto::destination::destination_client::DestinationClient;
 use linkerd_api_proto::destination::{
-    DestinationProfile, GetDestination, Update, update::Update as Kind,
+    DestinationProfile, GetDestination, Update, update::Update as LookupKind,
 };
 use linkerd_api_proto::net::TcpAddress;
 use linkerd_api_proto::outbound::outbound_policies_client::OutboundPoliciesClient;
@@ -137,10 +137,10 @@ pub async fn told(stream: &mut Streaming<Update>) -> Vec<String> {
             .collect()
     };
     match next(stream).await.update {
-        Some(Kind::Add(set)) => ports("+", set.addrs.into_iter().map(|a| a.addr).collect()),
-        Some(Kind::Remove(set)) => ports("-", set.addrs.into_iter().map(Some).collect()),
-        Some(Kind::NoEndpoints(none)) if none.exists => vec!["none".to_owned()],
-        Some(Kind::NoEndpoints(_)) => vec!["gone".to_owned()],
+        Some(LookupKind::Add(set)) => ports("+", set.addrs.into_iter().map(|a| a.addr).collect()),
+        Some(LookupKind::Remove(set)) => ports("-", set.addrs.into_iter().map(Some).collect()),
+        Some(LookupKind::NoEndpoints(none)) if none.exists => vec!["none".to_owned()],
+        Some(LookupKind::NoEndpoints(_)) => vec!["gone".to_owned()],
         None => vec!["nothing".to_owned()],
     }
 }

@@ -4,7 +4,7 @@ use super::{Checker, is_dns_name};
 use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
-use crate::mesh::yaml::Place;
+use crate::mesh::yaml::Position;
 use crate::mesh::{HostEndpoint, Service};
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -61,7 +61,7 @@ impl Checker {
     }
 
     /// An endpoint's address; for a host name, the name and an address of which only the port counts.
-    fn address(&mut self, text: &str, at: Place) -> Option<(Option<String>, SocketAddr)> {
+    fn address(&mut self, text: &str, at: Position) -> Option<(Option<String>, SocketAddr)> {
         let host_and_port = || {
             let (host, port) = text.rsplit_once(':')?;
             let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -98,7 +98,7 @@ impl Checker {
                 "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
                 hosts.len()
             );
-            self.problem(Place::START, reason);
+            self.problem(Position::START, reason);
         }
     }
 }

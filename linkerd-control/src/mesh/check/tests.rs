@@ -215,7 +215,7 @@ fn wrong_endpoints_are_refused() {
         ),
         (
             "[[]]",
-            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with what belongs to it, not a list",
+            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with its other fields, not a list",
         ),
         (
             "[127.0.0.1]",

@@ -5,15 +5,15 @@ use crate::content::{Content, EndpointSet};
 use crate::endpoint::Endpoint;
 use crate::lookups::canonical;
 use crate::policy::{Policy, Protocol};
-use crate::state::State;
-use crate::table::{Key, Table};
+use crate::state::ControllerTables;
+use crate::table::{TargetKey, TargetTable};
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
 /// The answers of a mesh by canonical target.
-pub(crate) struct Tables {
+pub(crate) struct MeshAnswers {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
@@ -23,7 +23,7 @@ pub(crate) struct Tables {
 
 /// The targets of the last applied mesh.
 #[derive(Default)]
-pub(crate) struct Keys {
+pub(crate) struct MeshTargets {
     destinations: HashSet<String>,
     profiles: HashSet<String>,
     policies: HashSet<String>,
@@ -31,8 +31,8 @@ pub(crate) struct Keys {
 
 impl Mesh {
     /// The answers, with the known addresses of host names.
-    pub(crate) fn tables(&self, known: &Known) -> Tables {
-        let mut tables = Tables {
+    pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
+        let mut answers = MeshAnswers {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -41,7 +41,7 @@ impl Mesh {
         let endpoints = |service: &Service| service.known_endpoints(known);
         let services: Vec<_> = self.services.iter().map(|s| (s, endpoints(s))).collect();
         for (service, endpoints) in &services {
-            tables.service(service, endpoints, service.own_names());
+            answers.service(service, endpoints, service.own_names());
         }
         // Declared names come before default ones: a bare name is that of the service in the namespace `default`, or
         // else of the first service in the file.
@@ -50,35 +50,35 @@ impl Mesh {
             services.iter().filter(with)
         };
         for (service, endpoints) in by_namespace(true).chain(by_namespace(false)) {
-            tables.service(service, endpoints, vec![service.name.clone()]);
+            answers.service(service, endpoints, vec![service.name.clone()]);
         }
         for (service, endpoints) in &services {
             for endpoint in endpoints {
-                tables.endpoint(service, endpoint);
+                answers.endpoint(service, endpoint);
             }
         }
-        tables
+        answers
     }
 }
 
-impl Tables {
+impl MeshAnswers {
     /// Replaces the answers of the mesh before. New endpoints come before the policies that need them.
-    pub(crate) fn apply(self, state: &mut State) {
-        let old = std::mem::take(&mut state.mesh);
-        state.policies.names = self.names;
-        let keys = Keys {
-            destinations: set(&mut state.destinations, self.destinations),
-            profiles: set(&mut state.profiles, self.profiles),
-            policies: set(&mut state.policies, self.policies),
+    pub(crate) fn apply(self, tables: &mut ControllerTables) {
+        let old = std::mem::take(&mut tables.mesh);
+        tables.policies.names = self.names;
+        let keys = MeshTargets {
+            destinations: set(&mut tables.destinations, self.destinations),
+            profiles: set(&mut tables.profiles, self.profiles),
+            policies: set(&mut tables.policies, self.policies),
         };
-        unset(&mut state.policies, &old.policies, &keys.policies);
-        unset(&mut state.profiles, &old.profiles, &keys.profiles);
+        unset(&mut tables.policies, &old.policies, &keys.policies);
+        unset(&mut tables.profiles, &old.profiles, &keys.profiles);
         unset(
-            &mut state.destinations,
+            &mut tables.destinations,
             &old.destinations,
             &keys.destinations,
         );
-        state.mesh = keys;
+        tables.mesh = keys;
     }
 
     /// Adds a service under its addresses and these names, where they are free.
@@ -168,17 +168,17 @@ impl Service {
     }
 }
 
-fn set<C: Content>(table: &mut Table<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
+fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
     let keys = contents.keys().cloned().collect();
     for (target, content) in contents {
-        table.set(&Key::One(target), Some(content));
+        table.set(&TargetKey::One(target), Some(content));
     }
     keys
 }
 
-fn unset<C: Content>(table: &mut Table<C>, old: &HashSet<String>, new: &HashSet<String>) {
+fn unset<C: Content>(table: &mut TargetTable<C>, old: &HashSet<String>, new: &HashSet<String>) {
     for gone in old.difference(new) {
-        table.set(&Key::One(gone.clone()), None);
+        table.set(&TargetKey::One(gone.clone()), None);
     }
 }
 
