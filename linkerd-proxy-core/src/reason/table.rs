@@ -317,7 +317,7 @@ impl Reason {
                 origin: Origin::Proxy,
                 phase: Phase::Connect,
                 text: "the proxy has run out of file descriptors",
-                hint: "Raise the limit of open files (ulimit -n, LimitNOFILE), or look in /state and tcp_open_connections for what holds connections.",
+                hint: "Raise the limit of open files (ulimit -n, LimitNOFILE), or look in /state and tcp_open_connections for the owner of the connections.",
             },
             Reason::EndpointSpeaksHttp1 => &Row {
                 status: 502,
@@ -473,7 +473,7 @@ impl Reason {
                 origin: Origin::ControlPlane,
                 phase: Phase::Route,
                 text: "unexpected error",
-                hint: "The log names what the control plane sent; control plane and proxy may be of different versions.",
+                hint: "The log has the invalid part of the policy; control plane and proxy may be of different versions.",
             },
             Reason::Forbidden => &Row {
                 status: 403,
@@ -707,7 +707,7 @@ pub fn render() -> String {
         Every response, close or reset that the proxy itself makes has one of these reasons. It is in the\n\
         `l5d-proxy-error` and `proxy-status` headers, in the log, and in the `reason` label of\n\
         `outbound_http_failures_total`. This file is generated from `linkerd-proxy-core/src/reason/table.rs`.\n\n\
-        *Closes* tells whether the client's connection ends after the answer, *retry* what the proxy does itself\n\
+        *Closes*: whether the client's connection ends after the answer. *Retry*: the proxy's own retries\n\
         before it gives up. Each reason has a heading below, so that a link can name it: `docs/reasons.md#no_route`.\n\n\
         | reason | status | gRPC | `proxy-status` | `error` label | closes | retry |\n\
         |---|--:|--:|---|---|---|---|\n",
