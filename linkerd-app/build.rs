@@ -1,4 +1,4 @@
-//! Tells the build what it is: version, vendor, revision, profile, date, and the linker in which order functions are.
+//! Build script: sets version, vendor, revision, profile and date, and passes the order of functions to the linker.
 //! Works without a repository, and runs again only when one of these may have changed.
 
 use std::{
@@ -28,8 +28,8 @@ fn main() {
     order_functions();
 }
 
-/// The profile's name, or what its directory is called: `debug`, `release`, `dist`. Cargo's own variable says `release`
-/// for all that inherit from it; the output directory is `target/<profile>/build/<package>/out`.
+/// The profile's name, from its output directory: `debug`, `release`, `dist`. Cargo's own variable says `release` for
+/// all profiles that inherit from it; the output directory is `target/<profile>/build/<package>/out`.
 fn profile() -> String {
     let out = env::var("OUT_DIR").unwrap_or_default();
     let directory = Path::new(&out).ancestors().nth(3);
@@ -38,9 +38,9 @@ fn profile() -> String {
     known.map_or_else(|| env::var("PROFILE").unwrap_or_default(), str::to_owned)
 }
 
-/// Has the linker put what a serving proxy runs together, so that less of its code is resident. That of LLVM and that of
-/// GNU can; for another, `LINKERD_BUILD_ORDER=no` leaves it out. Only the profile `dist` has the functions that the order
-/// names: without link-time optimization others are inlined.
+/// Has the linker place the functions of a serving proxy together, so that less of its code is resident. LLVM's and
+/// GNU's linkers can; for another, `LINKERD_BUILD_ORDER=no` disables it. Only the profile `dist` has the functions that
+/// the order names: without link-time optimization others are inlined.
 fn order_functions() {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
     let wanted = given("LINKERD_BUILD_ORDER").is_none_or(|set| set != "no");
@@ -52,7 +52,7 @@ fn order_functions() {
     }
 }
 
-/// An environment variable that has a value. Only its first line fits into a label.
+/// A non-empty environment variable. Only its first line fits into a label.
 fn given(name: &str) -> Option<String> {
     println!("cargo:rerun-if-env-changed={name}");
     let value = env::var(name).ok()?;
@@ -80,7 +80,7 @@ fn watch_revision() {
     }
 }
 
-/// Now, or the time that whoever reproduces a build names; in UTC.
+/// The current date, or the one set for a reproducible build; in UTC.
 fn date() -> String {
     let named = given("SOURCE_DATE_EPOCH").and_then(|epoch| epoch.parse().ok());
     let seconds = named.unwrap_or_else(|| {
@@ -92,7 +92,7 @@ fn date() -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date that is so many days after 1970-01-01. Years begin in March here, so that leap days come last.
+/// The date of a day after 1970-01-01. Years begin in March here, so that leap days come last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;

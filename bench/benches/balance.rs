@@ -1,4 +1,4 @@
-//! What picking an endpoint costs.
+//! The cost of picking an endpoint.
 
 #![allow(missing_docs)]
 
@@ -8,7 +8,7 @@ use rand::{SeedableRng, rngs::SmallRng};
 use std::{hint::black_box, time::Duration};
 use tokio::time::Instant;
 
-/// Two of many are asked for their load, which decays until now.
+/// The loads of two of many endpoints are compared; they decay until now.
 fn pick(criterion: &mut Criterion) {
     let now = Instant::now();
     for count in [10, 1000] {

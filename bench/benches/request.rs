@@ -1,4 +1,4 @@
-//! What is done for each request and each connection besides reading and writing.
+//! Work for each request and each connection besides reading and writing.
 
 #![allow(missing_docs)]
 

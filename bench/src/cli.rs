@@ -3,28 +3,28 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Compares proxies side by side, and counts what a request costs.
+/// Compares proxies side by side, and counts the cost of a request.
 #[derive(Debug, Parser)]
 #[command(about)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the harness can do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measures proxies side by side, in interleaved rounds. Needs root.
     Compare(Compare),
-    /// Counts what does not depend on the machine, and fails if it exceeds the budget. Needs root.
+    /// Counts costs that do not depend on the machine, and fails above the budget. Needs root.
     Counts(Counts),
 }
 
 /// The options of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct Compare {
-    /// One short round of a few: shows within a minute that the harness works. Its figures mean little.
+    /// One short round of a few workloads: shows within a minute that the harness works. Its figures mean little.
     #[arg(long)]
     pub quick: bool,
     /// The proxies to measure; all that are installed if not given.
@@ -33,16 +33,16 @@ pub struct Compare {
     /// The workloads to measure; all if not given.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub workload: Vec<String>,
-    /// Another build of the proxy to measure, too; can be given several times.
+    /// Another build of the proxy to measure; can be given several times.
     #[arg(long, value_name = "NAME=PATH")]
     pub build: Vec<String>,
-    /// How often each is measured.
+    /// Number of rounds.
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
-    /// How long each is under load, in seconds.
+    /// Duration of the load, in seconds.
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
-    /// Writes everything that was measured.
+    /// Writes all measurements.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Draws the CPU time of requests.
@@ -62,18 +62,18 @@ pub struct Counts {
     /// Keeps callgrind's profiles, for `callgrind_annotate`.
     #[arg(long, value_name = "DIRECTORY")]
     pub profiles: Option<PathBuf>,
-    /// Writes which functions ran, as the linker's order of them.
+    /// Writes the functions that ran, as the linker's order.
     #[arg(long, value_name = "FILE")]
     pub order: Option<PathBuf>,
 }
 
 impl Compare {
-    /// How often each is measured.
+    /// Number of rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 }).max(1)
     }
 
-    /// How long each is under load.
+    /// Duration of the load in seconds.
     pub fn seconds(&self) -> u64 {
         let default = if self.quick { 1 } else { 3 };
         self.seconds.unwrap_or(default).max(1)

@@ -15,10 +15,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, io::IsTerminal, path::Path};
 
-/// What shows whether everything works. Not `idle`, which waits for 20 s at each subject: `counts` has its figures, too.
+/// Workloads that cover the harness. Without `idle`, which waits for 20 s at each subject: `counts` has its figures,
+/// too.
 const QUICK: &[&str] = &["h1", "h2", "grpc-unary", "bulk", "latency", "churn"];
 
-/// What is checked before a namespace is made.
+/// Checks the requirements before a namespace is made.
 pub fn check(options: &Compare) -> Result<()> {
     require("wrk", "wrk")?;
     require("h2load", "nghttp2-client")?;
@@ -35,7 +36,7 @@ pub fn check(options: &Compare) -> Result<()> {
     Ok(())
 }
 
-/// Measures, prints and writes. Runs inside of the namespace.
+/// Measures, prints and writes. Runs inside the namespace.
 pub fn run(options: &Compare, scratch: &Path) -> Result<()> {
     net::prepare()?;
     let programs = Programs::place(scratch)?;
@@ -69,7 +70,7 @@ pub fn run(options: &Compare, scratch: &Path) -> Result<()> {
     if let Some(file) = &options.svg {
         write(file, &report::svg(&report))?;
     }
-    // What others fail at is no failure of this harness.
+    // Failures of other proxies are no failure of this harness.
     failures.retain(|(subject, _)| [DIRECT, FLOOR, OURS].contains(&subject.as_str()));
     match failures.into_iter().next() {
         None => Ok(()),
@@ -125,7 +126,7 @@ pub fn backend(programs: &Programs, scratch: &Path) -> Result<Running> {
 /// The cores of load and backends: all but the first one, which is the proxy's.
 pub fn load_cores() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // What runs in the namespace has only these.
+    // Processes in the namespace have only these.
     match net::inside() {
         Some(_) => (1..=cores)
             .map(|core| core.to_string())
@@ -135,7 +136,7 @@ pub fn load_cores() -> String {
     }
 }
 
-/// Rounds are interleaved: what else happens on the machine meets all alike.
+/// Rounds are interleaved, so that other activity of the machine affects all subjects alike.
 fn measure(
     bench: &Bench<'_>,
     options: &Compare,
@@ -186,7 +187,7 @@ fn measure(
     }
 }
 
-/// Tells people at a terminal what is being done, on a line that goes away.
+/// Shows the progress at a terminal, on a line that is replaced.
 fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r{text:40}\r");
@@ -197,7 +198,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).context(file.display().to_string())
 }
 
-/// Figures without it would be taken for a measurement.
+/// Without it figures would be taken for a measurement.
 const QUICK_NOTE: &str = "A quick run: it shows that the harness works. A short round without warm-up is no measurement, \
                           and no figure in it fails.";
 const BACKEND_TRIES: usize = 500;

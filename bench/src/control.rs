@@ -1,4 +1,4 @@
-//! The control plane of the comparison: it tells sidecars of the service's endpoints.
+//! The control plane of the comparison: serves endpoints to sidecars.
 
 use crate::{
     error::{Context, Error, Result},
@@ -8,10 +8,10 @@ use crate::{
 use linkerd_control::{Controller, Mesh};
 use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread};
 
-/// A controller on a thread of its own. It runs as long as this process.
+/// A controller on a thread of its own, for as long as this process runs.
 pub struct Control {
     controller: Controller,
-    /// Where it listens.
+    /// Its address.
     pub addr: SocketAddr,
 }
 
@@ -42,34 +42,34 @@ impl Control {
         Ok(Self { controller, addr })
     }
 
-    /// Makes the services those of a workload.
+    /// Applies the services of a workload.
     pub fn describe(&self, workload: &Workload) -> Result<()> {
         let file = mesh_file(workload, |service| workload.endpoints(service));
         self.apply(&parse(&file)?);
         Ok(())
     }
 
-    /// Makes the services those of a mesh.
+    /// Applies a mesh.
     pub fn apply(&self, mesh: &Mesh) {
         let apply = || {
             step_back();
             self.controller.apply(mesh);
         };
-        // On a thread of its own, which alone has the priority. It panics if the controller does.
+        // On a thread of its own, to lower only its priority. A panic of the controller is passed on.
         thread::scope(|scope| drop(scope.spawn(apply)));
     }
 }
 
-/// Gives the calling thread the lowest priority: what a control plane does on its own machine must not hold up load and
-/// backend, which share a core with it here. It took half of the core while the backend closed a thousand connections of
-/// endpoints that had left, and that showed as 20 ms of a proxy that had long sent the requests on.
+/// Gives the calling thread the lowest priority: a control plane, which has its own machine elsewhere, must not delay
+/// load and backend, which share a core with it here. It took half of the core while the backend closed a thousand
+/// connections of removed endpoints, which showed as 20 ms of latency of a proxy that had long forwarded the requests.
 fn step_back() {
-    // Where that is not allowed, all proxies that ask a control plane suffer alike.
+    // Where that is not allowed, all proxies with a control plane suffer alike.
     let _ = rustix::process::setpriority_process(None, LOWEST);
 }
 
-/// A mesh in which each service of a workload has these endpoints. It is slow to make: reading the file of 10,000 takes
-/// a core for a tenth of a second.
+/// A mesh with these endpoints for each service of a workload. It is slow to make: reading the file of 10,000 takes a
+/// core for a tenth of a second.
 pub fn mesh_of(workload: &Workload, endpoints: &[SocketAddr]) -> Result<Mesh> {
     parse(&mesh_file(workload, |_| endpoints.to_vec()))
 }

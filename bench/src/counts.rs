@@ -1,7 +1,7 @@
-//! `counts`: what does not depend on the machine, held against a budget.
+//! `counts`: costs that do not depend on the machine, compared with a budget.
 //!
-//! System calls, instructions and allocations of a request are counted with one request after the other over one
-//! connection, so that each run counts the same. Memory is that of the process.
+//! System calls, instructions and allocations are counted over sequential requests on one connection, so that each run
+//! counts the same. Memory is that of the process.
 
 mod budget;
 mod callgrind;
@@ -27,10 +27,10 @@ use budget::Budget;
 use order::Order;
 use std::{cell::RefCell, collections::BTreeMap, fs, path::Path, time::Duration};
 
-/// What was counted, by name.
+/// Counts by name.
 pub type Counted = BTreeMap<String, f64>;
 
-/// Counts, prints, and fails if the budget is exceeded. Runs inside of the namespace.
+/// Counts, prints, and fails above the budget. Runs inside the namespace.
 pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
     let text = fs::read_to_string(&options.budget).context(options.budget.display().to_string())?;
     let budget = Budget::parse(&text)?;
@@ -71,18 +71,18 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
         return Ok(0);
     }
     Err(Error::Other(format!(
-        "the budget is exceeded by {}; make them less, or tell why they grew and run `counts --update`",
+        "the budget is exceeded by {}; reduce them, or explain the growth and run `counts --update`",
         exceeded.join(", ")
     )))
 }
 
-/// What all counts share.
+/// Common parts of all counts.
 struct Counting<'a> {
     control: &'a Control,
     scratch: &'a Path,
-    /// Where profiles are kept.
+    /// Directory for profiles.
     profiles: Option<&'a Path>,
-    /// What of our own proxy ran, if it is asked for.
+    /// Functions of this workspace's proxy that ran, if requested.
     order: Option<RefCell<Order>>,
 }
 
@@ -221,7 +221,7 @@ impl Counting<'_> {
         Ok(proxy)
     }
 
-    /// One request after the other over one connection.
+    /// Makes sequential requests over one connection.
     fn requests(&self, workload: &Workload, count: u32) -> Result<()> {
         let to = workload.target(false);
         if workload.protocol() == Protocol::Http2 {
@@ -232,9 +232,9 @@ impl Counting<'_> {
     }
 }
 
-/// Connections to all endpoints are there after as many.
+/// Enough for connections to all endpoints.
 const WARM_UP: u32 = 200;
-/// What happens only once, such as the connection, does not count among as many.
+/// Enough to hide one-time costs, such as the connection.
 const TRACED: u32 = 2000;
 const SIMULATED: u32 = 1000;
 /// Under a simulator a start takes seconds.

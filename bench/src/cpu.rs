@@ -1,4 +1,4 @@
-//! What a process has used, as the kernel counts it.
+//! Resource usage of a process, from the kernel.
 //!
 //! CPU time comes from `schedstat`, which counts nanoseconds that a thread ran, and not from the ticks of `stat`.
 
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 /// The CPU time of all threads of a process and of its descendants, in nanoseconds.
 ///
-/// A thread that has ended is not counted: measure a process whose threads stay.
+/// Ended threads are not counted: measure processes whose threads stay.
 pub fn nanoseconds(pid: u32) -> u64 {
     let threads = |pid: &u32| -> u64 {
         entries(&format!("/proc/{pid}/task"))
@@ -17,7 +17,7 @@ pub fn nanoseconds(pid: u32) -> u64 {
     family(pid).iter().map(threads).sum()
 }
 
-/// The memory of a process and of its descendants that is in RAM, in bytes.
+/// The resident memory of a process and of its descendants, in bytes.
 pub fn rss(pid: u32) -> u64 {
     let one = |pid: &u32| -> u64 {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What can go wrong in the harness, in words that tell what to do.
+//! Errors of the harness, with their fixes.
 
 use std::io;
 
-/// Why a comparison could not be made.
+/// An error of the harness.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A tool is not installed.
@@ -10,52 +10,52 @@ pub enum Error {
     Missing {
         /// Its name.
         program: &'static str,
-        /// The Debian package that has it.
+        /// Its Debian package.
         package: &'static str,
     },
-    /// A command could not be run, or ended with an error.
+    /// A command that could not be run, or failed.
     #[error("{command}: {reason}")]
     Command {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
-    /// A file or a socket.
+    /// A failed operation on a file or a socket.
     #[error("{what}: {source}")]
     Io {
-        /// What was done.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// An answer that is not understood.
+    /// An unexpected answer.
     #[error("{what} is not understood: {text:?}")]
     Unexpected {
-        /// Whose answer.
+        /// Its origin.
         what: &'static str,
         /// The answer, cut short.
         text: String,
     },
-    /// Anything else, told whole.
+    /// Any other error.
     #[error("{0}")]
     Other(String),
 }
 
-/// The result of anything in the harness.
+/// A result in the harness.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A text that is not understood.
+    /// An unexpected answer.
     pub fn unexpected(what: &'static str, text: &str) -> Self {
         let text = text.chars().take(MAX_QUOTE).collect();
         Self::Unexpected { what, text }
     }
 }
 
-/// Tells what was done when a file or a socket failed.
+/// Adds the failed operation to an I/O error.
 pub trait Context<T> {
-    /// Adds what was done.
+    /// Adds the operation.
     fn context(self, what: impl Into<String>) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! The least of an HTTP/1 client: it costs the machine little, and what it does at each moment is known.
+//! A minimal HTTP/1 client: it costs the machine little, and has no hidden work.
 
 use crate::error::{Context, Error, Result};
 use socket2::{Domain, Socket, Type};
@@ -44,14 +44,14 @@ impl Client {
         })
     }
 
-    /// Reads more at once: fewer reads leave more of their core to the backend.
+    /// Uses a larger buffer: fewer reads leave more of their core to the backend.
     #[must_use]
     pub fn with_buffer(mut self, bytes: usize) -> Self {
         self.buf = vec![0; bytes.max(BUFFER)];
         self
     }
 
-    /// Gives its buffer back: a connection that is only kept needs none.
+    /// Frees its buffer: an idle connection needs none.
     #[must_use]
     pub fn idle(mut self) -> Self {
         self.buf = Vec::new();
@@ -85,11 +85,11 @@ impl Client {
     }
 }
 
-/// What is at a path, whole, over a connection that ends with it.
+/// The body of a path, over a connection of its own.
 pub fn document(addr: SocketAddr, path: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
     stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
-    // Of this version, so that the end of the body is that of the connection.
+    // In this version the body ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     stream.write_all(request.as_bytes()).context("send")?;
     let mut response = Vec::new();
@@ -103,7 +103,7 @@ pub fn document(addr: SocketAddr, path: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Where the body of a response begins, if all is well.
+/// The start of the body, if the response is complete and successful.
 fn body_of(response: &[u8]) -> Option<usize> {
     let is_ok = response.starts_with(b"HTTP/1.0 200 ") || response.starts_with(b"HTTP/1.1 200 ");
     let head = response.windows(4).position(|window| window == b"\r\n\r\n");
@@ -132,7 +132,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(usize, u64)>> {
     Ok(Some((end + 4, length)))
 }
 
-/// Longer than anything takes that is worth measuring.
+/// Longer than any operation worth measuring.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest head.

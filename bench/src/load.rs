@@ -1,4 +1,4 @@
-//! Load from wrk and h2load, and what they say of it.
+//! Load from wrk and h2load, and their results.
 
 use crate::{
     error::{Context, Error, Result},
@@ -7,19 +7,19 @@ use crate::{
 };
 use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
-/// What a load generator has seen.
+/// The result of a load generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Completed {
     /// Requests (or messages, or bytes) that were completed.
     pub count: f64,
-    /// How long that took.
+    /// The duration.
     pub seconds: f64,
-    /// Those that failed.
+    /// Failed ones.
     pub failed: f64,
 }
 
 impl Completed {
-    /// What failed is not measured: a few of many may, as when the time is up.
+    /// Refuses a result with failures, except for a few, as at the end of the time.
     pub fn check(self, who: &'static str) -> Result<Self> {
         match self.count > 0.0 && self.failed <= self.count * MAX_FAILED {
             true => Ok(self),
@@ -150,8 +150,8 @@ fn parse_h2load(text: &str) -> Option<Completed> {
     })
 }
 
-/// Messages are counted by their bytes: of the streams that are open when the time is up, those that came count, too. With
-/// 160 of 1,000 messages they are a good part of a short run.
+/// Messages are counted by their bytes: messages of streams that are open at the end of the time count, too. With 160
+/// streams of 1,000 messages they are a good part of a short run.
 fn parse_h2load_streams(text: &str) -> Option<Completed> {
     let streams = parse_h2load(text)?;
     let traffic = text.lines().find_map(|l| l.strip_prefix("traffic: "))?;
@@ -179,7 +179,7 @@ fn duration(text: &str) -> Option<f64> {
     Some(value * scale)
 }
 
-/// Tools end by themselves; what does not is stuck.
+/// Tools end by themselves; one that does not is stuck.
 fn bound(seconds: u64) -> Duration {
     Duration::from_secs(seconds + 10)
 }
@@ -187,7 +187,7 @@ fn bound(seconds: u64) -> Duration {
 /// The path of a call with one message back.
 const GRPC: &str = "/grpc";
 
-/// The share of requests that may fail: those that the end of the time cuts off.
+/// The share of requests that may fail: those cut off at the end of the time.
 const MAX_FAILED: f64 = 0.005;
 
 #[cfg(test)]

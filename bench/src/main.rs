@@ -1,7 +1,7 @@
-//! Compares proxies side by side, and counts what a request costs.
+//! Compares proxies side by side, and counts the cost of a request.
 //!
-//! `docs/performance.md` tells how it is measured. The harness guards the proxy's speed; it is no test: it fails only
-//! where something cannot be measured, and where a count that does not depend on the machine exceeds its budget.
+//! `docs/performance.md` describes the method. The harness guards the proxy's speed; it is no test: it fails only if a
+//! measurement is impossible, or if a count that does not depend on the machine exceeds its budget.
 
 mod cli;
 mod compare;
@@ -49,11 +49,11 @@ fn run(cli: &Cli) -> Result<u8> {
     }
 }
 
-/// Prepares, and runs itself again where the network is.
+/// Prepares, and runs itself again in the namespace.
 fn outside(cli: &Cli) -> Result<u8> {
     match &cli.command {
         Command::Compare(options) => compare::check(options)?,
-        // What is missing is skipped.
+        // Counts without their tools are skipped.
         Command::Counts(_) => {}
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

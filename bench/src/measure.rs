@@ -1,4 +1,4 @@
-//! One measurement: a proxy is started, put under load, and ended.
+//! One measurement: starts a proxy, puts it under load, and ends it.
 
 mod scale;
 
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is measured. The order is the one of the table's columns.
+/// A measured quantity. The order is that of the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -40,11 +40,11 @@ pub enum Metric {
     Messages,
     /// Megabytes each second.
     Megabytes,
-    /// Latency of one half, in microseconds.
+    /// Median latency, in microseconds.
     P50,
-    /// Latency of one in a hundred, in microseconds.
+    /// 99th percentile of latency, in microseconds.
     P99,
-    /// Latency of one in a thousand, in microseconds.
+    /// 99.9th percentile of latency, in microseconds.
     P999,
     /// The longest latency, in microseconds: a stall.
     Max,
@@ -56,9 +56,9 @@ pub enum Metric {
     RssLoad,
     /// Memory for each connection that was used and is kept, in kilobytes.
     RssPerConnection,
-    /// Memory when what came has left again, in megabytes.
+    /// Memory after removed endpoints were released, in megabytes.
     RssAfter,
-    /// How long a scrape of the metrics takes, in milliseconds.
+    /// Duration of a scrape of the metrics, in milliseconds.
     Scrape,
     /// The size of a scrape, in megabytes.
     ScrapeSize,
@@ -93,29 +93,29 @@ impl Metric {
         }
     }
 
-    /// Whether it is a latency, of which the part without a proxy is not the proxy's.
+    /// Whether it is a latency, from which that without a proxy is subtracted.
     pub fn is_latency(self) -> bool {
         matches!(self, Self::P50 | Self::P99 | Self::P999 | Self::Max)
     }
 }
 
-/// What one measurement says.
+/// The results of one measurement.
 pub type Measured = BTreeMap<Metric, f64>;
 
-/// What all measurements share.
+/// Common parts of all measurements.
 pub struct Bench<'a> {
-    /// Tells sidecars of endpoints.
+    /// Serves endpoints to sidecars.
     pub control: &'a Control,
-    /// Where anybody can write.
+    /// A directory that any user can write to.
     pub scratch: &'a Path,
-    /// How long the load lasts, in seconds.
+    /// Duration of the load, in seconds.
     pub seconds: u64,
-    /// Whether connections and caches are warmed before.
+    /// Whether connections and caches are warmed up before.
     pub warm_up: bool,
 }
 
 impl Bench<'_> {
-    /// Measures a subject; `None` if it cannot do this.
+    /// Measures a subject; `None` if it does not support the workload.
     pub fn measure(&self, subject: &dyn Subject, workload: &Workload) -> Result<Option<Measured>> {
         self.control.describe(workload)?;
         let setup = Setup {
@@ -155,7 +155,7 @@ impl Bench<'_> {
         }
     }
 
-    /// How long a proxy takes from its start to its first response.
+    /// Time from the start of a proxy to its first response.
     fn first_byte(
         &self,
         workload: &Workload,
@@ -268,7 +268,7 @@ pub fn proxy_cores(workers: usize) -> String {
     format!("0-{}", workers.max(1) - 1)
 }
 
-/// Memory for each connection, after a first one has made what all share.
+/// Memory for each connection, after a first one that allocates all shared parts.
 fn idle(
     target: SocketAddr,
     count: usize,
@@ -288,7 +288,7 @@ fn idle(
     Ok(kept)
 }
 
-/// Memory when each of many services was discovered and used.
+/// Memory after each of many services was discovered and used.
 fn destinations(
     workload: &Workload,
     proxy: Option<&Running>,
@@ -309,7 +309,7 @@ fn destinations(
     Ok(())
 }
 
-/// Does something, and returns the most memory that a process had meanwhile.
+/// Runs `work`, and returns the most memory of the proxy meanwhile.
 fn watch_rss<T>(proxy: Option<&Running>, work: impl FnOnce() -> T) -> (T, u64) {
     let Some(pid) = proxy.map(Running::pid) else {
         return (work(), 0);
@@ -328,17 +328,17 @@ fn watch_rss<T>(proxy: Option<&Running>, work: impl FnOnce() -> T) -> (T, u64) {
     })
 }
 
-/// Of HTTP/1 workloads.
+/// Connections of HTTP/1 workloads.
 const CONNECTIONS: usize = 32;
-/// Requests each second, when the rate is fixed: a few times less than the slowest proxy can do.
+/// Requests each second at a fixed rate: a fraction of the slowest proxy's maximum.
 const RATE: u32 = 4000;
-/// How many connections are kept. RSS grows in pages, so that a few would say nothing.
+/// Number of idle connections. RSS grows in pages, so that a few would show nothing.
 const IDLE: usize = 2000;
-/// How long they are idle: what a proxy gives back by and by is not counted.
+/// Idle time: memory that a proxy gives back after a while is not counted.
 const SETTLE: Duration = Duration::from_secs(20);
-/// Within which a proxy has to serve.
+/// Time limit for a proxy's start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two probes; adds as much to the time to the first byte at most.
+/// Interval of probes, and so the error of the time to the first byte.
 const PROBE: Duration = Duration::from_micros(200);
-/// Often enough to see the most memory, too seldom to be seen itself.
+/// Short enough to see the most memory, long enough to cost little.
 const RSS_INTERVAL: Duration = Duration::from_millis(50);

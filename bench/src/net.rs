@@ -1,7 +1,7 @@
 //! A network namespace in which each proxy pays the same price for interception.
 //!
-//! The command runs itself again inside of it: backends, load, control plane and proxies are all in there. All addresses
-//! of 10.9.0.0/16 are local; what is sent to [`SERVICE`] is redirected to [`PROXY`], unless a proxy sends it.
+//! The command runs itself again inside it: backends, load, control plane and proxies are all in there. All addresses
+//! of 10.9.0.0/16 are local; traffic to [`SERVICE`] is redirected to [`PROXY`], unless a proxy sends it.
 
 use crate::{
     error::{Context, Error, Result},
@@ -15,16 +15,16 @@ use std::{
     process::Stdio,
 };
 
-/// The address of the service, at which nobody listens.
+/// The address of the service, without a listener.
 pub const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 100));
 
-/// Where the proxy listens.
+/// The address of the proxy.
 pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4140);
 
-/// Where a sidecar tells of itself.
+/// The address of a sidecar's admin server.
 pub const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
 
-/// As whom the proxy runs, so that its own connections are known.
+/// The user of the proxy, by which its own connections are recognised.
 pub const PROXY_USER: u32 = 2102;
 
 /// The address of one of many services: the first is [`SERVICE`].
@@ -51,7 +51,7 @@ pub fn backend(number: usize) -> IpAddr {
     }
 }
 
-/// A directory of this run that any user can use, if this process is the one in the namespace.
+/// The shared directory of this run, if this process is the one in the namespace.
 pub fn inside() -> Option<PathBuf> {
     std::env::var_os(INSIDE).map(PathBuf::from)
 }
@@ -65,7 +65,7 @@ pub async fn run_inside(load_cores: &str) -> Result<u8> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut child = tokio::process::Command::new("ip")
         .args(["netns", "exec", &namespace.0])
-        // As many connections as are allowed; processes inherit it.
+        // With the highest limit of open files, which processes inherit.
         .args(["sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$@\"", "sh"])
         .args(["taskset", "-c", load_cores])
         .arg(program)
@@ -96,7 +96,7 @@ pub fn prepare() -> Result<()> {
         "iptables -t nat -A OUTPUT {rule} -j REDIRECT --to-ports {to}"
     ))?;
     for (name, value) in [
-        // A new connection per request takes many ports, and each is remembered for a while.
+        // A new connection per request takes many ports, each of which is reserved for a while.
         ("ipv4/ip_local_port_range", "20000 65535"),
         ("netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
     ] {
@@ -106,7 +106,7 @@ pub fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Removes the namespace, and ends what runs in it, when it is dropped.
+/// Dropping it ends the namespace's processes and removes it.
 struct Namespace(String);
 
 impl Namespace {
@@ -132,7 +132,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // All that is in it was started by this command.
+        // All its processes were started by this command.
         let pids = run(&format!("ip netns pids {}", self.0)).unwrap_or_default();
         for pid in pids.split_ascii_whitespace() {
             let _ = run(&format!("kill -KILL {pid}"));
@@ -146,7 +146,7 @@ impl Drop for Namespace {
 /// The addresses of all services but the first one.
 const SERVICES: &str = "10.9.200.0/22";
 
-/// Tells the command that it runs inside of a namespace, and where its directory is.
+/// Set inside a namespace, to its directory.
 const INSIDE: &str = "LINKERD_BENCH_INSIDE";
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Load of our own: at a fixed rate, in bulk, and with a connection for each request.
 //!
-//! Threads that block, and not tasks: a runtime's timers are too coarse to send at a given microsecond.
+//! Blocking threads instead of tasks: a runtime's timers are too coarse to send at a given microsecond.
 
 use crate::{
     error::{Error, Result},
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Latencies in microseconds, from the time at which a request was to be sent.
+/// Latencies in microseconds, from the scheduled time of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
     /// The median.
@@ -32,8 +32,8 @@ pub struct Latency {
 
 /// Sends at a fixed rate over several connections, each with a schedule of its own, evenly interleaved.
 ///
-/// A request that has to wait because the one before it is late counts from when it was due: a stall is seen by all that
-/// it delays, and not only by one (coordinated omission).
+/// A request delayed by an earlier one counts from its scheduled time: a stall shows in all requests that it delays,
+/// not only in one (coordinated omission).
 pub fn fixed_rate(
     to: SocketAddr,
     rate: u32,
@@ -84,7 +84,7 @@ fn on_schedule(
     interval: Duration,
     end: Instant,
 ) -> Result<Vec<u64>> {
-    // Sleeps end when they should, and not up to 50 us later. Where that is not allowed, all subjects are late alike.
+    // Without timer slack, sleeps end up to 50 us earlier. Where that is not allowed, all subjects are late alike.
     let _ = fs::write("/proc/thread-self/timerslack_ns", "1");
     let mut latencies = Vec::new();
     let mut due = first;
@@ -113,7 +113,7 @@ pub fn bulk(to: SocketAddr, connections: usize, time: Duration) -> Result<Comple
 /// Connects, sends a request, and closes, over and over; counts requests.
 ///
 /// Ports of closed connections rest for a minute, and one address runs out of them within seconds: the kernel then
-/// looks for a free one for longer than all else takes. So each thread of each run has an address of its own.
+/// spends most of the time on the search for a free one. So each thread of each run has an address of its own.
 pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed> {
     static USED: AtomicUsize = AtomicUsize::new(0);
     closed_loop(threads, time, move |until| {
@@ -127,7 +127,7 @@ pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed
     })
 }
 
-/// Opens connections, uses each once, and returns them.
+/// Opens connections, and uses each once.
 pub fn used_once(to: SocketAddr, connections: usize) -> Result<Vec<Client>> {
     (0..connections)
         .map(|_| {
@@ -161,12 +161,12 @@ fn closed_loop(
     })
 }
 
-/// What a thread of the load has returned.
+/// The result of a load thread.
 pub fn joined<T>(result: thread::Result<T>) -> Result<T> {
     result.map_err(|_| Error::Other("a thread of the load panicked".to_owned()))
 }
 
-/// Until all threads have been started.
+/// Time for all threads to start.
 const LEAD: Duration = Duration::from_millis(50);
 /// Few requests, so that only the bytes count.
 const BULK: &str = "/bytes/67108864";

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs a command and returns what it wrote to standard output; its end is waited for no longer than `within`.
+/// Runs a command and returns its standard output; waits for its end for at most `within`.
 pub fn output(command: &mut Command, within: Duration) -> Result<String> {
     let name = format!("{command:?}");
     let failed = |reason: String| Error::Command {
@@ -57,22 +57,22 @@ pub fn run(line: &str) -> Result<String> {
     output(command.args(words), Duration::from_secs(30))
 }
 
-/// Where a program is: its path itself, or in `PATH`.
+/// The path of a program: itself, or found in `PATH`.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    // Servers are often in places that are not in the path of all.
+    // Servers are often in directories that are not in every user's path.
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .map(|directory| directory.join(program))
         .find(|path| path.is_file())
 }
 
-/// Fails with the package's name if a program is not there.
+/// The path of a program; an error with its package if it is missing.
 pub fn require(program: &'static str, package: &'static str) -> Result<PathBuf> {
     find(program).ok_or(Error::Missing { program, package })
 }
 
-/// What is to be run.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The program.
@@ -127,7 +127,7 @@ impl Program {
         }
     }
 
-    /// Starts it on certain cores; what it writes goes to a file. As another user if one is given.
+    /// Starts it on the given cores, as another user if one is given; its output goes to a file.
     pub fn start(&self, cores: &str, user: Option<u32>, log: &Path) -> Result<Running> {
         let mut command = Command::new("taskset");
         command
@@ -157,7 +157,7 @@ impl Program {
     }
 }
 
-/// A process that ends with this.
+/// A process; dropping it ends the process.
 pub struct Running {
     child: Child,
     /// When it was started.
@@ -192,7 +192,7 @@ impl Running {
         signal(self.pid(), name);
     }
 
-    /// Waits for its end; what still runs then is killed when this is dropped.
+    /// Waits for its end; a process that still runs then is killed on drop.
     pub fn wait(&mut self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         while !self.has_ended() {
@@ -207,7 +207,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What has children is given the time to end them.
+        // A process with children gets time to end them.
         if !self.has_ended() {
             self.signal("TERM");
             let _ = self.wait(GRACE);
@@ -219,7 +219,7 @@ impl Drop for Running {
 }
 
 fn signal(pid: u32, name: &str) {
-    // A process that has ended meanwhile is what is wanted.
+    // It may have ended meanwhile, which is fine.
     let _ = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])
         .stderr(Stdio::null())
@@ -227,7 +227,7 @@ fn signal(pid: u32, name: &str) {
 }
 
 const POLL: Duration = Duration::from_millis(2);
-/// Before a process is killed; proxies drain connections for longer, which nobody needs here.
+/// Time before a process is killed; proxies drain connections for longer, which is useless here.
 const GRACE: Duration = Duration::from_millis(200);
-/// How much of a log is shown.
+/// Lines of a log that are shown.
 const LOG_LINES: usize = 15;

@@ -1,4 +1,4 @@
-//! The programs of this workspace that take part.
+//! The programs of this workspace under test.
 
 use crate::error::{Context, Error, Result};
 use std::{
@@ -8,14 +8,14 @@ use std::{
     process::Command,
 };
 
-/// Where they are. Each can be run by any user.
+/// Their paths. Any user can run them.
 #[derive(Clone, Debug)]
 pub struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// Builds what is missing or old, with the profile of this program. It costs little if nothing changed.
+    /// Builds missing or outdated programs, with the profile of this one. It costs little without changes.
     pub fn build() -> Result<()> {
         let directory = own_directory()?;
         let profile = match directory.file_name().and_then(|name| name.to_str()) {
@@ -34,7 +34,7 @@ impl Programs {
         }
     }
 
-    /// Puts them where any user can run them.
+    /// Copies them to a directory where any user can run them.
     pub fn place(directory: &Path) -> Result<Self> {
         let own = own_directory()?;
         let programs = Self {
@@ -48,7 +48,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Puts another program among them, and returns where it is.
+    /// Copies another program there, and returns its path.
     pub fn add(&self, name: &str, path: &Path) -> Result<PathBuf> {
         let to = self.path(name);
         fs::copy(path, &to).context(path.display().to_string())?;
@@ -57,14 +57,14 @@ impl Programs {
         Ok(to)
     }
 
-    /// Where a program is.
+    /// The path of a program.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 }
 
-/// Builds programs of one package. Two packages in one command would give the proxy the features that the harness asks
-/// of their libraries: it would be another proxy than the one that is shipped, and be built once more.
+/// Builds programs of one package. Two packages in one command would give the proxy the features that the harness uses
+/// of its libraries: it would differ from the shipped proxy, and be built twice.
 fn build(directory: &Path, profile: &str, package: &str, programs: &[&str]) -> Result<()> {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     command.args(["build", "--quiet", "--profile", profile]);
@@ -91,7 +91,7 @@ fn own_directory() -> Result<PathBuf> {
     Ok(program.parent().unwrap_or(Path::new(".")).to_owned())
 }
 
-/// Those of the harness.
+/// The programs of the harness.
 const OWN: [&str; 3] = ["backend", "forwarder", "relay"];
 
 /// Another build of the proxy to measure in place of this workspace's.

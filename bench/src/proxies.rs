@@ -1,4 +1,4 @@
-//! The subjects: one file for each, which tells how it is started for a workload.
+//! The subjects: one file for each, with its configuration for a workload.
 
 mod direct;
 mod envoy;
@@ -21,30 +21,30 @@ use std::{
 
 /// A proxy that can be measured.
 pub trait Subject {
-    /// How it is called on the command line and in tables.
+    /// Its name on the command line and in tables.
     fn name(&self) -> &str;
 
-    /// How it is started; `None` if it cannot do this, or if there is no proxy.
+    /// The program to start; `None` if it does not support the workload, or if there is no proxy.
     fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>>;
 
-    /// Whether it asks a control plane, and so learns of services that its setup does not tell of.
+    /// Whether it has a control plane, which informs it of services beyond its setup.
     fn discovers(&self) -> bool {
         false
     }
 }
 
-/// What a proxy is started for.
+/// The setup of a proxy for a workload.
 #[derive(Debug)]
 pub struct Setup<'a> {
-    /// What it has to speak.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Among which it balances.
+    /// The endpoints to balance over.
     pub endpoints: Vec<SocketAddr>,
-    /// How many workers it has.
+    /// Number of workers.
     pub workers: usize,
-    /// Where it can write.
+    /// A directory that it can write to.
     pub scratch: &'a Path,
-    /// Who tells it of endpoints, if it asks.
+    /// The address of the control plane.
     pub control: SocketAddr,
 }
 
@@ -57,7 +57,8 @@ pub const FLOOR: &str = "forwarder";
 /// The name of this workspace's proxy.
 pub const OURS: &str = "ours";
 
-/// All that are there, in the order of the table. `builds` are further builds of our own, as `NAME=PATH`.
+/// All available subjects, in the order of the table. `builds` are further builds of this workspace's proxy, as
+/// `NAME=PATH`.
 pub fn all(programs: &Programs, builds: &[String]) -> Result<Vec<Box<dyn Subject>>> {
     let mut all: Vec<Box<dyn Subject>> = vec![
         Box::new(direct::Direct),

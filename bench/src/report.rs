@@ -1,4 +1,4 @@
-//! What was measured, as a table, as JSON, as a chart.
+//! The results as a table, as JSON, and as a chart.
 
 mod svg;
 mod text;
@@ -18,17 +18,17 @@ use std::{collections::BTreeMap, fs};
 /// A whole comparison.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// On which machine.
+    /// The machine.
     pub machine: Machine,
-    /// How often each was measured.
+    /// Number of rounds.
     pub rounds: usize,
-    /// How long each was under load, in seconds.
+    /// Duration of the load in seconds.
     pub seconds: u64,
     /// One for each workload.
     pub tables: Vec<Table>,
 }
 
-/// Where it was measured.
+/// The machine of a comparison.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     /// The processor.
@@ -42,7 +42,7 @@ pub struct Machine {
 pub struct Table {
     /// Its name.
     pub workload: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
     /// One for each subject.
     pub rows: Vec<Row>,
@@ -53,7 +53,7 @@ pub struct Table {
 pub struct Row {
     /// Its name.
     pub subject: String,
-    /// What was measured; nothing if it cannot do this.
+    /// The results; empty if the subject does not support the workload.
     pub metrics: BTreeMap<Metric, Summary>,
 }
 
@@ -75,14 +75,14 @@ impl Report {
         }
     }
 
-    /// Everything that was measured, with each sample.
+    /// All results, with each sample.
     pub fn json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|error| Error::Other(error.to_string()))
     }
 }
 
 impl Table {
-    /// How many times the floor's a subject's median is: the forwarder's, or the relay's where no HTTP is spoken.
+    /// The ratio of a subject's median to the floor's: the forwarder's, or the relay's for other protocols than HTTP.
     fn ratio(&self, row: &Row, metric: Metric) -> Option<f64> {
         let floor = match metric {
             Metric::CpuPerGigabyte => RELAY,
@@ -91,7 +91,7 @@ impl Table {
         self.relative(floor, row, metric, |own, floor| own / floor)
     }
 
-    /// What a subject adds to what is there without a proxy.
+    /// The difference between a subject and no proxy.
     fn added(&self, row: &Row, metric: Metric) -> Option<f64> {
         self.relative(DIRECT, row, metric, |own, direct| own - direct)
     }

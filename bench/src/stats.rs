@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What several rounds of one measurement say together.
+/// Summary of several rounds of one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The middle one.

@@ -1,4 +1,4 @@
-//! What the proxies are made to do.
+//! The workloads of the proxies.
 
 use crate::net::{self, SERVICE};
 use std::{net::SocketAddr, ops::Range};
@@ -6,24 +6,24 @@ use std::{net::SocketAddr, ops::Range};
 /// One kind of traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// How it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Its description.
     pub about: &'static str,
-    /// What is sent.
+    /// Its traffic.
     pub traffic: Traffic,
-    /// How many services there are.
+    /// Number of services.
     pub services: usize,
-    /// How many endpoints each of them has.
+    /// Number of endpoints of each service.
     pub endpoints: usize,
-    /// How many workers a proxy may have, each with a core.
+    /// Workers of the proxy, each with a core.
     pub workers: usize,
 }
 
-/// What is sent to a proxy.
+/// Traffic to a proxy.
 #[derive(Clone, Copy, Debug)]
 pub enum Traffic {
-    /// HTTP/1.1 over 32 kept connections, each with one request after the other: what is asked for, and the bytes sent.
+    /// HTTP/1.1 over 32 kept connections, each with sequential requests: their path, and the size of their bodies.
     Http1(&'static str, usize),
     /// HTTP/2 over 16 connections of 10 streams.
     Http2,
@@ -38,24 +38,24 @@ pub enum Traffic {
     Churn,
     /// HTTP/1.1 over 32 kept connections at a fixed rate.
     FixedRate,
-    /// HTTP/1.1 connections that each were used once, and are kept.
+    /// HTTP/1.1 connections that were used once and stay open.
     Idle,
     /// HTTP/1.1, one request to each of many services.
     Destinations,
-    /// HTTP/1.1 at a fixed rate while the endpoints grow from a few, are replaced by as many others, and leave again.
+    /// HTTP/1.1 at a fixed rate while endpoints are added to a few, replaced, and removed.
     Growth,
-    /// HTTP/1.1 at a fixed rate beside this many connections that were used once, and are kept.
+    /// HTTP/1.1 at a fixed rate beside this many connections that were used once and stay open.
     Connections(usize),
 }
 
-/// What a proxy speaks.
+/// The protocol of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
-    /// No protocol that it knows.
+    /// Opaque bytes.
     Opaque,
 }
 
@@ -168,7 +168,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 impl Workload {
-    /// What the proxy has to speak.
+    /// The protocol.
     pub fn protocol(&self) -> Protocol {
         match self.traffic {
             Traffic::Http2 | Traffic::Grpc | Traffic::GrpcStreams => Protocol::Http2,
@@ -187,7 +187,7 @@ impl Workload {
         self.backends(first..first + count)
     }
 
-    /// The endpoints that come later, in the order in which one set replaces the other, if they change.
+    /// The later sets of endpoints, if they change: each replaces the one before.
     pub fn later(&self) -> [Vec<SocketAddr>; 3] {
         let count = self.endpoints;
         [0..count, count..2 * count, 0..count.min(FEW)].map(|range| self.backends(range))
@@ -202,7 +202,7 @@ impl Workload {
         numbers.map(addr).collect()
     }
 
-    /// Where the load goes: to the service, or past any proxy to an endpoint.
+    /// The target of the load: the service, or an endpoint without a proxy.
     pub fn target(&self, is_direct: bool) -> SocketAddr {
         match is_direct {
             true => self.endpoints(0)[0],
@@ -210,12 +210,12 @@ impl Workload {
         }
     }
 
-    /// Whether only a control plane can tell a proxy of all services.
+    /// Whether a proxy can know all services only by a control plane.
     pub fn needs_discovery(&self) -> bool {
         self.services > 1 || matches!(self.traffic, Traffic::Growth)
     }
 
-    /// Whether it is a point of a curve, and measured only if it is asked for.
+    /// Whether it is a point of a curve, measured only on request.
     pub fn is_scale(&self) -> bool {
         self.name.starts_with(SCALE)
     }
@@ -223,15 +223,15 @@ impl Workload {
 
 /// The name of all points of the curves.
 pub const SCALE: &str = "scale";
-/// How many messages a stream has: so many that its head and its end cost little beside them.
+/// Messages of a stream: so many that its head and its end cost little beside them.
 pub const MESSAGES: u32 = 1000;
 /// The size of a message, with its prefix.
 pub const MESSAGE: u32 = 5 + 12;
-/// How many endpoints there are before they grow.
+/// Endpoints before they grow.
 const FEW: usize = 10;
-/// Where the backend serves HTTP/1.
+/// The backend's port for HTTP/1.
 pub const BACKEND_HTTP1: u16 = 8080;
-/// Where the backend serves HTTP/2.
+/// The backend's port for HTTP/2.
 pub const BACKEND_HTTP2: u16 = 8081;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Throws made-up input at everything that reads what peers, controllers and people write.
+//! Fuzzes all parsers and decoders of input from peers, controllers and people.
 //!
-//! A target is a function of bytes that panics when something is wrong. `fuzz/README.md` says how to run them, and why
-//! this is no libFuzzer.
+//! A target is a function of bytes that panics on an error. `fuzz/README.md` explains how to run them, and why this is
+//! not libFuzzer.
 
 mod mutate;
 mod targets;
@@ -17,7 +17,7 @@ use std::{
 };
 use targets::{TARGETS, Target};
 
-/// What to run.
+/// Options of a run.
 struct Options {
     seconds: u64,
     seed: u64,
@@ -95,14 +95,14 @@ impl Options {
     }
 }
 
-/// One target at work.
+/// A run of one target.
 struct Run<'a> {
     target: &'a Target,
     watchdog: &'a Watchdog,
 }
 
 impl Run<'_> {
-    /// Runs the seeds as they are, and then what can be made of them until the time is up. `Err` has the input that failed.
+    /// Runs the seeds unchanged, and then mutations of them until the time is up. `Err` has the failing input.
     fn all(&self, time: Duration, seed: u64) -> Result<u64, Vec<u8>> {
         let seeds = (self.target.seeds)();
         for seed in &seeds {
@@ -125,10 +125,10 @@ impl Run<'_> {
     }
 }
 
-/// Ends the process when one input takes too long: a loop without end cannot be interrupted from inside.
+/// Ends the process when one input takes too long: an endless loop cannot be interrupted from inside.
 struct Watchdog(Arc<Mutex<Option<Current>>>);
 
-/// The input at work.
+/// The current input.
 struct Current {
     since: Instant,
     target: &'static str,
@@ -189,7 +189,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// No target does anything that takes a second, even without optimisation on a busy machine.
+/// No target takes a second, even without optimisation on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const USAGE: &str = "usage: linkerd-fuzz [--seconds N] [--seed N] [--target NAME [--input HEX]]";

@@ -1,8 +1,8 @@
-//! Making inputs out of seeds.
+//! Inputs by mutation of seeds.
 
 use rand::{Rng, RngExt, rngs::SmallRng};
 
-/// Makes inputs: a seed, changed a few times.
+/// A generator of inputs: a seed, changed a few times.
 pub struct Mutator<'a> {
     rng: SmallRng,
     seeds: &'a [Vec<u8>],
@@ -10,7 +10,7 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// A mutator that also inserts `words`, which mean something to the target.
+    /// A mutator that also inserts `words`, which are tokens of the target's grammar.
     pub fn new(rng: SmallRng, seeds: &'a [Vec<u8>], words: &'a [&'a [u8]]) -> Self {
         Self { rng, seeds, words }
     }
@@ -85,10 +85,10 @@ impl<'a> Mutator<'a> {
     }
 }
 
-/// Where decoders change their mind.
+/// Boundary values of decoders.
 const EDGES: &[u8] = &[
     0, 1, b'\t', b'\n', b'\r', b' ', b':', 0x7f, 0x80, 0xfe, 0xff,
 ];
 
-/// Longer than any buffer that a target has a limit on; short enough to be read.
+/// Longer than the buffers that targets limit; short enough to be read.
 const MAX_INPUT: usize = 4096;

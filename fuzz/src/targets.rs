@@ -1,4 +1,4 @@
-//! What is fuzzed.
+//! The fuzz targets.
 
 mod detect;
 mod discovery;
@@ -10,19 +10,19 @@ mod names;
 mod policy;
 mod replay;
 
-/// One thing that reads input.
+/// A fuzz target.
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Reads an input, and panics if something is wrong.
+    /// Processes an input, and panics on an error.
     pub run: fn(&[u8]),
-    /// Inputs that mean something.
+    /// Valid inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Parts of inputs that mean something.
+    /// Tokens of valid inputs.
     pub words: &'static [&'static [u8]],
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     detect::TARGET,
     discovery::TARGET,
@@ -40,7 +40,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Splits an input into parts: each is a byte that tells its length, and as many bytes as there are.
+/// Splits an input into parts: each is a byte with its length, and the bytes.
 fn parts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (len, rest) = input.split_first()?;

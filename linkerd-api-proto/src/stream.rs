@@ -1,7 +1,7 @@
-//! Server-streaming calls, made so that thousands of them can be open.
+//! Server-streaming calls that stay small, so that thousands can be open.
 
 mod messages;
-mod offering;
+mod yielding;
 
 pub use messages::Messages;
 
@@ -19,7 +19,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// The methods that are called.
+/// The methods in use.
 pub mod method {
     /// The endpoints of a destination.
     pub const GET: &str = "/io.linkerd.proxy.destination.Destination/Get";
@@ -31,10 +31,10 @@ pub mod method {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a call that is answered by a stream.
+/// Makes a server-streaming call.
 ///
-/// The generated clients do the same, but each of their streams holds 8 KB to read into as long as it is open, and never
-/// less than its largest message took; a proxy has three streams for each destination that it talks to.
+/// The generated clients do the same, but each of their streams holds 8 KB of read buffer for as long as it is open,
+/// and never less than its largest message took; a proxy has three streams for each destination in use.
 pub async fn open<S, Req, Rsp>(
     mut service: S,
     method: &'static str,
@@ -54,7 +54,7 @@ where
     Messages::of(response.map_err(|error| Status::from_error(error.into()))?)
 }
 
-/// A call, as HTTP.
+/// A call as an HTTP request.
 fn call<Req: Message + Send + 'static>(method: &'static str, request: Req) -> Request<Body> {
     let settings = BufferSettings::new(ROOM, SEND_AT);
     let encoder = ProstCodec::<Req, ()>::raw_encoder(settings);
@@ -70,8 +70,8 @@ fn call<Req: Message + Send + 'static>(method: &'static str, request: Req) -> Re
     call
 }
 
-/// What is held to write into. Most requests have some hundred bytes.
+/// Initial capacity of a request. Most have some hundred bytes.
 const ROOM: usize = 256;
 
-/// After how many bytes requests are sent. tonic's default.
+/// Bytes after which a request is sent. tonic's default.
 const SEND_AT: usize = 32 * 1024;

@@ -1,4 +1,4 @@
-//! What the commands of the binary do, and with which exit code they end.
+//! The commands of the binary and their exit codes.
 //!
 //! | code | when |
 //! |--:|---|
@@ -12,10 +12,10 @@ mod mesh;
 mod signals;
 
 use crate::{
-    config::{self, Config, EXIT_USAGE, Env, Loaded, Log, print_effective},
-    logging::{self, Clock, Logger},
+    config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
+    logging::{self, LogClock, Logger},
     process,
-    proxy::{self, Running},
+    proxy::{self, RunningProxy},
     quickstart, runtime,
 };
 use signals::Signals;
@@ -28,11 +28,11 @@ use std::{
     time::Duration,
 };
 
-/// Runs the proxy until it is told to end.
+/// Runs the proxy until a signal or a request ends it.
 pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
-        true => Clock::Wall,
-        false => Clock::Uptime,
+        true => LogClock::Wall,
+        false => LogClock::Uptime,
     };
     match start_logging(&env, clock) {
         Ok(log) => {
@@ -52,7 +52,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
         Err(error) => return failed_to_start(&error),
     };
     runtime.block_on(async {
-        // Before anything is waited for: a SIGHUP for a mesh file that is being read would end the process.
+        // Before any wait: a SIGHUP while a mesh file is being read would end the process.
         let signals = match Signals::listen() {
             Ok(signals) => signals,
             Err(error) => return failed_to_start(&error),
@@ -72,7 +72,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
         let grace = loaded.config.shutdown_grace;
         match proxy::start(loaded, env, log) {
             Ok(running) => {
-                // On this thread, which has time to wait, and when the proxy takes connections already.
+                // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
                 until_shutdown(
                     running,
@@ -87,12 +87,12 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
     })
 }
 
-/// Checks the environment and a mesh file, and reports everything that is wrong.
+/// Checks the environment and a mesh file, and reports all errors.
 pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
     check::run(env, mesh)
 }
 
-/// Serves a mesh file to proxies until it is told to end.
+/// Serves a mesh file to proxies until a signal ends it.
 pub fn control(env: &Env, mesh: PathBuf, listen: SocketAddr) -> ExitCode {
     control::run(env, mesh, listen)
 }
@@ -116,8 +116,8 @@ pub fn print_env(env: &Env) -> ExitCode {
     }
 }
 
-/// Shows the proxy at work.
-pub fn quickstart(options: quickstart::Options) -> ExitCode {
+/// Runs the quickstart: shows the proxy at work.
+pub fn quickstart(options: quickstart::QuickstartOptions) -> ExitCode {
     quickstart::run(options, Quickstart)
 }
 
@@ -125,25 +125,25 @@ pub fn quickstart(options: quickstart::Options) -> ExitCode {
 struct Quickstart;
 
 impl quickstart::StartProxy for Quickstart {
-    fn start(self, env: Env) -> Result<quickstart::Addresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&Log::load(&env), Clock::Wall)?;
+    fn start(self, env: Env) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = proxy::start(loaded, env, log)?;
-        let addresses = quickstart::Addresses {
+        let addresses = quickstart::ProxyAddresses {
             outbound: running.outbound[0],
             inbound: running
                 .inbound
                 .ok_or("the quickstart needs an inbound listener")?,
             admin: running.admin,
         };
-        // It runs as long as the process does.
+        // The proxy runs as long as the process.
         std::mem::forget(running);
         Ok(addresses)
     }
 }
 
-fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
-    match logging::install(&Log::load(env), clock) {
+fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>, ExitCode> {
+    match logging::install(&LogConfig::load(env), clock) {
         Ok(log) => {
             tracing::info!("{}", process::banner());
             Ok(log)
@@ -155,8 +155,8 @@ fn start_logging(env: &Env, clock: Clock) -> Result<Option<Logger>, ExitCode> {
     }
 }
 
-/// Reads the configuration, and says everything that there is to say about it.
-fn load(env: &Env) -> Result<Loaded, ExitCode> {
+/// Reads the configuration, and reports all its errors and warnings.
+fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
     match Config::load(env) {
         Ok(loaded) => {
             loaded
@@ -177,7 +177,7 @@ fn load(env: &Env) -> Result<Loaded, ExitCode> {
     }
 }
 
-/// Where the incumbent tells of them: in the log.
+/// To the log, as the incumbent does.
 fn log_errors(errors: &config::ConfigErrors) {
     errors
         .warnings
@@ -196,11 +196,11 @@ fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Waits for a reason to end, and ends: gracefully first, at once when it is told again or the grace period is over.
+/// Waits for a reason to end, then drains; a second signal or the end of the grace period ends it at once.
 async fn until_shutdown(
-    mut running: Running,
+    mut running: RunningProxy,
     mut signals: Signals,
-    file: Option<&mesh::Follow>,
+    file: Option<&mesh::MeshFileFollower>,
     grace: Duration,
 ) -> ExitCode {
     tokio::select! {

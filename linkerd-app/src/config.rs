@@ -1,11 +1,11 @@
-//! Configuration: a snapshot of the environment in, a [`Config`] or a report of everything wrong with it out.
+//! Configuration: reads a snapshot of the environment into a [`Config`], or reports all of its errors.
 //!
 //! Every variable is one row of [`variables`]: name, grammar, unit, default, documentation. The loader, the warnings
 //! about unknown names, `docs/env.md` and the print-out of the effective configuration all come from those rows, and
 //! no name is written anywhere else.
 //!
-//! Invariants: nothing outside this module reads the environment; a value that is refused is reported with all others,
-//! never alone; a `Config` that was loaded has passed every check and needs no second look.
+//! Invariants: no code outside this module reads the environment; all invalid values are reported together; a loaded
+//! `Config` has passed every check.
 
 pub mod docs;
 pub mod grammar;
@@ -25,15 +25,15 @@ mod tests;
 mod unknown;
 
 pub use cgroup::CpuQuota;
-pub use cores::{Cores, Decision, decide_workers};
-pub use effective::{Effective, Source, print_effective};
+pub use cores::{Cores, WorkerDecision, decide_workers};
+pub use effective::{EffectiveValue, ValueSource, print_effective};
 pub use env::Env;
 pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
 pub use grammar::Addr;
-pub use load::Loaded;
+pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AccessLog, Admin, Config, Connect, Control, ControlAddr, DefaultPolicy, Discovery, Dns,
-    Inbound, Log, LogFormat, Outbound, StreamLimits, Workers,
+    AccessLog, AdminConfig, Config, ConnectConfig, ControlAddr, ControlConfig, DefaultPolicy,
+    DiscoveryConfig, DnsConfig, InboundConfig, LogConfig, LogFormat, OutboundConfig, WorkersConfig,
 };
-pub use variables::{Status, VARIABLES, Variable};
+pub use variables::{VARIABLES, Variable, VariableStatus};

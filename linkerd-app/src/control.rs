@@ -1,4 +1,4 @@
-//! The control plane: how it is found and called, and what is asked of it.
+//! The control plane: look-up of its controllers, calls to them, and the clients of their APIs.
 //!
 //! Everything here runs on the control thread. Workers hold [`Discovery`] and [`Policies`], which are handles.
 
@@ -12,51 +12,49 @@ use crate::{
     config::{self, Config},
     metrics::Families,
 };
-use client::Controller;
+use client::ControllerClient;
 use linkerd_api_client::{GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource};
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
 };
 use linkerd_profiles::{Policies, PoliciesConfig};
-use linkerd_proxy_core::{
-    metrics::Registry, subscription::StreamLimits, transport::OwnConnections,
-};
+use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
 use std::sync::Arc;
 
-/// What is discovered, and who is asked.
+/// The clients of the control plane.
 pub struct ControlPlane {
-    /// Endpoints.
+    /// Endpoint discovery.
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
-    controllers: [Controller; 2],
+    controllers: [ControllerClient; 2],
 }
 
-/// Why the control plane cannot even be looked for.
+/// Errors that prevent a search for the controllers.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
 )]
-pub struct StartError(#[from] DnsError);
+pub struct ControlStartError(#[from] DnsError);
 
 impl ControlPlane {
-    /// Starts to look for the controllers. Must be called on the control thread.
+    /// Starts to resolve the controllers. Must be called on the control thread.
     pub fn start(
         config: &Config,
         registry: &Registry,
         families: &Families,
         own: &OwnConnections,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ControlStartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
         let resolutions = dns::register(registry);
         let start = |role, addr: &config::ControlAddr, balancer, resolutions| {
-            let dns = dns::Lookup {
+            let dns = dns::NameLookup {
                 resolver: resolver.clone(),
                 resolutions,
             };
-            Controller::start(
+            ControllerClient::start(
                 role,
                 addr,
                 &control.http2,
@@ -83,7 +81,7 @@ impl ControlPlane {
         let discovery = Discovery::new(
             GrpcEndpointSource::new(destination.client(), &control.context),
             DiscoveryConfig {
-                limits: limits(&control.destination),
+                limits: control.destination.limits,
                 backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
                 max_destinations: config.discovery.max_destinations,
@@ -101,7 +99,7 @@ impl ControlPlane {
             PoliciesConfig {
                 profile_networks: Arc::new(move |ip| networks.contains(ip)),
                 profile_names: Arc::new(move |name| names.matches(name)),
-                limits: limits(&control.policy),
+                limits: control.policy.limits,
                 policy_backoff: control.policy.connect.backoff,
                 profile_backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
@@ -118,20 +116,25 @@ impl ControlPlane {
         })
     }
 
-    /// The controllers that were not reached yet although it was tried, and why.
+    /// Controllers that no attempt has reached yet, with the cause.
     pub fn unreached(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
-        controllers.filter_map(Controller::unreached).collect()
+        controllers
+            .filter_map(ControllerClient::unreached)
+            .collect()
     }
 
     /// The controllers and their connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        self.controllers.iter().map(Controller::inspect).collect()
+        self.controllers
+            .iter()
+            .map(ControllerClient::inspect)
+            .collect()
     }
 }
 
-/// The system's resolver, unless no name needs it: a proxy whose controllers are addresses runs without a `resolv.conf`.
-fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
+/// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.
+fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, ControlStartError> {
     let control = &config.control;
     let needs = |addr: &config::ControlAddr| {
         matches!(addr.addr, config::Addr::Name { .. }) && !addr.is_loopback
@@ -143,12 +146,4 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, StartError> {
         inner: Arc::new(SystemResolver::new()?),
         bounds: config.dns,
     })))
-}
-
-fn limits(addr: &config::ControlAddr) -> StreamLimits {
-    StreamLimits {
-        initial: addr.limits.initial,
-        idle: addr.limits.idle,
-        lifetime: addr.limits.lifetime,
-    }
 }

@@ -1,22 +1,22 @@
-//! How each side of the proxy dials.
+//! Dialers of each side of the proxy.
 
-use crate::config::{Config, Connect};
+use crate::config::{Config, ConnectConfig};
 use linkerd_proxy_core::transport::{ConnectOptions, DialGuard, Dialer, OwnConnections, Side};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
-/// The dialers of both directions. They know all connections that the proxy has dialled.
+/// The dialers of both directions. They share the table of dialled connections.
 #[derive(Clone, Debug)]
 pub struct Dialers {
-    /// Dials endpoints: neither loopback, unless that is allowed, nor the proxy's own listeners.
+    /// Dials endpoints. Refuses loopback, unless that is allowed, and the proxy's own listeners.
     pub outbound: Arc<Dialer>,
-    /// Dials applications, which live on loopback: neither of the proxy's own directions.
+    /// Dials applications, also on loopback. Refuses the proxy's own directions.
     pub inbound: Arc<Dialer>,
 }
 
-/// Where the proxy listens, by what may be reached there.
+/// The proxy's own listeners, by kind.
 #[derive(Clone, Debug)]
 pub struct OwnListeners {
     /// Both directions' listeners.
@@ -26,10 +26,10 @@ pub struct OwnListeners {
 }
 
 impl Dialers {
-    /// Dialers of a proxy that listens there.
+    /// Dialers of a proxy with these listeners.
     pub fn new(config: &Config, listeners: &OwnListeners, own: &OwnConnections) -> Self {
         let local_ips = local_ips(config);
-        let dialer = |side, connect: &Connect, allow_loopback, listeners| Dialer {
+        let dialer = |side, connect: &ConnectConfig, allow_loopback, listeners| Dialer {
             side,
             options: connect_options(connect),
             guard: DialGuard {
@@ -59,8 +59,8 @@ impl Dialers {
     }
 }
 
-/// The dialer of a controller, which may be anywhere.
-pub fn controller(connect: &Connect, own: &OwnConnections) -> Arc<Dialer> {
+/// The dialer of a controller; any address is allowed.
+pub fn controller(connect: &ConnectConfig, own: &OwnConnections) -> Arc<Dialer> {
     Arc::new(Dialer {
         side: Side::Control,
         options: connect_options(connect),
@@ -73,8 +73,7 @@ pub fn controller(connect: &Connect, own: &OwnConnections) -> Arc<Dialer> {
     })
 }
 
-/// The addresses of the pod that are configured, and those that the machine has now. One that comes later is seen when it
-/// is connected to.
+/// The configured addresses of the pod, and those that the machine has now. A later one is caught after the connect.
 fn local_ips(config: &Config) -> Arc<[IpAddr]> {
     let mut ips: Vec<_> = config.inbound.ips.iter().copied().collect();
     match nix::ifaddrs::getifaddrs() {
@@ -92,7 +91,7 @@ fn local_ips(config: &Config) -> Arc<[IpAddr]> {
     ips.into()
 }
 
-fn connect_options(connect: &Connect) -> ConnectOptions {
+fn connect_options(connect: &ConnectConfig) -> ConnectOptions {
     ConnectOptions {
         timeout: connect.timeout,
         socket: connect.socket,

@@ -1,14 +1,14 @@
-//! Logging: which lines are written, in which form, and how that changes while the proxy runs.
+//! Logging: the filter, the format, and changes of both while the proxy runs.
 //!
-//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: a reader that is
-//! slow loses lines, and holds nothing up. A line below the filter's levels costs one comparison of an atomic at its call
-//! site, so nothing is paid for it on the path of a request.
+//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: with a slow reader
+//! lines are lost, but no task waits. A line below the filter's levels costs one comparison of an atomic at its call
+//! site, so the path of a request pays nothing for it.
 
 mod queue;
 
 pub use queue::LineQueue;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
 use std::fmt;
 use std::io;
@@ -27,13 +27,13 @@ use tracing_subscriber::{Registry, reload};
 pub struct Logger {
     /// Its filter.
     pub filter: LogFilter,
-    /// Its lines, on their way to standard output.
+    /// Queue of its lines to standard output.
     pub lines: LineQueue,
 }
 
-/// The time that plain lines begin with.
+/// The time at the start of a plain line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum LogClock {
     /// Seconds since the start, as with the incumbent.
     Uptime,
     /// Date and time in UTC, for people.
@@ -46,7 +46,7 @@ pub struct LogFilter {
     handle: reload::Handle<EnvFilter, Registry>,
 }
 
-/// Why the filter could not be replaced.
+/// Errors of a replacement of the filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFilterError {
     /// The directives are not valid.
@@ -57,9 +57,9 @@ pub enum LogFilterError {
     Gone(#[source] reload::Error),
 }
 
-/// Why there is no logger.
+/// Errors at the installation of the logger.
 #[derive(Debug, thiserror::Error)]
-pub enum InstallError {
+pub enum LogInstallError {
     /// Another logger has been installed before.
     #[error("Invalid logging configuration: a logger is installed already")]
     Installed(#[source] tracing::subscriber::SetGlobalDefaultError),
@@ -68,9 +68,9 @@ pub enum InstallError {
     Thread(#[from] io::Error),
 }
 
-/// Installs the logger of the process. With logging off there is none. Directives that are not valid are told of on
-/// standard error and dropped.
-pub fn install(log: &Log, clock: Clock) -> Result<Option<Logger>, InstallError> {
+/// Installs the logger of the process; `None` if logging is off. Invalid directives are reported on standard error and
+/// dropped.
+pub fn install(log: &LogConfig, clock: LogClock) -> Result<Option<Logger>, LogInstallError> {
     if log.is_off() {
         return Ok(None);
     }
@@ -81,7 +81,7 @@ pub fn install(log: &Log, clock: Clock) -> Result<Option<Logger>, InstallError> 
         );
     })?;
     let (subscriber, filter) = subscriber(log, clock, lines.clone());
-    tracing::subscriber::set_global_default(subscriber).map_err(InstallError::Installed)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(LogInstallError::Installed)?;
     Ok(Some(Logger { filter, lines }))
 }
 
@@ -92,16 +92,16 @@ impl Logger {
         registry.collect(move |out| write_dropped(lines.dropped(), out));
     }
 
-    /// Waits until the last lines are written, a second at most: they may have no reader.
+    /// Waits until the last lines are written, a second at most: their reader may be gone.
     pub fn flush(&self) {
         self.lines.flush(FLUSH);
     }
 }
 
-/// The figures of the log in a scrape.
+/// Writes the log's counters of a scrape.
 pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
     out.single(
-        metrics::Kind::Counter,
+        metrics::MetricKind::Counter,
         "proxy_log_lines_dropped_total",
         "Log lines that were dropped because nobody read them in time",
         Some(dropped),
@@ -109,7 +109,7 @@ pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
 }
 
 impl LogFilter {
-    /// The directives in effect, the most specific ones first.
+    /// The current directives, the most specific ones first.
     pub fn current(&self) -> Result<String, LogFilterError> {
         self.handle
             .with_current(ToString::to_string)
@@ -124,8 +124,8 @@ impl LogFilter {
 }
 
 fn subscriber<W>(
-    log: &Log,
-    clock: Clock,
+    log: &LogConfig,
+    clock: LogClock,
     writer: W,
 ) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
 where
@@ -140,8 +140,8 @@ where
         .with_thread_ids(true);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match log.format {
         LogFormat::Plain => match clock {
-            Clock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
-            Clock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
+            LogClock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
+            LogClock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
         },
         LogFormat::Json => {
             let lines = lines.json().with_current_span(false).with_span_list(true);
@@ -151,14 +151,14 @@ where
     (subscriber, LogFilter { handle })
 }
 
-/// Values are compared as they are: patterns chosen at run time could cost any amount of time.
+/// Values are compared literally: patterns chosen at run time could cost any amount of time.
 fn builder() -> tracing_subscriber::filter::Builder {
     EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())
         .with_regex(false)
 }
 
-/// The target of access log lines, which have a place of their own, never shows here.
+/// Excludes the target of access log lines, which have an output of their own.
 fn without_access_log(filter: EnvFilter) -> EnvFilter {
     let off: Directive = "_access_log=off"
         .parse()
@@ -191,13 +191,13 @@ impl FormatTime for Uptime {
     }
 }
 
-/// How long the end of the process waits for the last lines.
+/// Time at the end of the process for the last lines.
 const FLUSH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Env, Log};
+    use crate::config::{Env, LogConfig};
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -220,16 +220,16 @@ mod tests {
         }
     }
 
-    fn log(vars: &[(&str, &str)]) -> Log {
-        Log::load(&vars.iter().copied().collect::<Env>())
+    fn log(vars: &[(&str, &str)]) -> LogConfig {
+        LogConfig::load(&vars.iter().copied().collect::<Env>())
     }
 
-    /// What is written, and the handle of the filter, with time and thread left out.
-    fn with_logger(log: &Log, act: impl FnOnce(&Lines, &LogFilter)) {
-        with_clock(log, Clock::Uptime, act);
+    /// Captures lines without time and thread, and the handle of the filter.
+    fn with_logger(log: &LogConfig, act: impl FnOnce(&Lines, &LogFilter)) {
+        with_clock(log, LogClock::Uptime, act);
     }
 
-    fn with_clock(log: &Log, clock: Clock, act: impl FnOnce(&Lines, &LogFilter)) {
+    fn with_clock(log: &LogConfig, clock: LogClock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
         let (subscriber, filter) = subscriber(log, clock, move || writer.clone());
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn lines_for_people_have_the_date_and_the_time() {
-        with_clock(&log(&[]), Clock::Wall, |lines, _| {
+        with_clock(&log(&[]), LogClock::Wall, |lines, _| {
             tracing::info!("hello");
             let line = lines.take();
             let (time, rest) = line.split_at("2026-11-21T22:40:44.123456Z".len());
@@ -325,7 +325,7 @@ mod tests {
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
         let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
-        let (subscriber, filter) = subscriber(&log, Clock::Uptime, io::sink);
+        let (subscriber, filter) = subscriber(&log, LogClock::Uptime, io::sink);
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));
@@ -345,7 +345,7 @@ mod tests {
     fn off_installs_nothing() {
         for off in ["off", " OFF "] {
             assert!(
-                install(&log(&[("LINKERD2_PROXY_LOG", off)]), Clock::Uptime)
+                install(&log(&[("LINKERD2_PROXY_LOG", off)]), LogClock::Uptime)
                     .unwrap()
                     .is_none()
             );

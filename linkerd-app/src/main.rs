@@ -58,7 +58,7 @@ enum Command {
     Man,
     /// Shows the proxy at work on this machine: a control plane, three backends, real traffic.
     Quickstart {
-        /// Runs for a few seconds without a terminal; the exit code tells whether every request succeeded.
+        /// Runs for a few seconds without a terminal; the exit code shows whether every request succeeded.
         #[arg(long)]
         once: bool,
         /// Requests a second.
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
             rate,
             seconds,
             file,
-        }) => cli::quickstart(linkerd_app::quickstart::Options {
+        }) => cli::quickstart(linkerd_app::quickstart::QuickstartOptions {
             once,
             rate,
             seconds,
@@ -134,7 +134,7 @@ fn manual() -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Prints a generated text. A reader that has read enough, such as `head`, is no failure.
+/// Prints a generated text. A closed pipe, as of `head`, is no failure.
 fn print(text: &[u8]) -> ExitCode {
     match io::stdout().write_all(text) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The families that both directions count in, under the incumbent's names.
+//! The metric families of both directions, under the incumbent's names.
 //!
 //! Declared once, here, so that their order in `/metrics` and the rows of `docs/metrics.md` are decided in one place.
 
@@ -7,11 +7,11 @@ mod docs;
 mod labels;
 mod outbound;
 
-pub use labels::{OfEndpoint, backend_labels, meta_labels, target_labels, tls_labels};
-pub use outbound::{Balancer, OutboundFamilies, RouteFamilies};
+pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
+pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies};
 
 use linkerd_proxy_core::{
-    metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, Style},
+    metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},
     transport::TransportMetrics,
 };
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Families {
     pub control: ControlFamilies,
 }
 
-/// What an endpoint, or the application, is asked and answers.
+/// Requests to an endpoint or the application, and their responses.
 #[derive(Clone, Debug)]
 pub struct EndpointFamilies {
     /// Requests sent.
@@ -53,7 +53,7 @@ pub struct StackFamilies {
     pub dropped: Family<Counter>,
 }
 
-/// What only the inbound direction counts.
+/// Families of the inbound direction only.
 #[derive(Clone, Debug)]
 pub struct InboundFamilies {
     /// `inbound_http_errors_total`
@@ -66,15 +66,15 @@ pub struct InboundFamilies {
     pub detect_duration: Family<Histogram>,
 }
 
-/// What the clients of controllers count.
+/// Families of the controllers' clients.
 #[derive(Clone, Debug)]
 pub struct ControlFamilies {
-    /// `control_request_total` and its kin.
+    /// `control_request_total` and the other request families.
     pub endpoint: EndpointFamilies,
     /// `control_destination_balancer_*`
-    pub destination: Balancer,
+    pub destination: BalancerFamilies,
     /// `control_policy_balancer_*`
-    pub policy: Balancer,
+    pub policy: BalancerFamilies,
 }
 
 impl Families {
@@ -84,18 +84,18 @@ impl Families {
         let outbound = OutboundFamilies::register(registry);
         let endpoint = EndpointFamilies {
             requests: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "request_total",
                 "Total count of HTTP requests",
             ),
             latency: registry.histogram(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "response_latency_ms",
                 "Time from a request to the first frame of its response's body, in milliseconds",
                 LATENCY_MS,
             ),
             responses: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "response_total",
                 "Total count of HTTP responses, by class",
             ),
@@ -103,24 +103,27 @@ impl Families {
         let control = ControlFamilies {
             endpoint: EndpointFamilies {
                 requests: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_request_total",
                     "Total count of requests to controllers",
                 ),
                 latency: registry.histogram(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_response_latency_ms",
                     "Time from a request to a controller to its response, in milliseconds",
                     LATENCY_MS,
                 ),
                 responses: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "control_response_total",
                     "Total count of responses of controllers, by class",
                 ),
             },
-            destination: Balancer::register(registry, &outbound::CONTROL_DESTINATION_BALANCER),
-            policy: Balancer::register(registry, &outbound::CONTROL_POLICY_BALANCER),
+            destination: BalancerFamilies::register(
+                registry,
+                &outbound::CONTROL_DESTINATION_BALANCER,
+            ),
+            policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
         };
         Self {
             endpoint: Arc::new(endpoint),
@@ -128,12 +131,12 @@ impl Families {
             transport: TransportMetrics::register(registry),
             stack: StackFamilies {
                 created: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "stack_create_total",
                     "Total number of services created",
                 ),
                 dropped: registry.counter(
-                    Style::Legacy,
+                    RegistryStyle::Legacy,
                     "stack_drop_total",
                     "Total number of services dropped",
                 ),
@@ -148,22 +151,22 @@ impl InboundFamilies {
     fn register(registry: &Registry) -> Self {
         Self {
             http_errors: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "inbound_http_errors_total",
                 "Total count of inbound HTTP requests that the proxy answered with an error",
             ),
             tcp_errors: registry.counter(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "inbound_tcp_errors_total",
                 "Total count of inbound TCP connections that ended with an error",
             ),
             detect_results: registry.counter(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "inbound_tcp_detect_http_results_total",
                 "Outcomes of inbound protocol detection",
             ),
             detect_duration: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "inbound_tcp_detect_http_duration_seconds",
                 "Time that inbound protocol detection takes",
                 outbound::DETECT_SECONDS,

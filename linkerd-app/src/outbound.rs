@@ -122,7 +122,7 @@ impl HttpRoutes {
         let stack = ServiceBuilder::new()
             .layer(InContextLayer::new(names))
             .layer(RouteMetricsLayer::new(families, labels.into(), grpc))
-            .layer(CanonicalHeaderLayer::new(spec.canonical_header))
+            .layer(CanonicalHeaderLayer::new(spec.canonical_header.as_ref()))
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
         Shared::new(stack)

@@ -1,6 +1,6 @@
-//! Figures of the process itself: what it was built from, what it uses, and how busy its runtimes are.
+//! Metrics of the process itself: its build, its resource usage, and the load of its runtimes.
 
-use linkerd_proxy_core::metrics::{Exposition, Kind, Labels, Registry};
+use linkerd_proxy_core::metrics::{Exposition, Labels, MetricKind, Registry};
 use parking_lot::Mutex;
 use std::{
     fmt::Display,
@@ -15,23 +15,23 @@ mod usage;
 pub use descriptors::reserve as reserve_descriptors;
 use usage::Usage;
 
-/// What this program was built from.
+/// Build information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Build {
+pub struct BuildInfo {
     /// `dist`, `release` or `debug`.
     pub profile: &'static str,
     /// The version, without a leading `v`.
     pub version: &'static str,
     /// The revision of the source.
     pub git_sha: &'static str,
-    /// Who built it.
+    /// The builder.
     pub vendor: &'static str,
-    /// When it was built.
+    /// The date of the build.
     pub date: &'static str,
 }
 
 /// This program.
-pub const BUILD: Build = Build {
+pub const BUILD: BuildInfo = BuildInfo {
     profile: env!("LINKERD_BUILD_PROFILE"),
     version: env!("LINKERD_BUILD_VERSION"),
     git_sha: env!("LINKERD_BUILD_GIT_SHA"),
@@ -51,7 +51,7 @@ pub const VERSION: &str = concat!(
 
 /// The first line of the log: `<profile> <version> (<sha>) by <vendor> on <date>`.
 pub fn banner() -> String {
-    let Build {
+    let BuildInfo {
         profile,
         version,
         git_sha,
@@ -70,7 +70,7 @@ pub fn register(registry: &Registry) {
     });
 }
 
-/// Declares the `tokio_rt_*` families, which sum up what is added.
+/// Declares the `tokio_rt_*` families, summed over the added runtimes.
 pub fn runtimes(registry: &Registry) -> Runtimes {
     let runtimes = Runtimes::default();
     let all = runtimes.clone();
@@ -78,12 +78,12 @@ pub fn runtimes(registry: &Registry) -> Runtimes {
     runtimes
 }
 
-/// The runtimes of the process. Copies share them.
+/// The runtimes of the process. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Runtimes(Arc<Mutex<Vec<RuntimeMetrics>>>);
 
 impl Runtimes {
-    /// Adds a runtime. There are as many as workers and one or two more, for as long as the process runs.
+    /// Adds a runtime. There is one for each worker and one or two more, for as long as the process runs.
     pub fn add(&self, runtime: Handle) {
         self.0.lock().push(runtime.metrics());
     }
@@ -96,13 +96,13 @@ impl Runtimes {
             .flat_map(|rt| (0..rt.num_workers()).map(|n| rt.worker_total_busy_duration(n)))
             .sum();
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_workers",
             "Threads that run tasks",
             Some(sum(|rt| rt.num_workers() as u64)),
         );
         out.single(
-            Kind::Counter,
+            MetricKind::Counter,
             "tokio_rt_park_total",
             "How often threads had nothing to do and waited",
             Some(sum(|rt| {
@@ -111,19 +111,19 @@ impl Runtimes {
             })),
         );
         out.single(
-            Kind::Counter,
+            MetricKind::Counter,
             "tokio_rt_busy_seconds_total",
             "Time that threads spent with tasks",
             Some(Seconds(busy.as_secs_f64())),
         );
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_injection_queue_depth",
             "Tasks that were woken from other threads and wait to run",
             Some(sum(|rt| rt.global_queue_depth() as u64)),
         );
         out.single(
-            Kind::Gauge,
+            MetricKind::Gauge,
             "tokio_rt_alive_tasks",
             "Tasks that have not ended",
             Some(sum(|rt| rt.num_alive_tasks() as u64)),
@@ -131,7 +131,7 @@ impl Runtimes {
     }
 }
 
-fn write_build(build: &Build, out: &mut Exposition<'_>) {
+fn write_build(build: &BuildInfo, out: &mut Exposition<'_>) {
     let labels = Labels::new()
         .with("date", build.date)
         .with("git_sha", build.git_sha)
@@ -139,12 +139,12 @@ fn write_build(build: &Build, out: &mut Exposition<'_>) {
         .with("vendor", build.vendor)
         .with("version", build.version);
     let name = "proxy_build_info";
-    out.head(Kind::Gauge, name, "What this proxy was built from.");
+    out.head(MetricKind::Gauge, name, "What this proxy was built from.");
     out.sample(name, &labels, 1);
 }
 
 fn write_usage(usage: &Usage, now: Duration, out: &mut Exposition<'_>) {
-    use Kind::{Counter, Gauge};
+    use MetricKind::{Counter, Gauge};
     let started = usage.start_time;
     let uptime = started.map(|start| now.saturating_sub(start));
     let whole = |time: Duration| Seconds(time.as_secs_f64());
@@ -228,7 +228,7 @@ fn write_usage(usage: &Usage, now: Duration, out: &mut Exposition<'_>) {
     }
 }
 
-/// A number with a point, as OpenMetrics has it for those that are not whole.
+/// A number with a decimal point, which OpenMetrics requires of fractions.
 struct Seconds(f64);
 
 impl Display for Seconds {

@@ -1,8 +1,8 @@
-//! Starting the proxy, and ending it.
+//! Start and drain of the proxy.
 
 use crate::{
-    admin::{self, Admin, StateSection},
-    config::{self, Config, Cores, Loaded, decide_workers},
+    admin::{self, AdminContext, StateSection},
+    config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane},
     dialers::{Dialers, OwnListeners},
     logging::Logger,
@@ -29,46 +29,46 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 /// A proxy that runs on threads of its own.
-pub struct Running {
-    /// Where it listens for outbound traffic.
+pub struct RunningProxy {
+    /// Addresses of the outbound listener.
     pub outbound: Vec<SocketAddr>,
-    /// Where it listens for inbound traffic, if it does.
+    /// Address of the inbound listener, if there is one.
     pub inbound: Option<SocketAddr>,
-    /// Where the admin server listens.
+    /// Address of the admin server.
     pub admin: SocketAddr,
-    /// What it waits for.
+    /// Readiness of the proxy.
     pub readiness: Readiness,
-    /// Told when the admin server is asked to shut the proxy down.
+    /// Receives requests for shutdown of the admin server.
     pub shutdown: mpsc::Receiver<()>,
     drain: drain::Signal,
 }
 
-/// Why the proxy does not start.
+/// Errors at the start of the proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// A listener cannot be bound.
     #[error(
         "Failed to bind {what} listener on {addr}: {error}; is another process using it? `{variable}` sets it"
     )]
     Bind {
-        /// Which listener.
+        /// The listener.
         what: &'static str,
         /// The address.
         addr: SocketAddr,
-        /// The system's answer.
+        /// The system's error.
         error: io::Error,
         /// The variable that sets the address.
         variable: &'static str,
     },
-    /// The control plane cannot be looked for.
+    /// The controllers cannot be resolved.
     #[error(transparent)]
-    Control(#[from] control::StartError),
+    Control(#[from] control::ControlStartError),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// The sockets of all workers.
+/// The listening sockets of all workers.
 struct Sockets {
     /// For each address, one socket for each worker.
     outbound: Vec<Vec<TcpListener>>,
@@ -77,11 +77,15 @@ struct Sockets {
     admin: TcpListener,
 }
 
-/// What the control thread tells when it has started.
-type Started = Result<(Discovery, Policies), control::StartError>;
+/// The result of the control thread's start.
+type Started = Result<(Discovery, Policies), control::ControlStartError>;
 
-/// Starts the proxy. It listens when this returns.
-pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Running, StartError> {
+/// Starts the proxy. Its listeners are bound when this returns.
+pub fn start(
+    loaded: LoadedConfig,
+    env: config::Env,
+    log: Option<Logger>,
+) -> Result<RunningProxy, StartError> {
     let cores = Cores::detect();
     let decision = decide_workers(&loaded.config.workers, &cores);
     match decision.workers {
@@ -144,7 +148,7 @@ pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Ru
         };
         worker.spawn(&runtimes)?;
     }
-    Ok(Running {
+    Ok(RunningProxy {
         outbound: addresses.outbound,
         inbound: addresses.inbound,
         admin: addresses.admin,
@@ -154,8 +158,8 @@ pub fn start(loaded: Loaded, env: config::Env, log: Option<Logger>) -> Result<Ru
     })
 }
 
-impl Running {
-    /// Stops being ready, stops taking connections, and returns when all of them have ended.
+impl RunningProxy {
+    /// Ends readiness, closes the listeners, and returns when all connections have ended.
     pub async fn drain(self) {
         self.readiness.drain();
         self.drain.drain().await;
@@ -197,9 +201,9 @@ impl Sockets {
         })
     }
 
-    fn addresses(&self) -> io::Result<Addresses> {
+    fn addresses(&self) -> io::Result<ListenAddresses> {
         let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
-        Ok(Addresses {
+        Ok(ListenAddresses {
             outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
             inbound: self
                 .inbound
@@ -211,14 +215,14 @@ impl Sockets {
     }
 }
 
-/// Where the proxy listens.
-struct Addresses {
+/// Addresses of the listeners.
+struct ListenAddresses {
     outbound: Vec<SocketAddr>,
     inbound: Option<SocketAddr>,
     admin: SocketAddr,
 }
 
-impl Addresses {
+impl ListenAddresses {
     fn own(&self) -> OwnListeners {
         let mut proxy = self.outbound.clone();
         proxy.extend(self.inbound);
@@ -229,8 +233,8 @@ impl Addresses {
     }
 }
 
-/// The lines that tools read, in the incumbent's order.
-fn announce(addresses: &Addresses, config: &Config) {
+/// Logs the lines that tools read, in the incumbent's order.
+fn announce(addresses: &ListenAddresses, config: &Config) {
     tracing::info!("Admin interface on {}", addresses.admin);
     if let Some(inbound) = addresses.inbound {
         tracing::info!("Inbound interface on {inbound}");
@@ -246,7 +250,7 @@ fn announce(addresses: &Addresses, config: &Config) {
     }
 }
 
-/// What the admin server is made of.
+/// The parts of the admin server.
 struct AdminParts {
     listener: TcpListener,
     readiness: Readiness,
@@ -257,7 +261,7 @@ struct AdminParts {
     own: OwnConnections,
 }
 
-/// Asks a thread for its state.
+/// Requests a thread's state.
 type Inspector = mpsc::Sender<oneshot::Sender<Value>>;
 
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
@@ -279,7 +283,7 @@ fn spawn_control(
     }
 }
 
-/// What the control thread does, as long as the process runs.
+/// The control thread's main task, for as long as the process runs.
 async fn run_control(
     config: Arc<Config>,
     registry: Registry,
@@ -291,7 +295,7 @@ async fn run_control(
     let control = match ControlPlane::start(&config, &registry, &families, &parts.own) {
         Ok(control) => control,
         Err(error) => {
-            // Whoever starts the proxy waits for it.
+            // The starting thread waits for it.
             let _ = started.send(Err(error));
             return;
         }
@@ -301,7 +305,7 @@ async fn run_control(
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
     let asked = control.clone();
-    let admin = Admin {
+    let admin = AdminContext {
         unreached: Box::new(move || asked.unreached()),
         retain: config.admin.metrics_retain_idle,
         sections: sections(
@@ -319,19 +323,19 @@ async fn run_control(
         env: parts.env,
         shutdown: parts.shutdown,
     };
-    // Discovery goes on while the workers drain.
+    // Discovery continues while the workers drain.
     tokio::task::spawn_local(inspect_control(control, inspected));
     admin::serve(parts.listener, Rc::new(admin), drain.watch()).await;
     std::future::pending().await
 }
 
-/// Answers for the state of the controllers' clients, and keeps them.
+/// Answers requests for the state of the controllers' clients, and owns the clients.
 async fn inspect_control(
     control: Rc<ControlPlane>,
     mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
 ) {
     while let Some(reply) = asked.recv().await {
-        // Whoever asked may have left.
+        // The requester may have been dropped.
         let _ = reply.send(control.inspect());
     }
     std::future::pending::<()>().await;
@@ -389,7 +393,7 @@ async fn inspect_workers(workers: Vec<Inspector>) -> Value {
     Value::Array(states.await)
 }
 
-/// Asks a thread for its state. One that is stuck shows as the section's timeout.
+/// Requests a thread's state. A stuck thread shows as the section's timeout.
 async fn ask(thread: Inspector) -> Value {
     let (reply, state) = oneshot::channel();
     match thread.send(reply).await {

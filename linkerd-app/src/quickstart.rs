@@ -1,10 +1,10 @@
 //! The quickstart: a mesh on one machine, in one process, with traffic to watch.
 //!
 //! It starts three backends on loopback, the controller with a mesh file, and the proxy as an explicit proxy; sends a
-//! steady stream of requests through it; and shows where they go and what the balancer thinks. Everything but the
-//! proxy, which has threads of its own, runs on one thread.
+//! steady stream of requests through it; and shows their endpoints and the balancer's state. Everything but the proxy,
+//! which has threads of its own, runs on one thread.
 //!
-//! Nothing of it is part of the proxy that runs in a pod.
+//! None of it is part of the proxy that runs in a pod.
 
 mod backend;
 mod environment;
@@ -30,9 +30,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Where a proxy that was started listens.
+/// Addresses of a started proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct ProxyAddresses {
     /// Outbound traffic.
     pub outbound: SocketAddr,
     /// Inbound traffic.
@@ -41,16 +41,16 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
-/// Starts the proxy that is watched.
+/// Starts the observed proxy.
 pub trait StartProxy {
     /// Starts it in threads of its own, with this environment, and returns once it listens.
-    fn start(self, env: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>>;
+    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
 }
 
-/// What the quickstart does.
+/// Options of the quickstart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Runs for a while without a terminal, and tells by the exit code whether all went well.
+pub struct QuickstartOptions {
+    /// Runs for a while without a terminal; the exit code shows whether all requests succeeded.
     pub once: bool,
     /// Requests a second.
     pub rate: u32,
@@ -61,7 +61,7 @@ pub struct Options {
     pub file: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for QuickstartOptions {
     fn default() -> Self {
         Self {
             once: false,
@@ -74,7 +74,7 @@ impl Default for Options {
 
 /// Runs the quickstart until Ctrl-C, or for a while. It fails if it cannot start and, with `once`, if a request failed
 /// or a backend got none.
-pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
+pub fn run(options: QuickstartOptions, proxy: impl StartProxy) -> ExitCode {
     match try_run(options, proxy) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -85,7 +85,7 @@ pub fn run(options: Options, proxy: impl StartProxy) -> ExitCode {
     }
 }
 
-fn try_run(options: Options, proxy: impl StartProxy) -> Result<bool, BoxError> {
+fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, BoxError> {
     if options.rate == 0 {
         return Err("a rate of 0 requests a second shows nothing; --rate takes 1 or more".into());
     }
@@ -98,7 +98,7 @@ fn try_run(options: Options, proxy: impl StartProxy) -> Result<bool, BoxError> {
     let live = std::thread::Builder::new()
         .name("quickstart".to_owned())
         .spawn(move || live::run(&options, mesh, terminal, start))?;
-    // Without a controller there is a reason, which the thread returns.
+    // Without a controller, the thread returns the error.
     let mut refused = None;
     if let Ok(controller) = controller.recv() {
         match proxy.start(environment::of_proxy(controller, terminal)) {

@@ -1,14 +1,14 @@
-//! A thread with a runtime of its own.
+//! A thread with its own runtime.
 //!
 //! Its tasks stay on it, so they share state without locks. They are the runtime's own ([`LocalRuntime`]): a `LocalSet`
-//! within a runtime would put a second queue, and a poll of what runs beside the tasks, before each of them.
+//! within a runtime would add a second queue, and a poll of the surrounding future before each task.
 
 use crate::process::Runtimes;
 use linkerd_proxy_core::transport;
 use std::{io, sync::mpsc, thread};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-/// Starts a thread that runs what `main` returns, and then ends. Returns when the thread has its runtime.
+/// Starts a thread that runs the future of `main`, and ends with it. Returns when the thread has its runtime.
 pub fn spawn<F: Future<Output = ()>>(
     name: &str,
     runtimes: &Runtimes,
@@ -17,7 +17,7 @@ pub fn spawn<F: Future<Output = ()>>(
     let (built, wait) = mpsc::sync_channel(1);
     let run = move || match local() {
         Ok(runtime) => {
-            // Whoever started the thread waits for this.
+            // The starting thread waits for this.
             let _ = built.send(Ok(runtime.handle().clone()));
             runtime.block_on(main());
         }
@@ -37,7 +37,7 @@ pub fn spawn<F: Future<Output = ()>>(
 pub fn local() -> io::Result<LocalRuntime> {
     let runtime = Builder::new_current_thread()
         .enable_all()
-        // Nothing blocks here; one thread is for what the runtime itself may need.
+        // No task blocks; one thread is for the runtime's own needs.
         .max_blocking_threads(1)
         .on_thread_park(transport::begin_round)
         .build_local(LocalOptions::default())?;

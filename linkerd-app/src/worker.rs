@@ -1,4 +1,4 @@
-//! One worker: a thread, its runtime, its listening sockets, and everything that serves them.
+//! A worker: a thread with its runtime, its listening sockets and the stacks that serve them.
 
 use crate::{
     config::Config,
@@ -20,36 +20,36 @@ use serde_json::{Value, json};
 use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
-/// What a worker is started with.
+/// The parts of a worker.
 pub struct Worker {
     /// Its number, from 0.
     pub index: usize,
-    /// How many there are.
+    /// The number of workers.
     pub workers: usize,
     /// The configuration.
     pub config: Arc<Config>,
-    /// What is counted.
+    /// Metric families.
     pub families: Families,
-    /// What exists.
+    /// Endpoint discovery.
     pub discovery: Discovery,
-    /// What applies.
+    /// Policies and profiles.
     pub policies: Policies,
-    /// Dials for each direction.
+    /// Dialers of both directions.
     pub dialers: Dialers,
     /// Its outbound sockets.
     pub outbound: Vec<TcpListener>,
     /// Its inbound socket; `None` without inbound traffic.
     pub inbound: Option<TcpListener>,
-    /// Tells of the end.
+    /// Signals drain.
     pub drain: drain::Handle,
-    /// Dropped when it takes connections.
-    pub pending: readiness::Pending,
-    /// Asked for its state.
+    /// Dropped when the worker accepts connections.
+    pub pending: readiness::PendingCondition,
+    /// Requests for the worker's state.
     pub inspect: mpsc::Receiver<oneshot::Sender<Value>>,
 }
 
 impl Worker {
-    /// Runs the worker on a thread of its own until its connections have drained.
+    /// Runs the worker on a thread of its own until drain is signalled and its connections have ended.
     pub fn spawn(self, runtimes: &crate::process::Runtimes) -> io::Result<thread::JoinHandle<()>> {
         crate::runtime::spawn("proxy", runtimes, || self.run())
     }
@@ -104,14 +104,14 @@ impl Worker {
         tokio::task::spawn_local(sweep(pipes.clone()));
         tokio::task::spawn_local(inspect(self.inspect, self.index, outbound, inbound, pipes));
         drop(self.pending);
-        // The listeners are closed when the drain begins; connections hold it until they have ended, and the process
-        // ends with it.
+        // Listeners close when drain is signalled; connections hold drain until they have ended, and then the process
+        // ends.
         while accepting.join_next().await.is_some() {}
         std::future::pending().await
     }
 }
 
-/// Closes pipes that are no longer needed, as long as the worker runs.
+/// Closes unused pipes regularly, for as long as the worker runs.
 async fn sweep(pipes: Rc<Pipes>) {
     let mut ticks = tokio::time::interval(PIPES_SWEEP);
     loop {
@@ -120,7 +120,7 @@ async fn sweep(pipes: Rc<Pipes>) {
     }
 }
 
-/// Answers for the worker's state.
+/// Answers requests for the worker's state.
 async fn inspect(
     mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
     index: usize,
@@ -135,7 +135,7 @@ async fn inspect(
             "inbound": inbound.inspect(),
             "pipes": pipes.inspect(),
         });
-        // Whoever asked may have left.
+        // The requester may have been dropped.
         let _ = reply.send(state);
     }
 }
@@ -146,5 +146,5 @@ const LOOPBACK: TlsStatus = TlsStatus::None(NoTlsReason::Loopback);
 /// Inbound clients are other pods.
 const FROM_REMOTE: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);
 
-/// How often unused pipes are closed: a burst of bulk flows leaves few behind for long.
+/// Interval at which unused pipes are closed: a burst of bulk flows leaves few for long.
 const PIPES_SWEEP: Duration = Duration::from_secs(2);

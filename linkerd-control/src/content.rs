@@ -1,8 +1,8 @@
 use crate::endpoint::Endpoint;
-use crate::lookups::Kind;
+use crate::lookups::LookupKind;
 use crate::mesh::distance;
-use crate::state::State;
-use crate::table::Table;
+use crate::state::ControllerTables;
+use crate::table::TargetTable;
 use linkerd_api_proto::destination::{
     AddrSet, DestinationProfile, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
 };
@@ -12,20 +12,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tonic::Status;
 
-/// What a target is answered with, and how a stream is brought from one answer to the next.
+/// The answer for a target, and the messages that bring a stream from one answer to the next.
 ///
-/// It is sealed: the three answers are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
+/// Sealed: the three answers are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
 pub trait Content: Clone + PartialEq + Send + Sync + Sized + sealed::Stored + 'static {
-    /// What is sent on the wire.
+    /// The message on the wire.
     type Message: Clone + Send + 'static;
 
-    /// The kind of lookup that this answers.
-    const KIND: Kind;
+    /// The kind of look-up.
+    const KIND: LookupKind;
 
-    /// The messages that bring a stream from `old` to `new`; all of `new` if nothing was sent so far.
+    /// The messages that bring a stream from `old` to `new`; all of `new` for a new stream.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
 
-    /// The answer for a target that nobody described; `names` are those that the mesh file declares.
+    /// The answer for a target without content; `names` are those of the mesh file.
     fn unknown(target: &str, names: &[String]) -> Result<Self, Status>;
 }
 
@@ -37,7 +37,7 @@ pub struct EndpointSet(Arc<Endpoints>);
 enum Endpoints {
     Some {
         labels: HashMap<String, String>,
-        // Ordered, so that a test sees the same messages every time.
+        // Ordered, so that tests see the same messages every time.
         addrs: BTreeMap<SocketAddr, WeightedAddr>,
     },
     None {
@@ -45,50 +45,50 @@ enum Endpoints {
     },
 }
 
-/// Nobody outside can name the module, and so nobody sees the private types.
+/// The module cannot be named outside, so the private types stay private.
 #[allow(private_interfaces)]
 pub(crate) mod sealed {
     use super::*;
 
-    /// Which table of the state holds the content.
+    /// The table of the state that holds the content.
     pub trait Stored: Sized {
         #[doc(hidden)]
-        fn table(state: &mut State) -> &mut Table<Self>
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self>
         where
             Self: Content;
     }
 
     impl Stored for EndpointSet {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.destinations
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.destinations
         }
     }
 
     impl Stored for DestinationProfile {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.profiles
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.profiles
         }
     }
 
     impl Stored for OutboundPolicy {
-        fn table(state: &mut State) -> &mut Table<Self> {
-            &mut state.policies
+        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+            &mut tables.policies
         }
     }
 }
 
 impl EndpointSet {
-    /// A set of endpoints. The last one counts if an address occurs twice.
+    /// A set of endpoints. The last of several with the same address counts.
     pub fn new<E: Into<Endpoint>>(endpoints: impl IntoIterator<Item = E>) -> Self {
         Self::default().with(endpoints)
     }
 
-    /// No endpoints: of a service that has none at the moment, or of one that does not exist.
+    /// No endpoints, of a service that exists or of one that does not.
     pub fn none(exists: bool) -> Self {
         Self(Arc::new(Endpoints::None { exists }))
     }
 
-    /// Sets the metric labels that all endpoints share.
+    /// Sets metric labels of all endpoints.
     #[must_use]
     pub fn labels<K: Into<String>, V: Into<String>>(
         self,
@@ -102,7 +102,7 @@ impl EndpointSet {
         Self(Arc::new(Endpoints::Some { labels, addrs }))
     }
 
-    /// These endpoints besides the ones that are there; an address that is there is replaced.
+    /// Adds endpoints; one with the same address is replaced.
     #[must_use]
     pub fn with<E: Into<Endpoint>>(self, endpoints: impl IntoIterator<Item = E>) -> Self {
         let (labels, mut addrs) = self.into_parts();
@@ -113,7 +113,7 @@ impl EndpointSet {
         Self(Arc::new(Endpoints::Some { labels, addrs }))
     }
 
-    /// The set without the endpoints of these addresses.
+    /// Removes the endpoints with these addresses.
     #[must_use]
     pub fn without(self, gone: impl IntoIterator<Item = SocketAddr>) -> Self {
         let (labels, mut addrs) = self.into_parts();
@@ -131,7 +131,7 @@ impl EndpointSet {
         }
     }
 
-    /// Whether there is no endpoint.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -156,7 +156,7 @@ impl Default for EndpointSet {
 impl Content for EndpointSet {
     type Message = Update;
 
-    const KIND: Kind = Kind::Destination;
+    const KIND: LookupKind = LookupKind::Destination;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Update> {
         if old == Some(new) {
@@ -168,12 +168,12 @@ impl Content for EndpointSet {
         };
         let (old_labels, old_addrs) = match old.map(|old| &*old.0) {
             Some(Endpoints::Some { labels, addrs }) => (labels, addrs),
-            // A proxy takes the first `Add` of a stream as the whole set, so that an empty set cannot be an `Add`.
+            // A proxy reads the first `Add` of a stream as the whole set, so that an empty set cannot be an `Add`.
             _ if addrs.is_empty() => return vec![no_endpoints(true)],
             _ => return vec![add(addrs.values().cloned(), labels)],
         };
 
-        // The labels of the set are part of each endpoint's metadata: with new ones, all are sent again.
+        // The set's labels are part of each endpoint's metadata: with new labels, all are sent again.
         let added: Vec<_> = addrs
             .iter()
             .filter(|(addr, endpoint)| {
@@ -186,7 +186,7 @@ impl Content for EndpointSet {
             .filter(|addr| !addrs.contains_key(addr))
             .map(|addr| (*addr).into())
             .collect();
-        // First what is new, so that the set is not empty in between if all of it is replaced.
+        // Additions first, so that a full replacement does not pass through an empty set.
         let mut messages = Vec::new();
         if !added.is_empty() {
             messages.push(add(added, labels));
@@ -207,14 +207,14 @@ impl Content for EndpointSet {
 impl Content for DestinationProfile {
     type Message = Self;
 
-    const KIND: Kind = Kind::Profile;
+    const KIND: LookupKind = LookupKind::Profile;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
         whole_if_changed(old, new)
     }
 
-    /// As a cluster's control plane does it: an address without a service has an empty profile, a service without a
-    /// profile has a default one, and any other name is an error of the caller.
+    /// As in a cluster: an address without a service has an empty profile, a service without a profile has a default
+    /// one, and any other name is an error of the caller.
     fn unknown(target: &str, _: &[String]) -> Result<Self, Status> {
         if target.parse::<SocketAddr>().is_ok() {
             return Ok(Self::default());
@@ -234,7 +234,7 @@ impl Content for DestinationProfile {
 impl Content for OutboundPolicy {
     type Message = Self;
 
-    const KIND: Kind = Kind::Policy;
+    const KIND: LookupKind = LookupKind::Policy;
 
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
         whole_if_changed(old, new)
@@ -246,7 +246,7 @@ impl Content for OutboundPolicy {
     }
 }
 
-/// Names that exist instead of a target, the nearest first: the proxy's client reads them.
+/// Existing names for the error message, nearest first: the proxy's client reads them.
 fn others(target: &str, names: &[String]) -> String {
     let compared = names.iter().take(MAX_COMPARED);
     let mut nearest: Vec<_> = compared
@@ -289,10 +289,10 @@ fn no_endpoints(exists: bool) -> Update {
     }
 }
 
-/// A message, not a directory.
+/// Enough for a message.
 const MAX_NAMED: usize = 10;
 
-/// Each name takes microseconds, during which nobody else is answered.
+/// Each comparison takes microseconds, during which no other call is served.
 const MAX_COMPARED: usize = 1_000;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 use crate::content::{Content, EndpointSet};
-use crate::limits::Limits;
-use crate::lookups::{Kind, Lookup, Missed, canonical};
+use crate::limits::ControllerLimits;
+use crate::lookups::{ExpectationError, Lookup, LookupKind, canonical};
 use crate::mesh::{Known, Mesh};
 use crate::script::Script;
 use crate::serve::{self, Server};
-use crate::state::Shared;
-use crate::table::Key;
+use crate::state::ControllerState;
+use crate::table::TargetKey;
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::fmt;
@@ -17,25 +17,25 @@ use tokio::net::TcpListener;
 /// The state of a control plane. Clones share it, and any number of servers can serve it.
 #[derive(Clone)]
 pub struct Controller {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<ControllerState>,
 }
 
 impl Controller {
-    /// A controller that knows nothing, with the default limits.
+    /// An empty controller with the default limits.
     pub fn new() -> Self {
-        Self::with_limits(Limits::default())
+        Self::with_limits(ControllerLimits::default())
     }
 
-    /// A controller that knows nothing.
-    pub fn with_limits(limits: Limits) -> Self {
+    /// An empty controller.
+    pub fn with_limits(limits: ControllerLimits) -> Self {
         Self {
-            shared: Arc::new(Shared::new(limits)),
+            state: Arc::new(ControllerState::new(limits)),
         }
     }
 
     /// Serves the gRPC APIs on a listener, until the server is killed or dropped. Must be called within a runtime.
     pub fn serve(&self, listener: TcpListener) -> std::io::Result<Server> {
-        serve::serve(self.shared.clone(), listener)
+        serve::serve(self.state.clone(), listener)
     }
 
     /// Serves on a free port of the loopback address.
@@ -63,74 +63,74 @@ impl Controller {
         self.script(target)
     }
 
-    /// All destinations: endpoints for those that have none of their own, and behaviour for all.
+    /// All destinations: endpoints for those without their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
-        Script::new(self.clone(), Key::Any)
+        Script::new(self.clone(), TargetKey::Any)
     }
 
-    /// All targets: a profile for those that have none of their own, and behaviour for all.
+    /// All targets: a profile for those without their own, and behaviour for all.
     pub fn any_profile(&self) -> Script<DestinationProfile> {
-        Script::new(self.clone(), Key::Any)
+        Script::new(self.clone(), TargetKey::Any)
     }
 
-    /// All targets: a policy for those that have none of their own, and behaviour for all.
+    /// All targets: a policy for those without their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
-        Script::new(self.clone(), Key::Any)
+        Script::new(self.clone(), TargetKey::Any)
     }
 
-    /// Replaces what was applied before by a mesh, and pushes the differences to open streams.
+    /// Replaces the mesh that was applied before, and pushes the differences to open streams.
     ///
-    /// Endpoints that are host names are left out; [`watch_file`](crate::watch_file) follows their addresses.
+    /// Host names of endpoints are not resolved here; [`watch_file`](crate::watch_file) does that.
     pub fn apply(&self, mesh: &Mesh) {
         self.apply_with(mesh, &Known::new());
     }
 
     pub(crate) fn apply_with(&self, mesh: &Mesh, known: &Known) {
-        let tables = mesh.tables(known);
-        tables.apply(&mut self.shared.state.lock());
-        self.shared.notify();
+        let answers = mesh.answers(known);
+        answers.apply(&mut self.state.tables.lock());
+        self.state.notify();
     }
 
-    /// The lookups that were made, oldest first, as many as [`Limits::recorded_lookups`].
+    /// The last look-ups, oldest first, up to [`ControllerLimits::recorded_lookups`].
     pub fn lookups(&self) -> Vec<Lookup> {
-        self.shared.state.lock().lookups.all().cloned().collect()
+        self.state.tables.lock().lookups.all().cloned().collect()
     }
 
     /// The number of open streams of a target.
-    pub fn open_streams(&self, kind: Kind, target: &str) -> usize {
+    pub fn open_streams(&self, kind: LookupKind, target: &str) -> usize {
         match kind {
-            Kind::Destination => self.destination(target).open_streams(),
-            Kind::Profile => self.profile(target).open_streams(),
-            Kind::Policy => self.policy(target).open_streams(),
+            LookupKind::Destination => self.destination(target).open_streams(),
+            LookupKind::Profile => self.profile(target).open_streams(),
+            LookupKind::Policy => self.policy(target).open_streams(),
         }
     }
 
-    /// The number of all open streams.
+    /// The number of open streams of all targets.
     pub fn all_open_streams(&self) -> usize {
-        let state = self.shared.state.lock();
-        state.destinations.open_streams(&Key::Any)
-            + state.profiles.open_streams(&Key::Any)
-            + state.policies.open_streams(&Key::Any)
+        let tables = self.state.tables.lock();
+        tables.destinations.open_streams(&TargetKey::Any)
+            + tables.profiles.open_streams(&TargetKey::Any)
+            + tables.policies.open_streams(&TargetKey::Any)
     }
 
-    /// Waits for a lookup that was not expected before, so that two calls expect two lookups.
+    /// Waits for a look-up that no earlier call returned, so that two calls expect two look-ups.
     pub async fn expect_lookup(
         &self,
-        kind: Kind,
+        kind: LookupKind,
         target: &str,
         within: Duration,
-    ) -> Result<Lookup, Missed> {
-        self.expect(kind, &Key::One(canonical(target)), within)
+    ) -> Result<Lookup, ExpectationError> {
+        self.expect(kind, &TargetKey::One(canonical(target)), within)
             .await
     }
 
     pub(crate) async fn expect(
         &self,
-        kind: Kind,
-        key: &Key,
+        kind: LookupKind,
+        key: &TargetKey,
         within: Duration,
-    ) -> Result<Lookup, Missed> {
-        let take = || self.shared.state.lock().lookups.take(kind, key);
+    ) -> Result<Lookup, ExpectationError> {
+        let take = || self.state.tables.lock().lookups.take(kind, key);
         let saw = || {
             let lookups = self.lookups();
             let last = lookups.iter().rev().take(10);
@@ -147,8 +147,8 @@ impl Controller {
         what: String,
         check: impl Fn() -> Option<T>,
         saw: impl Fn() -> String,
-    ) -> Result<T, Missed> {
-        let mut changes = self.shared.changes();
+    ) -> Result<T, ExpectationError> {
+        let mut changes = self.state.changes();
         let deadline = tokio::time::Instant::now() + within;
         loop {
             if let Some(found) = check() {
@@ -156,7 +156,7 @@ impl Controller {
             }
             let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
             if !matches!(changed, Ok(Ok(()))) {
-                return Err(Missed {
+                return Err(ExpectationError {
                     what,
                     within,
                     saw: saw(),
@@ -166,7 +166,7 @@ impl Controller {
     }
 
     fn script<C: Content>(&self, target: impl AsRef<str>) -> Script<C> {
-        Script::new(self.clone(), Key::One(canonical(target.as_ref())))
+        Script::new(self.clone(), TargetKey::One(canonical(target.as_ref())))
     }
 }
 

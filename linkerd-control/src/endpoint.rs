@@ -5,30 +5,30 @@ use linkerd_api_proto::destination::{
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// One endpoint and what is known about it.
+/// An endpoint and its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// Its address.
     pub addr: SocketAddr,
-    /// Its weight as on the wire, where [`Endpoint::WEIGHT_ONE`] is the ordinary one.
+    /// Its weight on the wire; [`Endpoint::WEIGHT_ONE`] is the ordinary one.
     pub weight: u32,
     /// Metric labels of its own.
     pub labels: HashMap<String, String>,
-    /// What its own proxy, if any, is known to accept.
+    /// Protocols that its proxy accepts, if it has one.
     pub hint: Option<protocol_hint::Protocol>,
-    /// The port of its own proxy that takes wrapped connections.
+    /// The port of its proxy for connections with a transport header.
     pub inbound_port: Option<u16>,
-    /// The DNS-like name in its certificate; it is dialled in plaintext if unset.
+    /// The DNS-like name in its certificate; without one it is dialled in plaintext.
     pub identity: Option<String>,
-    /// The authority that requests get on their way to it.
+    /// The authority of requests to it.
     pub authority_override: Option<String>,
 }
 
 impl Endpoint {
-    /// The weight on the wire that a control plane gives to an ordinary endpoint.
+    /// The wire weight of an ordinary endpoint.
     pub const WEIGHT_ONE: u32 = 10_000;
 
-    /// An endpoint of ordinary weight about which nothing is known.
+    /// An endpoint of ordinary weight, without metadata.
     pub fn new(addr: SocketAddr) -> Self {
         Self {
             addr,
@@ -41,7 +41,7 @@ impl Endpoint {
         }
     }
 
-    /// Sets the weight as on the wire.
+    /// Sets the weight on the wire.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
@@ -69,7 +69,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets the port of the endpoint's proxy that takes wrapped connections.
+    /// Sets the port of the endpoint's proxy for connections with a transport header.
     #[must_use]
     pub fn inbound_port(mut self, port: u16) -> Self {
         self.inbound_port = Some(port);
@@ -83,7 +83,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets the authority that requests get on their way to the endpoint.
+    /// Sets the authority of requests to the endpoint.
     #[must_use]
     pub fn authority_override(mut self, authority: impl Into<String>) -> Self {
         self.authority_override = Some(authority.into());

@@ -1,6 +1,6 @@
 use crate::content::{Content, EndpointSet};
 use crate::lookups::canonical;
-use crate::state::Shared;
+use crate::state::ControllerState;
 use futures::stream::{self, BoxStream, StreamExt};
 use linkerd_api_proto::destination::destination_server::Destination;
 use linkerd_api_proto::destination::{DestinationProfile, GetDestination, Update};
@@ -10,17 +10,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
-/// The gRPC methods, which only translate requests to lookups.
+/// The gRPC methods, which translate requests to look-ups.
 #[derive(Clone)]
 pub(crate) struct Api {
-    shared: Arc<Shared>,
+    state: Arc<ControllerState>,
 }
 
 type Messages<M> = BoxStream<'static, Result<M, Status>>;
 
 impl Api {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(state: Arc<ControllerState>) -> Self {
+        Self { state }
     }
 
     async fn stream<C: Content>(
@@ -28,7 +28,7 @@ impl Api {
         target: String,
         context: String,
     ) -> Result<Response<Messages<C::Message>>, Status> {
-        let subscription = self.shared.clone().open::<C>(target, context).await?;
+        let subscription = self.state.clone().open::<C>(target, context).await?;
         let messages = stream::unfold(subscription, |mut subscription| async move {
             let message = subscription.next().await?;
             Some((message, subscription))

@@ -1,24 +1,24 @@
 //! The controller: the control plane's half of the mesh, in one process and without a cluster.
 //!
-//! **What it is.** A [`Controller`] holds what exists (endpoints) and what applies (profiles, policies) in memory and
-//! serves it over the gRPC APIs that a sidecar speaks: `Destination.Get`, `Destination.GetProfile`,
-//! `OutboundPolicies.Get` and `OutboundPolicies.Watch`. It has two users:
+//! **Contents.** A [`Controller`] holds endpoints, profiles and policies in memory and serves them over the gRPC APIs
+//! of a sidecar: `Destination.Get`, `Destination.GetProfile`, `OutboundPolicies.Get` and `OutboundPolicies.Watch`. It
+//! has two users:
 //!
-//! - **Tests** script it: push and remove endpoints, send nonsense, answer with an error, stay silent, be slow, drop
-//!   streams, die and come back ([`Script`], [`Server`]), and await what the proxy asks ([`Controller::expect_lookup`]).
+//! - **Tests** script it: push and remove endpoints, send invalid messages, answer with an error, stay silent, be slow,
+//!   drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups ([`Controller::expect_lookup`]).
 //! - **People** write one YAML file of services ([`Mesh`]), which is applied at once whenever it changes
 //!   ([`watch_file`]).
 //!
-//! **Where it sits.** It depends on the wire types only and knows nothing of the proxy, so that it cannot agree with
-//! the proxy by accident.
+//! **Place.** It depends on the wire types only and not on the proxy, so that it cannot agree with the proxy by
+//! accident.
 //!
 //! **Invariants.**
 //! - A new stream gets the whole current state first; later changes come as differences.
 //! - A stream holds *the latest state*, never a queue of changes: a slow reader gets one combined difference, and
-//!   nothing overflows. Only raw messages of a test are queued, up to [`Limits::queued_messages`].
+//!   nothing overflows. Only raw messages of a test are queued, up to [`ControllerLimits::queued_messages`].
 //! - A file with an error never changes the state.
 //!
-//! **What it never does.** It never keeps a stream, a connection or a task beyond the [`Server`] that accepted it.
+//! **Never.** It never keeps a stream, a connection or a task beyond the [`Server`] that accepted it.
 
 mod content;
 mod controller;
@@ -37,11 +37,11 @@ mod table;
 pub use crate::content::{Content, EndpointSet};
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
-pub use crate::limits::Limits;
-pub use crate::lookups::{Kind, Lookup, Missed};
+pub use crate::limits::ControllerLimits;
+pub use crate::lookups::{ExpectationError, Lookup, LookupKind};
 pub use crate::mesh::{
-    Accepted, Addresses, FileWatch, Load, Mesh, MeshError, Problem, Resolve, SystemResolver,
-    watch_file, watch_file_with,
+    AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Resolve,
+    SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{Policy, Protocol};
 pub use crate::script::Script;

@@ -1,13 +1,13 @@
-use crate::table::Key;
+use crate::table::TargetKey;
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a proxy asked for.
+/// The kind of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// `Destination.Get`: the endpoints of a destination.
+pub enum LookupKind {
+    /// `Destination.Get`.
     Destination,
     /// `Destination.GetProfile`.
     Profile,
@@ -15,44 +15,44 @@ pub enum Kind {
     Policy,
 }
 
-/// One lookup that was made.
+/// A look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Its place in the order of all lookups, from 0.
+    /// Its number among all look-ups, from 0.
     pub sequence: u64,
-    /// What was asked for.
-    pub kind: Kind,
+    /// Its kind.
+    pub kind: LookupKind,
     /// The path, address or authority, as it was sent.
     pub target: String,
     /// The `context_token` of a destination or profile lookup, the `source_workload` of a policy lookup.
     pub context: String,
-    /// How many streams of this kind were open for this target when it was made.
+    /// Open streams of this kind and target at the time.
     pub open_streams: usize,
 }
 
-/// The expected lookup or number of streams did not come in time.
+/// The expected look-up or number of streams did not come in time.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("no {what} within {within:?}; there were {saw}")]
-pub struct Missed {
+pub struct ExpectationError {
     pub(crate) what: String,
     pub(crate) within: Duration,
     pub(crate) saw: String,
 }
 
-/// The last lookups, oldest first.
-pub(crate) struct Log {
+/// The last look-ups, oldest first.
+pub(crate) struct LookupLog {
     limit: usize,
     next: u64,
-    entries: VecDeque<Logged>,
+    entries: VecDeque<LoggedLookup>,
 }
 
-struct Logged {
+struct LoggedLookup {
     key: String,
     lookup: Lookup,
     expected: bool,
 }
 
-impl Log {
+impl LookupLog {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -64,7 +64,7 @@ impl Log {
     pub(crate) fn record(
         &mut self,
         key: &str,
-        kind: Kind,
+        kind: LookupKind,
         target: String,
         context: String,
         open_streams: usize,
@@ -72,7 +72,7 @@ impl Log {
         if self.entries.len() >= self.limit {
             self.entries.pop_front();
         }
-        self.entries.push_back(Logged {
+        self.entries.push_back(LoggedLookup {
             key: key.to_owned(),
             expected: false,
             lookup: Lookup {
@@ -86,8 +86,8 @@ impl Log {
         self.next += 1;
     }
 
-    /// The oldest lookup of the target that was not taken before.
-    pub(crate) fn take(&mut self, kind: Kind, key: &Key) -> Option<Lookup> {
+    /// The oldest look-up of the target that was not taken yet.
+    pub(crate) fn take(&mut self, kind: LookupKind, key: &TargetKey) -> Option<Lookup> {
         let found = self
             .entries
             .iter_mut()
@@ -101,7 +101,7 @@ impl Log {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for LookupKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Destination => "destination",
@@ -111,8 +111,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The one spelling under which a target is kept: names in lower case without a trailing dot, addresses as addresses,
-/// and always with a port.
+/// The canonical spelling of a target: names in lower case without a trailing dot, addresses in their standard form,
+/// and always a port.
 pub(crate) fn canonical(target: &str) -> String {
     if let Ok(addr) = target.parse::<SocketAddr>() {
         return SocketAddr::new(addr.ip().to_canonical(), addr.port()).to_string();
@@ -150,19 +150,26 @@ mod tests {
 
     #[test]
     fn the_log_forgets_the_oldest_and_gives_each_lookup_once() {
-        let mut log = Log::new(2);
+        let mut log = LookupLog::new(2);
         for target in ["a:80", "b:80", "b:80"] {
-            log.record(target, Kind::Policy, target.into(), String::new(), 0);
+            log.record(target, LookupKind::Policy, target.into(), String::new(), 0);
         }
-        let b = Key::One("b:80".into());
-        assert!(log.take(Kind::Policy, &Key::One("a:80".into())).is_none());
-        assert!(log.take(Kind::Profile, &b).is_none());
-        assert_eq!(log.take(Kind::Policy, &b).map(|l| l.sequence), Some(1));
+        let b = TargetKey::One("b:80".into());
+        assert!(
+            log.take(LookupKind::Policy, &TargetKey::One("a:80".into()))
+                .is_none()
+        );
+        assert!(log.take(LookupKind::Profile, &b).is_none());
         assert_eq!(
-            log.take(Kind::Policy, &Key::Any).map(|l| l.sequence),
+            log.take(LookupKind::Policy, &b).map(|l| l.sequence),
+            Some(1)
+        );
+        assert_eq!(
+            log.take(LookupKind::Policy, &TargetKey::Any)
+                .map(|l| l.sequence),
             Some(2)
         );
-        assert!(log.take(Kind::Policy, &b).is_none());
+        assert!(log.take(LookupKind::Policy, &b).is_none());
         assert_eq!(log.all().count(), 2);
     }
 }

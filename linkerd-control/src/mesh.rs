@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
+mod answers;
 mod check;
 mod decl;
 mod error;
 mod form;
 mod hosts;
 mod near;
-mod tables;
 mod watch;
 mod yaml;
 
+pub(crate) use self::answers::MeshTargets;
 pub use self::error::{MeshError, Problem};
 pub(crate) use self::hosts::Known;
-pub use self::hosts::{Addresses, Resolve, SystemResolver};
+pub use self::hosts::{HostAddresses, Resolve, SystemResolver};
 pub(crate) use self::near::distance;
-pub(crate) use self::tables::Keys;
-pub use self::watch::{Accepted, FileWatch, Load, watch_file, watch_file_with};
+pub use self::watch::{AppliedMesh, FileWatch, MeshLoad, watch_file, watch_file_with};
 
 /// The services of a mesh file, parsed and checked. The README of this crate documents the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +40,15 @@ struct Service {
     endpoints: Vec<Endpoint>,
     /// Endpoints with host names.
     hosts: Vec<HostEndpoint>,
-    /// If empty, the service is its own backend.
+    /// Backends; if empty, the service is its own.
     backends: Vec<Backend>,
 }
 
-/// An endpoint for each address of a host name.
+/// A host name that stands for an endpoint at each of its addresses.
 #[derive(Clone, Debug, PartialEq)]
 struct HostEndpoint {
     host: String,
-    /// As each of them is, but for its IP address.
+    /// The common endpoint, except its IP address.
     endpoint: Endpoint,
 }
 
@@ -56,7 +56,7 @@ struct HostEndpoint {
 struct Backend {
     name: String,
     namespace: String,
-    /// `None`: the port on which the traffic arrives.
+    /// The port; `None` for that of the traffic.
     port: Option<u16>,
     weight: u32,
 }
@@ -109,7 +109,7 @@ impl Mesh {
             .collect()
     }
 
-    /// The authorities, such as `web.default.svc.cluster.local:80`, under which the services are known best.
+    /// The most common authorities of the services, such as `web.default.svc.cluster.local:80`.
     pub fn authorities(&self) -> impl Iterator<Item = String> {
         self.services.iter().flat_map(|service| {
             let name = service.full_name();
@@ -122,7 +122,7 @@ impl Mesh {
 }
 
 impl Service {
-    /// The endpoints with addresses, and those of host names as far as their addresses are known.
+    /// The endpoints with addresses, and those of host names with known addresses.
     fn known_endpoints(&self, known: &Known) -> Vec<Endpoint> {
         let of_hosts = self
             .hosts
@@ -134,7 +134,7 @@ impl Service {
                     ..endpoint.clone()
                 })
             });
-        // What is written as an address counts if a name means the same.
+        // An endpoint given by its address wins over the same one of a host name.
         let of_hosts: Vec<_> = of_hosts
             .filter(|e| self.endpoints.iter().all(|other| other.addr != e.addr))
             .collect();

@@ -30,7 +30,7 @@ pub struct Policy {
 /// The protocol that a policy declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// The proxy finds out whether it is HTTP.
+    /// The proxy detects whether it is HTTP.
     #[default]
     Detect,
     /// HTTP/1.
@@ -39,7 +39,7 @@ pub enum Protocol {
     Http2,
     /// gRPC.
     Grpc,
-    /// Bytes.
+    /// Opaque bytes.
     Opaque,
 }
 
@@ -62,7 +62,7 @@ enum Dispatch {
     Empty,
 }
 
-/// One of several services that share the traffic.
+/// One of the services that share the traffic.
 #[derive(Clone, Debug)]
 struct Weighted {
     name: String,
@@ -102,12 +102,12 @@ impl Policy {
         }
     }
 
-    /// Sends the traffic of a service nowhere.
+    /// Discards the traffic of a service: no backends.
     pub fn empty(name: impl Into<String>, port: u16) -> Self {
         Self::service(name.into(), port, Dispatch::Empty)
     }
 
-    /// Splits among services of any namespaces: name, namespace, port and weight of each.
+    /// Splits the traffic among services of any namespaces: name, namespace, port and weight of each.
     pub(crate) fn split(
         name: &str,
         port: u16,
@@ -151,14 +151,14 @@ impl Policy {
         self
     }
 
-    /// Balances over another destination path than the service's own. It is not checked.
+    /// Balances over another destination path than the service's own. The path is not checked.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.dispatch = Dispatch::Balance(Some(path.into()));
         self
     }
 
-    /// Sets the protocol, which is [`Protocol::Detect`] otherwise.
+    /// Sets the protocol; the default is [`Protocol::Detect`].
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = protocol;
@@ -183,7 +183,7 @@ impl Policy {
         self.protocol(Protocol::Grpc)
     }
 
-    /// Declares bytes.
+    /// Declares opaque bytes.
     #[must_use]
     pub fn opaque(self) -> Self {
         self.protocol(Protocol::Opaque)
@@ -196,7 +196,7 @@ impl Policy {
         self
     }
 
-    /// Sets when endpoints are ejected.
+    /// Sets failure accrual, by which endpoints are ejected.
     #[must_use]
     pub fn failure_accrual(mut self, accrual: FailureAccrual) -> Self {
         self.failure_accrual = Some(accrual);
@@ -239,7 +239,7 @@ impl Policy {
         }
     }
 
-    /// The backends with their weights, and whether the weights count.
+    /// The backends with their weights, and whether weights are set.
     fn backends(&self) -> (Vec<(Backend, u32)>, bool) {
         match &self.dispatch {
             Dispatch::Empty => (Vec::new(), false),
@@ -342,12 +342,12 @@ fn balancer(path: String) -> backend::Kind {
     })
 }
 
-/// `None` for a duration that the wire cannot carry, which a timeout of centuries is.
+/// `None` for a duration beyond the wire format, such as centuries.
 fn duration(duration: Duration) -> Option<prost_types::Duration> {
     duration.try_into().ok()
 }
 
-// What a cluster's policy controller sends.
+// The value of a cluster's policy controller.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 const QUEUE_CAPACITY: u32 = 100;
 const FAILFAST_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,26 +1,26 @@
 use crate::content::{Content, EndpointSet};
 use crate::controller::Controller;
 use crate::endpoint::Endpoint;
-use crate::lookups::{Lookup, Missed};
-use crate::table::{Behaviour, Failure, Key};
+use crate::lookups::{ExpectationError, Lookup};
+use crate::table::{Behaviour, Failure, TargetKey};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tonic::Status;
 
-/// What one target is answered with and how; or, for `any_…`, what all are answered with that have nothing of their
-/// own, and how all are answered.
+/// The content and behaviour of one target; or, for `any_…`, the content of all targets without their own, and the
+/// behaviour of all.
 ///
-/// A stream is told the whole current state first and differences later. The order of all calls is kept, but states
-/// that a stream had no time to send are combined.
+/// A stream gets the whole current state first and differences later. The order of all calls is kept, but states that a
+/// stream had no time to send are combined.
 #[derive(Clone)]
 pub struct Script<C> {
     controller: Controller,
-    key: Key,
+    key: TargetKey,
     content: std::marker::PhantomData<fn() -> C>,
 }
 
 impl<C: Content> Script<C> {
-    pub(crate) fn new(controller: Controller, key: Key) -> Self {
+    pub(crate) fn new(controller: Controller, key: TargetKey) -> Self {
         Self {
             controller,
             key,
@@ -34,13 +34,13 @@ impl<C: Content> Script<C> {
         self.with(|table| table.set(&self.key, Some(content)))
     }
 
-    /// Forgets the state: the target is unknown again, and open streams are told so.
+    /// Removes the state: the target is unknown again, and open streams are updated.
     pub fn unset(&self) -> &Self {
         self.with(|table| table.set(&self.key, None))
     }
 
-    /// Sends a message as it is, nonsense included, to the streams that are open now, also to silent ones. It does
-    /// not become part of the state. Answers to how many streams it went.
+    /// Sends a message verbatim, valid or not, to all open streams, also to silent ones. It does not become part of the
+    /// state. Returns the number of streams.
     pub fn send(&self, message: C::Message) -> usize {
         let mut sent = 0;
         self.with(|table| sent = table.send(&self.key, &message));
@@ -62,45 +62,49 @@ impl<C: Content> Script<C> {
         })
     }
 
-    /// Accepts streams and says nothing on them nor on those that are open, until [`Script::restore`].
+    /// Accepts streams and sends nothing on any stream, until [`Script::restore`].
     pub fn silent(&self) -> &Self {
         self.behave(|b| b.silent = true)
     }
 
-    /// Keeps each lookup waiting before it is answered at all, response headers included. Lookups that wait already
-    /// are not affected. `Duration::MAX` never answers.
+    /// Delays the answer to each look-up, response headers included. Pending look-ups are not affected. `Duration::MAX`
+    /// never answers.
     pub fn delay(&self, delay: Duration) -> &Self {
         self.behave(|b| b.delay = delay)
     }
 
-    /// Ends failures, silence and delays: open streams get the state that was held back.
+    /// Ends failures, silence and delays: open streams get the withheld state.
     pub fn restore(&self) -> &Self {
         self.with(|table| table.restore(&self.key))
     }
 
-    /// Ends the open streams cleanly and answers how many there were.
+    /// Ends the open streams cleanly; returns their number.
     pub fn drop_streams(&self) -> usize {
         self.end_streams(None)
     }
 
-    /// Ends the open streams with a status and answers how many there were.
+    /// Ends the open streams with a status; returns their number.
     pub fn drop_streams_with(&self, status: Status) -> usize {
         self.end_streams(Some(&status))
     }
 
     /// The number of open streams.
     pub fn open_streams(&self) -> usize {
-        C::table(&mut self.controller.shared.state.lock()).open_streams(&self.key)
+        C::table(&mut self.controller.state.tables.lock()).open_streams(&self.key)
     }
 
-    /// Waits for a lookup of this target that was not expected before, so that two calls expect two lookups. For
-    /// `any_…` it is a lookup of any target.
-    pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, Missed> {
+    /// Waits for a look-up of this target that no earlier call returned, so that two calls expect two look-ups. For
+    /// `any_…`, of any target.
+    pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, ExpectationError> {
         self.controller.expect(C::KIND, &self.key, within).await
     }
 
-    /// Waits until as many streams are open.
-    pub async fn expect_open_streams(&self, count: usize, within: Duration) -> Result<(), Missed> {
+    /// Waits until this number of streams is open.
+    pub async fn expect_open_streams(
+        &self,
+        count: usize,
+        within: Duration,
+    ) -> Result<(), ExpectationError> {
         let reached = || (self.open_streams() == count).then_some(());
         let what = format!("{count} open {} streams of {}", C::KIND, self.key);
         self.controller
@@ -118,16 +122,16 @@ impl<C: Content> Script<C> {
         self.with(|table| table.behave(&self.key, change))
     }
 
-    fn with(&self, change: impl FnOnce(&mut crate::table::Table<C>)) -> &Self {
-        let shared = &self.controller.shared;
-        change(C::table(&mut shared.state.lock()));
-        shared.notify();
+    fn with(&self, change: impl FnOnce(&mut crate::table::TargetTable<C>)) -> &Self {
+        let state = &self.controller.state;
+        change(C::table(&mut state.tables.lock()));
+        state.notify();
         self
     }
 }
 
 impl Script<EndpointSet> {
-    /// Adds endpoints, or replaces those that have the same address.
+    /// Adds endpoints, or replaces those with the same address.
     pub fn add<E: Into<Endpoint>>(&self, endpoints: impl IntoIterator<Item = E>) -> &Self {
         self.update(|set| set.with(endpoints))
     }
@@ -137,7 +141,7 @@ impl Script<EndpointSet> {
         self.update(|set| set.without(addrs))
     }
 
-    /// Says that there are no endpoints, of a service that exists or does not.
+    /// Sets an empty set of endpoints, of a service that exists or does not.
     pub fn no_endpoints(&self, exists: bool) -> &Self {
         self.set(EndpointSet::none(exists))
     }

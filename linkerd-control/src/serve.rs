@@ -1,5 +1,5 @@
 use crate::grpc::Api;
-use crate::state::Shared;
+use crate::state::ControllerState;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -25,13 +25,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// The address that it listens on.
+    /// The address of the listener.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Drops all connections and streams and the listening socket at once, without a farewell, as a crash would.
-    /// They are gone when it returns. The state stays, and can be served again on the same address.
+    /// Drops all connections, streams and the listener at once, as a crash would. They are closed when it returns. The
+    /// state stays, and can be served again on the same address.
     pub async fn kill(self) {
         self.stop.send_replace(());
         // Each task holds a receiver.
@@ -39,7 +39,7 @@ impl Server {
     }
 }
 
-/// The tasks of a connection's streams end with the server, which would otherwise end when they notice.
+/// Spawns a connection's tasks, which end with the server instead of later.
 #[derive(Clone)]
 struct StopWith(watch::Receiver<()>);
 
@@ -58,47 +58,47 @@ where
     }
 }
 
-pub(crate) fn serve(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
+pub(crate) fn serve(state: Arc<ControllerState>, listener: TcpListener) -> io::Result<Server> {
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(());
     tokio::spawn(async move {
         let mut until = stopped.clone();
         tokio::select! {
             _ = until.changed() => {}
-            () = accept(shared, listener, stopped) => {}
+            () = accept(state, listener, stopped) => {}
         }
     });
     Ok(Server { addr, stop })
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener, stop: watch::Receiver<()>) {
-    let permits = Arc::new(Semaphore::new(shared.limits.connections));
+async fn accept(state: Arc<ControllerState>, listener: TcpListener, stop: watch::Receiver<()>) {
+    let permits = Arc::new(Semaphore::new(state.limits.connections));
     while let Ok(permit) = permits.clone().acquire_owned().await {
         let socket = match listener.accept().await {
             Ok((socket, _)) => socket,
             Err(error) => {
-                // Most often there are no file descriptors left: others must be closed first.
+                // Usually file descriptors have run out: others must be closed first.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let shared = shared.clone();
+        let state = state.clone();
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let until = stop.clone();
             tokio::select! {
                 _ = stop.changed() => {}
-                () = connection(shared, socket, until) => {}
+                () = connection(state, socket, until) => {}
             }
             drop(permit);
         });
     }
 }
 
-async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receiver<()>) {
-    // A proxy that is lost without a farewell must not keep its place. By the kernel and not by HTTP/2 pings, whose
-    // timers would run out at once where a test has paused the clock.
+async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch::Receiver<()>) {
+    // The place of a proxy that is lost without a close must be freed. By TCP keepalive and not by HTTP/2 pings, whose
+    // timers would expire at once where a test has paused the clock.
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE)
         .with_interval(KEEPALIVE);
@@ -106,12 +106,12 @@ async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receive
     if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
         tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
-    let streams = shared.limits.streams_per_connection;
-    let api = Api::new(shared);
+    let streams = state.limits.streams_per_connection;
+    let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
     let service = service_fn(move |request: Request<Incoming>| {
-        // Each generated server answers `UNIMPLEMENTED` to what it does not know.
+        // Each generated server answers `UNIMPLEMENTED` to unknown methods.
         if request.uri().path().starts_with(DESTINATION) {
             destination.clone().call(request)
         } else {
@@ -128,7 +128,7 @@ async fn connection(shared: Arc<Shared>, socket: TcpStream, stop: watch::Receive
 
 const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
 
-/// A lookup is a name and a token; this is generous.
+/// A look-up is a name and a token; this is generous.
 const MAX_REQUEST: usize = 64 * 1024;
 
 /// A failing accept must not spin.

@@ -1,9 +1,9 @@
 use crate::content::{Content, EndpointSet};
-use crate::limits::Limits;
-use crate::lookups::{Log, canonical};
-use crate::mesh::Keys;
-use crate::stream::{Mailbox, Subscription};
-use crate::table::Table;
+use crate::limits::ControllerLimits;
+use crate::lookups::{LookupLog, canonical};
+use crate::mesh::MeshTargets;
+use crate::stream::{OpenStream, StreamBuffer};
+use crate::table::TargetTable;
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use parking_lot::Mutex;
@@ -11,65 +11,65 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::Status;
 
-/// What the handles, the servers and the streams of one controller share.
-pub(crate) struct Shared {
-    pub(crate) limits: Limits,
-    pub(crate) state: Mutex<State>,
-    /// Counts lookups and streams that came or went, so that a test can wait for them.
+/// State shared by the handles, the servers and the streams of one controller.
+pub(crate) struct ControllerState {
+    pub(crate) limits: ControllerLimits,
+    pub(crate) tables: Mutex<ControllerTables>,
+    /// Counts look-ups and changes of streams, so that a test can wait for them.
     changed: watch::Sender<u64>,
 }
 
-pub(crate) struct State {
-    pub(crate) destinations: Table<EndpointSet>,
-    pub(crate) profiles: Table<DestinationProfile>,
-    pub(crate) policies: Table<OutboundPolicy>,
-    pub(crate) lookups: Log,
-    /// The targets that the mesh file describes at the moment.
-    pub(crate) mesh: Keys,
+pub(crate) struct ControllerTables {
+    pub(crate) destinations: TargetTable<EndpointSet>,
+    pub(crate) profiles: TargetTable<DestinationProfile>,
+    pub(crate) policies: TargetTable<OutboundPolicy>,
+    pub(crate) lookups: LookupLog,
+    /// The current targets of the mesh file.
+    pub(crate) mesh: MeshTargets,
 }
 
-impl Shared {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl ControllerState {
+    pub(crate) fn new(limits: ControllerLimits) -> Self {
         let (streams, queued) = (limits.streams, limits.queued_messages);
         Self {
-            state: Mutex::new(State {
-                destinations: Table::new(streams, queued),
-                profiles: Table::new(streams, queued),
-                policies: Table::new(streams, queued),
-                lookups: Log::new(limits.recorded_lookups),
-                mesh: Keys::default(),
+            tables: Mutex::new(ControllerTables {
+                destinations: TargetTable::new(streams, queued),
+                profiles: TargetTable::new(streams, queued),
+                policies: TargetTable::new(streams, queued),
+                lookups: LookupLog::new(limits.recorded_lookups),
+                mesh: MeshTargets::default(),
             }),
             changed: watch::Sender::new(0),
             limits,
         }
     }
 
-    /// Takes a lookup: records it, keeps it waiting as scripted, and opens its stream.
+    /// Records a look-up, delays it as scripted, and opens its stream.
     pub(crate) async fn open<C: Content>(
         self: Arc<Self>,
         target: String,
         context: String,
-    ) -> Result<Subscription<C>, Status> {
+    ) -> Result<OpenStream<C>, Status> {
         let key = canonical(&target);
         let delay = {
-            let mut state = self.state.lock();
-            let table = C::table(&mut state);
+            let mut tables = self.tables.lock();
+            let table = C::table(&mut tables);
             let delay = table.delay(&key);
-            let open = table.open_streams(&crate::table::Key::One(key.clone()));
-            state.lookups.record(&key, C::KIND, target, context, open);
+            let open = table.open_streams(&crate::table::TargetKey::One(key.clone()));
+            tables.lookups.record(&key, C::KIND, target, context, open);
             delay
         };
         self.notify();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        let mailbox = C::table(&mut self.state.lock()).open(&key)?;
+        let buffer = C::table(&mut self.tables.lock()).open(&key)?;
         self.notify();
-        Ok(Subscription::new(self, key, mailbox))
+        Ok(OpenStream::new(self, key, buffer))
     }
 
-    pub(crate) fn close<C: Content>(&self, target: &str, mailbox: &Arc<Mailbox<C>>) {
-        C::table(&mut self.state.lock()).close(target, mailbox);
+    pub(crate) fn close<C: Content>(&self, target: &str, buffer: &Arc<StreamBuffer<C>>) {
+        C::table(&mut self.tables.lock()).close(target, buffer);
         self.notify();
     }
 

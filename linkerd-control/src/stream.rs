@@ -1,22 +1,22 @@
 use crate::content::Content;
-use crate::state::Shared;
+use crate::state::ControllerState;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::Status;
 
-/// What one stream still has to be told.
+/// Unsent content of one stream.
 ///
-/// The state is only the latest one: what a slow reader did not see in between is never sent. Raw messages keep their
-/// place among the states, and their number is bounded.
-pub(crate) struct Mailbox<C: Content> {
-    inner: Mutex<Inner<C>>,
+/// Only the latest state is kept: states that a slow reader missed are never sent. Raw messages keep their order among
+/// the states, and their number is bounded.
+pub(crate) struct StreamBuffer<C: Content> {
+    state: Mutex<BufferState<C>>,
     changed: Notify,
     max_queued: usize,
 }
 
-struct Inner<C: Content> {
+struct BufferState<C: Content> {
     latest: Option<C>,
     queue: VecDeque<Item<C::Message>>,
     raw: usize,
@@ -24,7 +24,7 @@ struct Inner<C: Content> {
 }
 
 enum Item<M> {
-    /// Bring the stream to the latest state.
+    /// The latest state.
     State,
     Raw(M),
 }
@@ -37,18 +37,18 @@ enum Next<C: Content> {
 }
 
 /// The controller's side of an open stream; the stream is closed when it is dropped.
-pub(crate) struct Subscription<C: Content> {
-    shared: Arc<Shared>,
+pub(crate) struct OpenStream<C: Content> {
+    state: Arc<ControllerState>,
     target: String,
-    mailbox: Arc<Mailbox<C>>,
+    buffer: Arc<StreamBuffer<C>>,
     sent: Option<C>,
     pending: VecDeque<C::Message>,
 }
 
-impl<C: Content> Mailbox<C> {
+impl<C: Content> StreamBuffer<C> {
     pub(crate) fn new(max_queued: usize) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            state: Mutex::new(BufferState {
                 latest: None,
                 queue: VecDeque::new(),
                 raw: 0,
@@ -59,52 +59,52 @@ impl<C: Content> Mailbox<C> {
         }
     }
 
-    /// Brings the stream to this state.
+    /// Brings the stream to a state.
     pub(crate) fn show(&self, content: C) {
-        let mut inner = self.inner.lock();
-        inner.latest = Some(content);
-        if !matches!(inner.queue.back(), Some(Item::State)) {
-            inner.queue.push_back(Item::State);
+        let mut state = self.state.lock();
+        state.latest = Some(content);
+        if !matches!(state.queue.back(), Some(Item::State)) {
+            state.queue.push_back(Item::State);
         }
         self.changed.notify_one();
     }
 
-    /// Queues a message as it is, or ends the stream and answers `false` if too many wait.
+    /// Queues a raw message; `false` if too many are pending, which ends the stream.
     pub(crate) fn send(&self, message: C::Message) -> bool {
-        let mut inner = self.inner.lock();
-        if inner.raw >= self.max_queued {
-            drop(inner);
+        let mut state = self.state.lock();
+        if state.raw >= self.max_queued {
+            drop(state);
             self.end(Some(Status::resource_exhausted(
                 "the stream is read too slowly",
             )));
             return false;
         }
-        inner.raw += 1;
-        inner.queue.push_back(Item::Raw(message));
+        state.raw += 1;
+        state.queue.push_back(Item::Raw(message));
         self.changed.notify_one();
         true
     }
 
-    /// Ends the stream at once: what waits is not sent any more.
+    /// Ends the stream at once: pending messages are dropped.
     pub(crate) fn end(&self, status: Option<Status>) {
-        let mut inner = self.inner.lock();
-        inner.queue.clear();
-        inner.end.get_or_insert(status);
+        let mut state = self.state.lock();
+        state.queue.clear();
+        state.end.get_or_insert(status);
         self.changed.notify_one();
     }
 
     fn next(&self) -> Next<C> {
-        let mut inner = self.inner.lock();
-        if let Some(status) = &mut inner.end {
-            // The status is for once; polled again, the stream has just ended.
+        let mut state = self.state.lock();
+        if let Some(status) = &mut state.end {
+            // The status is sent once; a later poll sees a clean end.
             return Next::End(status.take());
         }
-        match inner.queue.pop_front() {
+        match state.queue.pop_front() {
             Some(Item::Raw(message)) => {
-                inner.raw -= 1;
+                state.raw -= 1;
                 Next::Raw(message)
             }
-            Some(Item::State) => match inner.latest.clone() {
+            Some(Item::State) => match state.latest.clone() {
                 Some(content) => Next::State(content),
                 None => Next::Wait,
             },
@@ -113,12 +113,16 @@ impl<C: Content> Mailbox<C> {
     }
 }
 
-impl<C: Content> Subscription<C> {
-    pub(crate) fn new(shared: Arc<Shared>, target: String, mailbox: Arc<Mailbox<C>>) -> Self {
+impl<C: Content> OpenStream<C> {
+    pub(crate) fn new(
+        state: Arc<ControllerState>,
+        target: String,
+        buffer: Arc<StreamBuffer<C>>,
+    ) -> Self {
         Self {
-            shared,
+            state,
             target,
-            mailbox,
+            buffer,
             sent: None,
             pending: VecDeque::new(),
         }
@@ -130,10 +134,10 @@ impl<C: Content> Subscription<C> {
             if let Some(message) = self.pending.pop_front() {
                 return Some(Ok(message));
             }
-            match self.mailbox.next() {
+            match self.buffer.next() {
                 Next::Raw(message) => return Some(Ok(message)),
                 Next::End(status) => return status.map(Err),
-                Next::Wait => self.mailbox.changed.notified().await,
+                Next::Wait => self.buffer.changed.notified().await,
                 Next::State(content) => {
                     self.pending = C::messages(self.sent.as_ref(), &content).into();
                     self.sent = Some(content);
@@ -143,8 +147,8 @@ impl<C: Content> Subscription<C> {
     }
 }
 
-impl<C: Content> Drop for Subscription<C> {
+impl<C: Content> Drop for OpenStream<C> {
     fn drop(&mut self) {
-        self.shared.close(&self.target, &self.mailbox);
+        self.state.close(&self.target, &self.buffer);
     }
 }

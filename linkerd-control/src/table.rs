@@ -1,24 +1,24 @@
 use crate::content::Content;
-use crate::stream::Mailbox;
+use crate::stream::StreamBuffer;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
 
-/// All targets of one kind: what they are answered with, how, and the streams that watch them.
-pub(crate) struct Table<C: Content> {
+/// All targets of one kind: content, behaviour and open streams.
+pub(crate) struct TargetTable<C: Content> {
     entries: HashMap<String, Entry<C>>,
-    /// What holds for targets that have nothing of their own.
+    /// Content and behaviour of targets without their own.
     any: Entry<C>,
-    /// The names that the mesh file declares, for those who ask for others.
+    /// The names in the mesh file, for answers to unknown targets.
     pub(crate) names: Vec<String>,
     open: usize,
     max_streams: usize,
     max_queued: usize,
 }
 
-/// How a target is answered: also as it is said for all targets, unless it says something else itself.
+/// Behaviour of a target; its own, if set, wins over that of all targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     pub(crate) delay: Duration,
@@ -33,9 +33,9 @@ pub(crate) struct Failure {
     pub(crate) once: bool,
 }
 
-/// One target, or all that have nothing of their own.
+/// One target, or all targets without their own content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum TargetKey {
     One(String),
     Any,
 }
@@ -46,7 +46,7 @@ impl Behaviour {
     }
 }
 
-impl Key {
+impl TargetKey {
     pub(crate) fn includes(&self, target: &str) -> bool {
         match self {
             Self::One(one) => one == target,
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for TargetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(target) => f.write_str(target),
@@ -67,10 +67,10 @@ impl fmt::Display for Key {
 struct Entry<C: Content> {
     content: Option<C>,
     behaviour: Behaviour,
-    streams: Vec<Arc<Mailbox<C>>>,
+    streams: Vec<Arc<StreamBuffer<C>>>,
 }
 
-impl<C: Content> Table<C> {
+impl<C: Content> TargetTable<C> {
     pub(crate) fn new(max_streams: usize, max_queued: usize) -> Self {
         Self {
             entries: HashMap::new(),
@@ -82,15 +82,15 @@ impl<C: Content> Table<C> {
         }
     }
 
-    /// How long the next lookup of a target is kept waiting.
+    /// The delay of the target's next look-up.
     pub(crate) fn delay(&self, target: &str) -> Duration {
         let own = self.entries.get(target).map(|e| e.behaviour.delay);
         own.filter(|delay| !delay.is_zero())
             .unwrap_or(self.any.behaviour.delay)
     }
 
-    /// Opens a stream that gets the current state first, unless the target is told to fail.
-    pub(crate) fn open(&mut self, target: &str) -> Result<Arc<Mailbox<C>>, Status> {
+    /// Opens a stream, which gets the current state first, unless the target's behaviour is to fail.
+    pub(crate) fn open(&mut self, target: &str) -> Result<Arc<StreamBuffer<C>>, Status> {
         if let Some(status) = self.failure(target) {
             self.evict(target);
             return Err(status);
@@ -98,53 +98,53 @@ impl<C: Content> Table<C> {
         if self.open >= self.max_streams {
             return Err(Status::resource_exhausted("too many streams are open"));
         }
-        let mailbox = Arc::new(Mailbox::new(self.max_queued));
+        let buffer = Arc::new(StreamBuffer::new(self.max_queued));
         if !self.silent(target) {
-            mailbox.show(self.answer(target)?);
+            buffer.show(self.answer(target)?);
         }
         let entry = self.entries.entry(target.to_owned()).or_default();
-        entry.streams.push(mailbox.clone());
+        entry.streams.push(buffer.clone());
         self.open += 1;
-        Ok(mailbox)
+        Ok(buffer)
     }
 
-    /// Forgets a stream. One that was dropped by a script is forgotten already.
-    pub(crate) fn close(&mut self, target: &str, mailbox: &Arc<Mailbox<C>>) {
+    /// Removes a stream, unless a script has removed it already.
+    pub(crate) fn close(&mut self, target: &str, buffer: &Arc<StreamBuffer<C>>) {
         if let Some(entry) = self.entries.get_mut(target) {
             let before = entry.streams.len();
-            entry.streams.retain(|other| !Arc::ptr_eq(other, mailbox));
+            entry.streams.retain(|other| !Arc::ptr_eq(other, buffer));
             self.open -= before - entry.streams.len();
         }
         self.evict(target);
     }
 
-    pub(crate) fn content(&self, key: &Key) -> Option<&C> {
+    pub(crate) fn content(&self, key: &TargetKey) -> Option<&C> {
         match key {
-            Key::One(target) => self.entries.get(target)?.content.as_ref(),
-            Key::Any => self.any.content.as_ref(),
+            TargetKey::One(target) => self.entries.get(target)?.content.as_ref(),
+            TargetKey::Any => self.any.content.as_ref(),
         }
     }
 
-    /// Sets what a target is answered with (`None`: as an unknown one) and tells its streams.
-    pub(crate) fn set(&mut self, key: &Key, content: Option<C>) {
+    /// Sets a target's content (`None`: unknown) and updates its streams.
+    pub(crate) fn set(&mut self, key: &TargetKey, content: Option<C>) {
         self.entry(key).content = content;
         self.show(key);
     }
 
-    /// Changes how a target behaves; state that was held back by silence is sent.
-    pub(crate) fn behave(&mut self, key: &Key, change: impl FnOnce(&mut Behaviour)) {
+    /// Changes a target's behaviour; state withheld by silence is sent.
+    pub(crate) fn behave(&mut self, key: &TargetKey, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.entry(key).behaviour);
         self.show(key);
     }
 
-    /// Lets a target behave as all others again.
-    pub(crate) fn restore(&mut self, key: &Key) {
+    /// Removes the target's own behaviour.
+    pub(crate) fn restore(&mut self, key: &TargetKey) {
         self.entry(key).behaviour = Behaviour::default();
         self.show(key);
     }
 
-    /// Sends a message as it is to the open streams of a target.
-    pub(crate) fn send(&mut self, key: &Key, message: &C::Message) -> usize {
+    /// Sends a raw message to the open streams of a target.
+    pub(crate) fn send(&mut self, key: &TargetKey, message: &C::Message) -> usize {
         let mut sent = 0;
         for target in self.affected(key) {
             if let Some(entry) = self.entries.get_mut(&target) {
@@ -158,7 +158,7 @@ impl<C: Content> Table<C> {
     }
 
     /// Ends the streams of a target, cleanly if there is no status.
-    pub(crate) fn drop_streams(&mut self, key: &Key, status: Option<&Status>) -> usize {
+    pub(crate) fn drop_streams(&mut self, key: &TargetKey, status: Option<&Status>) -> usize {
         let mut dropped = 0;
         for target in self.affected(key) {
             if let Some(entry) = self.entries.get_mut(&target) {
@@ -173,15 +173,15 @@ impl<C: Content> Table<C> {
         dropped
     }
 
-    pub(crate) fn open_streams(&self, key: &Key) -> usize {
+    pub(crate) fn open_streams(&self, key: &TargetKey) -> usize {
         match key {
-            Key::One(target) => self.entries.get(target).map_or(0, |e| e.streams.len()),
-            Key::Any => self.open,
+            TargetKey::One(target) => self.entries.get(target).map_or(0, |e| e.streams.len()),
+            TargetKey::Any => self.open,
         }
     }
 
     /// Sends the current state to the streams of a target.
-    fn show(&mut self, key: &Key) {
+    fn show(&mut self, key: &TargetKey) {
         for target in self.affected(key) {
             if self.silent(&target) {
                 continue;
@@ -231,17 +231,17 @@ impl<C: Content> Table<C> {
         Some(failure.status)
     }
 
-    fn entry(&mut self, key: &Key) -> &mut Entry<C> {
+    fn entry(&mut self, key: &TargetKey) -> &mut Entry<C> {
         match key {
-            Key::One(target) => self.entries.entry(target.clone()).or_default(),
-            Key::Any => &mut self.any,
+            TargetKey::One(target) => self.entries.entry(target.clone()).or_default(),
+            TargetKey::Any => &mut self.any,
         }
     }
 
-    fn affected(&self, key: &Key) -> HashSet<String> {
+    fn affected(&self, key: &TargetKey) -> HashSet<String> {
         match key {
-            Key::One(target) => HashSet::from([target.clone()]),
-            Key::Any => self.entries.keys().cloned().collect(),
+            TargetKey::One(target) => HashSet::from([target.clone()]),
+            TargetKey::Any => self.entries.keys().cloned().collect(),
         }
     }
 

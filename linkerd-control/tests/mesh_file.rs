@@ -1,9 +1,9 @@
-//! A person edits the mesh file while a proxy watches.
+//! Edits of the mesh file, seen by a watching proxy.
 
 mod support;
 
 use linkerd_api_proto::outbound::proxy_protocol;
-use linkerd_control::{Controller, FileWatch, Load, Policy, watch_file};
+use linkerd_control::{Controller, FileWatch, MeshLoad, Policy, watch_file};
 use std::fs;
 use std::path::PathBuf;
 use support::*;
@@ -27,7 +27,7 @@ impl File {
         fs::write(&self.path, text).expect("written");
     }
 
-    /// As many editors do it.
+    /// By renaming a new file, as many editors do.
     fn replace(&self, text: &str) {
         let new = self.dir.path().join("mesh.yaml.new");
         fs::write(&new, text).expect("written");
@@ -41,7 +41,7 @@ fn web(endpoints: &str, rest: &str) -> String {
     )
 }
 
-async fn load(watch: &FileWatch, sequence: u64) -> Load {
+async fn load(watch: &FileWatch, sequence: u64) -> MeshLoad {
     let mut loads = watch.loads();
     let load = soon(loads.wait_for(|load| load.sequence >= sequence)).await;
     load.expect("watching").clone()
@@ -77,7 +77,7 @@ async fn edits_are_pushed_to_open_streams() {
     file.replace(&web("127.0.0.1:2, 127.0.0.1:3", ""));
     assert_eq!(told(&mut endpoints).await, ["+3"]);
     assert_eq!(told(&mut endpoints).await, ["-1"]);
-    // The policy was the same all the time.
+    // The policy did not change.
     nothing(&controller.policy("web.default:80"), &mut policy).await;
 
     file.write(&web("127.0.0.1:2, 127.0.0.1:3", "protocol: http2"));
@@ -149,7 +149,7 @@ async fn a_switched_link_is_followed() {
         fs::create_dir(dir.join(name)).expect("created");
         fs::write(dir.join(name).join("mesh.yaml"), web(endpoint, "")).expect("written");
     }
-    // As a ConfigMap is mounted: the directory is a link that is replaced.
+    // Mounted as a ConfigMap: the directory is a link that is replaced.
     let link = |to: &str| {
         let new = dir.join("new");
         std::os::unix::fs::symlink(to, &new).expect("linked");

@@ -7,7 +7,7 @@ use linkerd_api_proto::destination::{
 };
 use linkerd_api_proto::net::TcpAddress;
 use linkerd_api_proto::outbound::OutboundPolicy;
-use linkerd_control::{Controller, Endpoint, Kind, Limits, Policy, Server};
+use linkerd_control::{Controller, ControllerLimits, Endpoint, LookupKind, Policy, Server};
 use std::time::Duration;
 use support::*;
 use tonic::{Code, Status};
@@ -38,7 +38,7 @@ async fn endpoints_come_and_go() {
     web.add([addr(4)]);
     assert_eq!(told(&mut stream).await, ["+4"]);
 
-    // Another stream starts with the whole state, in one message.
+    // A further stream starts with the whole state, in one message.
     web.add([addr(5)]);
     let mut late = proxy.get(WEB).await.expect("a stream");
     assert_eq!(told(&mut late).await, ["+4", "+5"]);
@@ -85,7 +85,7 @@ async fn unknown_targets() {
     let get = proxy.policy(addr(80)).await.expect_err("no policy");
     assert_eq!(get.code(), Code::NotFound);
 
-    // A default is for all that are unknown, and for streams that are open.
+    // Defaults apply to all unknown targets, and to open streams.
     let policy = Policy::forward(addr(1)).build();
     controller.any_policy().set(policy.clone());
     assert_eq!(proxy.policy(addr(80)).await.expect("a policy"), policy);
@@ -180,9 +180,9 @@ async fn nonsense_is_sent_as_it_is_and_in_order() {
 
 #[tokio::test]
 async fn a_stream_that_is_not_read_is_dropped_with_its_messages() {
-    let limits = Limits {
+    let limits = ControllerLimits {
         queued_messages: 3,
-        ..Limits::default()
+        ..ControllerLimits::default()
     };
     let controller = Controller::with_limits(limits);
     let server = controller.spawn().await.expect("a port");
@@ -200,9 +200,9 @@ async fn a_stream_that_is_not_read_is_dropped_with_its_messages() {
 
 #[tokio::test]
 async fn too_many_streams_are_refused() {
-    let limits = Limits {
+    let limits = ControllerLimits {
         streams: 1,
-        ..Limits::default()
+        ..ControllerLimits::default()
     };
     let controller = Controller::with_limits(limits);
     let server = controller.spawn().await.expect("a port");
@@ -288,7 +288,7 @@ async fn streams_are_dropped_cleanly_or_with_a_status() {
 async fn lookups_are_recorded_and_awaited() {
     let (controller, _server, proxy) = start().await;
     let missed = controller
-        .expect_lookup(Kind::Destination, WEB, Duration::ZERO)
+        .expect_lookup(LookupKind::Destination, WEB, Duration::ZERO)
         .await;
     let missed = missed.expect_err("nothing asked").to_string();
     assert!(
@@ -298,8 +298,12 @@ async fn lookups_are_recorded_and_awaited() {
 
     let expected = controller.clone();
     let expected = tokio::spawn(async move {
-        let first = expected.expect_lookup(Kind::Destination, WEB, SOON).await;
-        let second = expected.expect_lookup(Kind::Destination, WEB, SOON).await;
+        let first = expected
+            .expect_lookup(LookupKind::Destination, WEB, SOON)
+            .await;
+        let second = expected
+            .expect_lookup(LookupKind::Destination, WEB, SOON)
+            .await;
         (first.expect("the first"), second.expect("the second"))
     });
     let first = proxy
@@ -327,8 +331,8 @@ async fn lookups_are_recorded_and_awaited() {
     );
     assert_eq!(controller.lookups().len(), 3);
 
-    // A proxy that gives a stream up is noticed.
-    assert_eq!(controller.open_streams(Kind::Destination, WEB), 2);
+    // The controller notices a dropped stream.
+    assert_eq!(controller.open_streams(LookupKind::Destination, WEB), 2);
     drop(first);
     let web = controller.destination(WEB);
     web.expect_open_streams(1, SOON).await.expect("one left");

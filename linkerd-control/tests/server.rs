@@ -2,7 +2,7 @@
 
 mod support;
 
-use linkerd_control::{Controller, Kind};
+use linkerd_control::{Controller, LookupKind};
 use support::*;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -42,7 +42,9 @@ async fn killing_ends_lookups_that_wait() {
     let server = controller.spawn().await.expect("a port");
     let proxy = Proxy::connect(server.addr()).await;
     let waiting = tokio::spawn(async move { proxy.watch(WEB).await.map(drop) });
-    let lookup = controller.expect_lookup(Kind::Policy, WEB, SOON).await;
+    let lookup = controller
+        .expect_lookup(LookupKind::Policy, WEB, SOON)
+        .await;
     lookup.expect("a lookup");
     soon(server.kill()).await;
     assert!(soon(waiting).await.expect("no panic").is_err());

@@ -9,7 +9,8 @@ use crate::{
 use linkerd_proxy_core::{
     Backoff, Destination,
     subscription::{
-        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+        Cache, CacheFull, CacheLimits, CachedEntry, Code, Lease, Status, StreamLimits,
+        StreamSettings,
     },
 };
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ pub struct EndpointWatch {
 pub enum Error {
     /// Too many destinations are in use.
     #[error("too many destinations: {0}")]
-    Full(#[from] Full),
+    Full(#[from] CacheFull),
 }
 
 impl Discovery {
@@ -198,7 +199,7 @@ impl EndpointWatch {
     }
 }
 
-fn show(cached: Cached<'_, Destination, Resolution, Feedback>) -> Value {
+fn show(cached: CachedEntry<'_, Destination, Resolution, Feedback>) -> Value {
     let mut shown = json!({
         "destination": cached.key.as_str(),
         "handles": cached.leases,

@@ -8,7 +8,7 @@ use crate::{
 };
 use linkerd_proxy_core::{
     Destination,
-    subscription::{Event, Freshness, Publisher, Ration, StreamSettings, Subscription},
+    subscription::{Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -34,7 +34,7 @@ pub(crate) struct Follow {
     known: bool,
     published: Option<Arc<EndpointSet>>,
     freshness: Freshness,
-    warnings: Ration,
+    warnings: RateLimit,
 }
 
 /// A second look, because every endpoint is said to be unreachable.
@@ -68,14 +68,14 @@ impl Follow {
             known: false,
             published: None,
             freshness: Freshness::default(),
-            warnings: Ration::new(WARNING_INTERVAL),
+            warnings: RateLimit::new(WARNING_INTERVAL),
         }
     }
 
     /// Runs until it is dropped, or until the control plane refuses for good.
     pub(crate) async fn run(&mut self) {
         let mut primary = self.subscribe();
-        let mut looks = Ration::new(LOOK_INTERVAL);
+        let mut looks = RateLimit::new(LOOK_INTERVAL);
         let mut look: Option<Box<Look>> = None;
         loop {
             let next = tokio::select! {
@@ -272,7 +272,7 @@ async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<EndpointUpdate>> 
 }
 
 /// Waits until a look was asked for, and for the time when one is allowed.
-async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &Ration) {
+async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &RateLimit) {
     publisher.shared().look_wanted().await;
     if let Some(at) = looks.ready_at() {
         Box::pin(sleep_until(at)).await;

@@ -3,7 +3,7 @@
 
 use crate::{endpoints::EndpointSet, source::EndpointSetChange};
 use indexmap::IndexMap;
-use linkerd_proxy_core::{endpoint::Endpoint, turns::in_turns};
+use linkerd_proxy_core::{endpoint::Endpoint, yielding::with_yields};
 use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 use tokio::time::Instant;
 
@@ -125,7 +125,7 @@ impl Held {
         };
         self.exists = Some(true);
         let held = Arc::make_mut(&mut self.endpoints);
-        for endpoint in in_turns(endpoints) {
+        for endpoint in with_yields(endpoints) {
             let addr = endpoint.addr;
             let current = held.get(&addr).or_else(|| before.get(&addr));
             let endpoint = match current {

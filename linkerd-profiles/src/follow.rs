@@ -10,7 +10,7 @@ use crate::{
     target::Target,
 };
 use linkerd_proxy_core::subscription::{
-    Event, Freshness, Publisher, Ration, StreamSettings, Subscription,
+    Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
 };
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -33,7 +33,7 @@ pub(crate) struct Follow {
     policy: Freshness,
     profile: Freshness,
     published: Option<Outcome>,
-    complaints: Ration,
+    complaints: RateLimit,
     warned_of: Vec<&'static str>,
     lateness: Lateness,
 }
@@ -71,7 +71,7 @@ impl Follow {
             policy: Freshness::default(),
             profile: Freshness::default(),
             published: None,
-            complaints: Ration::new(COMPLAINT_INTERVAL),
+            complaints: RateLimit::new(COMPLAINT_INTERVAL),
             warned_of: Vec::new(),
             lateness: Lateness::InTime,
         }

@@ -10,7 +10,8 @@ use crate::{
 use linkerd_proxy_core::{
     Backoff, Destination,
     subscription::{
-        Cache, CacheLimits, Cached, Code, Full, Lease, Status, StreamLimits, StreamSettings,
+        Cache, CacheFull, CacheLimits, CachedEntry, Code, Lease, Status, StreamLimits,
+        StreamSettings,
     },
 };
 use serde_json::{Value, json};
@@ -86,7 +87,7 @@ pub struct DiscoveryError {
 pub enum Error {
     /// Too many targets are in use.
     #[error("too many targets: {0}")]
-    Full(#[from] Full),
+    Full(#[from] CacheFull),
 }
 
 /// A target under watch; while it lives, the target is not evicted.
@@ -254,7 +255,7 @@ fn profile_refused(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition)
 }
 
-fn show(cached: Cached<'_, Target, State, History>) -> Value {
+fn show(cached: CachedEntry<'_, Target, State, History>) -> Value {
     let mut shown = json!({
         "target": cached.key.to_string(),
         "handles": cached.leases,

@@ -1,6 +1,6 @@
-//! Exponential backoff: how long to wait before another try.
+//! Exponential backoff: the delay before another try.
 //!
-//! A pure type: it is asked for the next delay and given the generator; whoever asks does the waiting.
+//! A pure type: the caller passes the random generator and does the waiting.
 
 use rand::{Rng, RngExt};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Backoff {
     jitter: f64,
 }
 
-/// Why the bounds of a backoff are refused.
+/// Invalid bounds of a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidBackoff {
     /// The first step would be longer than the longest.

@@ -1,8 +1,8 @@
-//! Ending gracefully: everybody is told, and everybody who is busy is waited for.
+//! Graceful shutdown: a signal to all tasks, and a wait for those that are busy.
 
 use tokio::sync::{mpsc, watch};
 
-/// Tells that the end has begun, and waits until everybody who holds a [`Watch`] has let go.
+/// Signals drain, and waits until all [`Watch`]es are dropped.
 #[derive(Debug)]
 pub struct Signal {
     draining: watch::Sender<bool>,
@@ -10,21 +10,21 @@ pub struct Signal {
     released: mpsc::Receiver<()>,
 }
 
-/// Learns of the end, and gives out watches. It does not hold the end up itself.
+/// Observes drain and makes watches. Does not delay the end itself.
 #[derive(Clone, Debug)]
 pub struct Handle {
     draining: watch::Receiver<bool>,
     hold: mpsc::WeakSender<()>,
 }
 
-/// Learns of the end, and holds it up until it is dropped.
+/// Observes drain, and delays the end until dropped.
 #[derive(Clone, Debug)]
 pub struct Watch {
     draining: watch::Receiver<bool>,
     _hold: Option<mpsc::Sender<()>>,
 }
 
-/// A signal, and what learns of it.
+/// A signal and its handle.
 pub fn channel() -> (Signal, Handle) {
     let (tx, draining) = watch::channel(false);
     let (hold, released) = mpsc::channel(1);
@@ -41,7 +41,7 @@ pub fn channel() -> (Signal, Handle) {
 }
 
 impl Signal {
-    /// Tells everybody, and returns when all watches are dropped.
+    /// Signals drain; returns when all watches are dropped.
     pub async fn drain(self) {
         let Self {
             draining,
@@ -50,13 +50,13 @@ impl Signal {
         } = self;
         draining.send_replace(true);
         drop(hold);
-        // Nothing is ever sent: it resolves when the last holder is gone.
+        // Nothing is ever sent: this resolves when the last watch is dropped.
         released.recv().await;
     }
 }
 
 impl Handle {
-    /// A watch that holds the end up. One that is taken after the end holds nothing up.
+    /// A watch, which delays the end. One taken after drain has ended delays nothing.
     pub fn watch(&self) -> Watch {
         Watch {
             draining: self.draining.clone(),
@@ -64,27 +64,27 @@ impl Handle {
         }
     }
 
-    /// Resolves when the end has begun. Cancel safe.
+    /// Resolves when drain is signalled. Cancel safe.
     pub async fn signaled(&mut self) {
         signaled(&mut self.draining).await;
     }
 }
 
 impl Watch {
-    /// Whether the end has begun.
+    /// Whether drain was signalled.
     pub fn is_draining(&self) -> bool {
-        // Nothing but the end is ever sent, and this receiver never looks at what was.
+        // Drain is the only change ever sent, and this receiver never marks it as seen.
         self.draining.has_changed().unwrap_or(true)
     }
 
-    /// Resolves when the end has begun. Cancel safe.
+    /// Resolves when drain is signalled. Cancel safe.
     pub async fn signaled(&mut self) {
         signaled(&mut self.draining).await;
     }
 }
 
 async fn signaled(draining: &mut watch::Receiver<bool>) {
-    // An error means that the signal is gone, which is the end as well.
+    // An error means that the signal was dropped, which counts as drain.
     let _ = draining.wait_for(|draining| *draining).await;
 }
 

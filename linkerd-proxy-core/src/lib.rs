@@ -14,7 +14,7 @@ pub mod reconnect;
 pub mod stack;
 pub mod subscription;
 pub mod transport;
-pub mod turns;
+pub mod yielding;
 
 pub use backoff::Backoff;
 pub use destination::{Destination, InvalidDestination};

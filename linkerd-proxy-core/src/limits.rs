@@ -9,23 +9,23 @@ pub const HTTP1_MAX_HEADERS: usize = 100;
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
 
-/// Requests of a direction of a worker whose heads have not come whole: 5 MB of heads of a usual size. Heads come in one
-/// piece but for slow clients and those that mean harm.
+/// Half-sent request heads of one direction of a worker: 5 MB of heads of a usual size. Heads come in one piece, but
+/// for slow or hostile clients.
 pub const HTTP1_HALF_SENT: usize = 1024;
 
-/// The bytes of these requests in all, as a head may be as long as [`HTTP1_MAX_BUFFER`].
+/// Bytes of these heads in all, as one may be as long as [`HTTP1_MAX_BUFFER`].
 pub const HTTP1_HALF_SENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long a connection to an endpoint is idle before its buffers are given back. Taking hyper off and putting it on again
-/// costs a few microseconds, which is nothing at two times a second.
+/// Idle time of a connection to an endpoint before its buffers are freed. Detaching hyper and attaching it again costs
+/// a few microseconds, which is nothing at two times a second.
 pub const HTTP1_PARK: Duration = Duration::from_millis(500);
 
-/// How many pools of a direction of a worker may have idle connections with buffers for as long as that: 1.5 MB if each has
-/// one. Few proxies use as many endpoints at a time.
+/// Pools of one direction of a worker whose idle connections may keep buffers for that long: 1.5 MB with one connection
+/// each. Few proxies use as many endpoints at a time.
 pub const HTTP1_WARM_POOLS: usize = 64;
 
-/// How long a connection is idle before its buffers are given back when more pools than that have some: it is looked for
-/// as often, so that it takes up to twice as long. A thousand connections in turns at full speed come back each 25 ms.
+/// Idle time before buffers are freed when more pools have idle connections. It is also the interval of the check, so
+/// that it takes up to twice as long. A thousand connections used in turn at full speed are back after 25 ms.
 pub const HTTP1_PARK_CROWDED: Duration = Duration::from_millis(50);
 
 /// The HTTP/2 window of a stream, in bytes. RFC 9113's initial value and the incumbent's default.
@@ -54,11 +54,11 @@ pub const HTTP2_PENDING_ACCEPT_RESET_STREAMS: usize = 20;
 /// Streams that we reset for a peer's errors before the connection is given up. hyper's default and the incumbent's.
 pub const HTTP2_LOCAL_ERROR_RESET_STREAMS: usize = 1024;
 
-/// Stands for a stream limit that the peer has not told yet.
+/// Stands for a stream limit that the peer has not sent yet.
 pub const HTTP2_UNKNOWN_STREAM_LIMIT: usize = 1_000_003;
 
-/// How long a new HTTP/2 connection waits for its peer's settings before it is used without knowing them.
+/// Time that a new HTTP/2 connection waits for its peer's settings before it is used without them.
 pub const HTTP2_SETTINGS_WAIT: Duration = Duration::from_secs(1);
 
-/// How often a task that waits to connect again looks whether anybody still wants that.
+/// Interval at which a waiting reconnect checks whether its service is still in use.
 pub const PROBE_CHECK: Duration = Duration::from_secs(5);

@@ -1,10 +1,11 @@
 //! Counters, gauges and histograms that cost a plain addition.
 //!
-//! A [`Family`] holds the series of one name. [`Family::get`] hands out a handle with storage of its own: **a handle
-//! belongs to one thread**, which alone adds to it, so an addition is a load and a store. A scrape sums a series' handles.
-//! A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then.
-//! A scrape is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most.
-//! Every family has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
+//! A [`Family`] holds the series of one name. [`Family::get`] returns a handle with storage of its own: **a handle
+//! belongs to one thread**, the only one that adds to it, so an addition is a load and a store. A scrape sums a series'
+//! handles. A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then.
+//! A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then. A scrape
+//! is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
+//! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
 
 mod document;
 mod exposition;
@@ -15,8 +16,10 @@ mod registry;
 mod series;
 
 pub use document::Document;
-pub use exposition::{Exposition, Format, Kind};
+pub use exposition::{Exposition, ExpositionFormat, MetricKind};
 pub use family::Family;
 pub use label::{AddLabels, LabelSet, Labels};
-pub use primitive::{BYTES, Bounds, Counter, Gauge, Histogram, LATENCY_MS, Metric, Unit};
-pub use registry::{Registry, Style};
+pub use primitive::{
+    BYTES, Counter, Gauge, Histogram, HistogramBounds, HistogramUnit, LATENCY_MS, Metric,
+};
+pub use registry::{Registry, RegistryStyle};

@@ -1,49 +1,49 @@
-//! Whether the proxy can do its work yet, and if not, what it waits for.
+//! Readiness of the proxy, and the reasons why it is not ready.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What the proxy waits for before it is ready. Copies share it.
+/// Pending conditions of readiness. Clones share them.
 ///
-/// Nothing is pending at first, so that whoever starts the proxy holds a guard of its own until all others are taken.
+/// Nothing is pending at first: the starter of the proxy holds a guard of its own until all others are taken.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<State>>);
+pub struct Readiness(Arc<Mutex<ReadinessState>>);
 
-/// Something that is waited for, until it is dropped.
+/// Guard of a pending condition, which is met when the guard is dropped.
 #[derive(Debug)]
-#[must_use = "what is waited for is done when this is dropped"]
-pub struct Pending {
+#[must_use = "dropping the guard meets its condition"]
+pub struct PendingCondition {
     readiness: Readiness,
     id: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReadinessState {
     next: u64,
-    /// In the order in which they were begun. Only the parts of the proxy wait, so their number is small.
+    /// By order of registration. Only parts of the proxy register, so their number is small.
     pending: BTreeMap<u64, String>,
     draining: bool,
 }
 
 impl Readiness {
-    /// Nothing is waited for.
+    /// A readiness without pending conditions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits for something, such as `control plane: destination`, until the guard is dropped.
-    pub fn wait_for(&self, what: impl Into<String>) -> Pending {
+    /// Adds a pending condition, such as `control plane: destination`, until the guard is dropped.
+    pub fn wait_for(&self, what: impl Into<String>) -> PendingCondition {
         let mut state = self.0.lock();
         let id = state.next;
         state.next += 1;
         state.pending.insert(id, what.into());
-        Pending {
+        PendingCondition {
             readiness: self.clone(),
             id,
         }
     }
 
-    /// What is waited for, oldest first.
+    /// Names of the pending conditions, oldest first.
     pub fn pending(&self) -> Vec<String> {
         let state = self.0.lock();
         let ending = state.draining.then(|| SHUTTING_DOWN.to_owned());
@@ -53,7 +53,7 @@ impl Readiness {
             .collect()
     }
 
-    /// Whether nothing is waited for.
+    /// Whether no condition is pending.
     pub fn is_ready(&self) -> bool {
         let state = self.0.lock();
         state.pending.is_empty() && !state.draining
@@ -65,7 +65,7 @@ impl Readiness {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCondition {
     fn drop(&mut self) {
         self.readiness.0.lock().pending.remove(&self.id);
     }

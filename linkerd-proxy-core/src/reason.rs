@@ -1,4 +1,4 @@
-//! Why the proxy answered, closed or reset something itself.
+//! Reasons for responses, closes and resets that the proxy itself makes.
 //!
 //! One enum, one table: the status, the gRPC code, the RFC 9209 error type, the metric labels, the retry answer and the
 //! hint of a failure are decided here and nowhere else. `docs/reasons.md` is rendered from it.
@@ -9,7 +9,7 @@ mod tests;
 
 pub use table::{ALL, Row, render};
 
-/// Who caused a failure, as seen from this proxy.
+/// The cause of a failure, as seen from this proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The application that called.
@@ -24,12 +24,12 @@ pub enum Origin {
     ControlPlane,
 }
 
-/// What was being done when it failed.
+/// The phase of an exchange or a connection in which it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Taking the connection in.
+    /// Accepting the connection.
     Accept,
-    /// Telling its protocol.
+    /// Detecting its protocol.
     Detect,
     /// Asking the control plane.
     Discover,
@@ -43,7 +43,7 @@ pub enum Phase {
     Exchange,
 }
 
-/// What a caller may do about a failed exchange.
+/// The retry answer: whether a failed request may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// Nothing was sent: any request may go elsewhere.
@@ -54,14 +54,14 @@ pub enum Retry {
     No,
 }
 
-/// Why no endpoint of a backend can take a request.
+/// State of the endpoints of a backend that cannot take a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unavailable {
-    /// The control plane says that there is no endpoint.
+    /// The control plane reports no endpoint.
     NoEndpoints,
-    /// The control plane has not said anything yet.
+    /// The control plane has not answered yet.
     NotResolved,
-    /// Every endpoint is being connected to for the first time.
+    /// Every endpoint is being connected for the first time.
     Connecting,
     /// No endpoint accepts connections.
     Unreachable,
@@ -73,7 +73,7 @@ pub enum Unavailable {
     Ejected,
 }
 
-/// Why the proxy itself answered a request, or ended a connection or a stream.
+/// The reason for a response, a close or a reset that the proxy itself makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The request waited in the queue until the failfast timeout.
@@ -82,7 +82,7 @@ pub enum Reason {
     Unavailable(Unavailable),
     /// The queue in front of the balancer is full.
     QueueFull,
-    /// As many requests are in flight as the proxy carries.
+    /// The limit of requests in flight is reached.
     InFlightLimit,
     /// The endpoint refused the connection.
     ConnectRefused,
@@ -100,7 +100,7 @@ pub enum Reason {
     Loop,
     /// The connection ended before the response began.
     ConnectionLost,
-    /// The endpoint's answer is not HTTP.
+    /// The endpoint's response is not HTTP.
     InvalidResponse,
     /// The endpoint reset a stream that carries an HTTP/1 request.
     UpgradedReset,
@@ -114,21 +114,21 @@ pub enum Reason {
     NoRoute,
     /// The route's backend cannot be used.
     InvalidBackend,
-    /// The control plane sent a policy that makes no sense.
+    /// The control plane sent an invalid policy.
     InvalidPolicy,
     /// The route forbids the traffic.
     Forbidden,
-    /// The default policy does not let the client in.
+    /// The default policy does not admit the client.
     Unauthorized,
     /// The address is not one of the pod's.
     NotAllowedAddress,
     /// The control plane does not know the destination.
     UnknownDestination,
-    /// The control plane refuses to tell.
+    /// The control plane refused the look-up.
     DiscoveryRejected,
     /// The control plane did not answer in time.
     DiscoveryTimeout,
-    /// As many destinations are in use as the proxy keeps.
+    /// The limit of destinations in use is reached.
     DestinationLimit,
     /// The request's form is not allowed.
     InvalidRequest,
@@ -138,13 +138,13 @@ pub enum Reason {
     BrokenBody,
     /// The request names no target.
     NoAuthority,
-    /// The request's headers took too long.
+    /// The request's headers did not arrive in time.
     HeaderTimeout,
-    /// More requests are half sent than the proxy waits for.
+    /// The limit of half-sent requests is reached.
     HalfSentLimit,
     /// The connection's original destination is not known.
     NoDestination,
-    /// The client closed before its protocol could be told.
+    /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.
     UpgradeFailed,
@@ -153,12 +153,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The HTTP status that a client sees.
+    /// The HTTP status of the response.
     pub fn status(self) -> http::StatusCode {
         http::StatusCode::from_u16(self.row().status).expect("the table holds valid status codes")
     }
 
-    /// The gRPC code that a gRPC client sees.
+    /// The gRPC status code of the response.
     pub fn grpc_code(self) -> u8 {
         self.row().grpc
     }
@@ -168,7 +168,7 @@ impl Reason {
         self.row().label
     }
 
-    /// The value of `error` in `outbound_http_errors_total` and its kin.
+    /// The value of `error` in `outbound_http_errors_total` and related families.
     pub fn error_label(self) -> &'static str {
         self.row().error
     }
@@ -188,7 +188,7 @@ impl Reason {
         self.row().retry
     }
 
-    /// What an operator should look at.
+    /// The next check for an operator.
     pub fn hint(self) -> &'static str {
         self.row().hint
     }

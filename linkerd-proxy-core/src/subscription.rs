@@ -1,12 +1,12 @@
-//! Following what the control plane says: server-streaming calls, and a cache of what they brought.
+//! Following the control plane: server-streaming calls, and a cache of their latest state.
 //!
 //! `linkerd-discover` and `linkerd-profiles` both hold one stream for each target, keep the last good state while the
-//! control plane is away, and hand it to the workers as immutable snapshots. What they share is here:
+//! control plane is away, and hand it to the workers as immutable snapshots. Their common parts are here:
 //!
 //! * [`Subscription`] drives one server-streaming call: opens it, enforces limits, reconnects with backoff;
-//! * [`Freshness`] says how old the state is, and whether the control plane still stands behind it;
-//! * [`Cache`] runs one task per target, publishes its state, and evicts targets that nobody uses;
-//! * [`Ration`] keeps a controller that sends nonsense from flooding the log.
+//! * [`Freshness`] is the age of the state, and whether the control plane still confirms it;
+//! * [`Cache`] runs one task per target, publishes its state, and evicts unused targets;
+//! * [`RateLimit`] keeps a controller that sends invalid updates from flooding the log.
 //!
 //! Nothing here knows gRPC or protobuf: a call is a closure that returns a stream of results.
 //!
@@ -16,12 +16,12 @@
 mod cache;
 mod freshness;
 mod occupancy;
-mod ration;
+mod rate_limit;
 mod status;
 mod stream;
 
-pub use cache::{Cache, CacheLimits, CacheStats, Cached, Full, Lease, Publisher};
+pub use cache::{Cache, CacheFull, CacheLimits, CacheStats, CachedEntry, Lease, Publisher};
 pub use freshness::Freshness;
-pub use ration::Ration;
+pub use rate_limit::RateLimit;
 pub use status::{Code, Status};
 pub use stream::{Call, Event, StreamLimits, StreamSettings, Subscription};

@@ -1,4 +1,4 @@
-//! Sockets: accepting, dialling, telling protocols apart, relaying bytes.
+//! Sockets: accept, dial, protocol detection, relay.
 
 mod accept_errors;
 mod address;
@@ -11,11 +11,12 @@ mod io;
 mod listen;
 mod options;
 mod outbox;
-mod own;
+mod own_connections;
 mod pipe;
 mod relay;
 mod rounds;
 mod socket;
+mod socket_state;
 
 pub use accept_errors::AcceptErrors;
 pub use address::{reached, reached_ip};
@@ -29,9 +30,10 @@ pub use listen::{Accepted, Listener, bind, original_dst};
 pub use options::SocketOptions;
 pub(crate) use outbox::deliver;
 pub use outbox::deliveries;
-pub use own::{CameBack, OwnConnection, OwnConnections, Side};
+pub use own_connections::{LoopError, OwnConnection, OwnConnections, Side};
 pub use pipe::{Pipe, Pipes};
 pub use relay::relay;
 pub use rounds::begin_round;
 pub(crate) use rounds::round;
-pub use socket::{Peek, Socket};
+pub use socket::Socket;
+pub use socket_state::Peek;

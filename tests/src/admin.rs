@@ -6,10 +6,10 @@ use http::{Method, Request};
 use serde_json::Value;
 use std::{io::Read, net::SocketAddr};
 
-/// Asks a proxy's admin server.
+/// A client of a proxy's admin server.
 #[derive(Clone, Copy, Debug)]
 pub struct Admin {
-    /// Where it listens.
+    /// Its address.
     pub addr: SocketAddr,
 }
 
@@ -19,7 +19,7 @@ impl Admin {
         self.request(Method::GET, path, "").await
     }
 
-    /// Makes any request; each has a connection of its own.
+    /// Makes a request over a connection of its own.
     pub async fn request(&self, method: Method, path: &str, text: &'static str) -> Reply {
         let body = if text.is_empty() { empty() } else { body(text) };
         let request = Request::builder()
@@ -55,7 +55,7 @@ impl Admin {
         Metrics::parse(text)
     }
 
-    /// What the proxy knows and does.
+    /// The document of `/state`.
     pub async fn state(&self) -> Value {
         let reply = self.get("/state").await;
         assert_eq!(reply.status, 200);

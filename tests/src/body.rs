@@ -21,7 +21,7 @@ pub fn body(bytes: impl Into<Bytes>) -> Body {
         .boxed_unsync()
 }
 
-/// A body of which each piece is sent when the stream gives it.
+/// A body with a piece for each item of a stream.
 pub fn chunks<S>(stream: S) -> Body
 where
     S: Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + 'static,
@@ -29,7 +29,7 @@ where
     StreamBody::new(stream).boxed_unsync()
 }
 
-/// A body that gives each text when the channel does.
+/// A body with a piece for each text from a channel.
 pub fn from_channel(texts: tokio::sync::mpsc::Receiver<&'static str>) -> Body {
     let texts = tokio_stream::wrappers::ReceiverStream::new(texts);
     chunks(texts.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))

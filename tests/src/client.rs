@@ -1,4 +1,4 @@
-//! Those who talk to the proxy.
+//! Clients of the proxy.
 
 mod http1;
 mod http2;
@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// A whole response.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// Its status.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// What a future gives, which must come soon.
+/// The output of a future that must complete soon.
 #[track_caller]
 pub fn soon<F: Future>(what: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
@@ -18,7 +18,7 @@ pub fn soon<F: Future>(what: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// Looks again and again until `check` finds something.
+/// Polls `check` until it finds something.
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ pub fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// Looks again and again until `check` finds something or the time is over.
+/// Polls `check` until it finds something or the time is over.
 pub async fn ever<T, F: Future<Output = Option<T>>>(
     within: Duration,
     mut check: impl FnMut() -> F,

@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// What is sent both ways.
+/// The message of requests and responses.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Message {
     /// A text. `fail:<code>` makes the service answer with a status.
     #[prost(string, tag = "1")]
     pub text: String,
-    /// How many messages a stream brings.
+    /// Number of messages in a stream.
     #[prost(uint32, tag = "2")]
     pub count: u32,
 }
@@ -88,7 +88,7 @@ impl tonic::server::StreamingService<Message> for Bidi {
     }
 }
 
-/// A client of the service. Its copies share a connection.
+/// A client of the service. Clones share a connection.
 #[derive(Clone)]
 pub struct Grpc(tonic::client::Grpc<Channel>);
 
@@ -96,13 +96,13 @@ pub struct Grpc(tonic::client::Grpc<Channel>);
 struct Channel(Http2);
 
 impl Grpc {
-    /// A client that asks for the service of a name.
+    /// A client of the service with this name.
     pub fn new(http2: Http2, name: &str) -> Self {
         let origin = format!("http://{name}/").parse().unwrap();
         Self(tonic::client::Grpc::with_origin(Channel(http2), origin))
     }
 
-    /// One message, one answer.
+    /// Unary: one message, one answer.
     pub async fn unary(&self, message: Message) -> Result<Message, Status> {
         let mut grpc = self.0.clone();
         let path = PathAndQuery::from_static("/test.Echo/Unary");
@@ -111,7 +111,7 @@ impl Grpc {
         Ok(response.into_inner())
     }
 
-    /// One message, many answers.
+    /// Server streaming: one message, many answers.
     pub async fn stream(&self, message: Message) -> Result<Streaming<Message>, Status> {
         let mut grpc = self.0.clone();
         let path = PathAndQuery::from_static("/test.Echo/Stream");
@@ -122,7 +122,7 @@ impl Grpc {
         Ok(response.into_inner())
     }
 
-    /// Many messages, many answers.
+    /// Bidirectional: many messages, many answers.
     pub async fn bidi(
         &self,
         messages: impl Stream<Item = Message> + Send + 'static,

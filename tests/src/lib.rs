@@ -2,7 +2,7 @@
 //!
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
 //! - [`Proxy`]: the process, its log, its admin server.
-//! - [`Server`], [`Tcp`]: what the proxy talks to, scripted; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: who talks to it.
+//! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: clients.
 //! - [`eventually`], [`soon`]: waiting for a condition with a deadline. Tests never sleep.
 //!
 //! It sees the proxy from the outside only. `LINKERD_TESTS_PROXY=/path` runs the same tests against another binary.
@@ -37,5 +37,5 @@ pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::tcp::{Tcp, echo};
 
-/// What goes wrong in a test.
+/// The error of a test's operations.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Traffic that goes on while a test changes the world.
+//! Traffic in the background of a test.
 
 use crate::{BoxError, Mesh, Reply, SOON, eventually, get};
 use std::{
@@ -12,19 +12,19 @@ use std::{
 };
 use tokio::{task::JoinSet, time::MissedTickBehavior};
 
-/// Clients that send one request after the other.
+/// Clients with sequential requests.
 pub struct Load {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,
     clients: JoinSet<Vec<Result<String, String>>>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Answers by their text.
     pub answers: BTreeMap<String, usize>,
-    /// Failures by what was wrong.
+    /// Failures by their cause.
     pub failures: BTreeMap<String, usize>,
 }
 
@@ -78,12 +78,12 @@ impl Load {
         }
     }
 
-    /// How many requests were answered.
+    /// The number of responses.
     pub fn sent(&self) -> usize {
         self.sent.load(SeqCst)
     }
 
-    /// Waits until that many more requests were answered.
+    /// Waits for this many more responses.
     #[track_caller]
     pub fn more(&self, count: usize) -> impl Future<Output = ()> {
         let (sent, goal) = (self.sent.clone(), self.sent() + count);
@@ -93,7 +93,7 @@ impl Load {
         })
     }
 
-    /// Ends it.
+    /// Ends the load.
     pub async fn stop(mut self) -> Report {
         self.stop.store(true, SeqCst);
         let mut report = Report::default();
@@ -111,7 +111,7 @@ impl Load {
 }
 
 impl Report {
-    /// Requires that nothing failed, and something was sent.
+    /// Requires some responses and no failure.
     #[track_caller]
     pub fn assert_clean(&self) {
         assert!(self.failures.is_empty(), "{self:?}");
@@ -123,7 +123,7 @@ impl Report {
         self.answers.values().sum()
     }
 
-    /// The share of the answers that have this text.
+    /// The share of the responses with this text.
     pub fn share(&self, text: &str) -> f64 {
         let count = self.answers.get(text).copied().unwrap_or(0);
         count as f64 / self.total() as f64

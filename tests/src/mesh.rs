@@ -1,22 +1,22 @@
-//! A proxy with all that surrounds it.
+//! A proxy with its surroundings.
 
 use crate::{Builder, Grpc, Http1, Http2, Proxy, Reply, Server, Wire, soon};
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_control::{Controller, EndpointSet, Policy, Script};
 use std::net::SocketAddr;
 
-/// A control plane, and a proxy that asks it.
+/// A control plane and its proxy.
 pub struct Mesh {
-    /// What the control plane says.
+    /// The control plane's state.
     pub controller: Controller,
-    /// Where it says it; `None` after [`Mesh::kill_control`].
+    /// Its server; `None` after [`Mesh::kill_control`].
     control: Option<linkerd_control::Server>,
     control_addr: SocketAddr,
     /// The proxy.
     pub proxy: Proxy,
 }
 
-/// How a mesh is started.
+/// Options of a mesh.
 #[derive(Default)]
 pub struct MeshBuilder {
     env: Vec<(String, String)>,
@@ -49,17 +49,17 @@ impl MeshBuilder {
 }
 
 impl Mesh {
-    /// A mesh that is about to be described.
+    /// A builder of a mesh.
     pub fn builder() -> MeshBuilder {
         MeshBuilder::default()
     }
 
-    /// A mesh with nothing special about it.
+    /// A mesh with default options.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// A mesh with one service `web` of one server.
+    /// A mesh with a service `web` of one server.
     pub async fn with(server: &Server) -> Self {
         let mesh = Self::start().await;
         mesh.service("web", [server.addr()]);
@@ -129,7 +129,7 @@ impl Mesh {
         self.control.take().expect("it runs").kill().await;
     }
 
-    /// Brings the control plane back where it was.
+    /// Restarts the control plane at its address.
     pub async fn restart_control(&mut self) {
         self.control = Some(self.controller.spawn_at(self.control_addr).await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! Reading what a proxy counts.
+//! The metrics of a scrape.
 
 use std::collections::BTreeMap;
 
@@ -29,19 +29,19 @@ impl Metrics {
         &self.text
     }
 
-    /// The sum of all samples of this name that have these labels, 0 if there is none.
+    /// The sum of all samples with this name and these labels, 0 if there is none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.matching(name, labels).map(|sample| sample.value).sum()
     }
 
-    /// The value of the first sample of this name that has these labels.
+    /// The value of the first sample with this name and these labels.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         self.matching(name, labels)
             .map(|sample| sample.value)
             .next()
     }
 
-    /// How many samples of this name have these labels.
+    /// The number of samples with this name and these labels.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> usize {
         self.matching(name, labels).count()
     }

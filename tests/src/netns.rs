@@ -1,8 +1,8 @@
-//! Network namespaces of one's own, in which traffic is redirected to the proxy as in a pod.
+//! Network namespaces, in which traffic is redirected to the proxy as in a pod.
 //!
-//! A test runs itself again inside of a namespace: servers, clients, control plane and proxy are all in there. There is
+//! A test runs itself again inside a namespace: servers, clients, control plane and proxy are all in there. There is
 //! one interface, loopback, with the addresses of [`POD`], [`PEER`] and [`ELSEWHERE`]; everything else is routed to it,
-//! and what is not redirected from there is lost.
+//! and lost unless it is redirected.
 
 use crate::{Builder, Proxy, binary};
 use linkerd_control::Controller;
@@ -12,18 +12,18 @@ use std::{
     process::Command,
 };
 
-/// The address of the pod of which the proxy is part.
+/// The address of the proxy's pod.
 pub const POD: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 /// The address of another pod.
 pub const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 1, 1));
-/// An address of which the control plane knows nothing.
+/// An address unknown to the control plane.
 pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 2, 1));
-/// The address of a service, at which nobody listens.
+/// The address of a service, without a listener.
 pub const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10)), 80);
 
 /// Runs a test in a namespace of its own. `name` is the test's full name.
 ///
-/// Where that cannot be done, it says why and does nothing, except that it fails if `CI` is set.
+/// Where namespaces cannot be made, it prints the reason and passes; if `CI` is set, it fails.
 pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -36,7 +36,7 @@ pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
         Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
         Err(reason) => return eprintln!("SKIPPED {name}: {reason}"),
     };
-    // Built here, where the network is.
+    // Built outside, where there is a network.
     let proxy = binary();
     let output = Command::new("ip")
         .args(["netns", "exec", &namespace.0])
@@ -59,19 +59,19 @@ pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
     print!("{stdout}");
 }
 
-/// A proxy of a pod, to which the pod's traffic is redirected, and its control plane.
+/// A proxy of a pod, with redirection and a control plane.
 pub struct Pod {
-    /// What the control plane says.
+    /// The control plane's state.
     pub controller: Controller,
     _control: linkerd_control::Server,
     /// The proxy.
     pub proxy: Proxy,
-    /// Removed with it.
+    /// Holds the proxy's binary.
     _directory: Directory,
 }
 
 impl Pod {
-    /// Starts a proxy as it is started in a pod.
+    /// Starts a proxy as in a pod.
     pub async fn start(describe: impl FnOnce(Builder) -> Builder) -> Self {
         let pod = Self::unredirected(describe).await;
         except_own_user();
@@ -79,7 +79,7 @@ impl Pod {
         pod
     }
 
-    /// Starts a proxy to which its own traffic is redirected, too: the rules lack the exception for its user.
+    /// Starts a proxy whose own traffic is redirected, too: the rules lack the exception for its user.
     pub async fn start_without_exception(describe: impl FnOnce(Builder) -> Builder) -> Self {
         let pod = Self::unredirected(describe).await;
         redirect(&pod.proxy);
@@ -106,13 +106,13 @@ impl Pod {
     }
 }
 
-/// The rule of a pod's init container for what the proxy itself sends.
+/// The rule of a pod's init container for the proxy's own traffic.
 fn except_own_user() {
     let rule = format!("-m owner --uid-owner {PROXY_UID} -j RETURN");
     run(&format!("iptables -t nat -A OUTPUT -p tcp {rule}")).unwrap();
 }
 
-/// The rules of a pod's init container. What a peer sends comes from here, too, so that it is redirected as output.
+/// The rules of a pod's init container. A peer's traffic originates here, too, so that it is redirected as output.
 fn redirect(proxy: &Proxy) {
     let (inbound, outbound) = (proxy.inbound.port(), proxy.outbound.port());
     let rules = [
@@ -125,7 +125,7 @@ fn redirect(proxy: &Proxy) {
     }
 }
 
-/// Removes the namespace when it is dropped.
+/// Dropping it removes the namespace.
 struct Namespace(String);
 
 impl Namespace {
@@ -155,7 +155,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Holds the proxy's binary where another user can run it.
+/// A directory with the proxy's binary that another user can run.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -194,8 +194,8 @@ fn run(line: &str) -> Result<(), String> {
     }
 }
 
-/// Tells a test that it runs inside of a namespace.
+/// Set in a test that runs inside a namespace.
 const INSIDE: &str = "LINKERD_TESTS_NETNS";
 
-/// As whom the proxy runs in a pod, so that its own traffic is known.
+/// The user of the proxy in a pod, by which its own traffic is recognised.
 const PROXY_UID: u32 = 2102;

@@ -1,4 +1,4 @@
-//! Addresses at which nobody answers.
+//! Addresses without a server.
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::{
@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-/// A socket that is bound to a free port of loopback, and does not listen: connections are refused as long as it lives.
+/// A socket that is bound to a free port of loopback without listening: connections are refused as long as it lives.
 pub fn bound() -> Socket {
     bound_at((Ipv4Addr::LOCALHOST, 0).into())
 }
 
-/// A socket that is bound to an address, and does not listen.
+/// A socket that is bound to an address without listening.
 pub fn bound_at(addr: SocketAddr) -> Socket {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();
@@ -25,19 +25,19 @@ pub fn addr_of(socket: &Socket) -> SocketAddr {
     socket.local_addr().unwrap().as_socket().unwrap()
 }
 
-/// An address that refuses connections, as long as the guard lives.
+/// An address that refuses connections, for the life of the guard.
 pub fn refused() -> (SocketAddr, impl Sized) {
     let socket = bound();
     (addr_of(&socket), socket)
 }
 
-/// An address that does not answer to connection attempts, as long as the guard lives: its accept queue is full.
+/// An address that does not answer connection attempts, for the life of the guard: its accept queue is full.
 pub fn blackhole() -> (SocketAddr, impl Sized) {
     let listener = bound();
     listener.listen(0).unwrap();
     let addr = addr_of(&listener);
     let mut guard = vec![listener];
-    // The kernel takes one or two more than the backlog says.
+    // The kernel accepts one or two more than the backlog.
     loop {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let connected = socket.connect_timeout(&SockAddr::from(addr), Duration::from_millis(200));

@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::process::{Child, Command};
 
-/// How a proxy is started.
+/// Options of a proxy.
 #[derive(Clone, Debug)]
 pub struct Builder {
     env: BTreeMap<String, String>,
@@ -25,11 +25,11 @@ pub struct Builder {
     uid: Option<u32>,
 }
 
-/// A proxy that runs until it is dropped.
+/// A running proxy; dropping it ends it.
 pub struct Proxy {
-    /// Where it takes outbound traffic.
+    /// The address of its outbound listener.
     pub outbound: SocketAddr,
-    /// Where it takes inbound traffic; `0.0.0.0:0` for one that was started without the address of a listener.
+    /// The address of its inbound listener; `0.0.0.0:0` if none was set.
     pub inbound: SocketAddr,
     /// Its admin server.
     pub admin: Admin,
@@ -37,17 +37,17 @@ pub struct Proxy {
     log: Log,
 }
 
-/// How a proxy ended.
+/// The end of a proxy.
 #[derive(Debug)]
 pub struct Exit {
     /// Its exit status.
     pub status: ExitStatus,
-    /// All that it wrote.
+    /// Its whole output.
     pub output: String,
 }
 
 impl Builder {
-    /// A proxy with the variables that it cannot do without, on free ports of loopback, used explicitly.
+    /// An explicit proxy with the required variables, on free ports of loopback.
     pub fn new(control: SocketAddr) -> Self {
         let builder = Self {
             env: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Builder {
         self
     }
 
-    /// Leaves a variable unset.
+    /// Removes a variable.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.env.remove(name);
@@ -144,7 +144,7 @@ impl Builder {
         }
     }
 
-    /// Starts it, and waits for its end, which shall come by itself.
+    /// Starts it, and waits until it ends by itself.
     pub async fn run(self) -> Exit {
         let (mut child, log) = self.spawn();
         let status = soon(child.wait()).await.unwrap();
@@ -200,12 +200,12 @@ impl Proxy {
         self.log.wait_for(text, SOON).await
     }
 
-    /// What it wrote so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Stops reading what it writes, or goes on.
+    /// Pauses or resumes reading its output.
     pub fn pause_log(&self, paused: bool) {
         self.log.pause(paused);
     }
@@ -220,7 +220,7 @@ impl Proxy {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The memory that it has in RAM, in bytes.
+    /// Its resident memory in bytes.
     pub fn rss(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -228,7 +228,7 @@ impl Proxy {
         kilobytes.map_or(0, |kilobytes: u64| kilobytes * 1024)
     }
 
-    /// Tells it to end (SIGTERM).
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
@@ -265,7 +265,7 @@ impl Drop for Proxy {
 
 const INBOUND_LISTEN_ADDR: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
 
-/// More can be asked for when a test fails.
+/// The log directives, from the environment if more is needed.
 fn log_directives() -> String {
     std::env::var("LINKERD_TESTS_LOG").unwrap_or_else(|_| "warn,linkerd=info".to_owned())
 }

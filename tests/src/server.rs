@@ -28,44 +28,44 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// A 200 with a text.
+/// A response 200 with a text.
 pub fn reply(text: impl Into<Bytes>) -> Result<Response<Body>, Fail> {
     Ok(Response::new(body(text)))
 }
 
-/// How a server does not answer.
+/// An end without a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Fail {
-    /// It closes the connection.
+    /// Closes the connection.
     Close,
-    /// It resets the stream (the connection, with HTTP/1).
+    /// Resets the stream, or with HTTP/1 the connection.
     Reset(h2::Reason),
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its method.
     pub method: Method,
-    /// Its target, in the form in which it came.
+    /// Its target in its original form.
     pub uri: Uri,
     /// Its version.
     pub version: Version,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The connection on which it came, counted from 0.
+    /// The number of its connection, from 0.
     pub connection: usize,
 }
 
 type Handler =
     dyn Fn(Request<Incoming>) -> BoxFuture<'static, Result<Response<Body>, Fail>> + Send + Sync;
 
-/// A server on a port of loopback, which it keeps when it is stopped.
+/// A server on a port of loopback, which it keeps while stopped.
 pub struct Server {
     addr: SocketAddr,
     shared: Arc<Shared>,
     running: Option<JoinHandle<()>>,
-    /// Holds the port while nobody listens on it.
+    /// Holds the port while the server is stopped.
     placeholder: Option<Socket>,
 }
 
@@ -81,7 +81,7 @@ struct Shared {
     goaway: watch::Sender<()>,
 }
 
-/// How a server behaves.
+/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerBuilder {
     idle_close: Option<Duration>,
@@ -90,7 +90,7 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Connections on which nothing happens are closed after this long.
+    /// Closes connections after this idle time.
     #[must_use]
     pub fn close_idle_after(mut self, idle: Duration) -> Self {
         self.idle_close = Some(idle);
@@ -104,7 +104,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Listens elsewhere than on loopback.
+    /// Listens on another address than loopback.
     #[must_use]
     pub fn at(mut self, addr: SocketAddr) -> Self {
         self.addr = Some(addr);
@@ -140,12 +140,12 @@ impl ServerBuilder {
 }
 
 impl Server {
-    /// A server that is about to be described.
+    /// A builder of a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// Starts a server with nothing special about it.
+    /// Starts a server with default options.
     pub async fn start<F, R>(handler: F) -> Self
     where
         F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
@@ -154,12 +154,12 @@ impl Server {
         Self::builder().start(handler).await
     }
 
-    /// A server that answers each request with a text.
+    /// A server that answers with a text.
     pub async fn says(text: &'static str) -> Self {
         Self::start(move |_| async move { reply(text) }).await
     }
 
-    /// A server that answers each request with its body.
+    /// A server that answers with the request's body.
     pub async fn echo() -> Self {
         Self::start(|request| async move {
             Ok(Response::new(
@@ -169,47 +169,47 @@ impl Server {
         .await
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Answers take this much longer from now on.
+    /// Delays further responses by this time.
     pub fn set_latency(&self, latency: Duration) {
         *self.shared.latency.lock() = latency;
     }
 
-    /// How many requests came.
+    /// The number of received requests.
     pub fn requests(&self) -> usize {
         self.shared.requests.load(SeqCst)
     }
 
-    /// How many requests are being answered.
+    /// The number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.shared.in_flight.load(SeqCst)
     }
 
-    /// How many connections came.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(SeqCst)
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(SeqCst)
     }
 
-    /// The requests that came.
+    /// The received requests.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().clone()
     }
 
-    /// The last request that came.
+    /// The last received request.
     pub fn last(&self) -> Seen {
         self.seen().pop().expect("a request came")
     }
 
-    /// Tells all connections to end when what is in flight is done: GOAWAY, or `connection: close`.
+    /// Ends all connections after their requests in flight, with GOAWAY or `connection: close`.
     pub fn goaway(&self) {
         self.shared.goaway.send_replace(());
     }
@@ -223,7 +223,7 @@ impl Server {
         }
     }
 
-    /// Listens again, where it did.
+    /// Listens again on the same port.
     pub fn restart(&mut self) {
         let socket = self.placeholder.take().expect("it is stopped");
         socket.listen(1024).unwrap();
@@ -251,7 +251,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-/// Counts as long as it lives.
+/// Counts up until dropped.
 struct Count(Arc<Shared>, fn(&Shared) -> &AtomicUsize);
 
 impl Count {
@@ -278,7 +278,7 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream, index: usize) {
     {
         tokio::task::yield_now().await;
     }
-    // Requests in flight, and when the last one ended.
+    // The number of requests in flight, and the time of the last change.
     let activity = watch::channel((0_usize, Instant::now())).0;
     let activity = Arc::new(activity);
     let (kill, mut killed) = watch::channel(false);
@@ -329,7 +329,7 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream, index: usize) {
     }
 }
 
-/// Ends when nothing happened for as long as that.
+/// Resolves after this idle time.
 async fn idle(limit: Option<Duration>, activity: &watch::Sender<(usize, Instant)>) {
     let Some(limit) = limit else {
         return std::future::pending().await;
@@ -379,7 +379,7 @@ async fn handle(
     }
 }
 
-/// Reads what an upgraded connection brings and sends it back.
+/// Echoes the bytes of an upgraded connection.
 pub async fn echo_upgraded(upgrade: hyper::upgrade::OnUpgrade) {
     use tokio::io::AsyncWriteExt;
     let Ok(upgraded) = upgrade.await else { return };

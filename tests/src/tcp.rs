@@ -14,7 +14,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// A server on a free port of loopback that treats each connection as it is told.
+/// A server on a free port of loopback with a scripted handler of connections.
 pub struct Tcp {
     addr: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ impl Tcp {
         }
     }
 
-    /// A server that sends back what it gets.
+    /// A server that echoes bytes.
     pub async fn echo() -> Self {
         Self::start(echo).await
     }
@@ -87,12 +87,12 @@ impl Tcp {
         .await
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// How many connections came.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         self.connections.load(SeqCst)
     }
@@ -104,7 +104,7 @@ impl Drop for Tcp {
     }
 }
 
-/// Sends back what it gets.
+/// Echoes bytes.
 pub async fn echo(socket: TcpStream) {
     let (mut read, mut write) = socket.into_split();
     let _ = tokio::io::copy(&mut read, &mut write).await;

@@ -1,4 +1,4 @@
-//! Which crate may depend on which. An arrow that is missing here is a decision to be made, not a line to be added.
+//! Allowed dependencies between crates. A missing arrow is a decision to be made, not a line to be added.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// Each crate, and those of ours that it may use.
+/// Each crate, and the crates of this workspace that it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("linkerd-api-proto", &[]),
     ("linkerd-proxy-core", &[]),
@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-app",
         ],
     ),
-    // Proxies are measured from the outside; the parts that each request pays for, by themselves.
+    // Proxies are measured from the outside; parts with a cost for each request, by themselves.
     (
         "bench",
         &[

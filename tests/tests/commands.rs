@@ -1,4 +1,4 @@
-//! What the binary prints of itself.
+//! The output of the binary's commands.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

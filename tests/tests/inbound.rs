@@ -1,4 +1,4 @@
-//! A peer that tries to get past the proxy's HTTP processing on its way to the application.
+//! Peers that try to bypass the proxy's HTTP processing on the way to the application.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -13,7 +13,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An application that sends back all that it gets, after a head.
+/// An application that echoes all bytes after a head.
 async fn parrot() -> Tcp {
     Tcp::start_at(
         SocketAddr::from((POD, 0)),
@@ -72,7 +72,7 @@ fn a_pause_in_a_request_line_is_no_way_around_http() {
             assert!(all.starts_with("HTTP/1.1 408"), "{begun:?}: {all}");
         }
         assert_eq!(application.connections(), 0);
-        // A client that says nothing may be of a protocol in which the server speaks first.
+        // The protocol of a silent client may be one in which the server speaks first.
         let mut wire = Wire::connect(application.addr()).await;
         assert_eq!(wire.until(b"\r\n\r\n").await, "HTTP/1.1 200 OK\r\n\r\n");
         drop(pod);
@@ -123,7 +123,7 @@ fn an_identity_claimed_in_trailers_does_not_reach_the_application() {
     );
 }
 
-/// An application that answers 200 to any method, and goes on to read requests. It sends back each of them.
+/// An application that answers 200 to any method, and reads further requests. It echoes each of them.
 async fn mirror() -> Tcp {
     Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
         let mut read = Vec::new();
@@ -162,7 +162,7 @@ fn a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http() {
             let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
             let application = mirror().await;
             let mut wire = Wire::connect(application.addr()).await;
-            // The proxy gives it the chance to speak first.
+            // The proxy lets it speak first.
             eventually(SOON, "the application is dialled", || async {
                 (application.connections() == 1).then_some(())
             })
@@ -176,7 +176,7 @@ fn a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http() {
                 seen.contains("x-kept: 1") && !seen.contains("admin.prod"),
                 "{seen}"
             );
-            // What is no HTTP goes on to the connection that was dialled.
+            // Other protocols than HTTP continue on the dialled connection.
             let opaque = parrot().await;
             let mut wire = Wire::connect(opaque.addr()).await;
             wire.until(b"\r\n\r\n").await;

@@ -1,4 +1,4 @@
-//! Peers that do not keep to the rules: they get an error, and nobody else notices.
+//! Peers that violate protocols: they get an error, and other traffic is not affected.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -6,7 +6,7 @@ use futures::future::join_all;
 use linkerd_tests::{Load, Mesh, MeshBuilder, SOON, Server, Wire, eventually, soon};
 use std::time::Duration;
 
-/// A mesh that serves others while somebody misbehaves.
+/// A mesh under load beside malformed traffic.
 struct World {
     mesh: Mesh,
     server: Server,
@@ -27,14 +27,14 @@ impl World {
         Self { mesh, server, load }
     }
 
-    /// Sends bytes and returns what comes back until the proxy closes.
+    /// Sends bytes and returns the response until the proxy closes.
     async fn answer(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut wire = self.mesh.wire().await;
         wire.send(bytes).await;
         wire.rest().await
     }
 
-    /// How many requests reached the server besides those of the load.
+    /// Requests that reached the server besides those of the load.
     fn strays(&self) -> Vec<String> {
         let seen = self
             .server
@@ -141,7 +141,7 @@ async fn heads_that_are_too_large_are_answered_with_431() {
         .answer(format!("GET / HTTP/1.1\r\nhost: web\r\n{many}\r\n"))
         .await;
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
-    // Buffers grow in steps: what is a little above the limit may pass.
+    // Buffers grow in steps: a size slightly above the limit may pass.
     let long = "y".repeat(1_000_000);
     let answer = world
         .answer(format!("GET / HTTP/1.1\r\nhost: web\r\nx: {long}\r\n\r\n"))
@@ -210,7 +210,7 @@ async fn streams_that_are_opened_and_reset_rapidly_end_their_connection() {
     world.finish().await;
 }
 
-/// Opens and resets streams until the proxy ends the connection, or many were taken.
+/// Opens and resets streams until the proxy ends the connection, or accepts many.
 async fn rapid_reset(mesh: &Mesh) {
     let socket = tokio::net::TcpStream::connect(mesh.proxy.outbound)
         .await
@@ -237,7 +237,7 @@ async fn rapid_reset(mesh: &Mesh) {
 
 #[tokio::test]
 async fn thousands_of_connections_that_say_little_cost_little() {
-    // All of them come at once, and stay for as long as the test looks at them.
+    // All of them arrive at once, and stay during the test.
     let mesh = Mesh::builder()
         .env("LINKERD2_PROXY_OUTBOUND_TCP_LISTEN_BACKLOG", "4096")
         .env("LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT", "60s");

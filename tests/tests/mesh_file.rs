@@ -1,4 +1,4 @@
-//! A person without a cluster: one file of services is the control plane.
+//! Use without a cluster: a file of services is the control plane.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -32,7 +32,7 @@ impl MeshFile {
     }
 
     fn builder(&self) -> Builder {
-        // The address of a control plane would be another one's.
+        // The address of a control plane would point to another one.
         Proxy::builder("127.0.0.1:1".parse().unwrap())
             .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
             .without("LINKERD2_PROXY_POLICY_SVC_ADDR")
@@ -59,7 +59,7 @@ impl Slow {
         Self { file, text }
     }
 
-    /// Waits until somebody reads it.
+    /// Waits for a reader.
     async fn is_read(&self) -> std::fs::File {
         let path = self.file.0.clone();
         let open = move || std::fs::OpenOptions::new().write(true).open(path);
@@ -67,7 +67,7 @@ impl Slow {
         opened.unwrap().unwrap()
     }
 
-    /// Lets the reader have all of it. From now on it is a file as others are.
+    /// Releases the reader, and makes it a regular file.
     fn end(&self, mut reader: std::fs::File) {
         let whole = self.file.0.with_extension("whole");
         std::fs::write(&whole, &self.text).unwrap();
@@ -239,7 +239,7 @@ async fn a_controller_and_a_sidecar_are_two_processes() {
     let killed = Command::new("kill").arg(pid).status().await;
     assert!(killed.unwrap().success());
     assert!(soon(control.child.wait()).await.unwrap().success());
-    // What is known stays.
+    // Known addresses stay.
     assert_eq!(get(&proxy).await.text(), "new");
 }
 

@@ -1,4 +1,4 @@
-//! Traffic that is redirected to the proxy, of which neither clients nor servers know anything.
+//! Traffic that is redirected to the proxy, transparently for clients and servers.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -152,7 +152,7 @@ fn a_proxy_that_gets_its_own_traffic_says_which_rule_is_missing() {
             let log = pod.proxy.wait_for_log("--uid-owner 2102").await;
             assert!(log.contains("WARN"), "{log}");
             assert_eq!(pod.proxy.log().matches("--uid-owner").count(), 1);
-            // Three clients, and one connection that came back for each of them.
+            // Three clients, and one returned connection for each of them.
             let accepted = pod.proxy.metrics().await;
             let open = accepted.sum(
                 "tcp_open_total",

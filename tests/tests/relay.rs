@@ -1,4 +1,4 @@
-//! Bytes that the proxy relays without looking at them: between sockets of its own, so that they are spliced.
+//! Bytes relayed as they are: between sockets of the proxy, so that they are spliced.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -15,7 +15,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// A pod with an opaque service, and the connections that its endpoint takes.
+/// A pod with an opaque service, and the connections to its endpoint.
 struct Opaque {
     pod: Pod,
     accepted: mpsc::Receiver<TcpStream>,
@@ -53,14 +53,14 @@ impl Opaque {
         self.pod.proxy.admin.state().await["workers"][0]["pipes"].clone()
     }
 
-    /// Files that the proxy has open.
+    /// The number of the proxy's open files.
     fn files(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.pod.proxy.pid()));
         files.unwrap().count()
     }
 }
 
-/// Bytes that tell their place: each is a function of where it is.
+/// Bytes that each depend on their offset, so that a misplaced byte shows.
 fn pattern(seed: u64, at: u64, len: usize) -> Vec<u8> {
     let word = |at: u64| (at / 8 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bytes = at..at + len as u64;
@@ -78,7 +78,7 @@ async fn write_pattern(mut to: impl AsyncWrite + Unpin, seed: u64, total: u64) {
     to.shutdown().await.unwrap();
 }
 
-/// Reads a pattern until the end, and returns how long it was.
+/// Reads a pattern until the end, and returns its length.
 async fn read_pattern(mut from: impl AsyncRead + Unpin, seed: u64) -> u64 {
     let expected = pattern(seed, 0, BLOCK);
     let mut block = vec![0; BLOCK];
@@ -185,7 +185,7 @@ fn a_reset_ends_the_other_side() {
     });
 }
 
-/// Writes until nothing goes any more, and returns how much went.
+/// Writes until the buffers are full, and returns the number of bytes.
 async fn stuff(to: &mut TcpStream) -> u64 {
     let block = vec![7; BLOCK];
     let mut sent = 0;
@@ -195,7 +195,7 @@ async fn stuff(to: &mut TcpStream) -> u64 {
     sent
 }
 
-/// How large the system lets a socket's buffer grow.
+/// The system's largest buffer of a socket.
 fn socket_buffer(name: &str) -> u64 {
     let sizes = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
     sizes.split_whitespace().last().unwrap().parse().unwrap()
@@ -214,7 +214,7 @@ fn slow_readers_hold_writers_up_and_bound_memory_and_files() {
             let (files, memory) = (opaque.files(), opaque.pod.proxy.rss());
             let stuffed = futures::future::join_all(flows.iter_mut().map(|(to, _)| stuff(to)));
             let sent = soon(stuffed).await;
-            // What the proxy holds is a small part of it.
+            // The proxy's own buffers are a small part of it.
             let bound = 2 * (socket_buffer("tcp_rmem") + socket_buffer("tcp_wmem")) + BLOCK as u64;
             assert!(
                 sent.iter().all(|sent| *sent < bound),
@@ -281,5 +281,5 @@ const BLOCK: usize = 1 << 20;
 const BULK: u64 = 100 * BLOCK as u64;
 /// More than there are pipes.
 const FLOWS: usize = 50;
-/// Nothing moves any more when nothing has for so long.
+/// Without progress for this long, all buffers are full.
 const QUIET: Duration = Duration::from_millis(500);

@@ -76,11 +76,11 @@ impl Body for Bytewise {
 
 /// Messages of a gRPC stream, a few at a time, and trailers.
 ///
-/// They have a pace: h2 ends a connection on which more than about two thousand small frames wait to be read, and a
-/// backend that is faster than the proxy would have it do so.
+/// They have a pace: h2 ends a connection on which more than about two thousand small frames wait to be read, as would
+/// happen with a backend faster than the proxy.
 struct Messages {
     left: u64,
-    /// How many are left of those that come together.
+    /// Messages left of the current group.
     together: u32,
     pause: Pin<Box<Sleep>>,
     trailers: Option<HeaderMap>,
@@ -183,7 +183,7 @@ async fn accept(listener: &TcpListener) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A client that leaves is no failure.
+/// A client that disconnects is no failure.
 async fn serve1(listener: TcpListener) -> Result<()> {
     loop {
         let io = TokioIo::new(accept(&listener).await?);
@@ -226,10 +226,10 @@ const HELLO: &[u8; 12] = b"hello, world";
 /// With the prefix of a gRPC message: not compressed, 12 bytes.
 const MESSAGE: &[u8; 17] = b"\0\0\0\0\x0chello, world";
 
-/// An application has a few messages at a time: what is there is sent before it has more.
+/// Messages of a group, which are sent at once.
 const TOGETHER: u32 = 4;
 
-/// Between those. 160 streams make 80,000 messages each second.
+/// Pause between groups. 160 streams make 80,000 messages each second.
 const PAUSE: Duration = Duration::from_millis(8);
 
 /// Large enough that bulk transfers cost the backend few writes.

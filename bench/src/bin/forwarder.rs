@@ -1,4 +1,4 @@
-//! The floor: the least that a forwarder on hyper can do.
+//! The floor: a minimal forwarder on hyper.
 //!
 //! One thread, no metrics, no routing, no error handling beyond closing; connections to the backends are reused, and
 //! backends take turns. `forwarder LISTEN BACKEND…` serves HTTP/1, and HTTP/2 with `--http2` first.
@@ -94,7 +94,7 @@ async fn forward1(
     let backend = backends.next();
     let mut sender = backend.http1().await?;
     let response = sender.send_request(request).await?;
-    // The connection is reused once it is ready again; bodies here come with their heads.
+    // The connection is reused once it is ready again; bodies here arrive with their heads.
     spawn_back(backend, sender);
     Ok(response)
 }
@@ -139,7 +139,7 @@ async fn serve(listener: TcpListener, backends: Rc<Backends>, http2: bool) -> Re
                 let service = service_fn(move |request| forward1(backends.clone(), request));
                 server1::Builder::new().serve_connection(io, service).await
             };
-            // A client that leaves is no failure.
+            // A client that disconnects is no failure.
             drop(served);
         });
     }

@@ -1,4 +1,4 @@
-//! The physical floor: `relay LISTEN BACKEND…` copies bytes both ways, and looks at none.
+//! The physical floor: `relay LISTEN BACKEND…` copies bytes in both directions without reading them.
 //!
 //! A request costs two reads and two writes. Backends take turns.
 
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
         for backend in backends.iter().cycle() {
             let (client, _) = listener.accept().await?;
             let backend = *backend;
-            // A side that leaves is no failure.
+            // A side that disconnects is no failure.
             spawn_local(async move { drop(relay(client, backend).await) });
         }
         Err("usage: relay LISTEN BACKEND…".into())

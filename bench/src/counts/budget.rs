@@ -1,4 +1,4 @@
-//! The budget: what each count may be.
+//! The budget: the limit of each count.
 
 use super::Counted;
 use crate::error::{Error, Result};
@@ -10,13 +10,13 @@ use std::{collections::BTreeMap, fmt::Write};
 #[serde(transparent)]
 pub struct Budget(BTreeMap<String, Limit>);
 
-/// What a count may be.
+/// The limit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limit {
-    /// What it was when it was last agreed on.
+    /// The accepted value.
     limit: f64,
-    /// The share by which it may be more: compilers and kernels differ.
+    /// The share by which it may be exceeded: compilers and kernels differ.
     slack: f64,
 }
 
@@ -26,7 +26,7 @@ impl Budget {
         toml::from_str(text).map_err(|error| Error::Other(format!("the budget: {error}")))
     }
 
-    /// The names of the counts that are over their limit and its slack.
+    /// The names of the counts beyond their limit and its slack.
     pub fn exceeded(&self, counted: &Counted) -> Vec<String> {
         let is_over = |(name, limit): &(&String, &Limit)| {
             counted
@@ -37,7 +37,7 @@ impl Budget {
         over.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The file with what was counted as limits. What could not be counted stays.
+    /// The file with these counts as limits. Counts that could not be made stay.
     pub fn updated(&self, counted: &Counted) -> String {
         let mut limits = self.0.clone();
         for (name, count) in counted {
@@ -58,7 +58,7 @@ impl Budget {
         text
     }
 
-    /// What was counted beside the floor's and the limits.
+    /// A table of the counts, the floor's and the limits.
     pub fn table(&self, ours: &Counted, floor: &Counted) -> String {
         let cell = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         let mut text = format!(
@@ -84,7 +84,7 @@ const HEADER: &str = "\
 # that is worth its cost, `counts --update` writes what is counted.
 ";
 
-/// Of a count that is new.
+/// The slack of a new count.
 const SLACK: f64 = 0.05;
 
 #[cfg(test)]

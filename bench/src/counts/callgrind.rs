@@ -1,7 +1,7 @@
 //! Instructions and allocations, counted by valgrind's callgrind.
 //!
-//! A process is counted from its start to its end, twice, with few requests and with many: the difference is what the
-//! requests cost. Turning the counting on and off meanwhile needs `ptrace`, which containers often lack.
+//! A process is counted from its start to its end, twice, with few requests and with many: the difference is the cost
+//! of the requests. Turning the counting on and off meanwhile needs `ptrace`, which containers often lack.
 
 use crate::{
     error::{Context, Error, Result},
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::{collections::HashMap, fs, path::Path, time::Duration};
 
-/// What some work costs.
+/// The cost of some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Instructions in user space.
@@ -19,7 +19,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What is left of it without another.
+    /// The difference to another cost.
     pub fn less(self, other: Self) -> Self {
         Self {
             instructions: self.instructions.saturating_sub(other.instructions),
@@ -28,12 +28,12 @@ impl Cost {
     }
 }
 
-/// Whether there is a valgrind.
+/// Whether valgrind is installed.
 pub fn is_installed() -> bool {
     find("valgrind").is_some()
 }
 
-/// A program under callgrind. Names of functions are those of the source, or the linker's.
+/// A program under callgrind. Names of functions are demangled, or the linker's.
 pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     let out = format!("--callgrind-out-file={}", file.display());
     let names = match demangle {
@@ -43,9 +43,9 @@ pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     program.under("valgrind", &["--tool=callgrind", names, &out])
 }
 
-/// Ends a process that runs under callgrind, and tells what it cost from its start to its end.
+/// Ends a process under callgrind, and returns its cost from start to end.
 pub fn finish(mut proxy: Running, file: &Path) -> Result<Cost> {
-    // It writes its file when it ends.
+    // Callgrind writes its file at the end.
     proxy.signal("TERM");
     proxy.wait(Duration::from_secs(60))?;
     let text = fs::read_to_string(file).context(file.display().to_string())?;
@@ -85,7 +85,7 @@ fn parse(text: &str) -> Option<Cost> {
 pub(super) struct Names<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Names<'a> {
-    /// The name that is meant by what follows `fn=`, `ob=` and the like.
+    /// The name after `fn=`, `ob=` and the like.
     pub(super) fn resolve(&mut self, text: &'a str) -> &'a str {
         let (number, name) = text.split_once(')').unwrap_or((text, ""));
         match name.trim() {

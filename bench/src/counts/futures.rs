@@ -1,4 +1,4 @@
-//! The sizes of futures, which `/state` shows: each connection and each request takes as much of the heap.
+//! The sizes of futures, from `/state`: heap of each connection and each request.
 
 use super::Counted;
 use crate::{
@@ -31,7 +31,7 @@ fn parse(state: &Value) -> Option<Counted> {
     Some(sizes.map(|(name, size)| (name.to_owned(), size)).into())
 }
 
-/// What is not known yet is shown as zero.
+/// An unknown size is shown as zero.
 fn positive(size: &Value) -> Option<f64> {
     size.as_f64().filter(|size| *size > 0.0)
 }

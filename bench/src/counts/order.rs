@@ -1,7 +1,7 @@
-//! The order of the proxy's functions in its binary: those that ran first.
+//! The order of the proxy's functions in its binary: functions that ran come first.
 //!
-//! The system maps a file in pieces of 64 KB around what is used of it, so that used functions between unused ones make
-//! nearly all of the code resident. What this writes is a script for the linker.
+//! The system maps a file in pieces of 64 KB around each used page, so that used functions between unused ones make
+//! nearly all of the code resident. The result is a script for the linker.
 
 use super::callgrind::Names;
 use std::{
@@ -9,12 +9,12 @@ use std::{
     fmt::Write,
 };
 
-/// What ran, with the instructions that it took itself.
+/// Functions that ran, with their own instructions.
 #[derive(Debug, Default)]
 pub struct Order(BTreeMap<String, u64>);
 
 impl Order {
-    /// Adds what a profile of callgrind has of a program, without what it has of libraries. Names are the linker's.
+    /// Adds the functions of a program, without its libraries, from a callgrind profile. Names are the linker's.
     pub fn add(&mut self, profile: &str, program: &str) {
         let (mut objects, mut functions) = (Names::default(), Names::default());
         let (mut within, mut function, mut inclusive) = (false, "", false);
@@ -29,7 +29,7 @@ impl Order {
             } else if let Some(name) = line.strip_prefix("cfn=") {
                 functions.resolve(name);
             } else if line.starts_with("calls=") {
-                // The next line has the cost of what was called.
+                // The next line has the cost of the callee.
                 inclusive = true;
             } else if line.starts_with(['+', '-', '*'])
                 || line.starts_with(|c: char| c.is_ascii_digit())
@@ -51,7 +51,7 @@ impl Order {
         self.0.is_empty()
     }
 
-    /// The script for the linker: what takes most comes first.
+    /// The script for the linker: the most expensive functions first.
     pub fn script(&self) -> String {
         let mut patterns: Vec<_> = self.0.iter().collect();
         patterns.sort_by_key(|(_, cost)| std::cmp::Reverse(**cost));
@@ -63,13 +63,13 @@ impl Order {
     }
 }
 
-/// Whether a name is the linker's, and not one of callgrind's for what has none.
+/// Whether a name is the linker's, not one that callgrind made up.
 fn is_symbol(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.$@'".contains(c);
     !name.is_empty() && !name.starts_with("0x") && name.chars().all(is_plain)
 }
 
-/// What of a function's name is the same with other versions of compiler and crates.
+/// The part of a function's name that is the same with other versions of compiler and crates.
 fn pattern(name: &str) -> String {
     // `'2` is a recursion of the second level, `@` a version.
     let name = name.split(['\'', '@']).next().unwrap_or_default();
@@ -98,7 +98,7 @@ fn pattern(name: &str) -> String {
     pattern
 }
 
-/// Before the sixteen digits at the end of a name.
+/// Prefix of the sixteen digits at the end of a name.
 const HASH: &str = "17h";
 
 const HEAD: &str = "\

@@ -6,12 +6,12 @@ use crate::{
 };
 use std::{fs, path::Path, thread, time::Duration};
 
-/// Whether there is a strace.
+/// Whether strace is installed.
 pub fn is_installed() -> bool {
     find("strace").is_some()
 }
 
-/// How many system calls a process makes during some work.
+/// The number of system calls of a process during some work.
 pub fn count(proxy: &Running, scratch: &Path, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let (file, log) = (scratch.join("strace.out"), scratch.join("strace.log"));
     let mut strace = Program::new("strace")

@@ -1,4 +1,4 @@
-//! What becomes of a proxy when there is ten times as much of something.
+//! Behaviour with ten times as many endpoints or connections.
 
 use super::{Measured, Metric, idle, watch_rss};
 use crate::{
@@ -18,11 +18,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Requests at a fixed rate while endpoints come, are replaced, and leave: how long one of them waits at most, and
-/// whether memory comes back.
+/// Requests at a fixed rate while endpoints are added, replaced and removed: the longest latency, and whether memory is
+/// given back.
 ///
-/// Only what a proxy adds to what is there without one is its own: the control plane makes its messages on the cores of
-/// the load, though only while neither load nor backend want them.
+/// Values without a proxy are subtracted: the control plane makes its messages on the cores of the load, though only
+/// while neither load nor backend need them.
 pub fn growth(
     control: &Control,
     workload: &Workload,
@@ -107,10 +107,10 @@ fn latencies((latency, _): (Latency, Completed), measured: &mut Measured) {
     measured.insert(Metric::Max, latency.max);
 }
 
-/// Requests each second: a proxy that is not busy shows whether it stalls.
+/// Requests each second: a proxy with little load shows stalls.
 const RATE: u32 = 1000;
 const CONNECTIONS: u32 = 16;
-/// Between two changes of the endpoints.
+/// Time between two changes of the endpoints.
 const PHASE: Duration = Duration::from_secs(1);
-/// Until memory that was freed is given back; allocators keep it for about ten seconds.
+/// Time for freed memory to be given back; allocators keep it for about ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);

@@ -1,4 +1,4 @@
-//! No proxy: what the load and the backends cost by themselves.
+//! No proxy: the cost of the load and the backends alone.
 
 use super::{DIRECT, Setup, Subject};
 use crate::{error::Result, process::Program};

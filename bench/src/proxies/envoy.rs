@@ -14,7 +14,7 @@ use std::{fs, path::PathBuf};
 pub struct Envoy(PathBuf);
 
 impl Envoy {
-    /// Where it is installed.
+    /// The installed one.
     pub fn find() -> Option<Self> {
         find("envoy").map(Self)
     }

@@ -4,7 +4,7 @@ use super::{FLOOR, Setup, Subject};
 use crate::{error::Result, net::PROXY, process::Program, workload::Protocol};
 use std::path::PathBuf;
 
-/// The least that a forwarder on hyper can do.
+/// A minimal forwarder on hyper.
 pub struct Forwarder(pub PathBuf);
 
 impl Subject for Forwarder {
@@ -19,7 +19,7 @@ impl Subject for Forwarder {
             Protocol::Http2 => program.arg("--http2"),
             Protocol::Opaque => return Ok(None),
         };
-        // It has one worker, whatever is asked for: it stays the floor.
+        // Always one worker: it stays the floor.
         Ok(Some(program.arg(PROXY).args(&setup.endpoints)))
     }
 }

@@ -13,7 +13,7 @@ use std::{fmt::Write, fs, path::PathBuf};
 pub struct Haproxy(PathBuf);
 
 impl Haproxy {
-    /// Where it is installed.
+    /// The installed one.
     pub fn find() -> Option<Self> {
         find("haproxy").map(Self)
     }

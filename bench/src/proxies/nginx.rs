@@ -17,7 +17,7 @@ use std::{
 pub struct Nginx(PathBuf);
 
 impl Nginx {
-    /// Where it is installed.
+    /// The installed one.
     pub fn find() -> Option<Self> {
         find("nginx").map(Self)
     }

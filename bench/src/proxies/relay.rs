@@ -4,7 +4,7 @@ use super::{RELAY, Setup, Subject};
 use crate::{error::Result, net::PROXY, process::Program};
 use std::path::PathBuf;
 
-/// Copies bytes, and looks at none.
+/// Copies bytes without reading them.
 pub struct Relay(pub PathBuf);
 
 impl Subject for Relay {
@@ -13,7 +13,7 @@ impl Subject for Relay {
     }
 
     fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
-        // It has one worker, whatever is asked for.
+        // Always one worker.
         let program = Program::new(&self.0).arg(PROXY).args(&setup.endpoints);
         Ok((setup.workers == 1).then_some(program))
     }

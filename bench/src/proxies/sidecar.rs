@@ -1,4 +1,4 @@
-//! Proxies that are configured by linkerd's variables and ask a control plane: ours, and any other.
+//! Proxies with linkerd's variables and a control plane: this workspace's, and any other.
 
 use super::{Setup, Subject};
 use crate::{error::Result, net::PROXY, process::Program};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Sidecar {
     name: String,
     path: PathBuf,
-    /// Whether it is given what else is set for it in this environment.
+    /// Whether the variables of this environment are passed on.
     is_other: bool,
 }
 
@@ -22,8 +22,8 @@ impl Sidecar {
         }
     }
 
-    /// Another proxy. It gets all `LINKERD2_PROXY_*` of this environment, too: it may need more than ours, such as an
-    /// identity.
+    /// Another proxy. It also gets all `LINKERD2_PROXY_*` of this environment: it may need more than this workspace's
+    /// proxy, such as an identity.
     pub fn other(path: PathBuf) -> Self {
         Self {
             is_other: true,

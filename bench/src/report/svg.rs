@@ -4,7 +4,7 @@ use super::{Report, Table};
 use crate::{measure::Metric, proxies::OURS};
 use std::fmt::Write;
 
-/// Draws the workloads of the README that were measured. It reads well on light and dark ground.
+/// Draws the measured workloads of the README. Readable on light and dark backgrounds.
 pub fn svg(report: &Report) -> String {
     let tables: Vec<&Table> = CHARTED
         .iter()
@@ -72,12 +72,12 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// What tells most at a glance.
+/// The most telling workloads.
 const CHARTED: &[&str] = &["h1", "h2"];
 const WIDTH: u32 = 720;
-/// Where bars begin, after the names.
+/// Start of the bars, after the names.
 const LEFT: u32 = 110;
-/// What is left for the numbers after the longest bar.
+/// Room for the numbers after the longest bar.
 const RIGHT: u32 = 110;
 const MARGIN: u32 = 24;
 

@@ -1,4 +1,4 @@
-//! The table that people read: it is Markdown, too, so that it can be put into documents.
+//! The table for people; also valid Markdown for documents.
 
 use super::{Row, Table};
 use crate::{measure::Metric, stats::Summary};
@@ -28,7 +28,7 @@ pub fn text(table: &Table) -> String {
     align(&lines)
 }
 
-/// A column that follows the one of a metric: how it is called, and what is in it.
+/// A column after that of a metric: its title and its content.
 type Derived = (&'static str, fn(&Table, &Row, Metric) -> String);
 
 fn derived(metric: Metric) -> Option<Derived> {
@@ -51,7 +51,7 @@ fn derived(metric: Metric) -> Option<Derived> {
     }
 }
 
-/// The median, and between what all rounds are.
+/// The median, with the range of all rounds.
 fn summary(summary: &Summary) -> String {
     let digits = match summary.median {
         0.0..100.0 => 1,

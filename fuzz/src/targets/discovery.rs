@@ -24,7 +24,7 @@ pub(super) const TARGET: Target = Target {
     words: &[],
 };
 
-/// A stream that says what it was given, and then the last word.
+/// A stream of these updates, and then the last word.
 struct Scripted(Vec<Update>);
 
 impl EndpointSource for Scripted {
@@ -44,7 +44,7 @@ impl EndpointSource for Scripted {
     }
 }
 
-/// Whatever comes, each set that consumers see can be used, and the stream goes on.
+/// For any updates, each published set is usable, and the stream goes on.
 fn run(input: &[u8]) {
     let updates = parts(input).filter_map(|part| Update::decode(part).ok());
     let runtime = runtime();

@@ -3,7 +3,9 @@
 //! The first byte of a part chooses a variable, the others are its value.
 
 use super::{Target, join, parts};
-use linkerd_app::config::{Config, Env, VARIABLES, print_effective, variables::Default::Required};
+use linkerd_app::config::{
+    Config, Env, VARIABLES, print_effective, variables::VariableDefault::Required,
+};
 
 pub(super) const TARGET: Target = Target {
     name: "environment",
@@ -43,7 +45,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// Whatever is set, the configuration is loaded or everything that is wrong is told.
+/// For any environment, the configuration is loaded or all errors are reported.
 fn run(input: &[u8]) {
     let mut env = Env::default();
     for variable in VARIABLES {
@@ -57,7 +59,7 @@ fn run(input: &[u8]) {
         };
         let variable = &VARIABLES[usize::from(*chosen) % VARIABLES.len()];
         let value = String::from_utf8_lossy(value);
-        // Agreement of the check with the loader is tested where they are; here both must survive.
+        // Agreement of the check with the loader has its own tests; here both must survive.
         let _ = (variable.kind.check)(&value);
         env.set(variable.name, value.into_owned());
     }

@@ -1,4 +1,4 @@
-//! What is done to the head of a request, whatever is in it.
+//! All processing of a request's head.
 
 use super::{Target, texts};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, uri::Authority};
@@ -66,7 +66,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// The head as the codec would hand it over.
+/// The head as the codec passes it on.
 fn parse(input: &[u8]) -> Option<Request<()>> {
     let mut slots = [httparse::EMPTY_HEADER; 100];
     let mut parsed = httparse::Request::new(&mut slots);

@@ -42,7 +42,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// What is refused says where and why.
+/// An error has a position and a reason.
 fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match Mesh::parse("fuzz.yaml", &text) {

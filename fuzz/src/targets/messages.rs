@@ -1,4 +1,4 @@
-//! The response of a call to the control plane, in whatever frames it comes.
+//! The response of a call to the control plane, in arbitrary frames.
 
 use super::{Target, join, parts, runtime};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub(super) const TARGET: Target = Target {
     words: &[&[0, 0, 0, 0, 2], &[1], &[0xff, 0xff, 0xff, 0xff], &[0; 5]],
 };
 
-/// Reading ends, with the same messages and the same status however the bytes are cut.
+/// Reading ends, with the same messages and status for any division into frames.
 fn run(input: &[u8]) {
     let frames: Vec<_> = parts(input).map(Bytes::copy_from_slice).collect();
     let whole = Bytes::from(frames.concat());

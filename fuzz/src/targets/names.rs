@@ -21,7 +21,7 @@ pub(super) const TARGET: Target = Target {
     words: &[b"[::1]", b":0", b":65536", b"..", b"%25", b"@", b"xn--"],
 };
 
-/// What is accepted is shown in a form that is accepted, and means the same.
+/// Accepted text is displayed in an accepted form with the same meaning.
 fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(target) = text.parse::<Name>() {

@@ -50,7 +50,7 @@ fn once<T: Send + 'static>(message: T) -> Call<T> {
     futures::future::ready(Ok(messages.boxed())).boxed()
 }
 
-/// Whatever comes, there is an answer at once, and every question about it has one.
+/// For any messages, there is an answer at once, and all its methods return.
 fn run(input: &[u8]) {
     let mut parts = parts(input);
     let policy = parts.next().map(OutboundPolicy::decode);

@@ -52,7 +52,7 @@ fn run(input: &[u8]) {
         assert!(whole.starts_with(&taken));
         assert_eq!(second.is_whole(), taken.len() <= limit);
         if second.is_whole() {
-            // Whoever reads it all gets it all, though the first reading is given up half-way.
+            // A complete reading gets all bytes, although the first reading was dropped half-way.
             drop(first);
             let again = second.collect().await.expect("the body is valid");
             assert_eq!(again.to_bytes(), whole);
@@ -85,7 +85,7 @@ async fn receive(chunks: &[&[u8]]) -> Incoming {
         let service = service_fn(move |request: Request<Incoming>| {
             let tx = tx.borrow_mut().take().expect("there is one request");
             let _ = tx.send(request.into_body());
-            // The answer waits: it would end the request.
+            // The response is withheld: it would end the request.
             std::future::pending::<Result<Response<Empty<Bytes>>, Infallible>>()
         });
         let _ = http1::Builder::new()

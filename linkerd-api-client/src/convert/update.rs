@@ -3,7 +3,7 @@
 use super::endpoint::{Converted, endpoint, socket_addr};
 use linkerd_api_proto::destination::{Update, update};
 use linkerd_discover::{EndpointSetChange, EndpointUpdate, IgnoredPart};
-use linkerd_proxy_core::turns::in_turns;
+use linkerd_proxy_core::yielding::with_yields;
 
 /// The usable part of an update.
 pub fn endpoint_update(update: Update) -> EndpointUpdate {
@@ -11,7 +11,7 @@ pub fn endpoint_update(update: Update) -> EndpointUpdate {
     let change = match update.update {
         Some(update::Update::Add(set)) => {
             let mut endpoints = Vec::with_capacity(set.addrs.len());
-            for addr in in_turns(set.addrs) {
+            for addr in with_yields(set.addrs) {
                 match endpoint(addr, &set.metric_labels) {
                     Ok(Converted {
                         endpoint,
@@ -29,7 +29,7 @@ pub fn endpoint_update(update: Update) -> EndpointUpdate {
         }
         Some(update::Update::Remove(set)) => {
             let mut addrs = Vec::with_capacity(set.addrs.len());
-            for addr in in_turns(set.addrs) {
+            for addr in with_yields(set.addrs) {
                 match socket_addr(addr) {
                     Ok(addr) => addrs.push(addr),
                     Err(error) => ignored.push(IgnoredPart::Endpoint(error.to_string())),

@@ -1,4 +1,4 @@
-//! The messages of a call's response.
+//! The messages of a response.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
@@ -14,16 +14,16 @@ use std::{
 use tokio_stream::Stream;
 use tonic::{Code, Status};
 
-use super::{BoxError, offering::Offering};
+use super::{BoxError, yielding::YieldingBuf};
 
 pin_project! {
-    /// Reads messages out of a body. Between two messages it holds no memory to read into.
+    /// Decodes the messages of a body. Between two messages it holds no read buffer.
     pub struct Messages<B, M> {
         #[pin]
         body: B,
         unread: BytesMut,
         status: StatusCode,
-        // The response's headers told how it ends.
+        // The response's headers contained the status.
         is_told: bool,
         is_over: bool,
         message: PhantomData<fn() -> M>,
@@ -31,7 +31,7 @@ pin_project! {
 }
 
 impl<B, M> Messages<B, M> {
-    /// The messages of a response, if it is none that tells of a failure only.
+    /// The messages of a response, unless it consists of an error only.
     pub fn of(response: Response<B>) -> Result<Self, Status> {
         let told = Status::from_header_map(response.headers());
         let is_told = told.is_some();
@@ -94,13 +94,13 @@ where
 
 fn add(unread: &mut BytesMut, data: Bytes) {
     match unread.is_empty() {
-        // As many bytes as there are, and not twice as many: most messages come in one frame.
+        // Exactly as many bytes as there are: most messages come in one frame.
         true => *unread = data.into(),
         false => unread.extend_from_slice(&data),
     }
 }
 
-/// The next message, if all of it is there.
+/// The next message, if it is complete.
 fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status> {
     let Some((&[flag, a, b, c, d], rest)) = unread.split_first_chunk::<PREFIX>() else {
         return Ok(None);
@@ -126,13 +126,13 @@ fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status
         true => std::mem::take(unread),
         false => unread.split_to(length),
     };
-    let message = M::decode(Offering::new(message, thread::yield_now));
+    let message = M::decode(YieldingBuf::new(message, thread::yield_now));
     message
         .map(Some)
         .map_err(|error| Status::internal(error.to_string()))
 }
 
-/// How a response ended whose messages are over.
+/// The status of a response after its last message.
 fn ending(trailers: Option<&HeaderMap>, http: StatusCode, is_told: bool) -> Result<(), Status> {
     if is_told {
         return Ok(());
@@ -143,7 +143,7 @@ fn ending(trailers: Option<&HeaderMap>, http: StatusCode, is_told: bool) -> Resu
             _ => Err(status),
         };
     }
-    // As gRPC maps what comes from something that does not speak it.
+    // gRPC's mapping for peers that do not speak it.
     let code = match http {
         StatusCode::BAD_REQUEST => Code::Internal,
         StatusCode::UNAUTHORIZED => Code::Unauthenticated,
@@ -161,10 +161,10 @@ fn ending(trailers: Option<&HeaderMap>, http: StatusCode, is_told: bool) -> Resu
     ))
 }
 
-/// A flag and a length come before each message.
+/// The flag and length before each message.
 const PREFIX: usize = 5;
 
-/// The largest message. tonic's default of 4 MB is less than 10,000 endpoints with a dozen labels take.
+/// The largest message. tonic's default of 4 MB is less than 10,000 endpoints with a dozen labels need.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]

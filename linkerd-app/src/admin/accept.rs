@@ -1,10 +1,10 @@
-//! Which format of metrics a scraper prefers.
+//! The format of metrics that a scraper prefers.
 
 use http::{HeaderMap, header};
-use linkerd_proxy_core::metrics::Format;
+use linkerd_proxy_core::metrics::ExpositionFormat;
 
 /// The format that `Accept` prefers. OpenMetrics has to be named: `*/*` means Prometheus text.
-pub(super) fn format(headers: &HeaderMap) -> Format {
+pub(super) fn format(headers: &HeaderMap) -> ExpositionFormat {
     let (mut open, mut text) = (0, 0);
     let values = headers.get_all(header::ACCEPT).iter();
     let values = values.filter_map(|value| value.to_str().ok());
@@ -28,19 +28,19 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
         *best = quality.max(*best);
     }
     match open > 0 && open >= text {
-        true => Format::OpenMetrics,
-        false => Format::Text,
+        true => ExpositionFormat::OpenMetrics,
+        false => ExpositionFormat::Text,
     }
 }
 
-/// A weight of RFC 9110, 12.4.2, in thousandths; 0 for what is none.
+/// A weight of RFC 9110, 12.4.2, in thousandths; 0 if invalid.
 fn thousandths(weight: &str) -> u16 {
     let weight = weight.parse::<f32>().unwrap_or(0.0);
-    // The cast keeps what is out of range within it.
+    // The cast saturates.
     (weight.clamp(0.0, 1.0) * 1000.0) as u16
 }
 
-/// The type of OpenMetrics.
+/// The content type of OpenMetrics.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[cfg(test)]
@@ -77,11 +77,11 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());
             let expected = match open {
-                true => Format::OpenMetrics,
-                false => Format::Text,
+                true => ExpositionFormat::OpenMetrics,
+                false => ExpositionFormat::Text,
             };
             assert_eq!(format(&headers), expected, "{accept}");
         }
-        assert_eq!(format(&HeaderMap::new()), Format::Text);
+        assert_eq!(format(&HeaderMap::new()), ExpositionFormat::Text);
     }
 }

@@ -1,6 +1,6 @@
-//! The admin server's connections: as many as there may be, each served in a task of its own.
+//! The admin server's connections: bounded in number, each served in a task of its own.
 
-use super::{Admin, READ_TIMEOUT, router};
+use super::{context::AdminContext, request::READ_TIMEOUT, router};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -24,14 +24,14 @@ use tokio::{
     task::{AbortHandle, Id, JoinSet},
 };
 
-/// The connections that are open. Dropping it ends them.
+/// The open connections. Dropping it closes them.
 pub(super) struct Connections {
     limit: usize,
     tasks: JoinSet<()>,
-    open: BTreeMap<Id, Open>,
+    open: BTreeMap<Id, OpenConnection>,
 }
 
-struct Open {
+struct OpenConnection {
     used: Rc<Cell<Instant>>,
     task: AbortHandle,
 }
@@ -59,12 +59,12 @@ impl Connections {
         self.open.remove(&ended);
     }
 
-    /// Serves one more, in place of the least recently used one if there are too many.
+    /// Serves a connection; at the limit it replaces the least recently used one.
     pub(super) fn serve(
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
-        admin: &Rc<Admin>,
+        admin: &Rc<AdminContext>,
         drain: &drain::Watch,
     ) {
         if self.open.len() >= self.limit
@@ -87,7 +87,7 @@ impl Connections {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });
-        self.open.insert(task.id(), Open { used, task });
+        self.open.insert(task.id(), OpenConnection { used, task });
     }
 
     fn least_recently_used(&self) -> Option<Id> {
@@ -96,8 +96,8 @@ impl Connections {
     }
 }
 
-/// Serves HTTP/1 or HTTP/2, whichever the client begins with. Its first bytes and the head of a request may take the
-/// timeout; what is in flight is finished when the drain begins. Must run where tasks may stay on their thread (`spawn_local`).
+/// Serves HTTP/1 or HTTP/2, as detected. Detection and the head of a request are limited by the timeout; requests in
+/// flight are finished after drain is signalled. Must run on a local runtime (`spawn_local`).
 pub(crate) async fn converse<A, F, B>(
     stream: TcpStream,
     answer: A,
@@ -109,7 +109,7 @@ where
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
-    // Answers are small, and written at once.
+    // Responses are small, and written at once.
     stream.set_nodelay(true)?;
     let mut stream = Socket::from(stream);
     let (detected, read) = tokio::select! {
@@ -117,7 +117,7 @@ where
         () = drain.signaled() => return Ok(()),
         detected = detect(&mut stream, read_timeout, Lookalikes::Opaque) => detected?,
     };
-    // These connections are not the mesh's, and count as nobody's.
+    // These connections are not part of the mesh and not counted.
     let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());
     let mut io = Io::new(stream, uncounted);
     io.put_back(read);
@@ -141,7 +141,7 @@ where
     });
     match detected {
         Some(Detected::Http2) => serve_http2(io, service, &settings, connection, drain).await?,
-        // hyper answers what is no HTTP with 400.
+        // hyper answers invalid HTTP with 400.
         Some(Detected::Http1 | Detected::Opaque) => {
             serve_http1(io, service, &settings, connection, drain).await?;
         }
@@ -150,7 +150,7 @@ where
     Ok(())
 }
 
-/// Makes a body that cannot fail fit where one may.
+/// Converts the error of a body that cannot fail.
 pub(crate) fn infallible(never: Infallible) -> hyper::Error {
     match never {}
 }

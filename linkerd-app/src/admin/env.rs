@@ -1,27 +1,27 @@
 //! `/env.json`: the environment that the proxy was started with.
 
 use super::{
-    Admin,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
 use http::{Method, StatusCode, header};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// All variables, or those that the query names.
-pub(super) fn env(admin: &Admin, asked: &Asked) -> Reply {
-    if asked.request.method() != Method::GET {
+/// All variables, or those named in the query.
+pub(super) fn env(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    if request.http.method() != Method::GET {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if let Some(refusal) = asked.refuse_foreign(admin) {
+    if let Some(refusal) = request.refuse_foreign(admin) {
         return refusal;
     }
-    if let Some(refusal) = refuse_format(asked) {
+    if let Some(refusal) = refuse_format(request) {
         return refusal;
     }
     let values: HashMap<_, _> = admin.env.iter().collect();
-    let all: Map<String, Value> = match asked.request.uri().query().filter(|q| !q.is_empty()) {
+    let all: Map<String, Value> = match request.http.uri().query().filter(|q| !q.is_empty()) {
         Some(query) if query.contains('=') => {
             return reply::json_error(StatusCode::BAD_REQUEST, KEY_VALUE);
         }
@@ -43,8 +43,8 @@ pub(super) fn env(admin: &Admin, asked: &Asked) -> Reply {
     reply::json(StatusCode::OK, Value::Object(all).to_string())
 }
 
-/// The value of a variable, or a mask if its name says that it is a secret: anybody who reaches the port may ask. The
-/// path of a file with a secret is no secret.
+/// The value of a variable, masked if its name suggests a secret: the port may be reachable by others. The path of a
+/// secret's file is not masked.
 fn shown(name: &str, value: &str) -> Value {
     let words: Vec<_> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -61,9 +61,9 @@ fn shown(name: &str, value: &str) -> Value {
     }
 }
 
-/// The answer for clients that do not want JSON.
-fn refuse_format(asked: &Asked) -> Option<Reply> {
-    let accept = asked.request.headers().get(header::ACCEPT)?;
+/// The response to clients that do not accept JSON.
+fn refuse_format(request: &AdminRequest) -> Option<Reply> {
+    let accept = request.http.headers().get(header::ACCEPT)?;
     match accept.to_str() {
         Ok(accept) if JSON.iter().any(|kind| accept.contains(kind)) => None,
         Ok(_) => Some(reply::bare(StatusCode::NOT_ACCEPTABLE, JSON[0])),
@@ -74,18 +74,18 @@ fn refuse_format(asked: &Asked) -> Option<Reply> {
     }
 }
 
-/// Parts of names that say: this is a secret. `PGPASSWORD` has one in the middle of a word.
+/// Parts of names that mark a secret. `PGPASSWORD` has one in the middle of a word.
 const SECRET: [&str; 5] = ["secret", "token", "password", "passwd", "passphrase"];
 
-/// Words of names that say it, too; a part of a word does not, such as that of `KEYCLOAK_URL`.
+/// Whole words of names that mark a secret; a part of a word does not, as in `KEYCLOAK_URL`.
 const KEY: [&str; 4] = ["key", "keys", "apikey", "apikeys"];
 
-/// Last words of names that say: this is a path.
+/// Last words of names that mark a path.
 const PATH: [&str; 3] = ["file", "path", "dir"];
 
 const MASK: &str = "***";
 
-/// What stands for JSON in `accept`.
+/// Media ranges in `accept` that include JSON.
 const JSON: [&str; 3] = ["application/json", "application/*", "*/*"];
 
 const KEY_VALUE: &str = "env.json query parameters may not contain key-value pairs";

@@ -1,29 +1,29 @@
-//! `/proxy-log-level`: which lines are logged.
+//! `/proxy-log-level`: reads or replaces the log filter.
 
 use super::{
-    Admin, READ_TIMEOUT,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::{AdminRequest, READ_TIMEOUT},
 };
 use crate::logging::LogFilter;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
-/// Tells or replaces the filter.
-pub(super) async fn log_level(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote(admin) {
+/// Returns or replaces the filter.
+pub(super) async fn log_level(admin: &AdminContext, request: AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
     let Some(filter) = &admin.log else {
         return reply::empty(StatusCode::NOT_FOUND);
     };
-    match *asked.request.method() {
+    match *request.http.method() {
         Method::GET => match filter.current() {
             Ok(directives) => reply::bare(StatusCode::OK, directives),
             Err(error) => reply::bare(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         },
-        Method::PUT => match directives(asked.request.into_body()).await {
+        Method::PUT => match directives(request.http.into_body()).await {
             Ok(directives) => replace(filter, &directives),
             Err(refusal) => refusal,
         },
@@ -41,7 +41,7 @@ fn replace(filter: &LogFilter, directives: &str) -> Reply {
     }
 }
 
-/// The text of the body, which is short and comes soon.
+/// The text of the body, within the limits of size and time.
 async fn directives(body: Incoming) -> Result<String, Reply> {
     let body = Limited::new(body, MAX_BODY).collect();
     let body = match tokio::time::timeout(READ_TIMEOUT, body).await {
@@ -59,5 +59,5 @@ async fn directives(body: Incoming) -> Result<String, Reply> {
         .map_err(|error| reply::bare(StatusCode::BAD_REQUEST, error.to_string()))
 }
 
-/// Filters of real life have a few hundred bytes.
+/// Real filters have a few hundred bytes.
 pub(super) const MAX_BODY: usize = 64 * 1024;

@@ -1,17 +1,18 @@
-//! `/metrics`, for scrapers.
+//! `/metrics`: the document for scrapers.
 
 use super::{
-    Admin, accept,
+    accept,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
 use linkerd_proxy_core::{
-    metrics::{Document, Format},
-    turns::Turn,
+    metrics::{Document, ExpositionFormat},
+    yielding::TimeSlice,
 };
 use std::{
     convert::Infallible,
@@ -21,24 +22,24 @@ use std::{
     time::Instant,
 };
 
-/// All metrics; compressed if the client can read that.
-pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
-    let gzip = accepts_gzip(asked);
-    let format = accept::format(asked.request.headers());
+/// All metrics; compressed if the client accepts it.
+pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    let gzip = accepts_gzip(request);
+    let format = accept::format(request.http.headers());
     let document = admin
         .registry
         .document(format, admin.retain, Instant::now());
     let mut scrape = Scrape::new(document, gzip);
     let first = scrape.next();
     let mut reply = match scrape.ended {
-        // Most documents are small: they have a length.
+        // Most documents are one piece: they have a length.
         true => reply::text(StatusCode::OK, first),
         false => {
             scrape.made = Some(first);
             reply::text_stream(StatusCode::OK, scrape)
         }
     };
-    if format == Format::OpenMetrics {
+    if format == ExpositionFormat::OpenMetrics {
         let kind = HeaderValue::from_static(accept::OPEN_METRICS);
         reply.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
@@ -50,8 +51,8 @@ pub(super) fn metrics(admin: &Admin, asked: &Asked) -> Reply {
 }
 
 /// Any mention counts, weights included, as with the incumbent.
-fn accepts_gzip(asked: &Asked) -> bool {
-    let accepted = asked.request.headers().get_all(header::ACCEPT_ENCODING);
+fn accepts_gzip(request: &AdminRequest) -> bool {
+    let accepted = request.http.headers().get_all(header::ACCEPT_ENCODING);
     let mut accepted = accepted.iter().filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("gzip"))
 }
@@ -61,18 +62,18 @@ struct Scrape {
     document: Document,
     text: String,
     gzip: Option<GzEncoder<Vec<u8>>>,
-    /// A piece that was made, and not taken yet.
+    /// A finished piece that the server has not taken yet.
     made: Option<Vec<u8>>,
     ended: bool,
-    /// Whether others on this thread had their turn since the last piece.
-    rested: bool,
-    /// That of this thread: workers may want its core.
-    turn: Turn,
+    /// Whether the task has yielded since the last piece.
+    has_yielded: bool,
+    /// This thread's slice: workers may need its core.
+    slice: TimeSlice,
 }
 
 impl Scrape {
     fn new(document: Document, gzip: bool) -> Self {
-        // Metrics shrink to a tenth even at the fastest level, and this thread has other things to do.
+        // Metrics shrink to a tenth even at the fastest level, and this thread has other work.
         let encoder = || GzEncoder::new(Vec::new(), Compression::fast());
         Self {
             document,
@@ -80,12 +81,12 @@ impl Scrape {
             gzip: gzip.then(encoder),
             made: None,
             ended: false,
-            rested: false,
-            turn: Turn::begin(),
+            has_yielded: false,
+            slice: TimeSlice::begin(),
         }
     }
 
-    /// The next bytes, which may be none before the end.
+    /// The next bytes; may be empty before the end.
     fn next(&mut self) -> Vec<u8> {
         self.ended = !self.document.write(&mut self.text);
         let Some(gzip) = &mut self.gzip else {
@@ -118,13 +119,13 @@ impl Body for Scrape {
             if self.ended {
                 return Poll::Ready(None);
             }
-            if !std::mem::replace(&mut self.rested, true) {
-                // Streams of the control plane are followed on this thread.
+            if !std::mem::replace(&mut self.has_yielded, true) {
+                // Tasks for the control plane's streams share this thread.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.rested = false;
-            self.turn.offer();
+            self.has_yielded = false;
+            self.slice.yield_if_over();
             self.made = Some(self.next());
         }
     }

@@ -1,4 +1,4 @@
-//! Requests that a browser makes for the page of another site, refused on the paths for this host.
+//! Refuses requests that a browser makes for another site's page, on the paths for this host.
 //!
 //! A browser on this host reaches the admin port as local tools do. A page of another site can make it send requests
 //! there, and can read the answers if its own name resolves to this host (DNS rebinding).
@@ -23,15 +23,15 @@ pub(crate) fn hostname() -> Option<String> {
 
 fn problem<B>(request: &Request<B>, hostname: Option<&str>) -> Option<String> {
     let headers = request.headers();
-    let asked: Vec<_> = hosts(request).collect();
-    if let Some(host) = asked.iter().find(|host| !is_own(host, hostname)) {
+    let hosts: Vec<_> = hosts(request).collect();
+    if let Some(host) = hosts.iter().find(|host| !is_own(host, hostname)) {
         let name = hostname.unwrap_or("this machine's name");
         return Some(format!(
             "the Host {host:?} is neither an IP address nor localhost nor {name}"
         ));
     }
     for origin in texts(headers, header::ORIGIN) {
-        let same = asked.iter().any(|host| is_of(&origin, host));
+        let same = hosts.iter().any(|host| is_of(&origin, host));
         if !same {
             return Some(format!("the Origin {origin:?} is not this server's"));
         }
@@ -42,7 +42,7 @@ fn problem<B>(request: &Request<B>, hostname: Option<&str>) -> Option<String> {
         .map(|site| format!("the request comes from another site (Sec-Fetch-Site: {site})"))
 }
 
-/// The names under which the server was asked: one, unless somebody tries something.
+/// The requested host names: one, unless a client tries to confuse the server.
 fn hosts<B>(request: &Request<B>) -> impl Iterator<Item = String> {
     let authority = request.uri().authority().map(ToString::to_string);
     authority
@@ -57,7 +57,7 @@ fn texts(headers: &HeaderMap, name: header::HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// Whether nobody else can own a name: an address needs no DNS, and `localhost` is this host everywhere.
+/// Whether a name is this host's for certain: an address needs no DNS, and `localhost` is this host everywhere.
 fn is_own(host: &str, hostname: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
@@ -74,7 +74,7 @@ fn is_own(host: &str, hostname: Option<&str>) -> bool {
     name == "localhost" || name.ends_with(".localhost") || is_hostname
 }
 
-/// Whether an origin is that of the server itself, as it was asked.
+/// Whether an origin is the server itself, under the requested host name.
 fn is_of(origin: &str, host: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| {
         origin

@@ -1,19 +1,19 @@
-//! `/live` and `/ready`, for those who start and stop the proxy.
+//! `/live` and `/ready`: probes.
 
 use super::{
-    Admin,
+    context::AdminContext,
     reply::{self, Reply},
 };
 use http::StatusCode;
 
-/// That there is an answer is the answer.
+/// Any response means that the proxy is alive.
 pub(super) fn live() -> Reply {
     reply::text(StatusCode::OK, "live\n")
 }
 
-/// Whether the proxy is ready. If not, what it waits for follows, one a line; then the controllers that were not reached
-/// yet, without which the proxy is as ready as the incumbent is.
-pub(super) fn ready(admin: &Admin) -> Reply {
+/// Whether the proxy is ready. If not, the pending conditions follow, one a line; then the controllers that were not
+/// reached yet, without which the proxy is as ready as the incumbent is.
+pub(super) fn ready(admin: &AdminContext) -> Reply {
     let unreached = (admin.unreached)().into_iter();
     let unreached: String = unreached
         .map(|what| format!("not reached yet: {what}\n"))

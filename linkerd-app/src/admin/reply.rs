@@ -1,4 +1,4 @@
-//! The few forms that answers have.
+//! Responses of the admin server.
 
 use super::connection::infallible;
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use std::convert::Infallible;
 
-/// An answer.
+/// A response.
 pub(super) type Reply = Response<ReplyBody>;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) type ReplyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// A body as it is, without a type.
+/// A response with a body and without a content type.
 pub(super) fn bare(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     let body = Full::new(body.into()).map_err(infallible);
     let mut reply = Response::new(body.boxed_unsync());
@@ -21,17 +21,17 @@ pub(super) fn bare(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     reply
 }
 
-/// No body.
+/// A response without a body.
 pub(super) fn empty(status: StatusCode) -> Reply {
     bare(status, Bytes::new())
 }
 
-/// Plain text, without charset or version, as the incumbent has it.
+/// A response in plain text; the type has neither charset nor version, as the incumbent's.
 pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     typed(status, "text/plain", body)
 }
 
-/// Plain text in pieces, of which nobody knows the length.
+/// A response in plain text, streamed in pieces of unknown total length.
 pub(super) fn text_stream<B>(status: StatusCode, body: B) -> Reply
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
@@ -41,7 +41,7 @@ where
     reply
 }
 
-/// JSON.
+/// A response in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     typed(status, "application/json", body)
 }
@@ -52,7 +52,7 @@ pub(super) fn json_error(status: StatusCode, error: &str) -> Reply {
     json(status, body.to_string())
 }
 
-/// The method is not one of those that are allowed, each of which has a header of its own.
+/// The response to a method that is not allowed; each allowed one has a header of its own.
 pub(super) fn not_allowed(allowed: &[Method]) -> Reply {
     let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
     for method in allowed {

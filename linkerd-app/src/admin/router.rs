@@ -1,51 +1,45 @@
-//! Which path is answered by whom.
+//! The table of the admin server's endpoints.
 
-use super::{Admin, env, log_level, metrics, origin, probes, reply, reply::Reply, shutdown, state};
+use super::{
+    context::AdminContext, env, log_level, metrics, probes, reply, reply::Reply,
+    request::AdminRequest, shutdown, state,
+};
 use futures::future::LocalBoxFuture;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use std::net::SocketAddr;
 
-/// One path, which is matched as it is; its query is the endpoint's own matter.
-pub(super) struct Endpoint {
+/// An endpoint: one path, matched exactly; its handler reads the query.
+pub(super) struct AdminEndpoint {
     path: &'static str,
     /// One line, for the index.
     summary: &'static str,
-    answer: for<'a> fn(&'a Admin, Asked) -> LocalBoxFuture<'a, Reply>,
+    answer: for<'a> fn(&'a AdminContext, AdminRequest) -> LocalBoxFuture<'a, Reply>,
 }
 
-/// A request and who made it.
-pub(super) struct Asked {
-    pub(super) request: Request<Incoming>,
-    pub(super) peer: SocketAddr,
-}
-
-impl Asked {
-    /// Refuses what only this host may ask: requests from elsewhere, and those that a browser here makes for others.
-    pub(super) fn refuse_remote(&self, admin: &Admin) -> Option<Reply> {
-        let local = self.peer.ip().to_canonical().is_loopback();
-        if !local {
-            return Some(reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY));
-        }
-        self.refuse_foreign(admin)
-    }
-
-    /// Refuses requests that a browser makes for the page of another site.
-    pub(super) fn refuse_foreign(&self, admin: &Admin) -> Option<Reply> {
-        origin::refuse_foreign(&self.request, admin.hostname.as_deref())
-    }
-}
-
-/// Answers a request.
-pub(super) async fn route(admin: &Admin, peer: SocketAddr, request: Request<Incoming>) -> Reply {
+/// Routes a request to its endpoint.
+pub(super) async fn route(
+    admin: &AdminContext,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Reply {
     let path = request.uri().path();
     match ENDPOINTS.iter().find(|endpoint| endpoint.path == path) {
-        Some(endpoint) => (endpoint.answer)(admin, Asked { request, peer }).await,
+        Some(endpoint) => {
+            (endpoint.answer)(
+                admin,
+                AdminRequest {
+                    http: request,
+                    peer,
+                },
+            )
+            .await
+        }
         None => reply::empty(StatusCode::NOT_FOUND),
     }
 }
 
-/// The list of the endpoints.
+/// The index of the endpoints.
 fn index() -> Reply {
     let width = ENDPOINTS.iter().map(|e| e.path.len()).max().unwrap_or(0);
     let lines = ENDPOINTS
@@ -54,47 +48,45 @@ fn index() -> Reply {
     reply::text(StatusCode::OK, lines.collect::<String>())
 }
 
-const ENDPOINTS: &[Endpoint] = &[
-    Endpoint {
+const ENDPOINTS: &[AdminEndpoint] = &[
+    AdminEndpoint {
         path: "/",
         summary: "this list",
         answer: |_, _| Box::pin(async { index() }),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/live",
         summary: "whether the process runs",
         answer: |_, _| Box::pin(async { probes::live() }),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/ready",
         summary: "whether it can do its work, or what it waits for",
         answer: |admin, _| Box::pin(async { probes::ready(admin) }),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/metrics",
         summary: "metrics, as Prometheus text or OpenMetrics",
-        answer: |admin, asked| Box::pin(async move { metrics::metrics(admin, &asked) }),
+        answer: |admin, request| Box::pin(async move { metrics::metrics(admin, &request) }),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/state",
         summary: "what the proxy knows and does right now, as JSON; from this host only",
-        answer: |admin, asked| Box::pin(state::state(admin, asked)),
+        answer: |admin, request| Box::pin(state::state(admin, request)),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/proxy-log-level",
         summary: "GET or PUT the filter of the log; from this host only",
-        answer: |admin, asked| Box::pin(log_level::log_level(admin, asked)),
+        answer: |admin, request| Box::pin(log_level::log_level(admin, request)),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/env.json",
         summary: "the environment it was started with; /env.json?NAME&NAME for some of it",
-        answer: |admin, asked| Box::pin(async move { env::env(admin, &asked) }),
+        answer: |admin, request| Box::pin(async move { env::env(admin, &request) }),
     },
-    Endpoint {
+    AdminEndpoint {
         path: "/shutdown",
         summary: "POST to shut it down gracefully, where that is enabled; from this host only",
-        answer: |admin, asked| Box::pin(async move { shutdown::shutdown(admin, &asked) }),
+        answer: |admin, request| Box::pin(async move { shutdown::shutdown(admin, &request) }),
     },
 ];
-
-const LOCAL_ONLY: &str = "Requests are only permitted from localhost.";

@@ -1,19 +1,19 @@
-//! `/shutdown`: asks the proxy to end, as a job does whose own work is done.
+//! `/shutdown`: ends the proxy, for jobs that have finished their work.
 
 use super::{
-    Admin,
+    context::AdminContext,
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
 use http::{Method, StatusCode};
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Asks, once; to ask again changes nothing.
-pub(super) fn shutdown(admin: &Admin, asked: &Asked) -> Reply {
-    if asked.request.method() != Method::POST {
+/// Requests shutdown. Repeated requests have no further effect.
+pub(super) fn shutdown(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    if request.http.method() != Method::POST {
         return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
     }
-    if let Some(refusal) = asked.refuse_remote(admin) {
+    if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
     let Some(shutdown) = &admin.shutdown else {

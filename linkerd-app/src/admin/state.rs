@@ -1,32 +1,21 @@
-//! `/state`: what the proxy knows and does right now.
+//! `/state`: configuration, state and activity of the proxy, as JSON.
 
 use super::{
-    Admin,
+    context::{AdminContext, StateSection},
     reply::{self, Reply},
-    router::Asked,
+    request::AdminRequest,
 };
-use futures::{
-    FutureExt,
-    future::{BoxFuture, join_all},
-};
+use futures::{FutureExt, future::join_all};
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-/// A part of `/state`.
-pub struct StateSection {
-    /// Its key.
-    pub name: &'static str,
-    /// Collects it. It may ask other threads; what takes longer than a second is left out.
-    pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
-}
-
 /// All sections, in the order of their names.
-pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
-    if let Some(refusal) = asked.refuse_remote(admin) {
+pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
-    if !matches!(*asked.request.method(), Method::GET | Method::HEAD) {
+    if !matches!(*request.http.method(), Method::GET | Method::HEAD) {
         return reply::not_allowed(&[Method::GET]);
     }
     let sections = admin.sections.iter().map(collect);
@@ -36,7 +25,7 @@ pub(super) async fn state(admin: &Admin, asked: Asked) -> Reply {
     reply::json(StatusCode::OK, text)
 }
 
-/// A section that takes too long or breaks says so in its place, and leaves the others alone.
+/// Collects a section. A timeout or a panic is reported in its place and leaves the other sections intact.
 async fn collect(section: &StateSection) -> (String, Value) {
     let collect = AssertUnwindSafe((section.collect)()).catch_unwind();
     let value = match tokio::time::timeout(TIMEOUT, collect).await {
@@ -47,5 +36,5 @@ async fn collect(section: &StateSection) -> (String, Value) {
     (section.name.to_owned(), value)
 }
 
-/// A worker that does not answer within it is stuck, which is worth seeing.
+/// A worker that does not answer within it is stuck, which the document should show.
 const TIMEOUT: Duration = Duration::from_secs(1);

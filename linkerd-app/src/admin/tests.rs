@@ -4,10 +4,16 @@ mod client;
 mod connections;
 mod foreign;
 
-use super::*;
-use crate::config::{Env, Log};
+use super::{request::READ_TIMEOUT, *};
+use crate::{
+    config::{Env, LogConfig},
+    logging,
+};
 use client::{Answer, get, request};
-use linkerd_proxy_core::metrics::{Labels, Style};
+use linkerd_proxy_core::{
+    metrics::{Labels, Registry, RegistryStyle},
+    readiness::Readiness,
+};
 use serde_json::{Value, json};
 use std::{
     io::Read,
@@ -15,13 +21,13 @@ use std::{
     rc::Rc,
     sync::{Arc, OnceLock},
 };
-use tokio::task::LocalSet;
+use tokio::{sync::mpsc, task::LocalSet};
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-fn admin() -> Admin {
-    Admin {
+fn admin() -> AdminContext {
+    AdminContext {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
@@ -35,7 +41,7 @@ fn admin() -> Admin {
 }
 
 /// Runs a test against a server.
-async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
+async fn with<F: Future>(admin: AdminContext, test: impl FnOnce(SocketAddr) -> F) -> F::Output {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
@@ -48,8 +54,8 @@ async fn with<F: Future>(admin: Admin, test: impl FnOnce(SocketAddr) -> F) -> F:
     LocalSet::new().run_until(test).await
 }
 
-/// The answer to one request of a peer that claims to be elsewhere.
-async fn from(peer: &str, admin: Admin, head: &str) -> Answer {
+/// The response to one request of a peer with the given address.
+async fn from(peer: &str, admin: AdminContext, head: &str) -> Answer {
     let peer = SocketAddr::new(peer.parse::<IpAddr>().unwrap(), 12345);
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -123,7 +129,7 @@ async fn ready_tells_what_is_pending() {
 
 #[tokio::test]
 async fn ready_names_the_controllers_that_were_not_reached() {
-    let unreached = || Admin {
+    let unreached = || AdminContext {
         unreached: Box::new(|| vec!["destination controller a:1 (refused)".to_owned()]),
         ..admin()
     };
@@ -146,7 +152,9 @@ async fn ready_names_the_controllers_that_were_not_reached() {
 #[tokio::test]
 async fn large_metrics_come_in_pieces_and_whole() {
     let admin = admin();
-    let family = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let family = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let handles: Vec<_> = (0..5_000)
         .map(|n| family.get(Labels::new().with("endpoint", n)))
         .collect();
@@ -175,7 +183,9 @@ async fn large_metrics_come_in_pieces_and_whole() {
 #[tokio::test]
 async fn openmetrics_is_for_who_asks_for_it() {
     let admin = admin();
-    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let counter = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let _counter = counter.get(Labels::new());
     with(admin, |addr| async move {
         let plain = get(addr, "/metrics").await;
@@ -193,7 +203,9 @@ async fn openmetrics_is_for_who_asks_for_it() {
 #[tokio::test]
 async fn metrics_are_text_and_compressed_on_request() {
     let admin = admin();
-    let counter = admin.registry.counter(Style::Legacy, "x_total", "X");
+    let counter = admin
+        .registry
+        .counter(RegistryStyle::Legacy, "x_total", "X");
     let counter = counter.get(Labels::new());
     counter.add(3);
     with(admin, |addr| async move {
@@ -216,14 +228,14 @@ async fn metrics_are_text_and_compressed_on_request() {
     .await;
 }
 
-/// The logger is the process's, so that one test does all that concerns it.
+/// The logger is global, so that all its tests are one.
 #[tokio::test]
 async fn the_log_level_is_told_and_replaced() {
     static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
-    let log = Log::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
-    let install = || logging::install(&log, logging::Clock::Uptime).unwrap();
+    let log = LogConfig::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
+    let install = || logging::install(&log, logging::LogClock::Uptime).unwrap();
     let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
-    let logs = || Admin {
+    let logs = || AdminContext {
         log: filter.clone(),
         ..admin()
     };
@@ -273,7 +285,7 @@ async fn the_log_level_is_told_and_replaced() {
 
 #[tokio::test]
 async fn the_environment_is_json() {
-    let env = || Admin {
+    let env = || AdminContext {
         env: Env::from_iter([("B", "2"), ("A", "1"), ("C", "")]),
         ..admin()
     };
@@ -320,7 +332,7 @@ async fn the_environment_is_json() {
 #[tokio::test]
 async fn shutdown_is_asked_for() {
     let (tx, mut rx) = mpsc::channel(1);
-    let enabled = || Admin {
+    let enabled = || AdminContext {
         shutdown: Some(tx.clone()),
         ..admin()
     };
@@ -390,7 +402,7 @@ async fn the_state_has_a_key_for_each_section() {
         name: "stuck",
         collect: Box::new(|| Box::pin(std::future::pending())),
     };
-    let admin = Admin {
+    let admin = AdminContext {
         sections: vec![
             section("outbound", || json!({"backends": []})),
             stuck,

@@ -1,4 +1,4 @@
-//! `check`: everything that is wrong with the environment and a mesh file, at once.
+//! `check`: reports all errors of the environment and a mesh file at once.
 
 use super::mesh;
 use crate::config::{Config, EXIT_USAGE, Env};
@@ -8,13 +8,13 @@ use std::{fmt, net::Ipv4Addr, path::Path, process::ExitCode};
 /// The findings of a check.
 #[derive(Debug)]
 struct Report {
-    /// One for each part that is good.
+    /// Lines for the valid parts.
     good: Vec<String>,
     warnings: Vec<String>,
     errors: Vec<String>,
 }
 
-/// Checks without starting anything. The exit code is 0, or 64 if something is wrong.
+/// Checks without starting anything. The exit code is 0, or 64 if there are errors.
 pub fn run(env: Env, mesh: Option<&Path>) -> ExitCode {
     let report = report(env, mesh);
     match report.errors.is_empty() {
@@ -47,7 +47,7 @@ fn report(mut env: Env, mesh: Option<&Path>) -> Report {
                 .errors
                 .extend(error.to_string().lines().map(str::to_owned)),
         }
-        // As `run --mesh` completes it; the port is not known before it listens.
+        // As `run --mesh` completes it; the real port is known only when it listens.
         mesh::complete(&mut env, (Ipv4Addr::LOCALHOST, 8086).into());
     }
     match Config::load(&env) {

@@ -1,13 +1,13 @@
 //! `control`: the embedded controller by itself, for proxies that are started without `--mesh`.
 
 use super::{Signals, failed_to_start, mesh, start_logging};
-use crate::{config::Env, logging::Clock, runtime};
+use crate::{config::Env, logging::LogClock, runtime};
 use linkerd_control::Controller;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 /// Serves a mesh file until SIGTERM or SIGINT.
 pub fn run(env: &Env, file: PathBuf, listen: SocketAddr) -> ExitCode {
-    match start_logging(env, Clock::Wall) {
+    match start_logging(env, LogClock::Wall) {
         Ok(log) => {
             let code = serve(file, listen);
             if let Some(log) = log {
@@ -30,7 +30,7 @@ fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
             Err(error) => return failed_to_start(&error),
         };
         let controller = Controller::new();
-        // The file comes first: a proxy that calls before would hear that there are no services, and drop them.
+        // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
         let follow = match mesh::follow(controller.clone(), file).await {
             Ok(follow) => follow,
             Err(error) => return failed_to_start(&*error),

@@ -1,56 +1,59 @@
-//! `run --mesh`: a control plane of one's own, from a file.
+//! `run --mesh`: an embedded control plane, configured by a file.
 
 use crate::config::{Env, variables};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use linkerd_control::{
-    Addresses, Controller, FileWatch, MeshError, Resolve, Server, watch_file_with,
+    Controller, FileWatch, HostAddresses, MeshError, Resolve, Server, watch_file_with,
 };
 use linkerd_discover::dns::{self, Resolve as _};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// The embedded controller. It ends with this.
-pub struct Embedded {
+/// The embedded controller. Dropping it ends the controller.
+pub struct EmbeddedController {
     _server: Server,
-    /// Follows its file.
-    pub follow: Follow,
+    /// Follows the controller's file.
+    pub follow: MeshFileFollower,
 }
 
-/// Follows a mesh file, and logs what becomes of its changes, until it is dropped.
-pub struct Follow {
+/// Follows a mesh file, and logs the result of each change, until it is dropped.
+pub struct MeshFileFollower {
     file: FileWatch,
     reporter: JoinHandle<()>,
 }
 
-impl Follow {
-    /// Reads the mesh file again; the log says what came of it.
+impl MeshFileFollower {
+    /// Reads the mesh file again; the log shows the result.
     pub fn reload(&self) {
         self.file.reload();
     }
 }
 
-impl Drop for Follow {
+impl Drop for MeshFileFollower {
     fn drop(&mut self) {
         self.reporter.abort();
     }
 }
 
 /// Starts a controller for the services of `file`, and makes it the proxy's control plane ([`complete`]).
-pub async fn start(file: PathBuf, env: &mut Env) -> Result<Embedded, Box<dyn Error>> {
+pub async fn start(file: PathBuf, env: &mut Env) -> Result<EmbeddedController, Box<dyn Error>> {
     let controller = Controller::new();
     let server = controller.spawn().await?;
     let follow = follow(controller, file).await?;
     complete(env, server.addr());
-    Ok(Embedded {
+    Ok(EmbeddedController {
         _server: server,
         follow,
     })
 }
 
-/// Makes the services of `file` those of a controller, now and whenever it changes.
-pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box<MeshError>> {
+/// Publishes the services of `file` in a controller, now and after each change.
+pub async fn follow(
+    controller: Controller,
+    file: PathBuf,
+) -> Result<MeshFileFollower, Box<MeshError>> {
     let watch = watch_file_with(controller, &file, resolver()).await;
-    // What is wrong at the start is an error; what becomes wrong later is refused, and the last good state stays.
+    // An invalid file at the start is an error; a later invalid change is refused, and the last good state stays.
     let accepted = watch.last().outcome.map_err(Box::new)?;
     tracing::info!(
         file = %file.display(),
@@ -71,18 +74,18 @@ pub async fn follow(controller: Controller, file: PathBuf) -> Result<Follow, Box
             }
         }
     });
-    Ok(Follow {
+    Ok(MeshFileFollower {
         file: watch,
         reporter,
     })
 }
 
-/// Makes a controller that serves a mesh file the proxy's control plane. What the environment sets itself counts: only
-/// what is missing is filled in.
+/// Points the environment to a controller that serves a mesh file. Variables that are set already win: only missing
+/// ones are filled in.
 pub fn complete(env: &mut Env, controller: SocketAddr) {
     let address = controller.to_string();
-    // An address that is set means that the listener is wanted. By default there is none: a second proxy on the machine
-    // would find port 4143 taken.
+    // An address that is set enables the listener. By default there is none: a second proxy on the machine would find
+    // port 4143 taken.
     let inbound = match env.is_set(variables::INBOUND_LISTEN_ADDR.name()) {
         true => "1",
         false => "0",
@@ -94,7 +97,7 @@ pub fn complete(env: &mut Env, controller: SocketAddr) {
         (variables::DESTINATION_PROFILE_SUFFIXES.name(), "."),
         (variables::OUTBOUND_EXPLICIT.name(), "1"),
         (variables::OUTBOUND_ALLOW_LOOPBACK.name(), "1"),
-        // An explicit proxy that relays to any address is an open one.
+        // An explicit proxy that relays to any address would be an open proxy.
         (variables::OUTBOUND_ALLOW_UNKNOWN.name(), "0"),
         (variables::INBOUND_ENABLED.name(), inbound),
     ] {
@@ -104,7 +107,7 @@ pub fn complete(env: &mut Env, controller: SocketAddr) {
     }
 }
 
-/// The proxy's own resolver, which knows how long an answer is good for; without a `resolv.conf` the system's.
+/// The proxy's own resolver, which respects the time to live of answers; without a `resolv.conf` the system's.
 fn resolver() -> Arc<dyn Resolve> {
     match dns::SystemResolver::new() {
         Ok(resolver) => Arc::new(WithTtl(resolver)),
@@ -118,10 +121,10 @@ fn resolver() -> Arc<dyn Resolve> {
 struct WithTtl(dns::SystemResolver);
 
 impl Resolve for WithTtl {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
         let found = self.0.addresses(host);
         found
-            .map_ok(|answer| Addresses {
+            .map_ok(|answer| HostAddresses {
                 ips: answer.ips,
                 ttl: Some(answer.ttl),
             })

@@ -1,10 +1,10 @@
-//! The signals that the process knows.
+//! Signals of the process.
 
 use super::mesh;
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that the process knows. They are listened for before it starts, so that none ends it otherwise.
+/// Signals that the process handles. Handlers are installed before it starts, so that no signal kills it meanwhile.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -14,7 +14,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Installs the handlers.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -25,9 +25,9 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that ends the process, and returns its name. SIGHUP reads `file` again; others, which end
-    /// processes that do not know them, are logged. Cancel safe.
-    pub async fn terminated(&mut self, file: Option<&mesh::Follow>) -> &'static str {
+    /// Waits for a signal that ends the process, and returns its name. SIGHUP reads `file` again; other signals, which
+    /// by default would end the process, are logged. Cancel safe.
+    pub async fn terminated(&mut self, file: Option<&mesh::MeshFileFollower>) -> &'static str {
         loop {
             let other = tokio::select! {
                 _ = self.interrupt.recv() => return "SIGINT",

@@ -1,21 +1,21 @@
-//! The CPU quota that control groups put on this process, version 1 and 2.
+//! The CPU quota that control groups, version 1 and 2, set for this process.
 //!
-//! Quotas are set on directories, and each directory above limits what is below, so the smallest one on the way up to
-//! the mount point counts. The parsers are pure; files are read through a function, which tests make up.
+//! Quotas are set on directories, and each directory limits those below it, so the smallest one up to the mount point
+//! counts. The parsers are pure; files are read through a function, which tests replace.
 
-/// A number of cores that the scheduler grants, and who says so.
+/// A quota of CPU time and its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuQuota {
-    /// The share of time, in cores: 1.5 is one and a half.
+    /// CPU time in cores: 1.5 is one and a half.
     pub cores: f64,
-    /// The version of the control groups that set it.
+    /// The version of the control groups.
     pub version: u8,
 }
 
-/// Reads a file of `/proc` or `/sys`; `None` when it can't be read.
+/// Reads a file of `/proc` or `/sys`; `None` if it cannot be read.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The smallest quota on this process, if there is any.
+/// The smallest quota of this process, if any.
 pub(super) fn quota(read: ReadFile<'_>) -> Option<CpuQuota> {
     let memberships = read("/proc/self/cgroup")?;
     let mounts = read("/proc/self/mountinfo")?;
@@ -39,7 +39,7 @@ enum Version {
     V2,
 }
 
-/// A control group that this process is in: a directory below a mount point.
+/// A control group of this process: a directory below a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     version: Version,
@@ -49,7 +49,7 @@ struct Group {
 }
 
 impl Group {
-    /// The directories from the mount point down to the group.
+    /// Directories from the mount point down to the group.
     fn directories(&self) -> Vec<String> {
         let parents = self
             .path
@@ -142,8 +142,8 @@ fn has_cpu(list: &str) -> bool {
     list.split(',').any(|item| item == "cpu")
 }
 
-/// The part of a group's path that is below the root of its mount: a container without a namespace of its own sees the
-/// path of the host, of which the last part is mounted. What is outside of the mount counts as the mount point.
+/// The part of a group's path below the root of its mount: a container without a namespace of its own sees the path of
+/// the host, of which the last part is mounted. A path outside of the mount counts as the mount point.
 fn below(path: &str, root: &str) -> String {
     let path = path
         .strip_prefix(root.trim_end_matches('/'))

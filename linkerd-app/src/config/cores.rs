@@ -1,41 +1,41 @@
-//! How many workers run: from what is wanted and what the machine grants.
+//! The number of workers, from the configuration and the cores available.
 //!
-//! People ask why a proxy runs as many threads as it does, and the answer is spread over the environment, the affinity
-//! mask and control groups. So what was seen and what was decided from it are values, and start-up logs both.
+//! The inputs are spread over the environment, the affinity mask and control groups. So they and the decision are
+//! values, and start-up logs both for operators who ask for the reason.
 
-use super::Workers;
+use super::WorkersConfig;
 use super::cgroup::{self, CpuQuota, ReadFile};
 use super::variables::{CORES_MAX, CORES_MAX_RATIO, CORES_MIN};
 use std::fmt;
 use std::num::NonZeroUsize;
 
-/// The cores that this process may use, and what limits them.
+/// The cores available to this process, by limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cores {
     /// Cores of the machine.
     pub online: usize,
-    /// Cores that the affinity mask lets this process run on.
+    /// Cores in the affinity mask.
     pub affinity: usize,
-    /// The time that control groups grant.
+    /// The quota of control groups.
     pub quota: Option<CpuQuota>,
 }
 
-/// A number of workers, and why.
+/// A number of workers, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// How many workers run; at least one.
+pub struct WorkerDecision {
+    /// The number of workers; at least one.
     pub workers: usize,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
 impl Cores {
-    /// Looks at the machine.
+    /// Reads the limits of the machine.
     pub fn detect() -> Self {
         Self::detect_with(&|path| std::fs::read_to_string(path).ok())
     }
 
-    /// How many cores can be used: a quota of one and a half can use two cores, if each only for a part of the time.
+    /// The number of usable cores: a quota of one and a half can use two cores, each for a part of the time.
     pub fn available(&self) -> usize {
         let quota = self
             .quota
@@ -71,14 +71,14 @@ impl fmt::Display for Cores {
     }
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for WorkerDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "workers: {} ({})", self.workers, self.reason)
     }
 }
 
-/// Decides how many workers run: what is wanted, but at least the minimum, and never more than the cores.
-pub fn decide_workers(wanted: &Workers, cores: &Cores) -> Decision {
+/// Decides the number of workers: as configured, but at least the minimum, and never more than the cores.
+pub fn decide_workers(wanted: &WorkersConfig, cores: &Cores) -> WorkerDecision {
     let available = cores.available();
     let (mut workers, mut reason) = match (wanted.max, wanted.max_ratio) {
         (Some(max), _) => (max, format!("{}={max}", CORES_MAX.name())),
@@ -98,7 +98,7 @@ pub fn decide_workers(wanted: &Workers, cores: &Cores) -> Decision {
     if workers > available {
         reason = format!("{reason}, but only {available} can be used");
     }
-    Decision {
+    WorkerDecision {
         workers: workers.clamp(1, available),
         reason,
     }
@@ -113,7 +113,7 @@ fn parse_affinity(status: &str) -> Option<usize> {
     )
 }
 
-/// A list such as `0-3,8`: how many it names.
+/// The length of a list such as `0-3,8`.
 fn parse_list(list: &str) -> Option<usize> {
     let number = |text: &str| text.parse::<usize>().ok();
     let count = |item: &str| match item.split_once('-') {
@@ -191,7 +191,7 @@ mod tests {
             ),
         ] {
             let decision = decide_workers(
-                &Workers {
+                &WorkersConfig {
                     min,
                     max,
                     max_ratio,
@@ -200,7 +200,7 @@ mod tests {
             );
             assert_eq!(
                 decision,
-                Decision {
+                WorkerDecision {
                     workers: expected,
                     reason: reason.to_owned()
                 }
@@ -242,7 +242,7 @@ mod tests {
             }),
         };
         let decision = decide_workers(
-            &Workers {
+            &WorkersConfig {
                 min: 4,
                 max: None,
                 max_ratio: None,
@@ -300,7 +300,7 @@ mod tests {
             min: usize, max: Option<usize>, max_ratio in proptest::option::of(0.0f64..=1.0), n: usize,
         ) {
             let cores = cores(n);
-            let Decision { workers, .. } = decide_workers(&Workers { min, max, max_ratio }, &cores);
+            let WorkerDecision { workers, .. } = decide_workers(&WorkersConfig { min, max, max_ratio }, &cores);
             prop_assert!(workers >= 1 && workers <= cores.available());
         }
 

@@ -1,7 +1,7 @@
 //! `docs/env.md`, rendered from the table so that it cannot drift.
 
 use super::grammar::KINDS;
-use super::variables::{Default, Status, VARIABLES, Variable};
+use super::variables::{VARIABLES, Variable, VariableDefault, VariableStatus};
 use std::fmt::Write;
 
 /// The whole document, in Markdown.
@@ -42,11 +42,11 @@ fn row(out: &mut String, variable: &Variable) {
         unit => format!("{} ({unit})", variable.kind.name),
     };
     let default = match variable.default {
-        Default::Text("") => "empty".to_owned(),
-        Default::Text(text) => format!("`{text}`"),
-        Default::Derived(from) => format!("that of `{from}`"),
-        Default::Required => "**required**".to_owned(),
-        Default::Unset => "unset".to_owned(),
+        VariableDefault::Text("") => "empty".to_owned(),
+        VariableDefault::Text(text) => format!("`{text}`"),
+        VariableDefault::Derived(from) => format!("that of `{from}`"),
+        VariableDefault::Required => "**required**".to_owned(),
+        VariableDefault::Unset => "unset".to_owned(),
     };
     let effect = variable
         .doc
@@ -55,11 +55,11 @@ fn row(out: &mut String, variable: &Variable) {
         .collect::<Vec<_>>()
         .join(" ");
     let status = match variable.status {
-        Status::Used => String::new(),
-        Status::Later(feature) => {
+        VariableStatus::Used => String::new(),
+        VariableStatus::Later(feature) => {
             format!(" *Accepted and checked; {feature} comes in a later version.*")
         }
-        Status::Ignored => " *Accepted; does nothing.*".to_owned(),
+        VariableStatus::Ignored => " *Accepted; does nothing.*".to_owned(),
     };
     line(
         out,

@@ -1,33 +1,33 @@
-//! The configuration in effect, variable by variable: what `linkerd-proxy env` prints.
+//! The effective configuration, variable by variable, as `linkerd-proxy env` prints it.
 
-use super::Loaded;
-use super::variables::{Status, Variable};
+use super::LoadedConfig;
+use super::variables::{Variable, VariableStatus};
 use std::fmt;
 use std::io::{self, Write};
 
-/// A variable, the value that counts, and where it came from.
+/// A variable, its effective value, and the value's source.
 #[derive(Clone, Debug)]
-pub struct Effective {
+pub struct EffectiveValue {
     /// The row of the table.
     pub variable: &'static Variable,
-    /// The value, as text of the variable's grammar. `None`: unset, and without a default.
+    /// The value in the variable's grammar. `None`: unset, and without a default.
     pub value: Option<String>,
-    /// Where it came from.
-    pub source: Source,
+    /// The source.
+    pub source: ValueSource,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The variable itself.
+pub enum ValueSource {
+    /// The environment.
     Environment,
-    /// The table.
+    /// The table's default.
     Default,
     /// Other variables.
     Derived,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Environment => "environment",
@@ -37,13 +37,13 @@ impl fmt::Display for Source {
     }
 }
 
-/// Prints one line for each variable: name, value and where that came from. Line breaks are escaped, and long values
-/// such as certificates are cut. Variables that do nothing are left out.
-pub fn print_effective(loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
+/// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as
+/// certificates are cut. Variables without an effect are left out.
+pub fn print_effective(loaded: &LoadedConfig, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<_> = loaded
         .effective
         .iter()
-        .filter(|row| row.variable.status != Status::Ignored)
+        .filter(|row| row.variable.status != VariableStatus::Ignored)
         .map(|row| {
             (
                 row.variable.name,
@@ -86,5 +86,5 @@ fn escape(c: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-/// A token, a list of networks and a backoff fit; a certificate does not.
+/// Fits a token, a list of networks or a backoff, but no certificate.
 const MAX_CELL: usize = 72;

@@ -1,16 +1,16 @@
-//! A snapshot of the process environment: what the loader reads, and what tests make up.
+//! A snapshot of the process environment, which tests replace.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Environment variables as they were when the snapshot was taken.
+/// Environment variables at the time of the snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     values: BTreeMap<OsString, OsString>,
 }
 
-/// The value is set, but it is not UTF-8.
+/// The value is set, but not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotUnicode;
 
@@ -20,17 +20,17 @@ impl Env {
         std::env::vars_os().collect()
     }
 
-    /// Sets a variable in the snapshot, not in the process. Embedded modes and tests fill in what they need.
+    /// Sets a variable in the snapshot, not in the process. For embedded modes and tests.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.values.insert(name.into(), value.into());
     }
 
-    /// Whether the variable is set, be it to the empty string.
+    /// Whether the variable is set, even to the empty string.
     pub fn is_set(&self, name: &str) -> bool {
         self.values.contains_key(OsStr::new(name))
     }
 
-    /// All variables in the order of their names; what is not UTF-8 is replaced.
+    /// All variables, sorted by name; invalid UTF-8 is replaced.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.values
             .iter()

@@ -1,11 +1,11 @@
-//! What can be wrong with a configuration, and how it is told.
+//! Errors of a configuration, and their report.
 
 use std::fmt;
 
-/// The exit code of a proxy whose configuration is refused: EX_USAGE of `sysexits.h`.
+/// The exit code for an invalid configuration: EX_USAGE of `sysexits.h`.
 pub const EXIT_USAGE: u8 = 64;
 
-/// One thing that is wrong with the configuration.
+/// One error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The value is not UTF-8.
@@ -21,45 +21,45 @@ pub enum ConfigError {
         name: &'static str,
         /// Its value, shortened when it is long.
         value: String,
-        /// The form that is accepted.
+        /// The accepted form.
         expected: &'static str,
-        /// What to write instead, when that can be guessed.
+        /// A suggested value, if there is one.
         fix: Option<String>,
     },
-    /// There is no destination controller to ask.
+    /// The destination controller is not set.
     #[error("{addr} must be set: the proxy has no destination controller to ask")]
     NoDestination {
         /// The variable of its address.
         addr: &'static str,
     },
-    /// There is no policy controller to ask.
+    /// The policy controller is not set.
     #[error("{missing} must be set: the proxy has no policy controller to ask")]
     NoPolicy {
-        /// The variable that is missing.
+        /// The missing variable.
         missing: &'static str,
     },
-    /// Each value is fine alone, but not with another.
+    /// Values are valid alone, but not together.
     #[error("{problem}")]
     Inconsistent {
-        /// What does not fit, with the names of the variables.
+        /// The conflict, with the names of the variables.
         problem: String,
-        /// What to do about it.
+        /// The suggested fix.
         fix: Option<String>,
     },
 }
 
-/// Everything that is wrong with a configuration. Its `Display` is a report of one line for each error, followed by the
-/// fix where one is known, and of the warnings, since a misspelt name is often the reason why another one is missing.
+/// All errors of a configuration. Its `Display` is a report of one line for each error, followed by the fix where one
+/// is known, and of the warnings, since a misspelt name is often the reason why another one is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// What is wrong; never empty.
+    /// The errors; never empty.
     pub errors: Vec<ConfigError>,
-    /// What was remarked on the way.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 impl ConfigError {
-    /// What to do about it, when that is known.
+    /// The suggested fix, if known.
     pub fn fix(&self) -> Option<&str> {
         match self {
             Self::Invalid { fix, .. } | Self::Inconsistent { fix, .. } => fix.as_deref(),
@@ -72,7 +72,7 @@ impl ConfigError {
 }
 
 impl ConfigErrors {
-    /// The error in the words that tooling around the incumbent may look for.
+    /// The error in the incumbent's words, which tools may look for.
     pub fn summary(&self) -> &'static str {
         let all_of = |kind: fn(&ConfigError) -> bool| self.errors.iter().all(kind);
         if all_of(|e| matches!(e, ConfigError::NoPolicy { .. })) {

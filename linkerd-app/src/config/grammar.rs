@@ -1,4 +1,4 @@
-//! The grammars of values: each one a pure function from text to a value, and a type that rows of the table name.
+//! The grammars of values: each is a pure function from text to a value, with a type named by rows of the table.
 
 mod addrs;
 mod names;
@@ -16,28 +16,28 @@ use super::{NameSuffixes, Networks};
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// How the text of a variable is read.
+/// The grammar of a variable's text.
 pub trait Grammar {
-    /// What it is read into.
+    /// The type of its values.
     type Value;
     /// The name of the grammar in the documentation.
     const NAME: &'static str;
-    /// The accepted form, as error messages tell it.
+    /// The accepted form, for error messages.
     const EXPECTED: &'static str;
 
-    /// Reads a value.
-    fn parse(text: &str) -> Result<Self::Value, Invalid>;
+    /// Parses a value.
+    fn parse(text: &str) -> Result<Self::Value, InvalidValue>;
 }
 
 /// The text does not follow the grammar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Invalid {
-    /// What to write instead, or what is wrong in particular, when the accepted form alone doesn't tell.
+pub struct InvalidValue {
+    /// A suggested value or a more precise error, where the accepted form is not enough.
     pub fix: Option<String>,
 }
 
-impl Invalid {
-    /// A refusal that tells what to do about it.
+impl InvalidValue {
+    /// An error with a suggested fix.
     pub fn fix(fix: impl Into<String>) -> Self {
         Self {
             fix: Some(fix.into()),
@@ -45,18 +45,18 @@ impl Invalid {
     }
 }
 
-/// A grammar as a row of the table holds it: without the type of its value.
+/// A grammar in a row of the table: without the type of its value.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ValueKind {
     /// The name of the grammar.
     pub name: &'static str,
     /// The accepted form.
     pub expected: &'static str,
-    /// Tells whether a text follows the grammar.
-    pub check: fn(&str) -> Result<(), Invalid>,
+    /// Checks a text against the grammar.
+    pub check: fn(&str) -> Result<(), InvalidValue>,
 }
 
-impl Kind {
+impl ValueKind {
     /// The grammar `G`.
     pub const fn of<G: Grammar>() -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Kind {
 
 macro_rules! grammars {
     ($( $type:ident -> $value:ty = $parse:expr, $name:literal, $expected:literal; )+) => {
-        /// The grammars as types: what a row of the table names.
+        /// The grammars as types, named by rows of the table.
         pub mod kinds {
             use super::*;
             $(
@@ -82,7 +82,7 @@ macro_rules! grammars {
                     const NAME: &'static str = $name;
                     const EXPECTED: &'static str = $expected;
 
-                    fn parse(text: &str) -> Result<Self::Value, Invalid> {
+                    fn parse(text: &str) -> Result<Self::Value, InvalidValue> {
                         $parse(text)
                     }
                 }
@@ -90,7 +90,7 @@ macro_rules! grammars {
         }
 
         /// Every grammar, in the order of the documentation.
-        pub const KINDS: &[Kind] = &[ $( Kind::of::<kinds::$type>() ),+ ];
+        pub const KINDS: &[ValueKind] = &[ $( ValueKind::of::<kinds::$type>() ),+ ];
     };
 }
 

@@ -1,38 +1,42 @@
-//! From the environment to a [`Config`]: reads each variable by its row, and checks what must fit together.
+//! Loads a [`Config`] from the environment: reads each variable by its row, and checks values that depend on each
+//! other.
 
 mod control;
 mod directions;
 mod tls;
 
-use super::effective::Effective;
+use super::effective::EffectiveValue;
 use super::reader::Reader;
 use super::variables::*;
-use super::{Admin, Config, ConfigErrors, Discovery, Dns, Env, Log, Outbound, Workers};
+use super::{
+    AdminConfig, Config, ConfigErrors, DiscoveryConfig, DnsConfig, Env, LogConfig, OutboundConfig,
+    WorkersConfig,
+};
 use std::net::{IpAddr, SocketAddr};
 
-/// A configuration, and what there is to say about it.
+/// A configuration, with its warnings and notes.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
-    /// What is probably not meant: each one is worth a line at WARN.
+    /// Probable mistakes: each is worth a line at WARN.
     pub warnings: Vec<String>,
-    /// What may surprise: each one is worth a line at INFO.
+    /// Surprising effects: each is worth a line at INFO.
     pub notes: Vec<String>,
-    /// Every variable, in the order of the table, with the value that counts.
-    pub effective: Vec<Effective>,
+    /// Effective values of all variables, in the order of the table.
+    pub effective: Vec<EffectiveValue>,
 }
 
 impl Config {
-    /// Reads the configuration. When anything is wrong with it, everything that is wrong is told.
-    pub fn load(env: &Env) -> Result<Loaded, ConfigErrors> {
+    /// Loads the configuration, or reports all of its errors.
+    pub fn load(env: &Env) -> Result<LoadedConfig, ConfigErrors> {
         let mut reader = Reader::new(env);
         let config = config(&mut reader);
         reader.finish();
         match config {
             Some(config) if reader.errors.is_empty() => {
                 let effective = reader.effective();
-                Ok(Loaded {
+                Ok(LoadedConfig {
                     config,
                     warnings: reader.warnings,
                     notes: reader.notes,
@@ -47,15 +51,15 @@ impl Config {
     }
 }
 
-impl Log {
-    /// Reads how to log. It cannot fail, so that logging is there before anything else is read; [`Config::load`] tells
-    /// of what was wrong.
+impl LogConfig {
+    /// Loads the settings of the log. It cannot fail, so that logging works before all else is read; [`Config::load`]
+    /// reports the errors.
     pub fn load(env: &Env) -> Self {
         log(&mut Reader::new(env))
     }
 }
 
-/// Reads everything. `None` when there is no sensible value to go on with; the reader has the errors.
+/// Reads everything. `None` without a usable value; the reader has the errors.
 fn config(r: &mut Reader<'_>) -> Option<Config> {
     let http2_client = directions::http2_client(r);
     let inbound = directions::inbound(r, http2_client.clone());
@@ -73,7 +77,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
         inbound,
         admin,
         dns: dns(r),
-        discovery: Discovery {
+        discovery: DiscoveryConfig {
             max_destinations: r.value(&DISCOVERY_MAX_DESTINATIONS),
             max_endpoints: r.value(&DISCOVERY_MAX_ENDPOINTS),
         },
@@ -85,21 +89,21 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     })
 }
 
-fn admin(r: &mut Reader<'_>) -> Admin {
-    Admin {
+fn admin(r: &mut Reader<'_>) -> AdminConfig {
+    AdminConfig {
         listen: r.value(&ADMIN_LISTEN_ADDR),
         metrics_retain_idle: r.value(&METRICS_RETAIN_IDLE),
         shutdown_enabled: r.value(&SHUTDOWN_ENDPOINT_ENABLED),
     }
 }
 
-/// Workers share their listening ports, so the kernel does not refuse an address that two servers ask for: it would
-/// hand connections to either.
+/// Checks that no listeners overlap. Workers share their ports, so the kernel does not refuse an address with two
+/// listeners: it would hand connections to either.
 fn listen_apart(
     r: &mut Reader<'_>,
     inbound: Option<SocketAddr>,
-    outbound: &Outbound,
-    admin: &Admin,
+    outbound: &OutboundConfig,
+    admin: &AdminConfig,
 ) {
     let outbound_name = if r.is_set(&OUTBOUND_LISTEN_ADDRS) {
         OUTBOUND_LISTEN_ADDRS.name()
@@ -124,15 +128,15 @@ fn listen_apart(
     }
 }
 
-/// Whether two servers would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
+/// Whether two listeners would get each other's connections. `[::]` accepts IPv4 too, unlike `0.0.0.0` for IPv6.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers =
         |a: IpAddr, b: IpAddr| a == b || a.is_unspecified() && (a.is_ipv6() || b.is_ipv4());
     a.port() == b.port() && a.port() != 0 && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
 }
 
-fn dns(r: &mut Reader<'_>) -> Dns {
-    let dns = Dns {
+fn dns(r: &mut Reader<'_>) -> DnsConfig {
+    let dns = DnsConfig {
         min_ttl: r.given(&DNS_MIN_TTL),
         max_ttl: r.given(&DNS_MAX_TTL),
     };
@@ -151,21 +155,21 @@ fn dns(r: &mut Reader<'_>) -> Dns {
     dns
 }
 
-fn workers(r: &mut Reader<'_>) -> Workers {
+fn workers(r: &mut Reader<'_>) -> WorkersConfig {
     let fallback = r.lenient(&CORES);
     let min = r.lenient(&CORES_MIN).or_else(|| {
         r.derive(&CORES_MIN, fallback?);
         fallback
     });
-    Workers {
+    WorkersConfig {
         min: min.unwrap_or_else(|| CORES_MIN.default()),
         max: r.lenient(&CORES_MAX),
         max_ratio: r.lenient(&CORES_MAX_RATIO),
     }
 }
 
-fn log(r: &mut Reader<'_>) -> Log {
-    Log {
+fn log(r: &mut Reader<'_>) -> LogConfig {
+    LogConfig {
         filter: r.value(&LOG),
         format: r
             .lenient(&LOG_FORMAT)

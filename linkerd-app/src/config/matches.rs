@@ -1,10 +1,10 @@
-//! Which names and addresses a setting is about.
+//! Sets of names and networks.
 
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// DNS suffixes that are compared at label boundaries: `svc.cluster.local` is a suffix of `web.svc.cluster.local` and of
+/// DNS suffixes, compared at label boundaries: `svc.cluster.local` is a suffix of `web.svc.cluster.local` and of
 /// itself, not of `mysvc.cluster.local`. The suffix `.` matches every name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameSuffixes {
@@ -19,7 +19,7 @@ pub struct Networks {
 }
 
 impl NameSuffixes {
-    /// Takes suffixes that the grammar has checked.
+    /// A set of suffixes, already checked by the grammar.
     pub(super) fn new(suffixes: Vec<String>) -> Self {
         Self { suffixes }
     }
@@ -39,7 +39,7 @@ impl NameSuffixes {
 }
 
 impl Networks {
-    /// Takes networks that the grammar has checked.
+    /// A set of networks, already checked by the grammar.
     pub(super) fn new(nets: Vec<IpNet>) -> Self {
         Self { nets }
     }
@@ -50,7 +50,7 @@ impl Networks {
         self.nets.iter().any(|net| net.contains(&ip))
     }
 
-    /// The networks in the order in which they were given.
+    /// The networks in the configured order.
     pub fn iter(&self) -> impl Iterator<Item = &IpNet> {
         self.nets.iter()
     }

@@ -1,33 +1,36 @@
-//! Reads variables by their rows and collects everything there is to say about them.
+//! Reads variables by their rows and collects errors, warnings and notes.
 
-use super::effective::{Effective, Source};
+use super::effective::{EffectiveValue, ValueSource};
 use super::env::Env;
 use super::errors::ConfigError;
 use super::grammar::kinds::Text;
-use super::grammar::{Grammar, Invalid, Kind};
+use super::grammar::{Grammar, InvalidValue, ValueKind};
 use super::unknown;
-use super::variables::{CONTROL_LISTEN_ADDR, Default, Defaulted, Key, Status, VARIABLES, Variable};
+use super::variables::{
+    CONTROL_LISTEN_ADDR, DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey,
+    VariableStatus,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An environment that is being read.
+/// A reader of an environment.
 pub(super) struct Reader<'e> {
     env: &'e Env,
-    /// What is wrong so far.
+    /// Errors so far.
     pub(super) errors: Vec<ConfigError>,
-    /// What is to be remarked so far.
+    /// Warnings so far.
     pub(super) warnings: Vec<String>,
-    /// What is worth a line in the log so far.
+    /// Notes for the log so far.
     pub(super) notes: Vec<String>,
-    /// Names whose errors have been reported.
+    /// Names whose errors were reported.
     refused: BTreeSet<&'static str>,
-    /// Names whose values were set but don't count.
+    /// Names whose values are set but have no effect.
     skipped: BTreeSet<&'static str>,
-    /// Values that came from other variables.
+    /// Values derived from other variables.
     derived: BTreeMap<&'static str, String>,
 }
 
 impl<'e> Reader<'e> {
-    /// Nothing has been read yet.
+    /// A reader at the start.
     pub(super) fn new(env: &'e Env) -> Self {
         Self {
             env,
@@ -40,13 +43,16 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// The value of a variable or its default, which also stands in for one that is refused.
-    pub(super) fn value<G: Grammar>(&mut self, key: &Defaulted<G>) -> G::Value {
+    /// The value of a variable or its default, which also replaces an invalid one.
+    pub(super) fn value<G: Grammar>(&mut self, key: &DefaultedKey<G>) -> G::Value {
         self.given(key).unwrap_or_else(|| key.default())
     }
 
-    /// The value that the environment gives, if it gives a valid one.
-    pub(super) fn given<G: Grammar, const D: bool>(&mut self, key: &Key<G, D>) -> Option<G::Value> {
+    /// The variable's value in the environment, if valid.
+    pub(super) fn given<G: Grammar, const D: bool>(
+        &mut self,
+        key: &VariableKey<G, D>,
+    ) -> Option<G::Value> {
         match self.read(key)? {
             Ok(value) => Some(value),
             Err(error) => {
@@ -56,10 +62,10 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// The value that the environment gives. One that is not valid is warned about, and counts as not given.
+    /// The variable's value in the environment. An invalid one only causes a warning.
     pub(super) fn lenient<G: Grammar, const D: bool>(
         &mut self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
     ) -> Option<G::Value> {
         match self.read(key)? {
             Ok(value) => Some(value),
@@ -70,42 +76,42 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// Whether the environment gives a value, be it a wrong one.
-    pub(super) fn is_set<G: Grammar, const D: bool>(&self, key: &Key<G, D>) -> bool {
+    /// Whether the environment has a value, valid or not.
+    pub(super) fn is_set<G: Grammar, const D: bool>(&self, key: &VariableKey<G, D>) -> bool {
         self.env.is_set(key.name())
     }
 
-    /// Reports values that don't fit together.
+    /// Reports a conflict between values.
     pub(super) fn inconsistent(&mut self, problem: String, fix: Option<String>) {
         self.errors.push(ConfigError::Inconsistent { problem, fix });
     }
 
-    /// Remarks that a value is set but doesn't count.
+    /// Warns that a value is set but has no effect.
     pub(super) fn skip(&mut self, name: &'static str, warning: String) {
         self.skipped.insert(name);
         self.warnings.push(warning);
     }
 
-    /// Notes that the value of a variable came from elsewhere.
+    /// Records that a variable's value was derived.
     pub(super) fn derive<G: Grammar, const D: bool>(
         &mut self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
         value: impl ToString,
     ) {
         self.derived.insert(key.name(), value.to_string());
     }
 
-    /// Checks the variables whose features come later, and looks for names that nobody knows.
+    /// Checks the variables of features that come later, and warns about unknown names.
     pub(super) fn finish(&mut self) {
         for variable in VARIABLES {
-            let Status::Later(feature) = variable.status else {
+            let VariableStatus::Later(feature) = variable.status else {
                 continue;
             };
             match read(self.env, variable, variable.kind.check) {
-                // What was skipped has been warned about.
+                // Skipped variables have a warning already.
                 Some(Err(_)) if self.skipped.contains(variable.name) => {}
                 Some(Err(error)) if !is_tracing_text(variable) => self.refuse(variable.name, error),
-                // One warning for all of them is given elsewhere.
+                // Identity has one warning for all its variables.
                 Some(Ok(())) if feature == "identity" => {}
                 Some(Ok(())) if warns_when_set(variable) && !self.says_nothing(variable) => {
                     self.warnings.push(format!(
@@ -119,10 +125,10 @@ impl<'e> Reader<'e> {
         self.warnings.extend(unknown::warnings(self.env));
     }
 
-    /// The variables of a feature that comes later which are set, and not to what they would be anyway.
+    /// Variables of a feature that comes later, if set to other than their default.
     pub(super) fn set_for(&self, feature: &str) -> Vec<&'static str> {
         let later = VARIABLES.iter().filter(|variable| {
-            matches!(variable.status, Status::Later(name) if name == feature)
+            matches!(variable.status, VariableStatus::Later(name) if name == feature)
                 && matches!(self.env.text(variable.name), Ok(Some(_)))
                 && warns_when_set(variable)
                 && !self.says_nothing(variable)
@@ -130,35 +136,37 @@ impl<'e> Reader<'e> {
         later.map(|variable| variable.name).collect()
     }
 
-    /// Whether a variable is set to nothing, or to what it would be anyway.
+    /// Whether a variable is set to the empty string or to its default.
     fn says_nothing(&self, variable: &Variable) -> bool {
         match (self.env.text(variable.name), variable.default) {
             (Ok(Some("")), _) => true,
-            (Ok(Some(text)), Default::Text(default)) => text == default,
+            (Ok(Some(text)), VariableDefault::Text(default)) => text == default,
             _ => false,
         }
     }
 
-    /// Every variable with the value that counts and where it came from.
-    pub(super) fn effective(&self) -> Vec<Effective> {
+    /// Effective values and sources of all variables.
+    pub(super) fn effective(&self) -> Vec<EffectiveValue> {
         VARIABLES
             .iter()
             .map(|variable| self.effective_of(variable))
             .collect()
     }
 
-    fn effective_of(&self, variable: &'static Variable) -> Effective {
+    fn effective_of(&self, variable: &'static Variable) -> EffectiveValue {
         let (value, source) = match (self.env.text(variable.name), variable.default) {
             (Ok(Some(text)), _) if !self.skipped.contains(variable.name) => {
-                (Some(text.to_owned()), Source::Environment)
+                (Some(text.to_owned()), ValueSource::Environment)
             }
             (_, default) => match (self.derived.get(variable.name), default) {
-                (Some(value), _) => (Some(value.clone()), Source::Derived),
-                (None, Default::Text(text)) => (Some(text.to_owned()), Source::Default),
-                (None, _) => (None, Source::Default),
+                (Some(value), _) => (Some(value.clone()), ValueSource::Derived),
+                (None, VariableDefault::Text(text)) => {
+                    (Some(text.to_owned()), ValueSource::Default)
+                }
+                (None, _) => (None, ValueSource::Default),
             },
         };
-        Effective {
+        EffectiveValue {
             variable,
             value,
             source,
@@ -167,7 +175,7 @@ impl<'e> Reader<'e> {
 
     fn read<G: Grammar, const D: bool>(
         &self,
-        key: &Key<G, D>,
+        key: &VariableKey<G, D>,
     ) -> Option<Result<G::Value, ConfigError>> {
         read(self.env, key.variable(), G::parse)
     }
@@ -182,14 +190,14 @@ impl<'e> Reader<'e> {
 fn read<T>(
     env: &Env,
     variable: &Variable,
-    parse: impl Fn(&str) -> Result<T, Invalid>,
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
 ) -> Option<Result<T, ConfigError>> {
     let name = variable.name;
     let text = match env.text(name) {
         Ok(text) => text?,
         Err(_) => return Some(Err(ConfigError::NotUnicode { name })),
     };
-    let Kind { expected, .. } = variable.kind;
+    let ValueKind { expected, .. } = variable.kind;
     Some(parse(text).map_err(|invalid| ConfigError::Invalid {
         name,
         value: shorten(text),
@@ -198,18 +206,18 @@ fn read<T>(
     }))
 }
 
-/// The linkerd injector sets the address of the tap server whether tap is on or not, and names without a prefix are
-/// there for other programs.
+/// Whether a warning is due if the variable is set: linkerd's injector always sets the address of the tap server, and
+/// names without a prefix are for other programs.
 fn warns_when_set(variable: &Variable) -> bool {
     variable.is_prefixed() && variable.name != CONTROL_LISTEN_ADDR.name()
 }
 
-/// The texts about tracing are taken over from files and other programs: one that is not UTF-8 is no reason to fail.
+/// The texts about tracing come from files and other programs: invalid UTF-8 in them is no error.
 fn is_tracing_text(variable: &Variable) -> bool {
-    variable.status == Status::Later("tracing") && variable.kind.name == Text::NAME
+    variable.status == VariableStatus::Later("tracing") && variable.kind.name == Text::NAME
 }
 
-/// A value as messages quote it: whole certificates would hide the message.
+/// A value as messages quote it: a whole certificate would hide the message.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{}...", &text[..end]),

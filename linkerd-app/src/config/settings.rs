@@ -1,33 +1,34 @@
-//! The configuration as the proxy uses it: plain values that have passed every check.
+//! The configuration as plain values that have passed every check.
 
 use super::{Addr, NameSuffixes, Networks};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
+use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::transport::SocketOptions;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Everything that is configured at start.
+/// The whole configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Traffic from the application.
-    pub outbound: Outbound,
+    pub outbound: OutboundConfig,
     /// Traffic to the application.
-    pub inbound: Inbound,
+    pub inbound: InboundConfig,
     /// The admin server.
-    pub admin: Admin,
-    /// The control plane and what is asked of it.
-    pub control: Control,
+    pub admin: AdminConfig,
+    /// The control plane and the proxy's parameters to it.
+    pub control: ControlConfig,
     /// Name resolution.
-    pub dns: Dns,
-    /// Bounds of what discovery may return.
-    pub discovery: Discovery,
-    /// How many workers may run.
-    pub workers: Workers,
+    pub dns: DnsConfig,
+    /// Bounds of discovery.
+    pub discovery: DiscoveryConfig,
+    /// The number of workers.
+    pub workers: WorkersConfig,
     /// Logging.
-    pub log: Log,
-    /// How long a client may take to send the headers of a request once it began.
+    pub log: LogConfig,
+    /// Limit for a client to send the headers of a request, once begun.
     pub header_timeout: Duration,
     /// How long connections may drain at shutdown.
     pub shutdown_grace: Duration,
@@ -35,24 +36,24 @@ pub struct Config {
 
 /// Traffic from the application to its peers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outbound {
-    /// Where to listen: one or two addresses.
+pub struct OutboundConfig {
+    /// Listening addresses: one or two.
     pub listen: Vec<SocketAddr>,
     /// The backlog of `listen(2)`. `None` leaves the default.
     pub backlog: Option<u32>,
     /// Options of accepted sockets.
     pub accept: SocketOptions,
-    /// How peers are dialled.
-    pub connect: Connect,
-    /// How long a client may take to show its protocol.
+    /// Dialling of peers.
+    pub connect: ConnectConfig,
+    /// Limit of protocol detection.
     pub detect_timeout: Duration,
-    /// How long what was discovered is kept without use.
+    /// Retention of unused discovery results.
     pub discovery_idle: Duration,
     /// The queue in front of a balancer of connections.
     pub tcp_queue: QueueSettings,
     /// The queue in front of a balancer of requests.
     pub http_queue: QueueSettings,
-    /// The most requests in flight; what exceeds them is shed.
+    /// The most requests in flight; more are shed.
     pub max_in_flight: usize,
     /// Idle HTTP/1 connections of an endpoint.
     pub pool: PoolSettings,
@@ -62,13 +63,13 @@ pub struct Outbound {
     pub http2_client: Http2Settings,
     /// The most HTTP/2 connections of a worker to an endpoint.
     pub http2_max_connections: usize,
-    /// The most bytes of a request's body kept to send it again. 0: none.
+    /// The most bytes of a request's body kept to be sent again. 0: none.
     pub replay_max_bytes: usize,
     /// Whether the listener also serves as an explicit proxy.
     pub explicit: bool,
     /// Whether loopback addresses may be dialled.
     pub allow_loopback: bool,
-    /// Whether traffic to what has no policy is let through.
+    /// Whether traffic to destinations without a policy is forwarded.
     pub allow_unknown: bool,
     /// Whether requests are routed by `l5d-dst-override`.
     pub ingress_mode: bool,
@@ -80,23 +81,22 @@ pub struct Outbound {
 
 /// Traffic from peers to the application.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inbound {
-    /// Where to listen. Its port is also that of direct connections, and never dialled. `None`: no
-    /// listener.
+pub struct InboundConfig {
+    /// Listening address. Its port is also that of direct connections, and never dialled. `None`: no listener.
     pub listen: Option<SocketAddr>,
     /// The backlog of `listen(2)`, also of the admin server. `None` leaves the default.
     pub backlog: Option<u32>,
     /// Options of accepted sockets, also of the admin server.
     pub accept: SocketOptions,
-    /// How the application is dialled.
-    pub connect: Connect,
-    /// How long a client may take to show its protocol.
+    /// Dialling of the application.
+    pub connect: ConnectConfig,
+    /// Limit of protocol detection.
     pub detect_timeout: Duration,
-    /// How long what was discovered is kept without use.
+    /// Retention of unused discovery results.
     pub discovery_idle: Duration,
     /// The queue in front of the application.
     pub http_queue: QueueSettings,
-    /// The most requests in flight; what exceeds them is shed.
+    /// The most requests in flight; more are shed.
     pub max_in_flight: usize,
     /// Idle HTTP/1 connections to the application.
     pub pool: PoolSettings,
@@ -104,37 +104,37 @@ pub struct Inbound {
     pub http2_server: Http2Settings,
     /// HTTP/2 with the application.
     pub http2_client: Http2Settings,
-    /// The addresses of this workload, the only ones that inbound traffic may be for. Empty: any.
+    /// The addresses of this workload, the only allowed destinations of inbound traffic. Empty: any.
     pub ips: HashSet<IpAddr>,
     /// Ports whose policies are watched from the start and for ever.
     pub ports: BTreeSet<u16>,
     /// Ports that are opaque until the control plane says otherwise.
     pub opaque_ports: BTreeSet<u16>,
-    /// The policy of ports that the control plane has not told of yet.
+    /// The policy of ports without a policy from the control plane.
     pub default_policy: DefaultPolicy,
     /// Names that a gateway may forward to.
     pub gateway_suffixes: NameSuffixes,
-    /// How long a request waits for its profile before it goes without.
+    /// Time that a request waits for its profile.
     pub profile_timeout: Duration,
     /// Whether metrics have an `authority` label.
     pub authority_labels: bool,
 }
 
-/// How something is dialled.
+/// Settings of dialling.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Connect {
-    /// How long TCP and TLS may take together.
+pub struct ConnectConfig {
+    /// Limit for TCP and TLS together.
     pub timeout: Duration,
-    /// The pauses between tries.
+    /// Delays between tries.
     pub backoff: Backoff,
     /// Options of dialled sockets.
     pub socket: SocketOptions,
 }
 
-/// The policy of ports that the control plane has not told of.
+/// The policy of ports without a policy from the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DefaultPolicy {
-    /// Nothing is let through; connections are closed.
+    /// No client; connections are closed.
     Deny,
     /// Every client with a mesh identity.
     AllAuthenticated,
@@ -144,33 +144,33 @@ pub enum DefaultPolicy {
     ClusterAuthenticated,
     /// Clients in the cluster's networks.
     ClusterUnauthenticated,
-    /// Every client, and what would have been denied is logged.
+    /// Every client; a client that another policy would deny is logged.
     Audit,
 }
 
 /// The admin server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admin {
-    /// Where to listen.
+pub struct AdminConfig {
+    /// Listening address.
     pub listen: SocketAddr,
-    /// How long a metric without use is kept.
+    /// Retention of unused series.
     pub metrics_retain_idle: Duration,
     /// Whether `POST /shutdown` is served.
     pub shutdown_enabled: bool,
 }
 
-/// The control plane, and what it is told and asked.
+/// The control plane, and the proxy's parameters to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Control {
+pub struct ControlConfig {
     /// The destination controller.
     pub destination: ControlAddr,
     /// The policy controller.
     pub policy: ControlAddr,
     /// HTTP/2 with controllers.
     pub http2: Http2Settings,
-    /// Sent as it is with each question to the destination controller.
+    /// Sent verbatim with each request to the destination controller.
     pub context: String,
-    /// Sent as it is with each question to the policy controller.
+    /// Sent verbatim with each request to the policy controller.
     pub workload: String,
     /// Names whose profiles are looked up.
     pub profile_suffixes: NameSuffixes,
@@ -183,61 +183,50 @@ pub struct Control {
 /// One controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlAddr {
-    /// Where it is.
+    /// Its address.
     pub addr: Addr,
     /// Its identity and server name. `None` on loopback, where no TLS is spoken.
     pub tls_name: Option<String>,
     /// Whether it is on loopback.
     pub is_loopback: bool,
-    /// How it is dialled: as the application when it is on loopback, else as a peer.
-    pub connect: Connect,
+    /// Dialling: as of the application if on loopback, else as of a peer.
+    pub connect: ConnectConfig,
     /// Limits of its streams. None on loopback.
     pub limits: StreamLimits,
 }
 
-/// Limits of a discovery stream. `None`: unlimited.
+/// Bounds of the time to live of resolved names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamLimits {
-    /// How long the first message may take.
-    pub initial: Option<Duration>,
-    /// How long the next message may take.
-    pub idle: Option<Duration>,
-    /// How old the stream may get before it is opened anew.
-    pub lifetime: Option<Duration>,
-}
-
-/// Bounds of how long a resolved name is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dns {
+pub struct DnsConfig {
     /// At least this long.
     pub min_ttl: Option<Duration>,
     /// At most this long.
     pub max_ttl: Option<Duration>,
 }
 
-/// Bounds of what discovery may return.
+/// Bounds of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Discovery {
+pub struct DiscoveryConfig {
     /// The most destinations known at a time.
     pub max_destinations: usize,
     /// The most endpoints of a destination.
     pub max_endpoints: usize,
 }
 
-/// How many workers may run. [`decide_workers`](super::decide_workers) makes a number of it.
+/// The number of workers, decided by [`decide_workers`](super::decide_workers).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Workers {
-    /// At least these, as far as there are cores.
+pub struct WorkersConfig {
+    /// The fewest, as far as there are cores.
     pub min: usize,
-    /// How many are wanted.
+    /// The wanted number.
     pub max: Option<usize>,
-    /// How many are wanted, as a share of the cores that can be used. Counts only without `max`.
+    /// The wanted number as a share of the usable cores. Only without `max`.
     pub max_ratio: Option<f64>,
 }
 
 /// Logging.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// Directives of the filter, or `off`.
     pub filter: String,
     /// The form of a line.
@@ -249,7 +238,7 @@ pub struct Log {
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text for people.
+    /// Plain text.
     Plain,
     /// One JSON object.
     Json,
@@ -296,8 +285,8 @@ impl DefaultPolicy {
     }
 }
 
-impl Log {
-    /// Whether nothing is logged at all.
+impl LogConfig {
+    /// Whether logging is off.
     pub fn is_off(&self) -> bool {
         self.filter.trim().eq_ignore_ascii_case("off")
     }

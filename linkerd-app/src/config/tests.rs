@@ -11,7 +11,7 @@ mod warnings;
 
 use super::*;
 
-/// The least that must be set: a control plane on loopback.
+/// The required variables: a control plane on loopback.
 const REQUIRED: [(&str, &str); 3] = [
     ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
     ("LINKERD2_PROXY_POLICY_SVC_ADDR", "localhost.:8090"),
@@ -39,7 +39,7 @@ fn load(vars: &[(&str, &str)]) -> Config {
     loaded(vars).config
 }
 
-fn loaded(vars: &[(&str, &str)]) -> Loaded {
+fn loaded(vars: &[(&str, &str)]) -> LoadedConfig {
     Config::load(&env(vars)).unwrap_or_else(|errors| panic!("{errors}"))
 }
 

@@ -1,9 +1,9 @@
-//! Warnings about names that look like the proxy's but that nobody reads.
+//! Warnings about unknown names with the proxy's prefixes.
 
 use super::env::Env;
 use super::variables::{PREFIXES, VARIABLES};
 
-/// One warning for each unknown name with a prefix of the proxy, with the nearest known one if there is any near.
+/// One warning for each unknown name with a prefix of the proxy, with the nearest known one as a suggestion.
 pub(super) fn warnings(env: &Env) -> Vec<String> {
     let names = env.iter().map(|(name, _)| name);
     names
@@ -33,7 +33,7 @@ fn warning(name: &str) -> String {
     }
 }
 
-/// Whether Kubernetes set the variable for a Service: one that is called `linkerd-proxy-injector` makes
+/// Whether Kubernetes set the variable for a Service: one called `linkerd-proxy-injector` makes
 /// `LINKERD_PROXY_INJECTOR_SERVICE_HOST`, `..._SERVICE_PORT` and `..._PORT_443_TCP_ADDR` in each pod of its namespace.
 fn is_service_link(name: &str, env: &Env) -> bool {
     let ends = name
@@ -44,7 +44,7 @@ fn is_service_link(name: &str, env: &Env) -> bool {
         .any(|end| env.is_set(&format!("{}_SERVICE_HOST", &name[..end])))
 }
 
-/// How many characters must be inserted, removed, replaced or swapped with their neighbour to make one of the other.
+/// The edit distance of two names: insertions, removals, replacements and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().take(MAX_COMPARED).collect(), b.chars().collect());
@@ -65,10 +65,10 @@ fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// A misspelt word, or the wrong prefix and a slip; more is another name.
+/// Covers a misspelt word, or the wrong prefix and a slip; more is another name.
 const MAX_DISTANCE: usize = 3;
 
-/// Names are shorter than this; the environment is not ours, so the work for a name in it has a bound.
+/// Names are shorter than this; longer ones are not compared, which bounds the work.
 const MAX_COMPARED: usize = 128;
 
 #[cfg(test)]

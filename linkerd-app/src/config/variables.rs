@@ -1,79 +1,79 @@
-//! Every variable that the proxy knows, each declared once.
+//! Every variable of the proxy, each declared once.
 //!
 //! A row reads `prefix NAME: Grammar = default, status, unit, since`, under its documentation:
 //!
-//! - *prefix*: `linkerd2` for what linkerd2-proxy has too, with exactly its meaning; `linkerd` for what only this proxy
-//!   has; `bare` for names without a prefix.
-//! - *default*: `default("text")`, read with the row's own grammar; `derived("how")` when it comes from elsewhere;
+//! - *prefix*: `linkerd2` for variables of linkerd2-proxy, with exactly their meaning; `linkerd` for those of this
+//!   proxy only; `bare` for names without a prefix.
+//! - *default*: `default("text")`, read with the row's own grammar; `derived("how")` if other variables give it;
 //!   `required`; `unset`.
-//! - *status*: `used`; `later("feature")` for what is accepted and checked, while its feature comes in a later version;
-//!   `ignored` for what is accepted and does nothing, on purpose.
+//! - *status*: `used`; `later("feature")` for variables that are accepted and checked, but whose feature comes in a
+//!   later version; `ignored` for variables that are accepted and have no effect, on purpose.
 //!
 //! Each row becomes a constant, by which the loader reads it, and an item of [`VARIABLES`].
 
 use super::grammar::kinds::*;
-use super::grammar::{Grammar, Kind};
+use super::grammar::{Grammar, ValueKind};
 use std::marker::PhantomData;
 
-/// What is known of a variable.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     /// The whole name.
     pub name: &'static str,
-    /// The heading under which it is documented.
+    /// Its heading in the documentation.
     pub group: &'static str,
-    /// What it does: one line of text for each line of the table.
+    /// Its documentation: one line of text for each line of the table.
     pub doc: &'static [&'static str],
-    /// How its value is read.
-    pub kind: Kind,
-    /// What holds when it isn't set.
-    pub default: Default,
+    /// The grammar of its value.
+    pub kind: ValueKind,
+    /// The value if it is not set.
+    pub default: VariableDefault,
     /// The unit of a bare number; empty where the grammar has units or there is none.
     pub unit: &'static str,
-    /// What becomes of it.
-    pub status: Status,
-    /// The first version that has it.
+    /// Its status.
+    pub status: VariableStatus,
+    /// The first version with it.
     pub since: &'static str,
 }
 
-/// What holds when a variable isn't set.
+/// The value of a variable that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Default {
-    /// The value of this text.
+pub enum VariableDefault {
+    /// This text, read with the row's grammar.
     Text(&'static str),
-    /// What this text says.
+    /// Derived, as this text describes.
     Derived(&'static str),
-    /// Nothing: it must be set.
+    /// None: the variable must be set.
     Required,
-    /// Nothing: what it configures is off, or left to a library or the system.
+    /// None: the setting is off, or left to a library or the system.
     Unset,
 }
 
-/// What becomes of a variable.
+/// The status of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// It has its effect.
+pub enum VariableStatus {
+    /// It has an effect.
     Used,
     /// It is accepted and checked, but this feature comes in a later version.
     Later(&'static str),
-    /// It is accepted and does nothing, on purpose.
+    /// It is accepted and has no effect, on purpose.
     Ignored,
 }
 
-/// A variable whose value is read with the grammar `G`. `D` tells whether it has a default.
+/// A variable whose value is read with the grammar `G`. `D`: whether it has a default.
 #[derive(Debug)]
-pub struct Key<G, const D: bool> {
+pub struct VariableKey<G, const D: bool> {
     variable: Variable,
     grammar: PhantomData<fn() -> G>,
 }
 
 /// A variable that has a default.
-pub type Defaulted<G> = Key<G, true>;
+pub type DefaultedKey<G> = VariableKey<G, true>;
 
-/// A variable that may be absent.
-pub type Optional<G> = Key<G, false>;
+/// A variable without a default.
+pub type OptionalKey<G> = VariableKey<G, false>;
 
-impl<G: Grammar, const D: bool> Key<G, D> {
+impl<G: Grammar, const D: bool> VariableKey<G, D> {
     const fn new(variable: Variable) -> Self {
         Self {
             variable,
@@ -92,11 +92,11 @@ impl<G: Grammar, const D: bool> Key<G, D> {
     }
 }
 
-impl<G: Grammar> Defaulted<G> {
-    /// The value when the variable isn't set.
+impl<G: Grammar> DefaultedKey<G> {
+    /// The value if the variable is not set.
     pub fn default(&self) -> G::Value {
         match self.variable.default {
-            Default::Text(text) => G::parse(text).ok(),
+            VariableDefault::Text(text) => G::parse(text).ok(),
             _ => None,
         }
         .expect("a variable with a default has a valid one: a test reads them all")
@@ -104,7 +104,7 @@ impl<G: Grammar> Defaulted<G> {
 }
 
 impl Variable {
-    /// Whether the name has a prefix of the proxy: without one, the variable is shared with other programs.
+    /// Whether the name has a prefix of the proxy: without one, other programs share the variable.
     pub fn is_prefixed(&self) -> bool {
         PREFIXES.iter().any(|prefix| self.name.starts_with(prefix))
     }
@@ -116,38 +116,38 @@ macro_rules! prefixed {
     (bare $id:ident) => { stringify!($id) };
 }
 
-/// The prefixes of the names that are the proxy's own.
+/// Prefixes of the proxy's own names.
 pub const PREFIXES: [&str; 2] = [prefixed!(linkerd2), prefixed!(linkerd)];
 
 macro_rules! default_of {
     (default $text:literal) => {
-        Default::Text($text)
+        VariableDefault::Text($text)
     };
     (derived $text:literal) => {
-        Default::Derived($text)
+        VariableDefault::Derived($text)
     };
     (required) => {
-        Default::Required
+        VariableDefault::Required
     };
     (unset) => {
-        Default::Unset
+        VariableDefault::Unset
     };
 }
 
 macro_rules! key_of {
-    (default $grammar:ident) => { Defaulted<$grammar> };
-    ($other:ident $grammar:ident) => { Optional<$grammar> };
+    (default $grammar:ident) => { DefaultedKey<$grammar> };
+    ($other:ident $grammar:ident) => { OptionalKey<$grammar> };
 }
 
 macro_rules! status_of {
     (used) => {
-        Status::Used
+        VariableStatus::Used
     };
     (later $feature:literal) => {
-        Status::Later($feature)
+        VariableStatus::Later($feature)
     };
     (ignored) => {
-        Status::Ignored
+        VariableStatus::Ignored
     };
 }
 
@@ -159,11 +159,11 @@ macro_rules! variables {
     )+ } )+) => {
         $($(
             $(#[doc = $doc])+
-            pub const $id: key_of!($default $grammar) = Key::new(Variable {
+            pub const $id: key_of!($default $grammar) = VariableKey::new(Variable {
                 name: prefixed!($prefix $id),
                 group: $group,
                 doc: &[$($doc),+],
-                kind: Kind::of::<$grammar>(),
+                kind: ValueKind::of::<$grammar>(),
                 default: default_of!($default $($default_text)?),
                 unit: concat!($($unit)?),
                 status: status_of!($status $($feature)?),
@@ -209,8 +209,8 @@ variables! {
     }
 
     "Logging" {
-        /// Directives that choose what is logged, as in `warn,linkerd=info`; `off` for nothing.
-        /// Invalid directives are told of on standard error and dropped.
+        /// Directives that choose the lines to log, as in `warn,linkerd=info`; `off` for none. Invalid directives are
+        /// reported on standard error and dropped.
         linkerd2 LOG: Text = default("warn,linkerd=info,hickory=error"), used, since("0.1");
         /// The form of log lines. An invalid value is warned about and skipped.
         linkerd2 LOG_FORMAT: LogFormat = default("plain"), used, since("0.1");
@@ -286,9 +286,9 @@ variables! {
         linkerd2 OUTBOUND_HTTP_QUEUE_CAPACITY: Count = default("10000"), used, unit("requests"), since("0.1");
         /// How long requests wait for an endpoint before they fail fast.
         linkerd2 OUTBOUND_HTTP_FAILFAST_TIMEOUT: Duration = default("3s"), used, since("0.1");
-        /// The most requests in flight; what exceeds them is shed.
+        /// The most requests in flight; more are shed.
         linkerd2 INBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");
-        /// The most requests in flight; what exceeds them is shed.
+        /// The most requests in flight; more are shed.
         linkerd2 OUTBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");
         /// The most idle HTTP/1 connections to the application. The name really has no direction.
         linkerd2 MAX_IDLE_CONNS_PER_ENDPOINT: Count = default("10000"), used, unit("connections"), since("0.1");
@@ -336,7 +336,7 @@ variables! {
         linkerd2 INBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
         /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
-        /// The most streams that a client opened and reset before they were seen. 20 without it.
+        /// The most streams that a client may open and reset before the server has seen them. 20 without it.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
             since("0.1");
         /// The most bytes that wait to be sent, for each stream. 409600 without it.
@@ -359,7 +359,7 @@ variables! {
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
         /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
-        /// The most streams that a client opened and reset before they were seen. 20 without it.
+        /// The most streams that a client may open and reset before the server has seen them. 20 without it.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
             since("0.1");
         /// The most bytes that wait to be sent, for each stream. 409600 without it.
@@ -373,16 +373,18 @@ variables! {
         linkerd2 OUTBOUND_DISABLE_INFORMATIONAL_HEADERS: Bool = derived("INGRESS_MODE"), used, since("0.1");
         /// Whether route metrics have the real host name in their `hostname` label.
         linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), later("hostname labels"), since("0.1");
-        /// How long what was discovered is kept without use.
+        /// How long unused discovery results are kept.
         linkerd2 OUTBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("5s"), used, since("0.1");
         /// Whether the outbound listener also serves as an explicit proxy: it routes by the authority of a request and
         /// accepts CONNECT, so that nothing has to be redirected to it.
         linkerd OUTBOUND_EXPLICIT: Switch = default("false"), used, since("0.1");
         /// Whether outbound traffic may go to loopback addresses.
         linkerd OUTBOUND_ALLOW_LOOPBACK: Switch = default("false"), used, since("0.1");
-        /// Whether traffic to what the control plane has no policy for is let through, as linkerd2-proxy does it: to an
-        /// address as it is, to a name by its profile. Otherwise it is refused (`unknown_destination`), and so it is with
-        /// `run --mesh` unless this is set.
+        /// Whether traffic to destinations without a policy is forwarded, as linkerd2-proxy does it: to an address as
+        /// it
+        /// is, to a name by its profile. Otherwise it is refused (`unknown_destination`), and so it is with `run
+        /// --mesh`
+        /// unless this is set.
         linkerd OUTBOUND_ALLOW_UNKNOWN: Switch = default("true"), used, since("0.1");
     }
 
@@ -393,14 +395,15 @@ variables! {
         linkerd2 INBOUND_PORTS: PortSet = default(""), later("inbound policy"), since("0.1");
         /// Ports that are opaque until the control plane says otherwise.
         linkerd2 INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION: PortSet = default(""), used, since("0.1");
-        /// The policy of ports that the control plane has not told of yet. `cluster-*` and `audit` need the networks
-        /// of the cluster to be set.
+        /// The policy of ports without a policy from the control plane. `cluster-*` and `audit` need the networks of
+        /// the
+        /// cluster to be set.
         linkerd2 INBOUND_DEFAULT_POLICY: DefaultPolicy = default("all-unauthenticated"), used, since("0.1");
-        /// How long what was discovered is kept without use.
+        /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
         linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), later("gateway"), since("0.1");
-        /// Whether metrics have an `authority` label, the values of which clients choose.
+        /// Whether metrics have an `authority` label, whose values clients choose.
         linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), later("authority labels"), since("0.1");
         /// Set by some control planes, and read by no proxy.
         linkerd2 INBOUND_PORTS_REQUIRE_IDENTITY: Text = unset, ignored, since("0.1");
@@ -414,7 +417,7 @@ variables! {
         linkerd2 DESTINATION_SVC_ADDR: Authority = required, used, since("0.1");
         /// The identity and server name of the destination controller.
         linkerd2 DESTINATION_SVC_NAME: DnsName = unset, used, since("0.1");
-        /// Sent to the destination controller as it is.
+        /// Sent verbatim to the destination controller.
         linkerd2 DESTINATION_CONTEXT: Text = default(""), used, since("0.1");
         /// Names whose profiles are looked up.
         linkerd2 DESTINATION_PROFILE_SUFFIXES: Suffixes = default("svc.cluster.local."), used, since("0.1");
@@ -427,7 +430,7 @@ variables! {
         linkerd2 POLICY_SVC_ADDR: Authority = required, used, since("0.1");
         /// The identity and server name of the policy controller.
         linkerd2 POLICY_SVC_NAME: DnsName = unset, used, since("0.1");
-        /// Sent to the policy controller as it is, to tell which workload asks.
+        /// Sent verbatim to the policy controller, to identify the workload.
         linkerd2 POLICY_WORKLOAD: Text = required, used, since("0.1");
         /// The networks of the cluster, for default policies that depend on them.
         linkerd2 POLICY_CLUSTER_NETWORKS: NetworkList = default(""), used, since("0.1");
@@ -446,7 +449,7 @@ variables! {
     "Identity" {
         /// Must not have a value: identity can't be disabled.
         linkerd2 IDENTITY_DISABLED: Empty = unset, later("identity"), since("0.1");
-        /// The certificates that are trusted, in PEM.
+        /// The trusted certificates, in PEM.
         linkerd2 IDENTITY_TRUST_ANCHORS: NonEmpty = unset, later("identity"), since("0.1");
         /// The identity and the server name of this proxy.
         linkerd2 IDENTITY_LOCAL_NAME: LocalName = unset, later("identity"), since("0.1");
@@ -456,7 +459,7 @@ variables! {
         linkerd2 IDENTITY_SERVER_NAME: DnsName = unset, later("identity"), since("0.1");
         /// The directory of `key.p8` and `csr.der`.
         linkerd2 IDENTITY_DIR: Text = unset, later("identity"), since("0.1");
-        /// The file of the token that the proxy proves itself with.
+        /// The file of the token with which the proxy authenticates itself.
         linkerd2 IDENTITY_TOKEN_FILE: Text = unset, later("identity"), since("0.1");
         /// The identity controller.
         linkerd2 IDENTITY_SVC_ADDR: Authority = unset, later("identity"), since("0.1");
@@ -513,7 +516,7 @@ variables! {
     "Build" {
         /// The version that the proxy is built as. Read when it is built, not when it runs.
         linkerd2 VERSION: Text = unset, ignored, since("0.1");
-        /// Who built the proxy. Read when it is built, not when it runs.
+        /// The builder of the proxy. Read when it is built, not when it runs.
         linkerd2 VENDOR: Text = unset, ignored, since("0.1");
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! - **Sits** under the generated clients.
 //! - **Waits for** an address and a connection, at most 30 s; calls beyond 1,000 that wait are refused.
-//! - **Fails as** what the balancer fails as.
-//! - **Metrics**: `control_request_total` and its kin, `control_*_balancer_*`.
+//! - **Fails as** the balancer fails.
+//! - **Metrics**: the `control_request_total` group, `control_*_balancer_*`.
 
-use super::{connect::Connect, dns::Lookup};
+use super::{connect::Connect, dns::NameLookup};
 use crate::{
     config, dialers,
-    metrics::{Balancer, EndpointFamilies, tls_labels},
+    metrics::{BalancerFamilies, EndpointFamilies, tls_labels},
 };
 use bytes::Bytes;
 use futures::{
@@ -52,7 +52,7 @@ use tower_service::Service;
 type RequestBody = tonic::body::Body;
 type Endpoint = Http2Client<Connect, RequestBody>;
 
-/// Calls a controller, from any thread.
+/// A handle that calls a controller, from any thread.
 #[derive(Clone, Debug)]
 pub struct ControlClient(mpsc::Sender<Call>);
 
@@ -61,8 +61,8 @@ struct Call {
     reply: oneshot::Sender<Result<Response<ControlBody>, Error>>,
 }
 
-/// One controller, on the control thread.
-pub(super) struct Controller {
+/// A controller's client, on the control thread.
+pub(super) struct ControllerClient {
     role: &'static str,
     name: String,
     client: ControlClient,
@@ -71,15 +71,15 @@ pub(super) struct Controller {
     reached: Rc<Cell<bool>>,
 }
 
-impl Controller {
-    /// Starts to look for the controller and takes calls.
+impl ControllerClient {
+    /// Starts to resolve the controller and accepts calls.
     pub(super) fn start(
         role: &'static str,
         config: &config::ControlAddr,
         http2: &Http2Settings,
-        dns: Lookup,
+        dns: NameLookup,
         families: &EndpointFamilies,
-        balancer: &Balancer,
+        balancer: &BalancerFamilies,
         own: &OwnConnections,
     ) -> Self {
         let name = config.addr.to_string();
@@ -87,7 +87,7 @@ impl Controller {
         let backoff = config.connect.backoff;
         let dialer = dialers::controller(&config.connect, own);
         let http2 = http2.clone();
-        // Its streams are watches, three for each destination.
+        // The calls are streams, three for each destination.
         let exec = LocalExec::boxing();
         let new_endpoint = move |addr| {
             let dialer = dialer.clone();
@@ -125,14 +125,14 @@ impl Controller {
             true => NoTlsReason::Loopback,
             false => NoTlsReason::NotProvidedByServiceDiscovery,
         });
-        let served = Rc::new(Served {
+        let server = Rc::new(CallServer {
             reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
             labels: tls_labels(labels, tls).into(),
         });
-        tokio::task::spawn_local(served.take(rx));
+        tokio::task::spawn_local(server.take(rx));
         Self {
             role,
             name,
@@ -147,7 +147,7 @@ impl Controller {
         self.client.clone()
     }
 
-    /// The controller and why it was not reached yet; `None` once it was, and before an attempt has failed.
+    /// The controller and the cause if no attempt has reached it; `None` before the first failed attempt.
     pub(super) fn unreached(&self) -> Option<String> {
         if self.reached.get() {
             return None;
@@ -172,7 +172,7 @@ impl Controller {
         Some(format!("{} controller {} ({cause})", self.role, self.name))
     }
 
-    /// Whether its name was looked up in vain.
+    /// Whether the look-up of its name failed.
     fn name_is_unknown(&self) -> bool {
         let counts = self.resolutions.series();
         let mut counts = counts.into_iter();
@@ -208,8 +208,8 @@ impl Service<Request<RequestBody>> for ControlClient {
     }
 }
 
-/// What serves the calls of one controller.
-struct Served {
+/// The task that serves the calls of one controller.
+struct CallServer {
     reached: Rc<Cell<bool>>,
     authority: Authority,
     balance: Balance<SocketAddr, Endpoint>,
@@ -217,15 +217,15 @@ struct Served {
     labels: LabelSet,
 }
 
-impl Served {
+impl CallServer {
     async fn take(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
         while let Some(call) = calls.recv().await {
-            let served = self.clone();
+            let server = self.clone();
             tokio::task::spawn_local(async move {
                 let Call { request, mut reply } = call;
                 tokio::select! {
-                    response = served.call(request) => {
-                        // A caller that has left wants no answer.
+                    response = server.call(request) => {
+                        // The caller may have been dropped.
                         let _ = reply.send(response);
                     }
                     () = reply.closed() => {}
@@ -265,7 +265,7 @@ impl Served {
         }))
     }
 
-    /// gRPC clients know only the path of what they call.
+    /// Adds scheme and authority: gRPC clients set only the path.
     fn address(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
         parts.scheme = Some(http::uri::Scheme::HTTP);
@@ -345,7 +345,7 @@ impl Drop for ControlBody {
 
 type Batch = Result<Vec<Change<SocketAddr, Member<Endpoint>>>, Error>;
 
-/// Turns sets of addresses into changes.
+/// Converts sets of addresses to changes.
 fn follow(
     addresses: watch::Receiver<Option<Arc<AddressSet>>>,
     new_endpoint: impl Fn(SocketAddr) -> Member<Endpoint> + 'static,
@@ -356,7 +356,7 @@ fn follow(
     unfold(first, |(mut addresses, known, new_endpoint)| async move {
         loop {
             if addresses.changed().await.is_err() {
-                // A constant address does not change.
+                // A fixed address never changes.
                 std::future::pending::<()>().await;
             }
             let Some(set) = addresses.borrow_and_update().clone() else {

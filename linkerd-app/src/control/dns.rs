@@ -1,4 +1,4 @@
-//! Resolving the controllers' names, and counting it.
+//! Resolution of the controllers' names, with its counters.
 
 use crate::config;
 use futures::{
@@ -10,25 +10,25 @@ use linkerd_discover::dns::{
 };
 use linkerd_proxy_core::{
     Backoff,
-    metrics::{Kind, Labels, Registry},
+    metrics::{Labels, MetricKind, Registry},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// How one controller's name is resolved.
-pub(super) struct Lookup {
-    /// `None` when no configured address needs one.
+/// The resolution of one controller's name.
+pub(super) struct NameLookup {
+    /// `None` if all configured controllers are addresses.
     pub(super) resolver: Option<Arc<dyn Resolve>>,
     pub(super) resolutions: Arc<Resolutions>,
 }
 
-/// The counts of each client.
-pub(super) struct Clients {
+/// Counters of each client.
+pub(super) struct DnsClients {
     pub(super) destination: Arc<Resolutions>,
     pub(super) policy: Arc<Resolutions>,
 }
 
-impl Lookup {
+impl NameLookup {
     /// Follows the addresses of a controller.
     pub(super) fn watch(
         self,
@@ -49,8 +49,8 @@ impl Lookup {
 }
 
 /// Adds `control_dns_resolutions_total` to the metrics.
-pub(super) fn register(registry: &Registry) -> Clients {
-    let clients = Clients {
+pub(super) fn register(registry: &Registry) -> DnsClients {
+    let clients = DnsClients {
         destination: Arc::default(),
         policy: Arc::default(),
     };
@@ -60,7 +60,7 @@ pub(super) fn register(registry: &Registry) -> Clients {
     ];
     registry.collect(move |out| {
         let name = "control_dns_resolutions_total";
-        out.head(Kind::Counter, name, "DNS resolutions of controllers.");
+        out.head(MetricKind::Counter, name, "DNS resolutions of controllers.");
         for (client, resolutions) in &counted {
             for (record_type, result, count) in resolutions.series() {
                 let labels = Labels::new()
@@ -74,14 +74,14 @@ pub(super) fn register(registry: &Registry) -> Clients {
     clients
 }
 
-/// A resolver whose answers stand for a bounded time (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
+/// A resolver that bounds the time to live of answers (`LINKERD2_PROXY_DNS_MIN_TTL`, `..._MAX_TTL`).
 pub(super) struct BoundedTtl {
     pub(super) inner: Arc<dyn Resolve>,
-    pub(super) bounds: config::Dns,
+    pub(super) bounds: config::DnsConfig,
 }
 
 impl BoundedTtl {
-    fn bound(bounds: config::Dns, ttl: Duration) -> Duration {
+    fn bound(bounds: config::DnsConfig, ttl: Duration) -> Duration {
         let ttl = bounds.min_ttl.map_or(ttl, |min| ttl.max(min));
         bounds.max_ttl.map_or(ttl, |max| ttl.min(max))
     }
@@ -107,7 +107,7 @@ impl Resolve for BoundedTtl {
     }
 }
 
-/// Stands where no name has to be resolved.
+/// Resolver of a proxy without names to resolve.
 struct NoResolver;
 
 impl NoResolver {
@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn answers_stand_within_the_bounds() {
         let seconds = Duration::from_secs;
-        let bounds = config::Dns {
+        let bounds = config::DnsConfig {
             min_ttl: Some(seconds(10)),
             max_ttl: Some(seconds(60)),
         };
         for (ttl, expected) in [(1, 10), (30, 30), (600, 60)] {
             assert_eq!(BoundedTtl::bound(bounds, seconds(ttl)), seconds(expected));
         }
-        let unbounded = config::Dns {
+        let unbounded = config::DnsConfig {
             min_ttl: None,
             max_ttl: None,
         };

@@ -1,9 +1,9 @@
-//! The queue of log lines: bounded in bytes, and written to its output by a thread of its own.
+//! The queue of log lines: bounded in bytes, and written by a thread of its own.
 //!
 //! - **sits** between the formatter and standard output.
 //! - **waits for** nothing where a line is logged; its thread waits for the reader of the output.
 //! - **fails as** a line that is dropped and counted, when the queue is full or the output refuses it.
-//! - **bounds** the waiting lines and those that are being written by [`MAX_BYTES`] each.
+//! - **bounds** pending lines and those being written by [`MAX_BYTES`] each.
 //! - **metrics**: `proxy_log_lines_dropped_total`.
 
 use parking_lot::{Condvar, Mutex};
@@ -18,30 +18,29 @@ use std::{
 };
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Log lines on their way to an output. Copies share them.
+/// A queue of log lines for one output. Clones share it.
 #[derive(Clone, Debug)]
-pub struct LineQueue(Arc<Shared>);
+pub struct LineQueue(Arc<QueueState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    lines: Mutex<Lines>,
-    /// Lines came, or all of them were written.
+struct QueueState {
+    lines: Mutex<LineBuffer>,
+    /// Signals new lines, or that all lines were written.
     changed: Condvar,
     dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct LineBuffer {
     waiting: Vec<u8>,
-    /// Lines dropped behind those that wait.
+    /// Lines dropped after the pending ones.
     lost: u64,
-    /// Whether the thread is writing lines that it took.
+    /// Whether the thread is writing a batch.
     writing: bool,
 }
 
 impl LineQueue {
-    /// Starts the thread that writes to `out`. `on_loss` logs that a number of lines were lost: the line is written where
-    /// they are missing.
+    /// Starts the thread that writes to `out`. `on_loss` logs the number of lost lines, at the place of the loss.
     pub fn start(
         out: impl Write + Send + 'static,
         on_loss: impl Fn(u64) + Send + 'static,
@@ -54,12 +53,12 @@ impl LineQueue {
         Ok(queue)
     }
 
-    /// Lines that were dropped so far.
+    /// Lines dropped so far.
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Relaxed)
     }
 
-    /// Waits until all lines are written, at most for a time: nobody may read them any more.
+    /// Waits until all lines are written, for a limited time: their reader may be gone.
     pub fn flush(&self, within: Duration) {
         let deadline = Instant::now() + within;
         let mut lines = self.0.lines.lock();
@@ -110,7 +109,7 @@ impl LineQueue {
         }
     }
 
-    /// Waits for lines, and moves them to `batch`. Returns how many were lost behind them.
+    /// Waits for lines, and moves them to `batch`. Returns the number of lines lost after them.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         let mut lines = self.0.lines.lock();
         lines.writing = false;
@@ -132,7 +131,7 @@ impl<'w> MakeWriter<'w> for LineQueue {
     }
 }
 
-/// Takes a line at a time, and never waits.
+/// Writer of single lines, which never blocks.
 #[derive(Debug)]
 pub struct LineWriter<'w>(&'w LineQueue);
 
@@ -157,11 +156,11 @@ impl Write for LineWriter<'_> {
 }
 
 thread_local! {
-    /// Lines that the writing thread itself logs: its queue may be full. `None` on all other threads.
+    /// Lines logged by the writing thread itself, whose queue may be full. `None` on all other threads.
     static OWN_LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// Writes all bytes, also to an output that another process has made non-blocking: a terminal is shared with others.
+/// Writes all bytes, also to an output that another process has made non-blocking, such as a shared terminal.
 fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -175,10 +174,10 @@ fn write_patiently(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// A second of a busy log at DEBUG, and no more memory than a few connections take.
+/// A second of a busy log at DEBUG, in no more memory than a few connections take.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Buffer that is kept from batch to batch.
+/// Capacity that is kept between batches.
 const KEPT_BYTES: usize = 16 * 1024;
 
 const PAUSE: Duration = Duration::from_millis(10);
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// An output that takes a write each time it is let, and tells what was written.
+    /// An output that performs one write per permit, and reports it.
     struct Reader {
         let_in: mpsc::Receiver<()>,
         written: mpsc::Sender<String>,
@@ -207,7 +206,7 @@ mod tests {
         }
     }
 
-    /// A queue whose loss lines are `lost N`, the end of its output, and what lets a write through.
+    /// A queue with loss lines `lost N`, its output, and the permits for writes.
     fn queue() -> (LineQueue, mpsc::Receiver<String>, mpsc::Sender<()>) {
         let (let_one, let_in) = mpsc::channel();
         let (written, output) = mpsc::channel();

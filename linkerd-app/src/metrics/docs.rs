@@ -1,4 +1,4 @@
-//! `docs/metrics.md`, rendered from the families that are registered, so that it cannot drift.
+//! `docs/metrics.md`, rendered from the registered families, so that it cannot drift.
 
 use super::Families;
 use linkerd_proxy_core::metrics::Registry;
@@ -121,7 +121,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 const HEAD: &str = "| family | type | what it counts | labels |\n|---|---|---|---|";
 
-/// The headings, and which families come under them.
+/// Headings, and the prefixes of their families.
 const GROUPS: &[(&str, &str)] = &[
     ("re", "Endpoints and the application"),
     ("tcp_", "Connections"),
@@ -138,7 +138,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("tokio_rt_", "Runtimes"),
 ];
 
-/// What is no family of the registry but text that is made anew for each scrape.
+/// Metrics from collectors, which are no families of the registry.
 const COLLECTED: &[(&str, &str, &str)] = &[
     (
         "control_dns_resolutions_total",

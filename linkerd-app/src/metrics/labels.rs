@@ -25,18 +25,18 @@ pub fn tls_labels(labels: Labels, tls: TlsStatus) -> Labels {
     }
 }
 
-/// The labels of an endpoint's outbound series: made when they are needed, of what is known of it anyway.
+/// The labels of an endpoint's outbound series, rendered on demand from shared data.
 #[derive(Debug)]
-pub struct OfEndpoint {
+pub struct EndpointLabels {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// The name that was discovered, if any.
+    /// The discovered name, if any.
     pub authority: Option<Arc<str>>,
     /// Whether it is in this pod.
     pub is_local: bool,
 }
 
-impl AddLabels for OfEndpoint {
+impl AddLabels for EndpointLabels {
     fn add_to(&self, labels: Labels) -> Labels {
         let mut labels = labels.with("direction", "outbound");
         if let Some(authority) = &self.authority {
@@ -81,7 +81,7 @@ pub fn backend_labels(parent: &Meta, backend: &Meta) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkerd_proxy_core::metrics::{LabelSet, Registry, Style};
+    use linkerd_proxy_core::metrics::{LabelSet, Registry, RegistryStyle};
     use std::time::{Duration, Instant};
 
     fn labels() -> LabelSet {
@@ -89,7 +89,7 @@ mod tests {
         let own = [("pod", "web-1"), ("a.b/c", "\"")];
         let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
         endpoint.labels = own.into_iter().collect();
-        LabelSet::new(OfEndpoint {
+        LabelSet::new(EndpointLabels {
             endpoint: Arc::new(endpoint),
             authority: Some("web.default.svc.cluster.local".into()),
             is_local: false,
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn workers_that_know_the_same_endpoint_count_in_one_line() {
         let registry = Registry::new();
-        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
         let workers = [family.get(labels()), family.get(labels())];
         workers[0].add(2);
         workers[1].incr();

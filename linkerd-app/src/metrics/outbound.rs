@@ -4,18 +4,18 @@ use super::labels::{meta_labels, route_meta_labels};
 use linkerd_balance as balance;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::metrics::{
-    BYTES, Bounds, Counter, Family, Gauge, Histogram, LabelSet, Labels, Metric, Registry, Style,
-    Unit,
+    BYTES, Counter, Family, Gauge, Histogram, HistogramBounds, HistogramUnit, LabelSet, Labels,
+    Metric, Registry, RegistryStyle,
 };
 
-/// What only the outbound direction counts.
+/// Families of the outbound direction only.
 #[derive(Clone, Debug)]
 pub struct OutboundFamilies {
     /// `outbound_http_errors_total`
     pub http_errors: Family<Counter>,
     /// `outbound_tcp_errors_total`
     pub tcp_errors: Family<Counter>,
-    /// `outbound_http_failures_total`: ours, by reason.
+    /// `outbound_http_failures_total`: failures made by the proxy, by reason.
     pub failures: Family<Counter>,
     /// `outbound_tcp_protocol_connections_total`
     pub protocol_connections: Family<Counter>,
@@ -34,9 +34,9 @@ pub struct OutboundFamilies {
     /// `outbound_tcp_transfer_cost_bytes_total`
     pub transfer_cost: Family<Counter>,
     /// `outbound_http_balancer_*`
-    pub http_balancer: Balancer,
+    pub http_balancer: BalancerFamilies,
     /// `outbound_tcp_balancer_*`
-    pub tcp_balancer: Balancer,
+    pub tcp_balancer: BalancerFamilies,
 }
 
 /// The families of one kind of route.
@@ -60,7 +60,7 @@ pub struct RouteFamilies {
 
 /// The families of one kind of balancer.
 #[derive(Clone, Debug)]
-pub struct Balancer {
+pub struct BalancerFamilies {
     endpoints: Family<Gauge>,
     p2c_endpoints: Family<Gauge>,
     updates: Family<Counter>,
@@ -78,18 +78,18 @@ pub struct Balancer {
 /// Updates of a balancer's endpoints.
 #[derive(Clone, Debug)]
 pub struct UpdateSeries {
-    /// The set was replaced.
+    /// Replacements of the set.
     pub reset: Counter,
-    /// Endpoints that are new or changed.
+    /// Added or changed endpoints.
     pub add: Counter,
-    /// Endpoints that are gone.
+    /// Removed endpoints.
     pub remove: Counter,
 }
 
 impl OutboundFamilies {
     pub(super) fn register(registry: &Registry) -> Self {
-        let legacy = |name, help| registry.counter(Style::Legacy, name, help);
-        let open = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let legacy = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
+        let open = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
         Self {
             http_errors: legacy(
                 "outbound_http_errors_total",
@@ -112,7 +112,7 @@ impl OutboundFamilies {
                 "Outcomes of outbound protocol detection",
             ),
             detect_duration: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 "outbound_tcp_detect_http_duration_seconds",
                 "Time that outbound protocol detection takes",
                 DETECT_SECONDS,
@@ -131,17 +131,17 @@ impl OutboundFamilies {
                 "outbound_tcp_transfer_cost_bytes_total",
                 "Bytes exchanged with endpoints, by whether they are in the same zone",
             ),
-            http_balancer: Balancer::register(registry, &HTTP_BALANCER),
-            tcp_balancer: Balancer::register(registry, &TCP_BALANCER),
+            http_balancer: BalancerFamilies::register(registry, &HTTP_BALANCER),
+            tcp_balancer: BalancerFamilies::register(registry, &TCP_BALANCER),
         }
     }
 }
 
 impl RouteFamilies {
     fn register(registry: &Registry, names: &RouteNames) -> Self {
-        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
         let histogram =
-            |name, help, bounds| registry.histogram(Style::OpenMetrics, name, help, bounds);
+            |name, help, bounds| registry.histogram(RegistryStyle::OpenMetrics, name, help, bounds);
         Self {
             request_duration: histogram(
                 names.request_duration,
@@ -186,10 +186,10 @@ impl RouteFamilies {
     }
 }
 
-impl Balancer {
+impl BalancerFamilies {
     pub(super) fn register(registry: &Registry, names: &BalancerNames) -> Self {
-        let counter = |name, help| registry.counter(Style::OpenMetrics, name, help);
-        let gauge = |name, help| registry.gauge(Style::OpenMetrics, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
+        let gauge = |name, help| registry.gauge(RegistryStyle::OpenMetrics, name, help);
         Self {
             endpoints: gauge(names.endpoints, "Endpoints of a balancer by their state"),
             p2c_endpoints: gauge(names.p2c_endpoints, "Endpoints of a balancer"),
@@ -197,7 +197,7 @@ impl Balancer {
             queue_length: gauge(names.queue_length, "Requests that wait for an endpoint"),
             queue_requests: counter(names.queue_requests, "Requests given to a balancer"),
             queue_latency: registry.histogram(
-                Style::OpenMetrics,
+                RegistryStyle::OpenMetrics,
                 names.queue_latency,
                 "Time that requests wait for an endpoint",
                 QUEUE_SECONDS,
@@ -327,17 +327,17 @@ pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
 
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {
-        &Bounds { buckets: &[$(($micros * 1_000, $text)),+], unit: Unit::Seconds }
+        &HistogramBounds { buckets: &[$(($micros * 1_000, $text)),+], unit: HistogramUnit::Seconds }
     };
 }
 
-pub(super) const DETECT_SECONDS: &Bounds = seconds!(1_000 "0.001", 100_000 "0.1");
-const REQUEST_SECONDS: &Bounds =
+pub(super) const DETECT_SECONDS: &HistogramBounds = seconds!(1_000 "0.001", 100_000 "0.1");
+const REQUEST_SECONDS: &HistogramBounds =
     seconds!(50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 10_000_000 "10.0");
-const BACKEND_SECONDS: &Bounds = seconds!(
+const BACKEND_SECONDS: &HistogramBounds = seconds!(
     25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
     1_000_000 "1.0", 10_000_000 "10.0"
 );
-const QUEUE_SECONDS: &Bounds = seconds!(
+const QUEUE_SECONDS: &HistogramBounds = seconds!(
     500 "0.0005", 5_000 "0.005", 50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 3_000_000 "3.0"
 );

@@ -1,7 +1,7 @@
 //! Stage 6: a balancer over the endpoints of a destination.
 
 use super::context::Context;
-use crate::metrics::Balancer;
+use crate::metrics::BalancerFamilies;
 use futures::StreamExt;
 use linkerd_balance::{Balance, Member, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
@@ -19,7 +19,7 @@ pub struct BalanceTarget<'a> {
     /// The bounds of its queue.
     pub queue: QueueSettings,
     /// The metric families of its protocol.
-    pub families: &'a Balancer,
+    pub families: &'a BalancerFamilies,
     /// The labels of its series.
     pub labels: LabelSet,
 }

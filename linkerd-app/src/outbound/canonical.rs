@@ -18,8 +18,8 @@ pub struct CanonicalHeader<S> {
 }
 
 impl CanonicalHeaderLayer {
-    /// A value that no header can have is left out.
-    pub fn new(name: Option<Destination>) -> Self {
+    /// A name that no header can have is left out.
+    pub fn new(name: Option<&Destination>) -> Self {
         Self(name.and_then(|name| HeaderValue::try_from(name.as_str()).ok()))
     }
 }

@@ -4,7 +4,7 @@ use super::connect::Connect;
 use crate::{
     config::Config,
     in_flight::{InFlightLimit, share},
-    metrics::{Families, OfEndpoint},
+    metrics::{EndpointLabels, Families},
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
@@ -81,7 +81,7 @@ impl Context {
 
     /// The labels of an endpoint's series. `authority` is the name that was discovered, if any.
     pub fn labels(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> LabelSet {
-        LabelSet::new(OfEndpoint {
+        LabelSet::new(EndpointLabels {
             endpoint: endpoint.clone(),
             authority: authority.cloned(),
             is_local: self.is_local(endpoint),

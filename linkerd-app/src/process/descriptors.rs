@@ -1,15 +1,15 @@
-//! Room for file descriptors, made by a thread that may wait for it.
+//! Reserves room for file descriptors on a thread that may wait.
 //!
-//! The kernel doubles a process's table of descriptors when it is full, and it never makes it smaller. If the process has
-//! several threads, whoever opens the descriptor that does not fit sleeps until all cores have passed a quiescent state
-//! (RCU). That was 10 to 25 ms each time, in which a worker served nobody: three times on the way to a thousand
-//! connections. There is no moment before there are threads, as the allocator has one from the start.
+//! The kernel doubles a process's table of descriptors when it is full, and never shrinks it. In a process with several
+//! threads, the thread that opens the first descriptor beyond the table sleeps until all cores have passed a quiescent
+//! state (RCU). That took 10 to 25 ms each time, during which a worker served no request: three times on the way to a
+//! thousand connections. There is no moment before there are threads, as the allocator has one from the start.
 
 use rustix::io::fcntl_dupfd_cloexec;
 use std::{io, os::fd::AsFd};
 
-/// Makes room for 16,384 descriptors, or for as many as a process of this user may have, and returns for how many. The
-/// calling thread waits as described above; others that open descriptors meanwhile do not, while theirs fit.
+/// Makes room for 16,384 descriptors, or for as many as this user may open; returns the room. The calling thread waits
+/// as described above; other threads do not while their descriptors fit.
 pub fn reserve() -> usize {
     reserve_for(ROOM)
 }
@@ -21,17 +21,17 @@ fn reserve_for(mut room: usize) -> usize {
         if fcntl_dupfd_cloexec(io::stderr().as_fd(), highest).is_ok() {
             return room;
         }
-        // More than `ulimit -n` allows. Tables come in powers of two anyway.
+        // Above `ulimit -n`. Table sizes are powers of two anyway.
         room /= 2;
     }
     LEAST
 }
 
-/// Two descriptors for each of 8,000 connections, for 132 KB of the kernel's memory. A proxy that has more waits again,
-/// but not often: at 16,384, at 32,768 and so on.
+/// Two descriptors for each of 8,000 connections, in 132 KB of kernel memory. Beyond that the wait returns, but rarely:
+/// at 16,384, at 32,768 and so on.
 const ROOM: usize = 16 * 1024;
 
-/// What every process has room for from the start.
+/// Room in every process from the start.
 const LEAST: usize = 64;
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
         let before = open();
         let room = reserve();
         assert!(room >= 256 && table() >= room, "{room}, {}", table());
-        // Other tests open some, too, but not hundreds.
+        // Concurrent tests open some, too, but not hundreds.
         assert!(open() < before + 100);
     }
 

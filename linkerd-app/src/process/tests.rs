@@ -1,7 +1,7 @@
-//! What a scrape shows of the process.
+//! The process metrics of a scrape.
 
 use super::*;
-use linkerd_proxy_core::metrics::Format;
+use linkerd_proxy_core::metrics::ExpositionFormat;
 use std::time::Instant;
 
 fn render(registry: &Registry) -> String {
@@ -10,7 +10,7 @@ fn render(registry: &Registry) -> String {
 
 #[test]
 fn the_banner_is_the_incumbents() {
-    let Build {
+    let BuildInfo {
         profile, version, ..
     } = BUILD;
     let banner = banner();
@@ -21,14 +21,17 @@ fn the_banner_is_the_incumbents() {
 #[test]
 fn the_build_is_a_gauge_with_sorted_labels() {
     let mut out = String::new();
-    let build = Build {
+    let build = BuildInfo {
         profile: "release",
         version: "1.2.3",
         git_sha: "abc1234",
         vendor: "a \"b\"",
         date: "2025-01-02T03:04:05Z",
     };
-    write_build(&build, &mut Exposition::new(&mut out, Format::Text));
+    write_build(
+        &build,
+        &mut Exposition::new(&mut out, ExpositionFormat::Text),
+    );
     assert_eq!(
         out,
         "# HELP proxy_build_info What this proxy was built from.\n# TYPE proxy_build_info gauge\n\
@@ -60,7 +63,7 @@ fn every_family_of_the_process_is_shown() {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
         assert!(text.contains(&format!("# HELP {name} ")), "{name}");
     }
-    let text = registry.render_as(Format::OpenMetrics, Duration::MAX, Instant::now());
+    let text = registry.render_as(ExpositionFormat::OpenMetrics, Duration::MAX, Instant::now());
     assert!(text.contains("# UNIT process_cpu_seconds seconds\n"));
     assert!(text.contains("# TYPE process_cpu_seconds counter\n"));
 }
@@ -73,7 +76,7 @@ fn times_have_a_point_and_counts_do_not() {
         ..Usage::default()
     };
     let mut out = String::new();
-    let mut text = Exposition::new(&mut out, Format::Text);
+    let mut text = Exposition::new(&mut out, ExpositionFormat::Text);
     write_usage(&usage, Duration::from_millis(101_500), &mut text);
     for line in [
         "process_start_time_seconds 100.0\n",

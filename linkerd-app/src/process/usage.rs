@@ -1,8 +1,8 @@
-//! What the process uses, as `/proc` tells.
+//! Resource usage of the process, from `/proc`.
 
 use std::{fs, time::Duration};
 
-/// What the process uses. What could not be read is `None`.
+/// Resource usage. Values that cannot be read are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     /// Since the Unix epoch.
@@ -28,7 +28,7 @@ impl Usage {
             &read("/proc/self/limits"),
             &read("/proc/self/net/netstat"),
         );
-        // The one that lists them is not counted.
+        // Without the descriptor of this listing.
         usage.open_fds = fs::read_dir("/proc/self/fd")
             .ok()
             .map(|entries| (entries.count() as u64).saturating_sub(1));
@@ -61,7 +61,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// A field of `/proc/self/stat`, numbered as in proc(5). The second one may contain anything, and ends with the last `)`.
+/// A field of `/proc/self/stat`, numbered as in proc(5). The second one may contain anything, and ends at the last `)`.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number - 3)?.parse().ok()
@@ -75,7 +75,7 @@ fn max_fds(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// A counter of IP, which has a line of names and a line of values.
+/// An IP counter, from a line of names and a line of values.
 fn ip_counter(netstat: &str, name: &str) -> Option<u64> {
     let mut lines = netstat
         .lines()
@@ -93,7 +93,7 @@ const USER_TIME: usize = 14;
 const SYSTEM_TIME: usize = 15;
 const START_TIME: usize = 22;
 
-/// What Linux tells programs on all architectures that this proxy is built for, whatever the kernel's own tick is.
+/// USER_HZ, which Linux fixes on all supported architectures whatever the kernel's own tick is.
 const TICKS_PER_SECOND: u64 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The sample backends: small servers that say who they are, and that can be stopped and started.
+//! The sample backends: small servers that identify themselves, and that can be stopped and started.
 
 use crate::admin::{converse, infallible};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::task::{AbortHandle, JoinSet};
 
-/// The body of a backend's answer.
+/// The body of a backend's response.
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// One backend. It serves until it is stopped or dropped.
@@ -28,7 +28,7 @@ pub(super) struct Backend {
     running: RefCell<Option<AbortHandle>>,
 }
 
-/// How long an answer takes.
+/// The time to respond.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     typical: Duration,
@@ -37,10 +37,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// What a service takes that has nothing to look up.
+    /// A service without look-ups.
     pub(super) const QUICK: Self = Self::new(3);
 
-    /// What a service takes that is in another region, or has trouble.
+    /// A service in another region, or in trouble.
     pub(super) const SLOW: Self = Self::new(60);
 
     const fn new(typical_ms: u64) -> Self {
@@ -57,7 +57,7 @@ impl Pace {
 }
 
 impl Backend {
-    /// Serves on a listener. Must be called where `spawn_local` works.
+    /// Serves on a listener. Must be called on a local runtime (`spawn_local`).
     pub(super) fn start(name: String, pace: Pace, listener: TcpListener) -> io::Result<Self> {
         let backend = Self {
             name,
@@ -76,7 +76,7 @@ impl Backend {
         }
     }
 
-    /// Serves again, if it was stopped.
+    /// Serves again after a stop.
     pub(super) fn resume(&self) -> io::Result<()> {
         if self.is_running() {
             return Ok(());
@@ -105,13 +105,13 @@ impl Drop for Backend {
     }
 }
 
-/// Serves connections until it is dropped, and they with it.
+/// Serves connections until dropped, which closes them.
 pub(super) async fn accept<A, F>(listener: tokio::net::TcpListener, answer: A)
 where
     A: Fn(Request<Incoming>) -> F + Clone + 'static,
     F: Future<Output = Response<Body>> + 'static,
 {
-    // They end with this task, not with a drain.
+    // Connections end with this task, not by a drain.
     let (_signal, drain) = drain::channel();
     let mut connections = JoinSet::new();
     loop {
@@ -187,10 +187,10 @@ fn events(name: &str) -> Body {
     StreamBody::new(events).boxed_unsync()
 }
 
-/// Who answered.
+/// Header with the name of the backend.
 pub(super) const BACKEND: &str = "x-backend";
 
-/// How long `/slow` takes.
+/// Time that `/slow` takes.
 const VERY_SLOW: Duration = Duration::from_secs(1);
 
 const EVENTS: u32 = 5;

@@ -1,28 +1,28 @@
-//! The environment of the proxy: what the quickstart needs on top of the one that the user has set.
+//! The environment of the proxy: the quickstart's variables on top of the user's.
 
-use super::Addresses;
+use super::ProxyAddresses;
 use crate::config::Env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// An explicit proxy on loopback, whose control plane is the quickstart's controller. All else is the user's.
+/// The environment of an explicit proxy on loopback with the quickstart's controller; all else is the user's.
 pub(super) fn of_proxy(controller: SocketAddr, terminal: bool) -> Env {
     complete(Env::from_process(), controller, terminal)
 }
 
-/// Whether the terminal knows no escape sequences.
+/// Whether the terminal lacks escape sequences.
 pub(super) fn has_dumb_terminal() -> bool {
     Env::from_process()
         .iter()
         .any(|(name, value)| name == "TERM" && value == "dumb")
 }
 
-/// The usual ports that were in use, and those that were taken instead.
-pub(super) fn moved(addresses: &Addresses) -> Vec<(u16, u16)> {
+/// The usual ports that were in use, and their replacements.
+pub(super) fn moved(addresses: &ProxyAddresses) -> Vec<(u16, u16)> {
     moved_in(&Env::from_process(), addresses)
 }
 
-fn moved_in(env: &Env, addresses: &Addresses) -> Vec<(u16, u16)> {
-    let Addresses {
+fn moved_in(env: &Env, addresses: &ProxyAddresses) -> Vec<(u16, u16)> {
+    let ProxyAddresses {
         outbound,
         inbound,
         admin,
@@ -53,7 +53,7 @@ fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
     ] {
         env.set(name, value);
     }
-    // Lines of the log would run through the table.
+    // Log lines would disturb the table.
     let log = if terminal { "off" } else { "warn" };
     let workload = r#"{"ns":"default","pod":"quickstart"}"#;
     let ports = PORTS.map(|(name, port)| (name, free(port)));
@@ -74,7 +74,7 @@ fn complete(mut env: Env, controller: SocketAddr, terminal: bool) -> Env {
     env
 }
 
-/// The usual port if nobody has it, else any.
+/// The usual port if it is free, else any.
 fn free(port: u16) -> String {
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let port = TcpListener::bind(usual).map_or(0, |_| port);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn ports_that_were_taken_instead_of_the_usual_ones_are_told() {
-        let addresses = Addresses {
+        let addresses = ProxyAddresses {
             outbound: ([127, 0, 0, 1], 4140).into(),
             inbound: ([127, 0, 0, 1], 5143).into(),
             admin: ([127, 0, 0, 1], 5191).into(),

@@ -1,7 +1,7 @@
-//! What has happened lately.
+//! Recent events.
 
 use super::state::Seen;
-use linkerd_control::{Accepted, Load};
+use linkerd_control::{AppliedMesh, MeshLoad};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
     last: VecDeque<String>,
-    /// How many of them nobody has taken.
+    /// Number of events not taken yet.
     new: usize,
     endpoints: BTreeMap<String, Seen>,
 }
@@ -30,10 +30,10 @@ impl Events {
         self.new = self.new.min(self.last.len());
     }
 
-    /// The mesh file was loaded again.
-    pub(super) fn loaded(&mut self, at: Duration, load: &Load) {
+    /// Records a load of the mesh file.
+    pub(super) fn loaded(&mut self, at: Duration, load: &MeshLoad) {
         match &load.outcome {
-            Ok(Accepted {
+            Ok(AppliedMesh {
                 services,
                 endpoints,
             }) => self.note(
@@ -47,7 +47,7 @@ impl Events {
         }
     }
 
-    /// The proxy's view of the endpoints; what is new in it is an event.
+    /// Records the proxy's view of the endpoints; each change is an event.
     pub(super) fn observe(&mut self, at: Duration, endpoints: BTreeMap<String, Seen>) {
         let before = std::mem::replace(&mut self.endpoints, endpoints.clone());
         for endpoint in before.keys().filter(|key| !endpoints.contains_key(*key)) {
@@ -64,7 +64,7 @@ impl Events {
         }
     }
 
-    /// The endpoints as they were observed last.
+    /// The last observed endpoints.
     pub(super) fn endpoints(&self) -> &BTreeMap<String, Seen> {
         &self.endpoints
     }
@@ -74,7 +74,7 @@ impl Events {
         self.last.iter().map(String::as_str)
     }
 
-    /// The events that were not taken before.
+    /// Takes the new events.
     pub(super) fn take_new(&mut self) -> Vec<String> {
         let new = std::mem::take(&mut self.new);
         let old = self.last.len() - new;

@@ -1,4 +1,4 @@
-//! A client of HTTP/1, as small as one can be.
+//! A minimal HTTP/1 client.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, Uri, header};
@@ -9,10 +9,10 @@ use linkerd_proxy_core::BoxError;
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::TcpStream;
 
-/// A connection that takes one request after another.
+/// A connection for one request after another.
 pub(super) struct Client(SendRequest<Empty<Bytes>>);
 
-/// An answer that was read whole.
+/// A complete response.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -29,7 +29,7 @@ impl Client {
         Ok(Self(client))
     }
 
-    /// Sends a request, with the URI as it is: what is absolute stays so, as a proxy needs it.
+    /// Sends a request with the URI unchanged: an absolute one stays absolute, as a proxy needs it.
     pub(super) async fn get(&mut self, uri: &Uri, host: &str) -> Result<Answer, BoxError> {
         let request = Request::get(uri)
             .header(header::HOST, host)

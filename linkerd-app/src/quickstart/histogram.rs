@@ -19,7 +19,7 @@ impl Histogram {
 
     pub(super) fn observe(&mut self, latency: Duration) {
         let steps = (latency.as_secs_f64() / FIRST).ln() / GROWTH.ln();
-        // Casts of floats saturate: what is too short is in the first bucket, what is too long in the last.
+        // Casts of floats saturate: shorter values are in the first bucket, longer ones in the last.
         let bucket = (steps.ceil() as usize).min(BUCKETS - 1);
         self.buckets[bucket] = self.buckets[bucket].saturating_add(1);
         self.count += 1;
@@ -32,7 +32,7 @@ impl Histogram {
         self.count += other.count;
     }
 
-    /// The latency that so much of all latencies, such as 0.99, are not above. `None` if there are none.
+    /// The latency that a share of all latencies, such as 0.99, does not exceed. `None` without any.
     pub(super) fn percentile(&self, share: f64) -> Option<Duration> {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -46,7 +46,7 @@ impl Histogram {
     }
 }
 
-/// The upper bound of the first bucket, in seconds: below it nothing on a network differs.
+/// The upper bound of the first bucket, in seconds: no network is faster.
 const FIRST: f64 = 20e-6;
 
 const GROWTH: f64 = 1.1;

@@ -1,7 +1,7 @@
-//! Runs what the quickstart consists of, and shows what happens.
+//! Runs the parts of the quickstart, and shows the result.
 
 use super::{
-    Addresses, Options,
+    ProxyAddresses, QuickstartOptions,
     backend::{Backend, Pace},
     environment,
     events::Events,
@@ -27,17 +27,17 @@ use tokio::{
     sync::oneshot,
 };
 
-/// How this thread and the one that starts the proxy wait for each other.
+/// Synchronises this thread with the one that starts the proxy.
 pub(super) struct Start {
-    /// Told where the controller serves.
+    /// Sends the address of the controller.
     pub(super) serving: mpsc::SyncSender<SocketAddr>,
-    /// Tells where the proxy serves.
-    pub(super) addresses: oneshot::Receiver<Addresses>,
+    /// Receives the addresses of the proxy.
+    pub(super) addresses: oneshot::Receiver<ProxyAddresses>,
 }
 
-/// Runs to the end. Returns whether all that was to be seen was seen.
+/// Runs to the end. `true` if all backends were used and no request failed.
 pub(super) fn run(
-    options: &Options,
+    options: &QuickstartOptions,
     mesh: Mesh,
     terminal: bool,
     start: Start,
@@ -46,7 +46,7 @@ pub(super) fn run(
 }
 
 async fn live(
-    options: &Options,
+    options: &QuickstartOptions,
     mesh: Mesh,
     terminal: bool,
     start: Start,
@@ -76,7 +76,7 @@ async fn live(
 
     start.serving.send(server.addr())?;
     let Ok(addresses) = start.addresses.await else {
-        // The other thread knows why.
+        // The other thread has the error.
         return Ok(false);
     };
     until_ready(addresses.admin).await?;
@@ -95,7 +95,7 @@ async fn live(
         moved,
         events: Events::default(),
     };
-    // A reader that leaves ends the run, as Ctrl-C does.
+    // A closed output ends the run, as Ctrl-C does.
     let mut is_read = view.begin().is_ok();
     let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + SECOND, SECOND);
     let mut seconds = 0;
@@ -135,7 +135,7 @@ async fn live(
     flow.await?;
     switch.abort();
     let tally = tally.borrow();
-    // Nobody may be there to read it.
+    // The output may be closed.
     let _ = view.end(&tally, options.once);
     Ok(!options.once || view.is_good(&tally))
 }
@@ -150,7 +150,7 @@ fn named(listeners: Vec<std::net::TcpListener>) -> io::Result<Vec<Backend>> {
     .collect()
 }
 
-/// Waits until the proxy says that it is ready.
+/// Waits until the proxy is ready.
 async fn until_ready(admin: SocketAddr) -> Result<(), BoxError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
@@ -168,7 +168,7 @@ async fn until_ready(admin: SocketAddr) -> Result<(), BoxError> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long bursts may try to reach a backend that has not been asked yet.
+/// Time for bursts to reach a backend without requests.
 const BURST_SECONDS: u32 = 5;
 
 const READY_WITHIN: Duration = Duration::from_secs(10);

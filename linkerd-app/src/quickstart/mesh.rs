@@ -1,6 +1,6 @@
-//! The mesh file, and the ports that it names.
+//! The mesh file and its ports.
 
-use super::{Options, view::SERVICE};
+use super::{QuickstartOptions, view::SERVICE};
 use linkerd_proxy_core::BoxError;
 use std::{
     fs::{self, File},
@@ -9,20 +9,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A mesh file, and a listener for each port that belongs to it.
+/// A mesh file, and a listener for each of its ports.
 #[derive(Debug)]
 pub(super) struct Mesh {
     pub(super) path: PathBuf,
     pub(super) backends: Vec<TcpListener>,
     pub(super) switch: TcpListener,
-    /// Usual ports that were in use, and those that were taken instead.
+    /// Usual ports that were in use, and their replacements.
     pub(super) moved: Vec<(u16, u16)>,
-    /// Removes the file at the end, if it is to be.
+    /// Removes the file at the end, if it is temporary.
     pub(super) removal: Option<Remove>,
 }
 
-/// Finds the mesh file, or writes one for ports that are free.
-pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
+/// Finds the mesh file, or writes one for free ports.
+pub(super) fn prepare(options: &QuickstartOptions) -> Result<Mesh, BoxError> {
     let path = match &options.file {
         Some(path) => path.clone(),
         None if options.once => {
@@ -39,7 +39,7 @@ pub(super) fn prepare(options: &Options) -> Result<Mesh, BoxError> {
     }
 }
 
-/// Refuses a file in which the requests would find nothing. What else is wrong with it is told when it is loaded.
+/// Refuses a file without the service of the requests. Other errors are reported when it is loaded.
 pub(super) fn check_service(path: &Path, text: &str) -> Result<(), BoxError> {
     let file = path.display().to_string();
     let Ok(mesh) = linkerd_control::Mesh::parse(&file, text) else {
@@ -118,7 +118,7 @@ fn mesh(
     })
 }
 
-/// The ports that a file names, or else the usual ones.
+/// The ports in a file, or else the usual ones.
 fn ports(text: &str) -> Vec<u16> {
     let line = text.lines().find_map(|line| line.strip_prefix(PORTS_LINE));
     let ports = line.unwrap_or_default().split_whitespace();
@@ -134,7 +134,7 @@ fn listen(port: u16) -> io::Result<TcpListener> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    // What somebody wrote in the meantime is not overwritten.
+    // A file created meanwhile is not overwritten.
     File::create_new(path)?.write_all(text.as_bytes())
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Remove(PathBuf);
 
 impl Drop for Remove {
     fn drop(&mut self) {
-        // It is in the system's directory for such files, which somebody else may have cleaned.
+        // It is in the directory for temporary files, which may have been cleaned.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -155,10 +155,10 @@ const DEFAULT_FILE: &str = "linkerd-quickstart.yaml";
 /// The ports of the example: the backends', and the switch's.
 const PORTS: [u16; 4] = [7001, 7002, 7003, 7000];
 
-/// What comes before the ports of a file that was written for others.
+/// Prefix of the ports in a file for other ports.
 const PORTS_LINE: &str = "# ports: ";
 
-/// What comes before a port of an endpoint.
+/// Prefix of an endpoint's port.
 const MARK: &str = "127.0.0.1:";
 
 #[cfg(test)]
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn a_file_is_written_for_free_ports_and_then_used_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = QuickstartOptions {
             file: Some(dir.path().join("mesh.yaml")),
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
-        // Takes the usual ports, unless somebody else has done so.
+        // Takes the usual ports, unless they are in use.
         let _taken: Vec<_> = PORTS.iter().filter_map(|port| listen(*port).ok()).collect();
         let mesh = prepare(&options).unwrap();
         let chosen: Vec<_> = mesh
@@ -223,9 +223,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("mesh.yaml");
         fs::write(&file, "services: [{name: wob, port: 80, endpoints: []}]\n").unwrap();
-        let options = Options {
+        let options = QuickstartOptions {
             file: Some(file),
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
         let error = prepare(&options).unwrap_err().to_string();
         assert!(error.starts_with("the file has no service web"), "{error}");
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn the_file_of_a_single_run_is_removed() {
-        let options = Options {
+        let options = QuickstartOptions {
             once: true,
-            ..Options::default()
+            ..QuickstartOptions::default()
         };
         let mesh = prepare(&options).unwrap();
         let path = mesh.path.clone();

@@ -1,4 +1,4 @@
-//! The terminal: how large it is, and what of a text fits.
+//! The terminal: its size, and the text that fits.
 
 use rustix::termios::tcgetwinsize;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     iter,
 };
 
-/// How many characters fit.
+/// Size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
@@ -14,19 +14,19 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// The size of a terminal that does not say it.
+    /// The size of a terminal that does not report it.
     const USUAL: Self = Self {
         columns: 80,
         rows: 24,
     };
 
-    /// A log or a pipe: lines are as long as most readers like, and there is no last row.
+    /// A log or a pipe: lines of readable length, and no last row.
     const PLAIN: Self = Self {
         columns: 110,
         rows: usize::MAX,
     };
 
-    /// That of the terminal right now, if there is one on standard output.
+    /// The current size of the terminal, if standard output is one.
     pub(super) fn now() -> Self {
         let stdout = io::stdout();
         if !stdout.is_terminal() {
@@ -71,12 +71,12 @@ pub(super) fn cut(line: &str, columns: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// Draws a text over the one that was there.
+/// Replaces the text on the screen.
 pub(super) fn draw(text: &str, size: Size) -> io::Result<()> {
     print(&frame(text, size))
 }
 
-/// A text that replaces the one on the screen, without a line or a row more than fits.
+/// The escape sequences that replace the text on the screen, cut to the size.
 fn frame(text: &str, size: Size) -> String {
     let mut frame = String::from(HOME);
     // The last row stays empty: a line that ends there would scroll the first one away.
@@ -100,7 +100,7 @@ pub(super) fn end() -> io::Result<()> {
     print("\x1b[?25h\n")
 }
 
-/// Writes a text to standard output, whose reader may have left.
+/// Writes a text to standard output, which may be closed.
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

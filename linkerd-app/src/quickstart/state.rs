@@ -1,12 +1,12 @@
-//! What the proxy's `/state` says of endpoints.
+//! The endpoints in the proxy's `/state`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the balancers think of an endpoint. Each worker has a balancer of its own; this is all of them together.
+/// State of an endpoint in the balancers of all workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// `ready` if it is everywhere, else the first other word.
+    /// `ready` if it is in all of them, else the first other word.
     pub(super) state: String,
     /// The mean of the load estimates.
     pub(super) estimate_ms: Option<f64>,
@@ -48,7 +48,7 @@ fn collect(value: &Value, found: &mut BTreeMap<String, Vec<Seen>>) {
 }
 
 impl Seen {
-    /// Its state, and what is behind it if it is not ready.
+    /// Its state, and the cause if it is not ready.
     pub(super) fn text(&self) -> String {
         match &self.last_error {
             Some(error) if !self.is_ready() => format!("{}: {error}", self.state),
@@ -78,7 +78,7 @@ impl Seen {
 
 const READY: &str = "ready";
 
-/// The section of the control plane's own balancers, which are not what is shown.
+/// The section of the control plane's own balancers, which are not shown.
 const CONTROLLERS: &str = "controllers";
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::{cell::RefCell, fmt::Write, io, net::TcpListener, rc::Rc};
 
-/// What was switched, for those who watch.
+/// Log of switched backends.
 pub(super) type Switched = Rc<RefCell<Vec<String>>>;
 
 /// Serves until it is dropped.
@@ -26,7 +26,7 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// `/stop/7001` and `/start/7001`; a backend's name will do, too. Everything else tells how they are.
+/// `/stop/7001` and `/start/7001`, also by a backend's name. Any other path returns the state of all.
 fn switch(backends: &[Backend], switched: &Switched, path: &str) -> (StatusCode, String) {
     let mut words = path.trim_matches('/').splitn(2, '/');
     let (verb, which) = (
@@ -50,7 +50,7 @@ fn switch(backends: &[Backend], switched: &Switched, path: &str) -> (StatusCode,
     match (outcome, backend) {
         (Ok(()), Some(backend)) => {
             let text = describe(backend);
-            // One that switches in a loop is not listed for ever.
+            // A client that switches in a loop is not listed for ever.
             let mut switched = switched.borrow_mut();
             if switched.len() < MAX_SWITCHED {
                 switched.push(text.clone());

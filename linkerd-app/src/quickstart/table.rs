@@ -1,4 +1,4 @@
-//! What is shown, as text.
+//! The table of endpoints as text.
 
 use super::screen::cut;
 use std::{fmt::Write, time::Duration};
@@ -18,8 +18,8 @@ pub(super) struct Row {
     pub(super) state: String,
 }
 
-/// The table. Figures that are not known are dashes. Where it is too wide, its titles are short, and the service, which
-/// is the same everywhere, is left out; of what is too wide even then, the end is missing.
+/// The table. Unknown figures are dashes. If it is too wide, its titles are short, and the service, which is the same
+/// everywhere, is left out; if it still is too wide, the end is cut.
 pub(super) fn table(rows: &[Row], columns: usize) -> String {
     let full = lines(rows, &TITLES, 0);
     let width = full.lines().map(|line| line.chars().count()).max();
@@ -48,7 +48,7 @@ fn lines(rows: &[Row], titles: &[&str; COLUMNS], skip: usize) -> String {
     out
 }
 
-/// One line about all of it, for those who write to a file.
+/// A summary in one line, for output to a file.
 pub(super) fn summary(at: Duration, rate: f64, success: Option<f64>, rows: &[Row]) -> String {
     let mut out = format!(
         "{:>3}s  {rate:.0} req/s  {} ok",
@@ -94,7 +94,7 @@ fn line(out: &mut String, cells: &[String; COLUMNS], widths: &[usize; COLUMNS], 
 
 fn percent(share: Option<f64>) -> String {
     match share {
-        // One failure of many must not look like none.
+        // One failure of many must stay visible.
         Some(share) if share < 100.0 => format!("{:.1}%", (share * 10.0).floor() / 10.0),
         Some(_) => "100%".to_owned(),
         None => dash(),
@@ -127,7 +127,7 @@ const SHORT_TITLES: [&str; COLUMNS] = [
     "", "endpoint", "req/s", "ok", "p50", "p99", "load", "busy", "state",
 ];
 
-/// The columns of words; numbers stand right.
+/// Left-aligned columns, which contain words; numbers are right-aligned.
 const LEFT: [usize; 3] = [0, 1, 8];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What became of the requests: of each backend, of the last seconds and of all the time.
+//! Results of the requests, by backend: of the last seconds, and in total.
 
 use super::histogram::Histogram;
 use std::{
@@ -6,17 +6,17 @@ use std::{
     time::Duration,
 };
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Who answered; `None` if nobody but the proxy did.
+    /// The backend that responded; `None` if the proxy itself did.
     pub(super) backend: Option<String>,
     pub(super) latency: Duration,
-    /// Why it failed, if it did.
+    /// The cause of a failure.
     pub(super) failure: Option<String>,
 }
 
-/// What became of all requests.
+/// The results of all requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     backends: BTreeMap<String, Series>,
@@ -29,13 +29,13 @@ pub(super) struct Tally {
 pub(super) struct Series {
     /// Since the beginning.
     pub(super) total: Slice,
-    /// The seconds that are over, the last one first, up to [`WINDOW`].
+    /// The past seconds, latest first, up to [`WINDOW`].
     seconds: VecDeque<Slice>,
-    /// The second that is not over.
+    /// The current second.
     current: Slice,
 }
 
-/// The requests of some time.
+/// The requests of a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) requests: u64,
@@ -51,7 +51,7 @@ impl Tally {
             failure,
         } = outcome;
         let series = match backend {
-            // Only somebody who replaces the backends could answer with more names than these.
+            // More names appear only if the backends were replaced.
             Some(name)
                 if self.backends.len() < MAX_BACKENDS || self.backends.contains_key(&name) =>
             {
@@ -67,7 +67,7 @@ impl Tally {
         self.last_failure = failure.or(self.last_failure.take());
     }
 
-    /// A second is over.
+    /// Ends a second.
     pub(super) fn second(&mut self) {
         for series in self.backends.values_mut().chain([&mut self.nobody]) {
             series
@@ -82,7 +82,7 @@ impl Tally {
         self.backends.get(name)
     }
 
-    /// The requests that nobody but the proxy answered.
+    /// Requests without a backend, answered by the proxy itself.
     pub(super) fn nobody(&self) -> &Series {
         &self.nobody
     }
@@ -97,7 +97,7 @@ impl Tally {
         self.sum(|series| series.total.clone())
     }
 
-    /// Why the last request that failed did so.
+    /// The cause of the last failure.
     pub(super) fn last_failure(&self) -> Option<&str> {
         self.last_failure.as_deref()
     }
@@ -109,12 +109,12 @@ impl Tally {
 }
 
 impl Series {
-    /// The last second that is over.
+    /// The last past second.
     pub(super) fn last(&self) -> Slice {
         self.seconds.front().cloned().unwrap_or_default()
     }
 
-    /// The last seconds that are over.
+    /// The last past seconds.
     pub(super) fn recent(&self) -> Slice {
         self.seconds
             .iter()
@@ -148,7 +148,7 @@ impl Default for Slice {
     }
 }
 
-/// Long enough for percentiles to mean something, short enough to see what one does.
+/// Long enough for useful percentiles, short enough to show the effect of a change.
 const WINDOW: usize = 10;
 
 const MAX_BACKENDS: usize = 100;

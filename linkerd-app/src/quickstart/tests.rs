@@ -5,7 +5,7 @@ use super::{
     fetch::{self, Answer},
     *,
 };
-use crate::admin::{self, Admin, StateSection};
+use crate::admin::{self, AdminContext, StateSection};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use linkerd_proxy_core::{Readiness, drain, metrics::Registry};
@@ -19,7 +19,7 @@ use std::{
 };
 use tokio::task::LocalSet;
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn listener() -> TcpListener {
@@ -28,14 +28,14 @@ fn listener() -> TcpListener {
     listener
 }
 
-/// Asks the endpoints of the mesh file in turns, or nobody.
+/// Sends to the endpoints of the mesh file in turn, or to none.
 struct InTurns {
     file: PathBuf,
     endpoints: usize,
 }
 
 impl StartProxy for InTurns {
-    fn start(self, env: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
         let config = config::Config::load(&env).expect("valid").config;
         assert!(config.control.destination.is_loopback);
         let text = fs::read_to_string(&self.file)?;
@@ -52,7 +52,7 @@ impl StartProxy for InTurns {
             .take(self.endpoints)
             .collect();
         let (outbound, admin) = (listener(), listener());
-        let addresses = Addresses {
+        let addresses = ProxyAddresses {
             outbound: outbound.local_addr()?,
             inbound: outbound.local_addr()?,
             admin: admin.local_addr()?,
@@ -82,7 +82,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         Box::pin(std::future::ready(state)) as futures::future::BoxFuture<'static, _>
     };
     let (_signal, drain) = drain::channel();
-    let admin = Admin {
+    let admin = AdminContext {
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),
@@ -122,15 +122,15 @@ async fn get(addr: SocketAddr, path: &str) -> Answer {
     fetch::once(addr, path, SOON).await.unwrap()
 }
 
-/// Whether a run of a second with so many endpoints is good.
+/// Whether a run of a second with this many endpoints succeeds.
 fn run_with(endpoints: usize) -> Result<bool, BoxError> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mesh.yaml");
-    let options = Options {
+    let options = QuickstartOptions {
         once: true,
         seconds: 1,
         file: Some(file.clone()),
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     try_run(options, InTurns { file, endpoints })
 }
@@ -154,15 +154,15 @@ fn requests_that_fail_are_a_failure() {
 fn what_keeps_it_from_starting_is_told() {
     struct Broken;
     impl StartProxy for Broken {
-        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             Err("no proxy today".into())
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = QuickstartOptions {
         once: true,
         file: Some(dir.path().join("mesh.yaml")),
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     let error = try_run(options.clone(), Broken).unwrap_err();
     assert_eq!(error.to_string(), "no proxy today");
@@ -179,13 +179,13 @@ fn what_keeps_it_from_starting_is_told() {
 
 #[test]
 fn a_rate_of_nothing_is_refused() {
-    let options = Options {
+    let options = QuickstartOptions {
         rate: 0,
-        ..Options::default()
+        ..QuickstartOptions::default()
     };
     struct Never;
     impl StartProxy for Never {
-        fn start(self, _: config::Env) -> Result<Addresses, Box<dyn Error + Send + Sync>> {
+        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             panic!("nothing is started")
         }
     }

@@ -22,9 +22,9 @@ pub(super) struct Traffic {
     host: String,
     idle: RefCell<Vec<Client>>,
     tally: Rc<RefCell<Tally>>,
-    /// Tells that no more requests shall be made.
+    /// Ends the stream.
     end: Notify,
-    /// Asks for many requests at once.
+    /// Triggers many requests at once.
     burst: Notify,
 }
 
@@ -45,7 +45,7 @@ impl Traffic {
         })
     }
 
-    /// Makes so many requests a second until the end is asked for, and returns when all have ended.
+    /// Makes requests at a rate until the stream is ended; returns when all have finished.
     pub(super) async fn flow(self: Rc<Self>, rate: u32) {
         let mut requests = JoinSet::new();
         let mut tick = tokio::time::interval(TICK);
@@ -56,7 +56,7 @@ impl Traffic {
                 biased;
                 () = self.end.notified() => break,
                 () = self.burst.notified() => {
-                    // If the last one was too small for its purpose, the next one is not.
+                    // Each further burst is larger, in case the last one was too small.
                     bursts += 1.0;
                     due += BURST * bursts;
                 }
@@ -65,7 +65,7 @@ impl Traffic {
             }
             while due >= 1.0 {
                 due -= 1.0;
-                // A proxy that is stuck gets no more than these; what was due meanwhile is not made up for.
+                // A stuck proxy gets no more than these; requests due meanwhile are not made later.
                 if requests.len() < MAX_IN_FLIGHT {
                     requests.spawn_local(self.clone().request());
                 }
@@ -79,8 +79,8 @@ impl Traffic {
         self.end.notify_one();
     }
 
-    /// Makes many requests at once, so that even a slow endpoint is asked: a balancer that counts what is in flight
-    /// leaves it alone otherwise.
+    /// Makes many requests at once, so that even a slow endpoint gets one: a balancer that counts requests in flight
+    /// avoids it otherwise.
     pub(super) fn burst(&self) {
         self.burst.notify_one();
     }
@@ -137,7 +137,7 @@ fn failure(answer: &Answer) -> Option<String> {
     Some(cause_first(status, reason.as_deref(), why.as_deref()))
 }
 
-/// The failure with its cause before the way there: of a line that is too long, the end is cut off.
+/// The failure with its root cause first: the end of a long line is cut off.
 fn cause_first(status: u16, reason: Option<&str>, why: Option<&str>) -> String {
     let mut text = status.to_string();
     if let Some(reason) = reason {
@@ -155,16 +155,16 @@ fn header(answer: &Answer, name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Short enough for a steady stream, long enough not to be busy with it.
+/// Short enough for a steady stream, long enough to cost little.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Longer than any limit of the proxy that shows as an answer.
+/// Longer than any of the proxy's limits that lead to a response.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Bounds the connections to the proxy, too.
+/// Also bounds the connections to the proxy.
 const MAX_IN_FLIGHT: usize = 512;
 
-/// As many as two quick endpoints have in flight when a third, that takes ten times as long, is as good a choice.
+/// As many as two quick endpoints have in flight when a third, ten times as slow, is as good a choice.
 const BURST: f64 = 48.0;
 
 #[cfg(test)]

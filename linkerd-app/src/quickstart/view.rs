@@ -1,7 +1,7 @@
-//! What there is to see: figures of the traffic beside what the proxy thinks.
+//! The view: figures of the traffic beside the proxy's state.
 
 use super::{
-    Addresses,
+    ProxyAddresses,
     backend::Backend,
     events::Events,
     fetch,
@@ -21,28 +21,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is shown, and where it comes from.
+/// The view and its sources.
 pub(super) struct View {
     pub(super) start: Instant,
     pub(super) terminal: bool,
     pub(super) backends: Rc<[Backend]>,
-    pub(super) addresses: Addresses,
+    pub(super) addresses: ProxyAddresses,
     pub(super) switch: SocketAddr,
     pub(super) file: PathBuf,
-    /// Ports that were in use, and those that were taken instead.
+    /// Ports that were in use, and their replacements.
     pub(super) moved: Vec<(u16, u16)>,
     pub(super) events: Events,
 }
 
 impl View {
-    /// Asks the proxy for what it sees.
+    /// Fetches the proxy's state.
     pub(super) async fn look(&mut self) {
         let at = self.start.elapsed();
         let state = async {
             let answer = fetch::once(self.addresses.admin, "/state", LOOK).await?;
             Ok::<_, BoxError>(serde_json::from_slice(&answer.body)?)
         };
-        // What cannot be seen now is shown as it was.
+        // If it is not available, the last one stays.
         if let Ok(document) = state.await {
             self.events.observe(at, state::endpoints(&document));
         }
@@ -73,7 +73,7 @@ impl View {
         screen::print(&text)
     }
 
-    /// Shows what became of all requests.
+    /// Shows the results of all requests.
     pub(super) fn end(&self, tally: &Tally, once: bool) -> io::Result<()> {
         if self.terminal {
             screen::end()?;
@@ -102,7 +102,7 @@ impl View {
         total.requests > 0 && total.failed == 0 && self.unasked(tally).next().is_none()
     }
 
-    /// The backends that have answered no request.
+    /// Backends without any response yet.
     pub(super) fn unasked<'a>(&'a self, tally: &'a Tally) -> impl Iterator<Item = &'a str> {
         let names = self.backends.iter().map(|backend| backend.name.as_str());
         names.filter(|name| tally.backend(name).is_none())
@@ -121,7 +121,7 @@ impl View {
             text.push_str(failure);
         }
         text.push_str("\n\n");
-        // The last events, as many as there is room for.
+        // The last events, as many as fit.
         let room = (size.rows - 1).saturating_sub(text.lines().count());
         let events: Vec<_> = self.events.lines().collect();
         for event in events.iter().skip(events.len().saturating_sub(room)) {
@@ -132,7 +132,7 @@ impl View {
     }
 
     fn head(&self, columns: usize) -> String {
-        let Addresses {
+        let ProxyAddresses {
             outbound, admin, ..
         } = self.addresses;
         let (file, switch) = (self.file.display(), self.switch);
@@ -185,7 +185,7 @@ impl View {
         head
     }
 
-    /// A row for each backend, and for each other endpoint that the proxy sees.
+    /// A row for each backend, and for each other endpoint in the proxy's state.
     fn rows(
         &self,
         tally: &Tally,
@@ -242,11 +242,11 @@ fn now(series: &Series) -> f64 {
     series.last().requests as f64
 }
 
-/// Whom the requests are for.
+/// The service of the requests.
 pub(super) const SERVICE: &str = "web.default.svc.cluster.local";
 
-/// Where the text of the head's lines begins.
+/// Column of the text in the head's lines.
 const INDENT: usize = 15;
 
-/// How long the proxy may take to tell its state.
+/// Time limit for the proxy's state.
 const LOOK: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ fn set(ports: impl IntoIterator<Item = u16>) -> EndpointSet {
     EndpointSet::new(ports.into_iter().map(addr))
 }
 
-/// What a proxy would hold after these messages: `+port`, `-port`, `none` or `gone` for each.
+/// The messages as text: `+port`, `-port`, `none` or `gone` for each.
 fn told(old: Option<&EndpointSet>, new: &EndpointSet) -> Vec<String> {
     EndpointSet::messages(old, new)
         .into_iter()

@@ -1,4 +1,4 @@
-//! From what is written to what is meant. All problems are collected, so that one look mends them all.
+//! From declarations to services. All problems are collected, to be fixed at once.
 
 mod endpoints;
 
@@ -6,12 +6,12 @@ use super::decl;
 use super::error::Problem;
 use super::form::{Given, Spanned};
 use super::near::near;
-use super::yaml::Place;
+use super::yaml::Position;
 use super::{Backend, Mesh, Service, full_name};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Checks what could be read of a file; `problems` are those of its form.
+/// Checks the declarations of a file; `problems` are those of its form.
 pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Vec<Problem>> {
     let mut checker = Checker {
         problems,
@@ -39,16 +39,16 @@ pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Ve
 #[derive(Default)]
 struct Checker {
     problems: Vec<Problem>,
-    /// Whether services may be missing that are declared.
+    /// Whether declared services may be missing.
     partial: bool,
-    /// Full names, and where they are declared.
-    services: HashMap<String, Place>,
-    /// Addresses and hostnames with a port, and the service that has them.
+    /// Full names, and the places of their declarations.
+    services: HashMap<String, Position>,
+    /// Addresses and host names with a port, and their service.
     taken: HashMap<String, String>,
 }
 
 impl Checker {
-    fn problem(&mut self, at: Place, reason: impl Into<String>) {
+    fn problem(&mut self, at: Position, reason: impl Into<String>) {
         self.problems.push(at.problem(reason));
     }
 
@@ -66,7 +66,7 @@ impl Checker {
             Given::Absent | Given::Wrong => "default".to_owned(),
         };
         let full_name = full_name(&name, &namespace);
-        // Without a name there is nothing that could be declared twice.
+        // Services without a name cannot be duplicates.
         let declared = match name.is_empty() {
             true => None,
             false => self.services.insert(full_name.clone(), at),
@@ -82,7 +82,7 @@ impl Checker {
 
         let ports = self.ports(at, decl.port, decl.ports);
         if declared.is_none() && !name.is_empty() {
-            // The bare name is not among them: it is not the service's for certain.
+            // Not the bare name, which may belong to another service.
             let names = [
                 &*full_name,
                 &format!("{name}.{namespace}.svc"),
@@ -123,7 +123,7 @@ impl Checker {
 
     fn ports(
         &mut self,
-        service: Place,
+        service: Position,
         one: Given<i128>,
         many: Given<Vec<Given<i128>>>,
     ) -> Vec<u16> {
@@ -208,8 +208,8 @@ impl Checker {
         good
     }
 
-    /// Two services cannot be reached at the same place.
-    fn take(&mut self, service: &str, at: Place, targets: Vec<String>) {
+    /// Claims addresses and names, which two services cannot share.
+    fn take(&mut self, service: &str, at: Position, targets: Vec<String>) {
         for target in targets {
             if let Some(other) = self.taken.insert(target.clone(), service.to_owned()) {
                 self.problem(at, format!("{target} already belongs to {other}"));
@@ -295,13 +295,13 @@ impl Checker {
             }
             return None;
         };
-        // Its ports have been reported.
+        // Invalid ports have been reported.
         if service.ports.is_empty() {
             return None;
         }
         let lacks = match port {
             Some(port) => (!service.ports.contains(&port)).then_some(port),
-            // Without a port it is the one on which the traffic arrives, or the only one there is.
+            // Without a port it is the port of the traffic, or the only one.
             None if service.ports.len() == 1 => None,
             None => parent
                 .ports
@@ -329,7 +329,7 @@ impl Checker {
     }
 }
 
-/// Whether it consists of labels as DNS has them, so that it can be part of an authority.
+/// Whether the name consists of DNS labels, as in an authority.
 fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|label| {
@@ -341,7 +341,7 @@ fn is_dns_name(name: &str) -> bool {
         })
 }
 
-/// So that the sum of many backends fits 32 bits.
+/// Keeps the sum of many backends within 32 bits.
 const MAX_BACKEND_WEIGHT: u32 = 1_000_000;
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! The mesh file as it is written.
+//! The declarations of a mesh file.
 //!
-//! A field of another form than expected is reported, and the rest of the file is read nevertheless.
+//! A field of the wrong form is reported, and the rest of the file is still read.
 
 use super::error::Problem;
-use super::form::{Given, Reader, Spanned, shown};
-use super::yaml::{self, Node, Place, Value};
+use super::form::{FieldReader, Given, Spanned, shown};
+use super::yaml::{self, Node, Position, Value};
 use crate::policy::Protocol;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) services: Vec<Service>,
-    /// Whether services may be missing, since a part of the file could not be read.
+    /// Whether services may be missing, as a part of the file could not be read.
     pub(super) partial: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Service {
-    pub(super) at: Place,
+    pub(super) at: Position,
     pub(super) name: Given<String>,
     pub(super) namespace: Given<String>,
     pub(super) port: Given<i128>,
@@ -50,10 +50,10 @@ pub(super) struct Backend {
     pub(super) weight: Given<i128>,
 }
 
-/// Reads a text, and reports what has not the form of a mesh file.
+/// Reads a text, and reports the parts without the form of a mesh file.
 pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
     let tree = yaml::parse(text);
-    let mut reader = Reader::default();
+    let mut reader = FieldReader::default();
     let partial = tree.error.is_some();
     let services = services(&mut reader, tree.root.as_ref(), partial);
     let mut problems = reader.problems;
@@ -63,11 +63,11 @@ pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
     (File { services, partial }, problems)
 }
 
-fn services(reader: &mut Reader, root: Option<&Node>, partial: bool) -> Vec<Service> {
+fn services(reader: &mut FieldReader, root: Option<&Node>, partial: bool) -> Vec<Service> {
     let root = root.filter(|root| !matches!(root.value, Value::Null));
     let fields = root.map(|root| reader.fields(root, &["services"]));
     let node = match fields {
-        // It was reported what there is instead.
+        // The wrong form has been reported.
         Some(None) => return Vec::new(),
         Some(Some(fields)) => fields.get("services"),
         None => None,
@@ -81,16 +81,16 @@ fn services(reader: &mut Reader, root: Option<&Node>, partial: bool) -> Vec<Serv
                 .collect()
         }
         None => {
-            // More likely a half-written file than a mesh of no services, unless a syntax error explains it.
+            // More likely a half-written file than a mesh without services, unless a syntax error explains it.
             if !partial {
-                reader.report(Place::START, NO_SERVICES);
+                reader.report(Position::START, NO_SERVICES);
             }
             Vec::new()
         }
     }
 }
 
-fn service(r: &mut Reader, node: &Node) -> Option<Service> {
+fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
     let fields = r.fields(
         node,
         &[
@@ -122,12 +122,16 @@ fn service(r: &mut Reader, node: &Node) -> Option<Service> {
     let backends = backends.filter_map(|node| backend(r, node)).collect();
     Some(Service {
         at: fields.at,
-        name: r.given(&fields, "name", Reader::text),
-        namespace: r.given(&fields, "namespace", Reader::text),
-        port: r.given(&fields, "port", Reader::number),
+        name: r.given(&fields, "name", FieldReader::text),
+        namespace: r.given(&fields, "namespace", FieldReader::text),
+        port: r.given(&fields, "port", FieldReader::number),
         ports: r.given(&fields, "ports", |r, node| {
             let items = r.list(node)?.iter();
-            Some(items.map(|item| r.spanned(item, Reader::number)).collect())
+            Some(
+                items
+                    .map(|item| r.spanned(item, FieldReader::number))
+                    .collect(),
+            )
         }),
         protocol: r
             .choice(&fields, "protocol", &protocols)
@@ -141,7 +145,7 @@ fn service(r: &mut Reader, node: &Node) -> Option<Service> {
 }
 
 /// Either the short form, `10.0.0.1:80`, or the long one.
-fn endpoint(r: &mut Reader, node: &Node) -> Option<Endpoint> {
+fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
     if let Value::Scalar(address) = &node.value {
         return Some(Endpoint {
             address: address.clone(),
@@ -152,21 +156,21 @@ fn endpoint(r: &mut Reader, node: &Node) -> Option<Endpoint> {
     }
     if !matches!(node.value, Value::Fields(_)) {
         let reason = format!(
-            "expected an address such as 127.0.0.1:9001, or `address:` with what belongs to it, not {}",
+            "expected an address such as 127.0.0.1:9001, or `address:` with its other fields, not {}",
             shown(node)
         );
         r.report(node.at, reason);
         return None;
     }
     let fields = r.fields(node, &["address", "weight", "labels", "protocol"])?;
-    let weight = match r.given(&fields, "weight", Reader::decimal) {
+    let weight = match r.given(&fields, "weight", FieldReader::decimal) {
         Given::Is(weight) => weight.value,
         Given::Absent | Given::Wrong => 1.0,
     };
     let labels = r.labels(&fields);
     let hints = [("h2", Hint::H2), ("opaque", Hint::Opaque)];
     let protocol = r.choice(&fields, "protocol", &hints);
-    let address = match r.given(&fields, "address", Reader::text) {
+    let address = match r.given(&fields, "address", FieldReader::text) {
         Given::Is(address) => address.value,
         Given::Wrong => return None,
         Given::Absent => {
@@ -182,10 +186,10 @@ fn endpoint(r: &mut Reader, node: &Node) -> Option<Endpoint> {
     })
 }
 
-fn backend(r: &mut Reader, node: &Node) -> Option<Backend> {
+fn backend(r: &mut FieldReader, node: &Node) -> Option<Backend> {
     let fields = r.fields(node, &["service", "weight"])?;
-    let weight = r.given(&fields, "weight", Reader::number);
-    match r.given(&fields, "service", Reader::text) {
+    let weight = r.given(&fields, "weight", FieldReader::number);
+    match r.given(&fields, "service", FieldReader::text) {
         Given::Is(service) => Some(Backend { service, weight }),
         Given::Wrong => None,
         Given::Absent => {

@@ -1,32 +1,32 @@
 use std::fmt;
 
-/// Why a mesh file was refused. Its display has one line for each problem: `file:line:column: reason`.
+/// A refused mesh file. Its display has one line for each problem: `file:line:column: reason`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeshError {
     /// It could not be read.
     Read {
         /// The file's name.
         file: String,
-        /// What the operating system says.
+        /// The operating system's error.
         reason: String,
     },
-    /// It could be read and is wrong.
+    /// It could be read, but is invalid.
     Invalid {
         /// The file's name.
         file: String,
-        /// All that is wrong, in the order of the file. A syntax error hides what comes after it.
+        /// All problems, in the order of the file. A syntax error hides those after it.
         problems: Vec<Problem>,
     },
 }
 
-/// One thing that is wrong in a mesh file.
+/// A problem in a mesh file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, from 1; 0 if it is not known.
     pub line: u64,
     /// The column, from 1; 0 if it is not known.
     pub column: u64,
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub reason: String,
 }
 

@@ -1,18 +1,18 @@
-//! Reads nodes as fields, lists, texts and numbers, and reports those that are of another form.
+//! Reads nodes as fields, lists, texts and numbers, and reports those of the wrong form.
 
 use super::error::Problem;
 use super::near::near;
-use super::yaml::{Node, Place, Value};
+use super::yaml::{Node, Position, Value};
 use std::collections::BTreeMap;
 
-/// A value, and where it is.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) at: Place,
+    pub(super) at: Position,
 }
 
-/// A field that may be absent, or was reported as wrong: then nothing else is to be said of it.
+/// A field that is absent, or was reported as wrong and needs no further message.
 #[derive(Clone, Debug)]
 pub(super) enum Given<T> {
     Absent,
@@ -22,18 +22,18 @@ pub(super) enum Given<T> {
 
 /// The known fields of a node.
 pub(super) struct Fields<'n> {
-    pub(super) at: Place,
+    pub(super) at: Position,
     of: Vec<(&'static str, &'n Node)>,
 }
 
-/// Collects the problems on the way.
+/// Reads nodes and collects problems.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct FieldReader {
     pub(super) problems: Vec<Problem>,
 }
 
 impl<'n> Fields<'n> {
-    /// A field, unless it is absent or nothing.
+    /// A field, unless it is absent or null.
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
         let found = self.of.iter().find(|(known, _)| *known == name);
         let node = found.map(|(_, node)| *node)?;
@@ -45,12 +45,12 @@ impl<'n> Fields<'n> {
     }
 }
 
-impl Reader {
-    pub(super) fn report(&mut self, at: Place, reason: impl Into<String>) {
+impl FieldReader {
+    pub(super) fn report(&mut self, at: Position, reason: impl Into<String>) {
         self.problems.push(at.problem(reason));
     }
 
-    /// The fields of a node. One that is misspelt counts as the one that was meant, so that its value is looked at.
+    /// The fields of a node. A misspelt one is read as its nearest name, so that its value is checked, too.
     pub(super) fn fields<'n>(
         &mut self,
         node: &'n Node,
@@ -97,7 +97,7 @@ impl Reader {
         Some(fields)
     }
 
-    /// A field, read by `read`, which has reported what it refuses.
+    /// A field, read by `read`, which has reported a refused value.
     pub(super) fn given<T>(
         &mut self,
         fields: &Fields<'_>,
@@ -146,7 +146,7 @@ impl Reader {
         text.map(str::to_owned)
     }
 
-    /// The texts of a field that is a list of them.
+    /// The texts of a list.
     pub(super) fn texts(&mut self, fields: &Fields<'_>, name: &str) -> Vec<Spanned<String>> {
         let mut texts = Vec::new();
         for node in self.items(fields, name) {
@@ -156,7 +156,7 @@ impl Reader {
         texts
     }
 
-    /// A whole number of any size, so that the check can say which ones are good.
+    /// A whole number of any size; the check names the allowed range.
     pub(super) fn number(&mut self, node: &Node) -> Option<i128> {
         let number = scalar(node).and_then(|text| text.parse().ok());
         if number.is_none() {
@@ -179,7 +179,7 @@ impl Reader {
         number
     }
 
-    /// A field that is one of a few words.
+    /// A field with a fixed choice of words.
     pub(super) fn choice<T: Copy>(
         &mut self,
         fields: &Fields<'_>,
@@ -197,7 +197,7 @@ impl Reader {
         found.map(|(_, choice)| *choice)
     }
 
-    /// The field `labels`: texts by names of any kind.
+    /// The field `labels`: any names with texts.
     pub(super) fn labels(&mut self, fields: &Fields<'_>) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::new();
         let Some(node) = fields.get("labels") else {
@@ -230,7 +230,7 @@ fn scalar(node: &Node) -> Option<&str> {
     }
 }
 
-/// A node as messages quote it.
+/// A node, as quoted in messages.
 pub(super) fn shown(node: &Node) -> String {
     match &node.value {
         Value::Null => "nothing".to_owned(),

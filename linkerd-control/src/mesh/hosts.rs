@@ -1,5 +1,5 @@
-//! The addresses of endpoints that are host names: looked up when the file names them, and again when an answer's time to
-//! live is over. While a look-up fails, the last addresses stay.
+//! The addresses of endpoints with host names: resolved when a file names them, and again after an answer's time to
+//! live. While resolution fails, the last addresses stay.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,32 +10,32 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// Looks up host names.
+/// Resolves host names.
 pub trait Resolve: Send + Sync + 'static {
-    /// The addresses of a host, or why there are none.
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>>;
+    /// The addresses of a host, or an error.
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>>;
 }
 
-/// The answer to a look-up.
+/// The answer of a resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// The addresses. IPv6 ones count only if there are no others, as a server on loopback often listens on one of both.
+pub struct HostAddresses {
+    /// The addresses. IPv6 ones are used only without IPv4 ones, as a server on loopback often listens on one of both.
     pub ips: Vec<IpAddr>,
-    /// How long they are good for, if that is known.
+    /// The time to live, if known.
     pub ttl: Option<Duration>,
 }
 
-/// The system's resolver (`getaddrinfo`), which does not say how long an answer is good for.
+/// The system's resolver (`getaddrinfo`), which does not report a time to live.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
-    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+    fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
         let host = host.to_owned();
         Box::pin(async move {
             let found = tokio::net::lookup_host((host, 0)).await;
             let found = found.map_err(|error| error.to_string())?;
-            Ok(Addresses {
+            Ok(HostAddresses {
                 ips: found.map(|addr| addr.ip()).collect(),
                 ttl: None,
             })
@@ -43,12 +43,12 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// The hosts that were looked up, with their last addresses.
+/// Resolved hosts with their last addresses.
 pub(crate) type Known = BTreeMap<String, Vec<IpAddr>>;
 
 /// Follows the addresses of hosts until it is dropped.
 ///
-/// - **Bounds**: a task for each host of the file, which has [`MAX_ADDRESSES`] at most.
+/// - **Bounds**: a task for each host of the file, which has at most [`MAX_ADDRESSES`].
 pub(super) struct Hosts {
     resolver: Arc<dyn Resolve>,
     known: watch::Sender<Known>,
@@ -56,7 +56,7 @@ pub(super) struct Hosts {
     tasks: BTreeMap<String, Follower>,
 }
 
-/// A task that ends with this.
+/// A task; dropping this aborts it.
 struct Follower(AbortHandle);
 
 impl Drop for Follower {
@@ -76,7 +76,7 @@ impl Hosts {
         }
     }
 
-    /// Follows these hosts and no others, and waits a moment for the addresses of new ones.
+    /// Follows exactly these hosts, and waits briefly for the addresses of new ones.
     pub(super) async fn follow(&mut self, hosts: BTreeSet<String>) {
         self.tasks.retain(|host, _| hosts.contains(host));
         self.known.send_if_modified(|known| {
@@ -92,16 +92,16 @@ impl Hosts {
             }
         }
         let all = |known: &Known| hosts.iter().all(|host| known.contains_key(host));
-        // Those that take longer come as a change.
+        // Later answers come as changes.
         let _ = timeout(FIRST_ANSWERS, self.changes.wait_for(all)).await;
     }
 
-    /// The addresses known at present.
+    /// The current addresses.
     pub(super) fn known(&mut self) -> Known {
         self.changes.borrow_and_update().clone()
     }
 
-    /// Waits until another host or address is known.
+    /// Waits until a host's addresses change.
     pub(super) async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -109,14 +109,14 @@ impl Hosts {
     }
 }
 
-/// Looks a host up, again and again.
+/// Resolves a host periodically.
 async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<Known>) {
     let mut told: Option<String> = None;
     loop {
         let answer = timeout(LOOKUP_TIMEOUT, resolver.addresses(&host)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {LOOKUP_TIMEOUT:?}")));
         let pause = match answer.and_then(usable) {
-            Ok(Addresses { ips, ttl }) => {
+            Ok(HostAddresses { ips, ttl }) => {
                 if told.take().is_some() {
                     tracing::info!(%host, "Host name of the mesh file is resolved again");
                 }
@@ -128,7 +128,7 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
                 ttl.unwrap_or(UNKNOWN_TTL).clamp(MIN_TTL, MAX_TTL)
             }
             Err(error) => {
-                // Once for each cause, not for each look-up.
+                // Once for each cause, not for each attempt.
                 if told.as_ref() != Some(&error) {
                     let last = known.borrow().get(&host).map_or(0, Vec::len);
                     tracing::warn!(
@@ -149,8 +149,8 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
     }
 }
 
-/// The addresses that count, in an order that does not depend on the answer's.
-fn usable(answer: Addresses) -> Result<Addresses, String> {
+/// The usable addresses, sorted.
+fn usable(answer: HostAddresses) -> Result<HostAddresses, String> {
     let mut ips: Vec<_> = answer.ips.iter().map(IpAddr::to_canonical).collect();
     if ips.iter().any(IpAddr::is_ipv4) {
         ips.retain(IpAddr::is_ipv4);
@@ -160,29 +160,30 @@ fn usable(answer: Addresses) -> Result<Addresses, String> {
     ips.truncate(MAX_ADDRESSES);
     match ips.is_empty() {
         true => Err("it has no addresses".to_owned()),
-        false => Ok(Addresses { ips, ..answer }),
+        false => Ok(HostAddresses { ips, ..answer }),
     }
 }
 
-/// How long a file with new host names waits for their addresses, so that its first request has endpoints.
+/// Time that a file with new host names waits for their addresses, so that its first request has endpoints.
 const FIRST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Longer than a resolver's own attempts.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `getaddrinfo` gives none. A name that moves is followed soon, and a look-up of a local resolver costs little.
+/// For `getaddrinfo`, which reports none. A changed name is followed soon, and a query to a local resolver costs
+/// little.
 const UNKNOWN_TTL: Duration = Duration::from_secs(10);
 
-/// A time to live of 0 would have us look up all the time.
+/// A time to live of 0 would mean constant queries.
 const MIN_TTL: Duration = Duration::from_secs(5);
 
-/// `/etc/hosts` gives a day.
+/// `/etc/hosts` has a time to live of a day.
 const MAX_TTL: Duration = Duration::from_secs(300);
 
-/// How soon a look-up that failed is made again.
+/// Delay after a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// More than an answer over UDP has.
+/// More than fit into an answer over UDP.
 const MAX_ADDRESSES: usize = 256;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Names that were probably meant.
+//! Suggestions for misspelt names.
 
-/// The known name that is nearest to a misspelt one, if one is near.
+/// The nearest known name to a misspelt one, if one is near.
 pub(super) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let most = (name.chars().count() / 3).clamp(1, 3);
     let (distance, nearest) = known
@@ -10,13 +10,13 @@ pub(super) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> 
     (distance <= most).then_some(nearest)
 }
 
-/// How many characters must be inserted, removed, replaced or swapped with their neighbour.
+/// The edit distance: insertions, removals, replacements and swaps of neighbours.
 pub(crate) fn distance(name: &str, known: &str) -> usize {
     let shorten = |text: &str| text.chars().take(MAX_COMPARED).collect::<String>();
     strsim::osa_distance(&shorten(name), &shorten(known))
 }
 
-/// Names are shorter than this; the work for a longer one has a bound.
+/// Names are shorter than this; longer ones are not compared, which bounds the work.
 const MAX_COMPARED: usize = 128;
 
 #[cfg(test)]

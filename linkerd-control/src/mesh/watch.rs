@@ -1,8 +1,8 @@
 //! Follows a mesh file by polling.
 //!
-//! It polls and does not use the kernel's notifications, because a poll sees what they miss: editors that write a new
-//! file and rename it over the old one, mounted directories that are switched by a symbolic link (as Kubernetes mounts
-//! a ConfigMap), bind mounts in containers, network file systems. A few `stat` calls a second cost nothing.
+//! Polling sees changes that the kernel's notifications miss: editors that write a new file and rename it over the old
+//! one, mounted directories that are switched by a symbolic link (as Kubernetes mounts a ConfigMap), bind mounts in
+//! containers, network file systems. A few `stat` calls a second cost nothing.
 
 use super::hosts::Hosts;
 use super::{Mesh, MeshError, Resolve, SystemResolver};
@@ -21,11 +21,11 @@ pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> Fil
     watch_file_with(controller, path, Arc::new(SystemResolver)).await
 }
 
-/// Applies a mesh file to a controller now, whenever it changes, and whenever the addresses of its host names change,
+/// Applies a mesh file to a controller now, after each change of it, and after each change of its hosts' addresses,
 /// until the returned handle is dropped.
 ///
-/// It returns after the first load, accepted or not. A file that is refused changes nothing: the controller keeps
-/// what it had. Must be called within a runtime.
+/// Returns after the first load, successful or not. A refused file changes nothing: the controller keeps its state.
+/// Must be called within a runtime.
 pub async fn watch_file_with(
     controller: Controller,
     path: impl Into<PathBuf>,
@@ -39,9 +39,9 @@ pub async fn watch_file_with(
         controller,
     };
     let outcome = watched.load().await;
-    // The first look always gives an outcome; without one there would be nothing to report.
+    // The first check always has an outcome.
     let outcome = outcome.unwrap_or_else(|| Err(watched.unreadable("nothing was read")));
-    let (tx, loads) = watch::channel(Load {
+    let (tx, loads) = watch::channel(MeshLoad {
         sequence: 0,
         outcome,
     });
@@ -72,23 +72,23 @@ pub async fn watch_file_with(
 /// Follows a mesh file until it is dropped.
 #[derive(Debug)]
 pub struct FileWatch {
-    loads: watch::Receiver<Load>,
+    loads: watch::Receiver<MeshLoad>,
     reload: Arc<Notify>,
     task: AbortHandle,
 }
 
-/// One time that the file was loaded because it had changed.
+/// A load of the file, after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// 0 for the first load, and one more for each that follows.
+pub struct MeshLoad {
+    /// 0 for the first load, then counting.
     pub sequence: u64,
-    /// What was applied, or why nothing was.
-    pub outcome: Result<Accepted, MeshError>,
+    /// The applied mesh, or the error.
+    pub outcome: Result<AppliedMesh, MeshError>,
 }
 
-/// A mesh file that was applied.
+/// An applied mesh file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AppliedMesh {
     /// The number of services.
     pub services: usize,
     /// The number of endpoints of all services.
@@ -97,17 +97,17 @@ pub struct Accepted {
 
 impl FileWatch {
     /// The last load.
-    pub fn last(&self) -> Load {
+    pub fn last(&self) -> MeshLoad {
         self.loads.borrow().clone()
     }
 
-    /// Reads the file again, soon and whether it has changed or not.
+    /// Reads the file again soon, changed or not.
     pub fn reload(&self) {
         self.reload.notify_one();
     }
 
-    /// The last load and those that come.
-    pub fn loads(&self) -> watch::Receiver<Load> {
+    /// The last load and all further ones.
+    pub fn loads(&self) -> watch::Receiver<MeshLoad> {
         self.loads.clone()
     }
 }
@@ -122,7 +122,7 @@ struct Watched {
     controller: Controller,
     path: Arc<PathBuf>,
     seen: Option<Seen>,
-    /// The last one that was good.
+    /// The last valid mesh.
     mesh: Option<Mesh>,
     hosts: Hosts,
 }
@@ -133,14 +133,15 @@ struct Seen {
     text: Result<String, MeshError>,
 }
 
-/// What changes when a file is written or replaced: device, inode, length, seconds and nanoseconds of the change.
+/// The attributes that change when a file is written or replaced: device, inode, length, seconds and nanoseconds of the
+/// change.
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Watched {
-    /// Loads the file if its text is another one than before.
-    async fn load(&mut self) -> Option<Result<Accepted, MeshError>> {
+    /// Loads the file if its text has changed.
+    async fn load(&mut self) -> Option<Result<AppliedMesh, MeshError>> {
         let (path, stamp) = (self.path.clone(), self.seen.as_ref().map(|s| s.stamp));
-        // A file system that hangs must not stop the runtime's other tasks.
+        // A file system that hangs must not block the runtime's other tasks.
         let seen = tokio::task::spawn_blocking(move || look(&path, stamp)).await;
         let seen = match seen {
             Ok(seen) => seen?,
@@ -161,7 +162,7 @@ impl Watched {
             Err(error) => return Some(Err(error)),
         };
         self.hosts.follow(mesh.hosts()).await;
-        let accepted = Accepted {
+        let accepted = AppliedMesh {
             services: mesh.services(),
             endpoints: mesh.endpoints(),
         };
@@ -170,7 +171,7 @@ impl Watched {
         Some(Ok(accepted))
     }
 
-    /// Makes the mesh and what is known of its hosts the controller's state.
+    /// Applies the mesh with the current addresses of its hosts.
     fn apply(&mut self) {
         let known = self.hosts.known();
         if let Some(mesh) = &self.mesh {
@@ -186,17 +187,17 @@ impl Watched {
     }
 }
 
-/// Reads the file if its stamp is another one than before.
+/// Reads the file if its stamp has changed.
 fn look(path: &Path, before: Option<Option<Stamp>>) -> Option<Seen> {
-    // The stamp comes first: what is written after it changes it again.
+    // The stamp comes first: a later write changes it again.
     let stamp = stamp(path);
     if before == Some(stamp) {
         return None;
     }
     let mut text = read(path);
     if before.is_some() {
-        // It may be half written. It counts once two looks agree; that takes longer than a tick of the file system's
-        // clock, so that a second write within the same tick is seen too.
+        // It may be half written. It counts once two checks agree; they are further apart than a tick of the file
+        // system's clock, so that a second write within the same tick is seen too.
         for _ in 0..SETTLE_LOOKS {
             std::thread::sleep(SETTLE);
             let again = read(path);
@@ -221,7 +222,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     ))
 }
 
-/// The text of a file that is not larger than it may be.
+/// The text of a file within the size limit.
 pub(super) fn read(path: &Path) -> Result<String, MeshError> {
     let unreadable = |reason: String| MeshError::Read {
         file: path.display().to_string(),
@@ -237,13 +238,13 @@ pub(super) fn read(path: &Path) -> Result<String, MeshError> {
     Ok(text)
 }
 
-/// People take it for at once.
+/// Appears immediate to people.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Longer than a tick (at most 10 ms) and than an editor's pause between two writes.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// A file that is written to without a pause is taken as it is after so many looks.
+/// Checks of a file without a pause between writes, before it is read as it is.
 const SETTLE_LOOKS: usize = 25;
 
 /// Room for some 100,000 endpoints.

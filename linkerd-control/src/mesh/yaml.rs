@@ -1,6 +1,6 @@
-//! A YAML text as a tree of nodes that know their places.
+//! A YAML text as a tree of nodes with their positions.
 //!
-//! A syntax error ends the tree, and the items that were complete before it are kept: their problems are reported with it.
+//! A syntax error ends the tree. Complete items before it are kept: their problems are reported as well.
 
 use super::error::Problem;
 use granit_parser::{Event, Options, Parser, ScalarStyle};
@@ -8,40 +8,40 @@ use std::collections::HashMap;
 
 /// A line and a column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-/// A value, and where it begins.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) at: Place,
+    pub(super) at: Position,
     pub(super) value: Value,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// Nothing, or `null`.
+    /// An empty value, or `null`.
     Null,
-    /// Text as it is written, without its quotes. Whether it is a number is for its field to say.
+    /// Text without its quotes. Its field decides whether it is a number.
     Scalar(String),
     List(Vec<Node>),
-    /// In the order of the text, keys that occur twice included.
+    /// In the order of the text, including duplicate keys.
     Fields(Vec<(Node, Node)>),
 }
 
-/// As much of a text as could be read.
+/// The readable part of a text.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct YamlTree {
     /// `None` for an empty text.
     pub(super) root: Option<Node>,
-    /// Why it ends before its text.
+    /// The error that ends the tree early.
     pub(super) error: Option<Problem>,
 }
 
-/// Reads the first document of a text; there should not be another one.
-pub(super) fn parse(text: &str) -> Tree {
+/// Parses the first document of a text; another one is an error.
+pub(super) fn parse(text: &str) -> YamlTree {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut builder = Builder::default();
@@ -63,8 +63,8 @@ pub(super) fn parse(text: &str) -> Tree {
     builder.finish(None)
 }
 
-impl Place {
-    /// Where a text begins.
+impl Position {
+    /// The start of a text.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
     pub(super) fn problem(self, reason: impl Into<String>) -> Problem {
@@ -76,9 +76,9 @@ impl Place {
     }
 }
 
-/// A list or fields whose end has not come.
-struct Open {
-    at: Place,
+/// A list or fields without an end so far.
+struct OpenNode {
+    at: Position,
     anchor: usize,
     key: Option<Node>,
     value: Value,
@@ -87,14 +87,14 @@ struct Open {
 #[derive(Default)]
 struct Builder {
     root: Option<Node>,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     anchors: HashMap<usize, Node>,
-    /// How many nodes aliases stand for.
+    /// The number of nodes copied by aliases.
     aliased: usize,
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, at: Place) -> Result<(), Problem> {
+    fn event(&mut self, event: Event<'_>, at: Position) -> Result<(), Problem> {
         match event {
             Event::Scalar(text, style, anchor, _) => {
                 let null = style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null");
@@ -111,7 +111,7 @@ impl Builder {
                 self.begin(at, anchor, Value::Fields(Vec::new()))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open {
+                if let Some(OpenNode {
                     at, anchor, value, ..
                 }) = self.open.pop()
                 {
@@ -120,7 +120,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err(at.problem("the alias stands for what contains it"));
+                    return Err(at.problem("the alias refers to a node that contains it"));
                 };
                 let (count, depth) = node.extent();
                 self.nests(depth, at)?;
@@ -137,9 +137,9 @@ impl Builder {
         Ok(())
     }
 
-    fn begin(&mut self, at: Place, anchor: usize, value: Value) -> Result<(), Problem> {
+    fn begin(&mut self, at: Position, anchor: usize, value: Value) -> Result<(), Problem> {
         self.nests(1, at)?;
-        self.open.push(Open {
+        self.open.push(OpenNode {
             at,
             anchor,
             key: None,
@@ -148,8 +148,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether what is open can hold something of this depth.
-    fn nests(&self, depth: usize, at: Place) -> Result<(), Problem> {
+    /// Whether the open nodes can hold another of this depth.
+    fn nests(&self, depth: usize, at: Position) -> Result<(), Problem> {
         match self.open.len() + depth > MAX_DEPTH {
             true => Err(at.problem(format!("nested deeper than {MAX_DEPTH} levels"))),
             false => Ok(()),
@@ -157,7 +157,7 @@ impl Builder {
     }
 
     fn complete(&mut self, node: Node, anchor: usize) {
-        // 0 is no anchor.
+        // 0 means no anchor.
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -179,10 +179,10 @@ impl Builder {
         }
     }
 
-    /// Closes what is open: lists keep their items, and of fields only the outermost ones are kept, since a service that
-    /// is not complete has problems that are none.
-    fn finish(mut self, error: Option<Problem>) -> Tree {
-        while let Some(Open { at, value, .. }) = self.open.pop() {
+    /// Closes the open nodes: lists keep their items, and of fields only the outermost ones are kept, since an
+    /// incomplete service would be reported for parts that are only unread.
+    fn finish(mut self, error: Option<Problem>) -> YamlTree {
+        while let Some(OpenNode { at, value, .. }) = self.open.pop() {
             let outermost = self.open.is_empty();
             if outermost || matches!(value, Value::List(_)) {
                 self.push(Node { at, value });
@@ -190,7 +190,7 @@ impl Builder {
                 open.key = None;
             }
         }
-        Tree {
+        YamlTree {
             root: self.root,
             error,
         }
@@ -198,7 +198,7 @@ impl Builder {
 }
 
 impl Node {
-    /// How many nodes it has, and on how many levels.
+    /// The number of nodes and of levels.
     fn extent(&self) -> (usize, usize) {
         let below: Vec<_> = match &self.value {
             Value::Null | Value::Scalar(_) => Vec::new(),
@@ -214,8 +214,8 @@ impl Node {
     }
 }
 
-fn place(marker: &granit_parser::Marker) -> Place {
-    Place {
+fn place(marker: &granit_parser::Marker) -> Position {
+    Position {
         line: marker.line() as u64,
         column: marker.col() as u64 + 1,
     }
@@ -224,5 +224,5 @@ fn place(marker: &granit_parser::Marker) -> Place {
 /// Aliases of aliases grow without bound; an honest file has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// A mesh file has nine levels. Trees are walked by recursion, which aliases of aliases could make as deep as they like.
+/// A mesh file has nine levels. Trees are walked by recursion, and aliases of aliases can nest without limit.
 const MAX_DEPTH: usize = 32;

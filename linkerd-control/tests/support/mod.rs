@@ -1,11 +1,11 @@
-//! What the tests share: a proxy's side of the APIs, with a deadline for everything.
+//! Support for the tests: a proxy's side of the APIs, with a deadline for everything.
 
 // Each test crate uses a part of it.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use linkerd_api_proto::destination::destination_client::DestinationClient;
 use linkerd_api_proto::destination::{
-    DestinationProfile, GetDestination, Update, update::Update as Kind,
+    DestinationProfile, GetDestination, Update, update::Update as LookupKind,
 };
 use linkerd_api_proto::net::TcpAddress;
 use linkerd_api_proto::outbound::outbound_policies_client::OutboundPoliciesClient;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-/// Enough for a machine that is busy with other things.
+/// Enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
 pub const WEB: &str = "web.ns.svc.cluster.local:80";
@@ -117,7 +117,7 @@ pub async fn next<M>(stream: &mut Streaming<M>) -> M {
     message.expect("not the end")
 }
 
-/// Asserts that nothing was to be sent so far: a message that is sent now is the next one.
+/// Asserts that no message was sent so far: a message that is sent now is the next one.
 pub async fn nothing<C>(script: &Script<C>, stream: &mut Streaming<C::Message>)
 where
     C: Content,
@@ -127,7 +127,7 @@ where
     assert_eq!(next(stream).await, C::Message::default());
 }
 
-/// The next update: `+port` or `-port` for each endpoint, `none` or `gone` for the lack of them.
+/// The next update: `+port` or `-port` for each endpoint, `none` or `gone` for an empty set.
 pub async fn told(stream: &mut Streaming<Update>) -> Vec<String> {
     let ports = |sign: &str, addrs: Vec<Option<TcpAddress>>| {
         let port = |a: Option<TcpAddress>| a.map_or("?".to_owned(), |a| a.port.to_string());
@@ -137,10 +137,10 @@ pub async fn told(stream: &mut Streaming<Update>) -> Vec<String> {
             .collect()
     };
     match next(stream).await.update {
-        Some(Kind::Add(set)) => ports("+", set.addrs.into_iter().map(|a| a.addr).collect()),
-        Some(Kind::Remove(set)) => ports("-", set.addrs.into_iter().map(Some).collect()),
-        Some(Kind::NoEndpoints(none)) if none.exists => vec!["none".to_owned()],
-        Some(Kind::NoEndpoints(_)) => vec!["gone".to_owned()],
+        Some(LookupKind::Add(set)) => ports("+", set.addrs.into_iter().map(|a| a.addr).collect()),
+        Some(LookupKind::Remove(set)) => ports("-", set.addrs.into_iter().map(Some).collect()),
+        Some(LookupKind::NoEndpoints(none)) if none.exists => vec!["none".to_owned()],
+        Some(LookupKind::NoEndpoints(_)) => vec!["gone".to_owned()],
         None => vec!["nothing".to_owned()],
     }
 }

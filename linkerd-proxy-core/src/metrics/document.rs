@@ -1,15 +1,18 @@
-//! What a scrape gets, piece by piece.
+//! The document of a scrape, rendered piece by piece.
 
-use super::{Exposition, Format, Registry, Style};
-use std::fmt;
+use super::{Exposition, ExpositionFormat, Registry, RegistryStyle};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
-/// A document on its way out. With 10,000 endpoints it has many megabytes, which are never in memory at once.
+/// A document being written. With 10,000 endpoints it has many megabytes, which are never in memory at once.
 ///
-/// What is counted while it is written may be in it or not.
+/// Counts made during the writing may be in it or not.
 pub struct Document {
     registry: Registry,
-    format: Format,
-    /// The families, in the order in which they are written.
+    format: ExpositionFormat,
+    /// Families in the order of the document.
     order: std::vec::IntoIter<usize>,
     part: Part,
 }
@@ -17,20 +20,41 @@ pub struct Document {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     NextFamily,
-    /// The series of a family, beginning with one of them.
+    /// Series of a family, beginning with the one at `from`.
     Family {
         family: usize,
         from: usize,
     },
-    /// What is made for each scrape.
+    /// The collectors' text and the end.
     Tail,
     End,
 }
 
+impl Registry {
+    /// A document of all families. Series without an owner for `retain` are dropped before.
+    pub fn document(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> Document {
+        self.begin_document(retain, now);
+        Document::new(self.clone(), format)
+    }
+
+    /// The whole document at once, as Prometheus text.
+    pub fn render(&self, retain: Duration, now: Instant) -> String {
+        self.render_as(ExpositionFormat::Text, retain, now)
+    }
+
+    /// The whole document at once.
+    pub fn render_as(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> String {
+        let mut out = String::new();
+        let mut document = self.document(format, retain, now);
+        while document.write(&mut out) {}
+        out
+    }
+}
+
 impl Document {
-    pub(super) fn new(registry: Registry, format: Format) -> Self {
+    fn new(registry: Registry, format: ExpositionFormat) -> Self {
         let mut order = Vec::new();
-        for style in [Style::Legacy, Style::OpenMetrics] {
+        for style in [RegistryStyle::Legacy, RegistryStyle::OpenMetrics] {
             let families = registry.families();
             let of_style = families.iter().enumerate();
             let of_style = of_style.filter(|(_, entry)| entry.style == style);
@@ -44,7 +68,7 @@ impl Document {
         }
     }
 
-    /// Appends the next piece, of about 32 KB. Returns whether there is another.
+    /// Appends the next piece, of about 32 KB. `true` if there is another.
     pub fn write(&mut self, out: &mut String) -> bool {
         let until = out.len() + PIECE;
         let mut out = Exposition::new(out, self.format);
@@ -76,7 +100,7 @@ impl Document {
 
 impl Drop for Document {
     fn drop(&mut self) {
-        self.registry.written();
+        self.registry.end_document();
     }
 }
 
@@ -88,6 +112,6 @@ impl fmt::Debug for Document {
     }
 }
 
-/// A family is locked while a piece of it is written, which takes some ten microseconds: a thread that asks for a handle
-/// waits no longer.
+/// Bytes of a piece. A family is locked while a piece of it is written, some ten microseconds, and a thread that asks
+/// for a handle waits no longer.
 const PIECE: usize = 32 * 1024;

@@ -1,20 +1,21 @@
-//! The text of a scrape, in one of two formats.
+//! The text of a scrape, in either format.
 
 use super::{Labels, primitive::Value};
 use std::fmt::{Display, Write};
 
 /// The format of a scrape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// Prometheus text 0.0.4: `TYPE` and `HELP` carry the name of the samples.
     Text,
-    /// OpenMetrics 1.0.0: they carry the name without `_total`, the unit has a line, and bounds of buckets a point.
+    /// OpenMetrics 1.0.0: `TYPE` and `HELP` carry the name without `_total`, the unit has a line, and bucket bounds
+    /// have a decimal point.
     OpenMetrics,
 }
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Counts upwards.
     Counter,
     /// Goes up and down.
@@ -23,7 +24,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Its name in both formats.
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,36 +35,36 @@ impl Kind {
     }
 }
 
-/// A document that is being written.
+/// A document being written.
 #[derive(Debug)]
 pub struct Exposition<'a> {
     out: &'a mut String,
-    format: Format,
+    format: ExpositionFormat,
 }
 
 impl<'a> Exposition<'a> {
-    /// Writes to the end of `out`.
-    pub fn new(out: &'a mut String, format: Format) -> Self {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut String, format: ExpositionFormat) -> Self {
         Self { out, format }
     }
 
-    /// Writes what comes before the samples of a family. `name` is that of a counter's samples.
-    pub fn head(&mut self, kind: Kind, name: &str, help: impl Display) {
+    /// Writes the lines before the samples of a family. `name` is that of a counter's samples.
+    pub fn head(&mut self, kind: MetricKind, name: &str, help: impl Display) {
         let base = name.strip_suffix("_total");
         let (title, kind) = match (self.format, kind) {
-            (Format::Text, kind) => (name, kind.name()),
-            // OpenMetrics knows no other names of counters.
-            (Format::OpenMetrics, Kind::Counter) => {
+            (ExpositionFormat::Text, kind) => (name, kind.name()),
+            // OpenMetrics allows no other names of counters.
+            (ExpositionFormat::OpenMetrics, MetricKind::Counter) => {
                 (base.unwrap_or(name), base.map_or("unknown", |_| "counter"))
             }
-            (Format::OpenMetrics, kind) => (name, kind.name()),
+            (ExpositionFormat::OpenMetrics, kind) => (name, kind.name()),
         };
         writeln!(self.out, "# HELP {title} {help}\n# TYPE {title} {kind}").expect(INFALLIBLE);
         let unit = UNITS.iter().find(|unit| {
             let stem = title.strip_suffix(**unit);
             stem.is_some_and(|stem| stem.ends_with('_'))
         });
-        if let (Format::OpenMetrics, Some(unit)) = (self.format, unit) {
+        if let (ExpositionFormat::OpenMetrics, Some(unit)) = (self.format, unit) {
             writeln!(self.out, "# UNIT {title} {unit}").expect(INFALLIBLE);
         }
     }
@@ -73,8 +74,14 @@ impl<'a> Exposition<'a> {
         self.line(name, "", labels.as_str(), None, format_args!("{value}"));
     }
 
-    /// Writes a family of one sample without labels. What is not known is left out.
-    pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: Option<impl Display>) {
+    /// Writes a family of one sample without labels, unless the value is unknown.
+    pub fn single(
+        &mut self,
+        kind: MetricKind,
+        name: &str,
+        help: &str,
+        value: Option<impl Display>,
+    ) {
         if let Some(value) = value {
             self.head(kind, name, format_args!("{help}."));
             self.sample(name, &Labels::new(), value);
@@ -86,7 +93,7 @@ impl<'a> Exposition<'a> {
         self.out.push_str("# EOF\n");
     }
 
-    /// How long the text is.
+    /// The length of the text.
     pub(super) fn len(&self) -> usize {
         self.out.len()
     }
@@ -111,7 +118,9 @@ impl<'a> Exposition<'a> {
             if let Some(le) = le {
                 out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
                 out.push_str(le);
-                if self.format == Format::OpenMetrics && le.bytes().all(|c| c.is_ascii_digit()) {
+                if self.format == ExpositionFormat::OpenMetrics
+                    && le.bytes().all(|c| c.is_ascii_digit())
+                {
                     out.push_str(".0");
                 }
                 out.push('"');
@@ -124,7 +133,7 @@ impl<'a> Exposition<'a> {
     }
 }
 
-/// The units that names end with.
+/// Units that names may end with.
 const UNITS: [&str; 3] = ["seconds", "bytes", "ms"];
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -133,7 +142,7 @@ const INFALLIBLE: &str = "writing to a string does not fail";
 mod tests {
     use super::*;
 
-    fn head(format: Format, kind: Kind, name: &str) -> String {
+    fn head(format: ExpositionFormat, kind: MetricKind, name: &str) -> String {
         let mut out = String::new();
         Exposition::new(&mut out, format).head(kind, name, "X");
         out
@@ -142,37 +151,47 @@ mod tests {
     #[test]
     fn heads_carry_the_name_that_the_format_asks_for() {
         for (kind, name, text, open) in [
-            (Kind::Counter, "a_total", "a_total counter", "a counter"),
             (
-                Kind::Counter,
+                MetricKind::Counter,
+                "a_total",
+                "a_total counter",
+                "a counter",
+            ),
+            (
+                MetricKind::Counter,
                 "a_bytes_total",
                 "a_bytes_total counter",
                 "a_bytes counter\n# UNIT a_bytes bytes",
             ),
-            (Kind::Counter, "a", "a counter", "a unknown"),
+            (MetricKind::Counter, "a", "a counter", "a unknown"),
             (
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "a_seconds",
                 "a_seconds gauge",
                 "a_seconds gauge\n# UNIT a_seconds seconds",
             ),
-            (Kind::Gauge, "seconds", "seconds gauge", "seconds gauge"),
+            (
+                MetricKind::Gauge,
+                "seconds",
+                "seconds gauge",
+                "seconds gauge",
+            ),
         ] {
             let plain = format!("# HELP {name} X\n# TYPE {text}\n");
-            assert_eq!(head(Format::Text, kind, name), plain);
+            assert_eq!(head(ExpositionFormat::Text, kind, name), plain);
             let title = open.split(' ').next().unwrap();
             let expected = format!("# HELP {title} X\n# TYPE {open}\n");
-            assert_eq!(head(Format::OpenMetrics, kind, name), expected);
+            assert_eq!(head(ExpositionFormat::OpenMetrics, kind, name), expected);
         }
     }
 
     #[test]
     fn bounds_of_buckets_have_a_point_in_openmetrics() {
         for (format, le, expected) in [
-            (Format::Text, "5", "5"),
-            (Format::OpenMetrics, "5", "5.0"),
-            (Format::OpenMetrics, "0.5", "0.5"),
-            (Format::OpenMetrics, "+Inf", "+Inf"),
+            (ExpositionFormat::Text, "5", "5"),
+            (ExpositionFormat::OpenMetrics, "5", "5.0"),
+            (ExpositionFormat::OpenMetrics, "0.5", "0.5"),
+            (ExpositionFormat::OpenMetrics, "+Inf", "+Inf"),
         ] {
             let mut out = String::new();
             Exposition::new(&mut out, format).line("x", "_bucket", "", Some(le), 1_u64);

@@ -1,4 +1,4 @@
-//! A name and its series.
+//! A metric family: one name and its series.
 
 use super::{Exposition, LabelSet, Labels, Metric, series::Series};
 use indexmap::{IndexMap, map::Entry};
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// All series of one metric. Copies share them.
-pub struct Family<M: Metric>(Arc<Inner<M>>);
+/// All series of one metric. Clones share them.
+pub struct Family<M: Metric>(Arc<FamilyState<M>>);
 
-struct Inner<M: Metric> {
+struct FamilyState<M: Metric> {
     params: M::Params,
     limit: usize,
     refused: Arc<AtomicU64>,
@@ -25,7 +25,7 @@ struct Inner<M: Metric> {
 
 impl<M: Metric> Family<M> {
     pub(super) fn new(params: M::Params, limit: usize, refused: Arc<AtomicU64>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(FamilyState {
             params,
             limit,
             refused,
@@ -35,8 +35,8 @@ impl<M: Metric> Family<M> {
     }
 
     /// A handle of the series with these labels, for the calling thread alone.
-    ///
-    /// Not for the hot path: it takes a lock. When the family is at its limit the handle counts, but nothing shows it.
+    /// Not for the hot path: it takes a lock. A handle beyond the family's limit counts, but is not shown. Not for the
+    /// hot path: it takes a lock. When the family is at its limit the handle counts, but nothing shows it.
     pub fn get(&self, labels: impl Into<LabelSet>) -> M {
         let labels = labels.into();
         let handle = M::new(self.0.params);
@@ -58,7 +58,7 @@ impl<M: Metric> Family<M> {
         self.0.series.lock().len()
     }
 
-    /// Drops the series that have had no owner for `retain`.
+    /// Drops series without a handle for `retain`.
     pub(super) fn sweep(&self, retain: Duration, now: Instant) {
         let mut all = self.0.series.lock();
         let now = tenths(now.saturating_duration_since(self.0.begun));
@@ -67,14 +67,15 @@ impl<M: Metric> Family<M> {
             Some(since) => now.saturating_sub(since) < retain,
             None => true,
         });
-        // Endpoints leave by the thousand.
+        // Endpoints may leave by the thousand.
         if all.capacity() > SPARE && all.len() < all.capacity() / 4 {
             let room = all.len() * 2;
             all.shrink_to(room);
         }
     }
 
-    /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
+    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes. Returns the position to continue
+    /// at.
     pub(super) fn write(
         &self,
         name: &str,
@@ -112,10 +113,10 @@ impl<M: Metric> fmt::Debug for Family<M> {
     }
 }
 
-/// In tenths of a second, of which a number of four bytes has enough for 13 years.
+/// In tenths of a second, of which four bytes last for 13 years.
 fn tenths(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis() / 100).unwrap_or(u32::MAX)
 }
 
-/// Room that is not given back.
+/// Capacity that is not given back.
 const SPARE: usize = 1024;

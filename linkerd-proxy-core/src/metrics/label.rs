@@ -1,4 +1,4 @@
-//! Label sets: as text, or as what their text is made of.
+//! Label sets: as text, or as a source that renders it.
 
 use std::{
     fmt::{self, Write},
@@ -16,7 +16,7 @@ impl Labels {
         Self::default()
     }
 
-    /// Adds a label. The value is escaped; the name must be one that Prometheus allows, and is made so.
+    /// Adds a label. The value is escaped, and an invalid name is made valid.
     pub fn with(self, name: &str, value: impl fmt::Display) -> Self {
         self.with_prefix("", name, value)
     }
@@ -32,10 +32,10 @@ impl Labels {
         self
     }
 
-    /// Adds labels that others have named, such as those of discovery, with a prefix before each name.
+    /// Adds labels with names from elsewhere, such as discovery, with a prefix before each name.
     ///
-    /// Names that are equal once they are made valid (`a.b`, `a_b`) become one label: a scraper refuses a document with
-    /// two in one series. The name that is valid as it is counts, else the first one.
+    /// Names that become equal once made valid (`a.b`, `a_b`) become one label, as a scraper refuses a series with a
+    /// repeated name. The name that was valid already wins, else the first one.
     pub fn with_all<'a>(
         mut self,
         prefix: &str,
@@ -73,7 +73,7 @@ impl Labels {
         &self.0
     }
 
-    /// Takes all labels out, and keeps the room.
+    /// Removes all labels, and keeps the capacity.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -93,7 +93,7 @@ impl Labels {
     }
 
     fn push_name(&mut self, name: &str) {
-        // Almost all are, and a scrape may write those of 10,000 endpoints.
+        // Almost all names are valid, and a scrape may write those of 10,000 endpoints.
         if is_valid(name) {
             return self.0.push_str(name);
         }
@@ -126,44 +126,44 @@ fn is_allowed(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Labels to which nothing is added any more, as a series has them.
+/// The final labels of a series.
 ///
-/// Its copies, and the families that have a series with these labels, share what it is made of: a text, or another set
-/// and a text beside it, or what an application knows anyway. With 10,000 endpoints the texts were most of what their
-/// series took; they are written when a scrape asks. Sets are equal if their texts are.
+/// Clones, and all families with a series of these labels, share one source: a text, another set with a text beside it,
+/// or an application's own value. With 10,000 endpoints the texts were most of the memory of their series; they are
+/// rendered during a scrape. Sets are equal if their texts are.
 #[derive(Clone)]
 pub struct LabelSet(Arc<dyn AddLabels>);
 
-/// What labels can be made of whenever they are needed. They must always be the same.
+/// A source of labels, rendered on demand. It must always give the same labels.
 pub trait AddLabels: Send + Sync + 'static {
     /// Adds the labels.
     fn add_to(&self, labels: Labels) -> Labels;
 }
 
 impl LabelSet {
-    /// The labels that `source` makes.
+    /// The labels of `source`.
     pub fn new(source: impl AddLabels) -> Self {
         Self(Arc::new(source))
     }
 
-    /// These labels, and others to come.
+    /// The labels as text, to be extended.
     pub fn to_labels(&self) -> Labels {
         self.add_to(Labels(String::with_capacity(MOST)))
     }
 
-    /// These labels, with others before them.
+    /// These labels, after others.
     pub fn after(&self, labels: Labels) -> Self {
         let (text, base) = (labels.0.into(), self.clone());
         Self::new(After { text, base })
     }
 
-    /// These labels, with others behind them.
+    /// These labels, followed by others.
     pub fn and(&self, labels: Labels) -> Self {
         let (base, text) = (self.clone(), labels.0.into());
         Self::new(And { base, text })
     }
 
-    /// Adds these labels to others.
+    /// Appends these labels to others.
     pub fn add_to(&self, labels: Labels) -> Labels {
         self.0.add_to(labels)
     }
@@ -207,7 +207,7 @@ impl AddLabels for Text {
     }
 }
 
-/// A text, and a set after it.
+/// A text, followed by a set.
 struct After {
     text: Box<str>,
     base: LabelSet,
@@ -219,7 +219,7 @@ impl AddLabels for After {
     }
 }
 
-/// A set, and a text after it.
+/// A set, followed by a text.
 struct And {
     base: LabelSet,
     text: Box<str>,
@@ -231,10 +231,10 @@ impl AddLabels for And {
     }
 }
 
-/// More bytes than most labels have.
+/// Longer than most labels, in bytes.
 const MOST: usize = 512;
 
-/// Escapes what the exposition format does not allow in a label's value.
+/// Escapes characters that the exposition format does not allow in a label's value.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
@@ -288,7 +288,7 @@ mod tests {
         );
     }
 
-    /// Reads labels as a scraper does, and knows nothing of how they are written.
+    /// Reads labels as a scraper does, independently of the code that writes them.
     fn parse(text: &str) -> Vec<(String, String)> {
         let mut chars = text.chars().peekable();
         let mut labels = Vec::new();

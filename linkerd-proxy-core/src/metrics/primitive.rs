@@ -1,6 +1,6 @@
-//! What is counted: counters, gauges, histograms.
+//! Metric types: counters, gauges, histograms.
 
-use super::{Exposition, Kind};
+use super::{Exposition, MetricKind};
 use std::{
     fmt::{self, Write},
     sync::{
@@ -10,22 +10,22 @@ use std::{
     time::Duration,
 };
 
-/// A kind of metric: how handles are made, summed and written.
+/// A metric type: how its handles are made, summed and written.
 pub trait Metric: Clone {
-    /// What a new handle needs to know; a family holds it.
+    /// Parameters of a new handle; a family holds them.
     type Params: Copy + Send + Sync;
     /// The sum of the handles of a series.
     type Sum: Clone + Default + Send;
     /// The type in the exposition format.
-    const KIND: Kind;
+    const KIND: MetricKind;
 
-    /// A handle that has counted nothing.
+    /// A new handle.
     fn new(params: Self::Params) -> Self;
-    /// Adds what this handle has counted to the series' sum.
+    /// Adds this handle's count to the series' sum.
     fn add_to(&self, sum: &mut Self::Sum);
-    /// Whether no other copy of this handle exists.
+    /// Whether this is the only clone of its handle.
     fn is_last(&self) -> bool;
-    /// Writes the series' lines.
+    /// Writes the lines of the series.
     fn write(
         sum: &Self::Sum,
         params: Self::Params,
@@ -53,7 +53,7 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// What this handle has counted.
+    /// The count of this handle.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -62,7 +62,7 @@ impl Counter {
 impl Metric for Counter {
     type Params = ();
     type Sum = u64;
-    const KIND: Kind = Kind::Counter;
+    const KIND: MetricKind = MetricKind::Counter;
 
     fn new((): ()) -> Self {
         Self(Arc::default())
@@ -92,7 +92,7 @@ impl Gauge {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     #[inline]
     pub fn decr(&self) {
         self.0.store(self.0.load(Relaxed) - 1, Relaxed);
@@ -113,14 +113,14 @@ impl Gauge {
 impl Metric for Gauge {
     type Params = ();
     type Sum = i64;
-    const KIND: Kind = Kind::Gauge;
+    const KIND: MetricKind = MetricKind::Gauge;
 
     fn new((): ()) -> Self {
         Self(Arc::default())
     }
 
     fn add_to(&self, sum: &mut i64) {
-        // A gauge whose owner is gone says nothing any more.
+        // A gauge without an owner counts as 0.
         if !self.is_last() {
             *sum += self.value();
         }
@@ -137,7 +137,7 @@ impl Metric for Gauge {
 
 /// How a histogram's values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum HistogramUnit {
     /// Observed in nanoseconds, written in whole milliseconds.
     Milliseconds,
     /// Observed in nanoseconds, written in seconds.
@@ -148,11 +148,11 @@ pub enum Unit {
 
 /// The buckets of a histogram: upper bounds as observed, with their text in `le`.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct HistogramBounds {
     /// Ascending upper bounds.
     pub buckets: &'static [(u64, &'static str)],
     /// How the values are written.
-    pub unit: Unit,
+    pub unit: HistogramUnit,
 }
 
 macro_rules! millis {
@@ -160,27 +160,27 @@ macro_rules! millis {
 }
 
 /// The buckets of the incumbent's `*_latency_ms` families.
-pub const LATENCY_MS: &Bounds = &Bounds {
+pub const LATENCY_MS: &HistogramBounds = &HistogramBounds {
     buckets: millis!(1 2 3 4 5 10 20 30 40 50 100 200 300 400 500 1000 2000 3000 4000 5000 10000 20000 30000 40000 50000),
-    unit: Unit::Milliseconds,
+    unit: HistogramUnit::Milliseconds,
 };
 
 /// The buckets of frame sizes.
-pub const BYTES: &Bounds = &Bounds {
+pub const BYTES: &HistogramBounds = &HistogramBounds {
     buckets: &[(128, "128.0"), (1024, "1024.0"), (10240, "10240.0")],
-    unit: Unit::Bytes,
+    unit: HistogramUnit::Bytes,
 };
 
 /// Counts observations in buckets. Belongs to one thread.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    bounds: &'static Bounds,
-    /// The sum, a count for each bound, and one for what is above them all.
+    bounds: &'static HistogramBounds,
+    /// The sum, a count for each bound, and one for values above all bounds.
     cells: Arc<[AtomicU64]>,
 }
 
 impl Histogram {
-    /// Counts a value in the unit in which the bounds are given.
+    /// Counts a value, in the unit of the bounds.
     #[inline]
     pub fn observe(&self, value: u64) {
         let buckets = self.bounds.buckets;
@@ -198,7 +198,7 @@ impl Histogram {
     }
 }
 
-/// The sum of a histogram's handles: their cells, or nothing if there is none.
+/// The sum of a histogram's handles: their cells, or nothing without a handle.
 #[derive(Debug, Default)]
 pub struct HistogramSum(Vec<u64>);
 
@@ -214,11 +214,11 @@ impl Clone for HistogramSum {
 }
 
 impl Metric for Histogram {
-    type Params = &'static Bounds;
+    type Params = &'static HistogramBounds;
     type Sum = HistogramSum;
-    const KIND: Kind = Kind::Histogram;
+    const KIND: MetricKind = MetricKind::Histogram;
 
-    fn new(bounds: &'static Bounds) -> Self {
+    fn new(bounds: &'static HistogramBounds) -> Self {
         let cells = 1 + bounds.buckets.len() + 1;
         Self {
             bounds,
@@ -239,7 +239,7 @@ impl Metric for Histogram {
 
     fn write(
         total: &HistogramSum,
-        bounds: &'static Bounds,
+        bounds: &'static HistogramBounds,
         name: &str,
         labels: &str,
         out: &mut Exposition<'_>,
@@ -255,12 +255,12 @@ impl Metric for Histogram {
         out.line(name, "_bucket", labels, Some("+Inf"), seen);
         out.line(name, "_count", labels, None, seen);
         match bounds.unit {
-            Unit::Milliseconds => out.line(name, "_sum", labels, None, sum / 1_000_000),
-            Unit::Seconds => {
+            HistogramUnit::Milliseconds => out.line(name, "_sum", labels, None, sum / 1_000_000),
+            HistogramUnit::Seconds => {
                 let seconds = sum as f64 / 1e9;
                 out.line(name, "_sum", labels, None, format_args!("{seconds:?}"));
             }
-            Unit::Bytes => {
+            HistogramUnit::Bytes => {
                 out.line(name, "_sum", labels, None, format_args!("{sum}.0"));
             }
         }

@@ -1,8 +1,6 @@
-//! The list of families, and the document that a scrape gets.
+//! The list of families.
 
-use super::{
-    Counter, Document, Exposition, Family, Format, Gauge, Histogram, Kind, Labels, Metric,
-};
+use super::{Counter, Exposition, Family, Gauge, Histogram, Labels, Metric, MetricKind};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
@@ -12,41 +10,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// In which of the incumbent's two lists a family is.
+/// The incumbent's registry that a family belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// The first list.
+pub enum RegistryStyle {
+    /// The older registry.
     Legacy,
-    /// The second list, of which each `HELP` ends with a full stop.
+    /// The newer one, in which each `HELP` ends with a full stop.
     OpenMetrics,
 }
 
-/// All families of the process, in the order in which they are written.
+/// All families of the process, in the order of the document.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<Inner>);
+pub struct Registry(Arc<RegistryState>);
 
 #[derive(Default)]
-struct Inner {
-    families: Mutex<Vec<Entry>>,
+struct RegistryState {
+    families: Mutex<Vec<FamilyEntry>>,
     collectors: Mutex<Vec<Collector>>,
-    /// The documents that are being written.
+    /// Documents being written.
     documents: AtomicUsize,
 }
 
 type Collector = Box<dyn Fn(&mut Exposition<'_>) + Send>;
 
 /// A declared family.
-pub(super) struct Entry {
+pub(super) struct FamilyEntry {
     name: &'static str,
     help: &'static str,
-    kind: Kind,
-    pub(super) style: Style,
+    kind: MetricKind,
+    pub(super) style: RegistryStyle,
     limit: usize,
     refused: Arc<AtomicU64>,
-    family: Box<dyn Collect>,
+    family: Box<dyn AnyFamily>,
 }
 
-trait Collect: Send {
+trait AnyFamily: Send {
     fn len(&self) -> usize;
     fn sweep(&self, retain: Duration, now: Instant);
     fn write(
@@ -58,7 +56,7 @@ trait Collect: Send {
     ) -> Option<usize>;
 }
 
-impl<M: Metric + Send + Sync> Collect for Family<M> {
+impl<M: Metric + Send + Sync> AnyFamily for Family<M> {
     fn len(&self) -> usize {
         Family::len(self)
     }
@@ -87,7 +85,7 @@ impl Registry {
     /// Declares a family. `name` is that of its samples, `limit` the most series that it holds.
     pub fn family<M: Metric + Send + Sync + 'static>(
         &self,
-        style: Style,
+        style: RegistryStyle,
         name: &'static str,
         help: &'static str,
         params: M::Params,
@@ -95,7 +93,7 @@ impl Registry {
     ) -> Family<M> {
         let refused = Arc::new(AtomicU64::new(0));
         let family = Family::<M>::new(params, limit, refused.clone());
-        self.0.families.lock().push(Entry {
+        self.0.families.lock().push(FamilyEntry {
             name,
             help,
             kind: M::KIND,
@@ -108,60 +106,56 @@ impl Registry {
     }
 
     /// Declares a family of counters.
-    pub fn counter(&self, style: Style, name: &'static str, help: &'static str) -> Family<Counter> {
+    pub fn counter(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<Counter> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
     /// Declares a family of gauges.
-    pub fn gauge(&self, style: Style, name: &'static str, help: &'static str) -> Family<Gauge> {
+    pub fn gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<Gauge> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
     /// Declares a family of histograms.
     pub fn histogram(
         &self,
-        style: Style,
+        style: RegistryStyle,
         name: &'static str,
         help: &'static str,
-        bounds: &'static super::Bounds,
+        bounds: &'static super::HistogramBounds,
     ) -> Family<Histogram> {
         self.family(style, name, help, bounds, SERIES_LIMIT)
     }
 
-    /// Adds text that is made anew for each scrape, such as the figures of the process.
+    /// Adds a collector: text that is rendered for each scrape, such as the figures of the process.
     pub fn collect(&self, collector: impl Fn(&mut Exposition<'_>) + Send + 'static) {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
-    /// What a scrape gets. Series without an owner for `retain` are dropped before.
-    pub fn document(&self, format: Format, retain: Duration, now: Instant) -> Document {
-        // Another document goes on where it was, by place: no series may move meanwhile.
+    /// Notes that a document is being written, and drops series without an owner for `retain` before.
+    pub(super) fn begin_document(&self, retain: Duration, now: Instant) {
+        // A document in progress continues by position: no series may move meanwhile.
         if self.0.documents.fetch_add(1, Relaxed) == 0 {
             for entry in self.families().iter() {
                 entry.family.sweep(retain, now);
             }
         }
-        Document::new(self.clone(), format)
     }
 
-    /// The whole document at once, as Prometheus text.
-    pub fn render(&self, retain: Duration, now: Instant) -> String {
-        self.render_as(Format::Text, retain, now)
-    }
-
-    /// The whole document at once.
-    pub fn render_as(&self, format: Format, retain: Duration, now: Instant) -> String {
-        let mut out = String::new();
-        let mut document = self.document(format, retain, now);
-        while document.write(&mut out) {}
-        out
-    }
-
-    pub(super) fn families(&self) -> MutexGuard<'_, Vec<Entry>> {
+    pub(super) fn families(&self) -> MutexGuard<'_, Vec<FamilyEntry>> {
         self.0.families.lock()
     }
 
-    /// Writes what is not a family.
+    /// Writes the collectors' text and the registry's own families.
     pub(super) fn write_tail(&self, out: &mut Exposition<'_>) {
         self.write_refused(out);
         for collector in self.0.collectors.lock().iter() {
@@ -179,18 +173,18 @@ impl Registry {
         for (family, count) in counts.filter(|(_, count)| *count > 0) {
             if !std::mem::replace(&mut has_head, true) {
                 let help = "Series that were not shown because their family was full.";
-                out.head(Kind::Counter, name, help);
+                out.head(MetricKind::Counter, name, help);
             }
             out.sample(name, &Labels::new().with("family", family), count);
         }
     }
 
-    /// A document was written, or given up.
-    pub(super) fn written(&self) {
+    /// Notes that a document was written or dropped.
+    pub(super) fn end_document(&self) {
         self.0.documents.fetch_sub(1, Relaxed);
     }
 
-    /// How many series each family holds, and how many it may hold.
+    /// The number of series and the limit of each family.
     pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
         let families = self.families();
         families
@@ -209,21 +203,22 @@ impl Registry {
     }
 }
 
-impl Entry {
-    /// Writes what comes before the series, if there are any.
+impl FamilyEntry {
+    /// Writes the lines before the series, if there are any.
     pub(super) fn write_head(&self, out: &mut Exposition<'_>) {
         if self.family.len() == 0 {
             return;
         }
         let stop = match self.style {
-            Style::Legacy => "",
-            Style::OpenMetrics => ".",
+            RegistryStyle::Legacy => "",
+            RegistryStyle::OpenMetrics => ".",
         };
         let help = self.help;
         out.head(self.kind, self.name, format_args!("{help}{stop}"));
     }
 
-    /// Writes series, beginning with the one at `from`, until `out` is of the size `until`. Returns where to go on.
+    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes. Returns the position to continue
+    /// at.
     pub(super) fn write(
         &self,
         from: usize,
@@ -234,8 +229,8 @@ impl Entry {
     }
 }
 
-/// The most series of a family, unless it says otherwise. A pod that talks to 1,000 endpoints with five outcomes each
-/// stays well below; a scan of addresses or a header that ends up in a label does not.
+/// The most series of a family, unless declared otherwise. A pod with 1,000 endpoints and five outcomes each stays well
+/// below; a scan of addresses or a header used as a label does not.
 const SERIES_LIMIT: usize = 20_000;
 
 #[cfg(test)]
@@ -252,7 +247,7 @@ mod tests {
     #[test]
     fn handles_of_one_series_are_summed_and_outlive_their_owner() {
         let registry = Registry::new();
-        let family = registry.counter(Style::Legacy, "request_total", "Requests");
+        let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
         let labels = Labels::new().with("direction", "outbound");
         let (a, b) = (family.get(labels.clone()), family.get(labels));
         a.incr();
@@ -267,7 +262,7 @@ mod tests {
     #[test]
     fn a_series_leaves_when_its_owner_is_long_gone() {
         let registry = Registry::new();
-        let family = registry.counter(Style::OpenMetrics, "x_total", "X");
+        let family = registry.counter(RegistryStyle::OpenMetrics, "x_total", "X");
         drop(family.get(Labels::new()));
         let now = Instant::now();
         assert!(registry.render(RETAIN, now).contains("x_total 0"));
@@ -278,7 +273,7 @@ mod tests {
     #[test]
     fn beyond_the_limit_series_are_refused_and_counted() {
         let registry = Registry::new();
-        let family = registry.family::<Counter>(Style::Legacy, "few", "Few", (), 2);
+        let family = registry.family::<Counter>(RegistryStyle::Legacy, "few", "Few", (), 2);
         let handles: Vec<_> = (0..5)
             .map(|n| family.get(Labels::new().with("n", n)))
             .collect();
@@ -291,8 +286,8 @@ mod tests {
     #[test]
     fn histograms_are_cumulative() {
         let registry = Registry::new();
-        let latency = registry.histogram(Style::Legacy, "l_ms", "L", LATENCY_MS);
-        let size = registry.histogram(Style::OpenMetrics, "s_bytes", "S", BYTES);
+        let latency = registry.histogram(RegistryStyle::Legacy, "l_ms", "L", LATENCY_MS);
+        let size = registry.histogram(RegistryStyle::OpenMetrics, "s_bytes", "S", BYTES);
         let (latency, size) = (
             latency.get(Labels::new()),
             size.get(Labels::new().with("a", 1)),

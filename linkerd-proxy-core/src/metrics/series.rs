@@ -1,26 +1,26 @@
-//! What a family holds of one series.
+//! One series of a family: its handles and the sum of dropped ones.
 
 use super::Metric;
 
-/// One series. A proxy may have 50,000, of which almost all have one handle, or none any more: these take few bytes.
+/// One series. A proxy may have 50,000, of which almost all have one handle or none: these take few bytes.
 #[derive(Debug)]
 pub(super) enum Series<M: Metric> {
-    /// The only handle that there was.
+    /// A single handle.
     One(M),
-    /// There were others, or are.
+    /// Several handles, now or before.
     Many(Box<Many<M>>),
-    /// All handles are gone.
+    /// No handle is left.
     Orphaned {
-        /// What they had counted.
+        /// The sum of the dropped handles.
         past: M::Sum,
-        /// Since when, in the family's time.
+        /// When the last one was dropped, in the family's time.
         since: u32,
     },
 }
 
 #[derive(Debug)]
 pub(super) struct Many<M: Metric> {
-    /// What handles that are gone had counted.
+    /// The sum of dropped handles.
     past: M::Sum,
     handles: Vec<M>,
 }
@@ -41,7 +41,7 @@ impl<M: Metric> Series<M> {
         *self = Self::Many(many);
     }
 
-    /// Since when there is no handle; `now`, if none is left that was there before.
+    /// When the last handle was dropped; `now`, if that is noticed only now.
     pub(super) fn orphaned_since(&mut self, now: u32) -> Option<u32> {
         let past = match self {
             Self::Orphaned { since, .. } => return Some(*since),
@@ -63,7 +63,7 @@ impl<M: Metric> Series<M> {
         Some(now)
     }
 
-    /// What all handles have counted.
+    /// The sum of all handles.
     pub(super) fn sum_to(&self, sum: &mut M::Sum) {
         let handles = match self {
             Self::One(handle) => {
@@ -90,7 +90,8 @@ impl<M: Metric> Many<M> {
         Box::new(Self { past, handles })
     }
 
-    /// Adds a handle. Where there are many, each is looked at a few times and not once for each that is added after it.
+    /// Adds a handle. The cost of looking for dropped handles is spread: each handle is looked at a few times, not at
+    /// every addition.
     fn push(&mut self, handle: M) {
         if self.handles.len() == self.handles.capacity() {
             self.fold();
@@ -99,7 +100,7 @@ impl<M: Metric> Many<M> {
         self.handles.push(handle);
     }
 
-    /// Moves what dropped handles had counted into the past, so that handles do not pile up.
+    /// Adds the counts of dropped handles to `past`, so that handles do not pile up.
     fn fold(&mut self) {
         let past = &mut self.past;
         self.handles.retain(|handle| {

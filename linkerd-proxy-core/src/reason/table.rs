@@ -3,7 +3,7 @@
 use super::{Origin, Phase, Reason, Retry, Unavailable};
 use std::fmt::Write;
 
-/// What is decided for one reason.
+/// The table's row of one reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The HTTP status.
@@ -20,13 +20,13 @@ pub struct Row {
     pub fatal: bool,
     /// Whether the request may be sent elsewhere.
     pub retry: Retry,
-    /// Who caused it.
+    /// The cause of the failure.
     pub origin: Origin,
-    /// What was being done.
+    /// The phase in which it failed.
     pub phase: Phase,
     /// The text in `l5d-proxy-error`, after its context.
     pub text: &'static str,
-    /// What an operator should look at.
+    /// The next check for an operator.
     pub hint: &'static str,
 }
 
@@ -84,7 +84,7 @@ pub const ALL: &[Reason] = &[
 ];
 
 impl Reason {
-    /// Everything that is decided for this reason.
+    /// The row of this reason.
     pub const fn row(self) -> &'static Row {
         match self {
             Reason::Failfast(Unavailable::NoEndpoints) => &Row {
@@ -345,7 +345,7 @@ impl Reason {
                 origin: Origin::Proxy,
                 phase: Phase::Connect,
                 text: "the proxy has run out of file descriptors",
-                hint: "Raise the limit of open files (ulimit -n, LimitNOFILE), or look in /state and tcp_open_connections for what holds connections.",
+                hint: "Raise the limit of open files (ulimit -n, LimitNOFILE), or look in /state and tcp_open_connections for the owner of the connections.",
             },
             Reason::EndpointSpeaksHttp1 => &Row {
                 status: 502,
@@ -501,7 +501,7 @@ impl Reason {
                 origin: Origin::ControlPlane,
                 phase: Phase::Route,
                 text: "unexpected error",
-                hint: "The log names what the control plane sent; control plane and proxy may be of different versions.",
+                hint: "The log has the invalid part of the policy; control plane and proxy may be of different versions.",
             },
             Reason::Forbidden => &Row {
                 status: 403,
@@ -735,7 +735,7 @@ pub fn render() -> String {
         Every response, close or reset that the proxy itself makes has one of these reasons. It is in the\n\
         `l5d-proxy-error` and `proxy-status` headers, in the log, and in the `reason` label of\n\
         `outbound_http_failures_total`. This file is generated from `linkerd-proxy-core/src/reason/table.rs`.\n\n\
-        *Closes* tells whether the client's connection ends after the answer, *retry* what the proxy does itself\n\
+        *Closes*: whether the client's connection ends after the answer. *Retry*: the proxy's own retries\n\
         before it gives up. Each reason has a heading below, so that a link can name it: `docs/reasons.md#no_route`.\n\n\
         | reason | status | gRPC | `proxy-status` | `error` label | closes | retry |\n\
         |---|--:|--:|---|---|---|---|\n",

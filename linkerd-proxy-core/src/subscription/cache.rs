@@ -6,7 +6,7 @@ pub use lease::{Lease, Publisher};
 
 use super::occupancy::{Occupancy, Verdict};
 use indexmap::IndexMap;
-use lease::Entry;
+use lease::CacheEntry;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::{
@@ -26,13 +26,13 @@ use tokio::{
 
 /// Watched state by key.
 ///
-/// Asking for a known key takes one short lock and no await. Asking for a new one starts its task on the control
-/// thread; whoever asks meanwhile joins it (single flight).
+/// A look-up of a known key takes one short lock and no await. One of a new key starts its task on the control thread;
+/// concurrent look-ups share it (single flight).
 ///
-/// Bounds: `max_entries`; beyond it the entry that is idle for longest makes room, and if none is idle the new key is
-/// refused. Evicts: an entry without leases after `idle_timeout`, unless its task has pinned it.
+/// Bounds: `max_entries`; beyond it the entry with the longest idle time is displaced, and if none is idle the new key
+/// is refused. Evicts an entry without leases after `idle_timeout`, unless its task has pinned it.
 pub struct Cache<K, S, X> {
-    inner: Arc<Inner<K, S, X>>,
+    state: Arc<CacheState<K, S, X>>,
 }
 
 /// Bounds of a cache.
@@ -47,43 +47,43 @@ pub struct CacheLimits {
 /// Every entry of a full cache is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all {max_entries} entries are in use (the bound is {max_entries})")]
-pub struct Full {
+pub struct CacheFull {
     /// The bound.
     pub max_entries: usize,
 }
 
-/// What a cache did so far.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheStats {
     /// Entries that were made.
     pub created: u64,
-    /// Entries that left because nobody used them.
+    /// Unused entries that left after the idle timeout.
     pub evicted: u64,
-    /// Entries that left, unused, to make room.
+    /// Unused entries that left to make room.
     pub displaced: u64,
     /// Keys that were refused because the cache was full.
     pub refused: u64,
 }
 
-/// An entry as it is shown to whoever inspects the cache.
-pub struct Cached<'a, K, S, X> {
+/// An entry in a cache's inspection.
+pub struct CachedEntry<'a, K, S, X> {
     /// Its key.
     pub key: &'a K,
-    /// The leases that are out.
+    /// The number of leases.
     pub leases: usize,
-    /// For how long there has been none.
+    /// Time since the last lease was dropped.
     pub idle: Option<Duration>,
     /// Whether eviction is suspended.
     pub pinned: bool,
-    /// The state that was published last.
+    /// The latest state.
     pub state: S,
-    /// What the task and the leases share.
+    /// Data shared by the task and the leases.
     pub shared: &'a X,
 }
 
-type Entries<K, S, X> = IndexMap<K, Arc<Entry<S, X>>>;
+type Entries<K, S, X> = IndexMap<K, Arc<CacheEntry<S, X>>>;
 
-struct Inner<K, S, X> {
+struct CacheState<K, S, X> {
     entries: Mutex<Entries<K, S, X>>,
     limits: CacheLimits,
     runtime: tokio::runtime::Handle,
@@ -102,7 +102,7 @@ where
     /// A cache whose tasks run on `runtime`.
     pub fn new(limits: CacheLimits, runtime: tokio::runtime::Handle) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            state: Arc::new(CacheState {
                 entries: Mutex::new(IndexMap::new()),
                 limits,
                 runtime,
@@ -114,29 +114,29 @@ where
         }
     }
 
-    /// A lease of the entry for `key`, which is made if there is none.
+    /// A lease of the entry for `key`, which is created if absent.
     ///
-    /// `initial` gives the first state, and what the task and the leases share; `work` gives the task, which ends when
-    /// the entry is evicted.
+    /// `initial` gives the first state and the shared data; `work` gives the task, which ends when the entry is
+    /// evicted.
     pub fn lease<F>(
         &self,
         key: &K,
         initial: impl FnOnce() -> (S, X),
         work: impl FnOnce(Publisher<S, X>) -> F,
-    ) -> Result<Lease<S, X>, Full>
+    ) -> Result<Lease<S, X>, CacheFull>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (lease, publisher) = {
-            let mut entries = self.inner.entries.lock();
+            let mut entries = self.state.entries.lock();
             if let Some(entry) = entries.get(key) {
                 entry.occupancy.lock().lease();
                 return Ok(Lease::first(entry.clone()));
             }
-            self.inner.make_room(&mut entries)?;
+            self.state.make_room(&mut entries)?;
             let (state, shared) = initial();
             let (tx, rx) = watch::channel(state);
-            let entry = Arc::new(Entry {
+            let entry = Arc::new(CacheEntry {
                 values: rx,
                 occupancy: Mutex::new(Occupancy::leased()),
                 changed: Notify::new(),
@@ -149,25 +149,25 @@ where
             };
             (Lease::first(entry), publisher)
         };
-        self.inner.created.fetch_add(1, Ordering::Relaxed);
-        // Outside of the lock: a runtime that has ended drops the task at once, and that takes the lock again.
-        let tenancy = Tenancy {
-            inner: self.inner.clone(),
+        self.state.created.fetch_add(1, Ordering::Relaxed);
+        // Outside of the lock: a runtime that has ended drops the task at once, which takes the lock again.
+        let guard = EntryGuard {
+            state: self.state.clone(),
             key: key.clone(),
             entry: lease.entry.clone(),
         };
-        // Boxed: a task of which a part is moved into another holds the room for both. For the same reason a task borrows
-        // what it works with from the block around it: an async function would hold it as an argument and as a variable.
+        // Boxed: a task that is moved into another holds the room for both. For the same reason a task borrows its data
+        // from the block around it: an async function would hold them as an argument and as a variable.
         let work = Box::pin(work(publisher));
-        self.inner
+        self.state
             .runtime
-            .spawn(async move { tenancy.run(work).await });
+            .spawn(async move { guard.run(work).await });
         Ok(lease)
     }
 
-    /// Takes the entry that `lease` holds out, so that the next lease makes a new one. Leases of it go on with it.
+    /// Removes the entry of `lease`, so that the next lease creates a new one. Existing leases keep the removed entry.
     pub fn retire(&self, key: &K, lease: &Lease<S, X>) {
-        let mut entries = self.inner.entries.lock();
+        let mut entries = self.state.entries.lock();
         if entries
             .get(key)
             .is_some_and(|entry| Arc::ptr_eq(entry, &lease.entry))
@@ -178,11 +178,11 @@ where
         }
     }
 
-    /// Shows every entry to `show`.
-    pub fn inspect<R>(&self, mut show: impl FnMut(Cached<'_, K, S, X>) -> R) -> Vec<R> {
+    /// Calls `show` with every entry.
+    pub fn inspect<R>(&self, mut show: impl FnMut(CachedEntry<'_, K, S, X>) -> R) -> Vec<R> {
         // Copied first, so that the lock is not held while entries are shown.
         let entries: Vec<_> = self
-            .inner
+            .state
             .entries
             .lock()
             .iter()
@@ -193,7 +193,7 @@ where
             .map(|(key, entry)| {
                 let occupancy = *entry.occupancy.lock();
                 let state = entry.values.borrow().clone();
-                show(Cached {
+                show(CachedEntry {
                     key,
                     leases: occupancy.leases,
                     idle: occupancy.idle_since.map(|since| since.elapsed()),
@@ -207,7 +207,7 @@ where
 
     /// The number of entries.
     pub fn len(&self) -> usize {
-        self.inner.entries.lock().len()
+        self.state.entries.lock().len()
     }
 
     /// Whether there is no entry.
@@ -215,18 +215,18 @@ where
         self.len() == 0
     }
 
-    /// Its bounds.
+    /// The bounds.
     pub fn limits(&self) -> CacheLimits {
-        self.inner.limits
+        self.state.limits
     }
 
-    /// What it did so far.
+    /// The counters.
     pub fn stats(&self) -> CacheStats {
         CacheStats {
-            created: self.inner.created.load(Ordering::Relaxed),
-            evicted: self.inner.evicted.load(Ordering::Relaxed),
-            displaced: self.inner.displaced.load(Ordering::Relaxed),
-            refused: self.inner.refused.load(Ordering::Relaxed),
+            created: self.state.created.load(Ordering::Relaxed),
+            evicted: self.state.evicted.load(Ordering::Relaxed),
+            displaced: self.state.displaced.load(Ordering::Relaxed),
+            refused: self.state.refused.load(Ordering::Relaxed),
         }
     }
 }
@@ -234,7 +234,7 @@ where
 impl<K, S, X> Clone for Cache<K, S, X> {
     fn clone(&self) -> Self {
         Self {
-            inner: self.inner.clone(),
+            state: self.state.clone(),
         }
     }
 }
@@ -242,18 +242,18 @@ impl<K, S, X> Clone for Cache<K, S, X> {
 impl<K, S, X> fmt::Debug for Cache<K, S, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
-            .field("limits", &self.inner.limits)
+            .field("limits", &self.state.limits)
             .finish_non_exhaustive()
     }
 }
 
-impl<K, S, X> fmt::Debug for Cached<'_, K, S, X>
+impl<K, S, X> fmt::Debug for CachedEntry<'_, K, S, X>
 where
     K: fmt::Debug,
     S: fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cached")
+        f.debug_struct("CachedEntry")
             .field("key", self.key)
             .field("leases", &self.leases)
             .field("state", &self.state)
@@ -261,9 +261,9 @@ where
     }
 }
 
-impl<K: Eq + Hash, S, X> Inner<K, S, X> {
-    /// Displaces the entry that is idle for longest if the cache is full.
-    fn make_room(&self, entries: &mut Entries<K, S, X>) -> Result<(), Full> {
+impl<K: Eq + Hash, S, X> CacheState<K, S, X> {
+    /// Displaces the entry with the longest idle time if the cache is full.
+    fn make_room(&self, entries: &mut Entries<K, S, X>) -> Result<(), CacheFull> {
         if entries.len() < self.limits.max_entries {
             return Ok(());
         }
@@ -275,7 +275,7 @@ impl<K: Eq + Hash, S, X> Inner<K, S, X> {
         let Some((_, entry)) = idlest.and_then(|(_, index)| entries.swap_remove_index(index))
         else {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Full {
+            return Err(CacheFull {
                 max_entries: self.limits.max_entries,
             });
         };
@@ -286,14 +286,14 @@ impl<K: Eq + Hash, S, X> Inner<K, S, X> {
     }
 }
 
-/// The life of an entry in the cache. Dropped, however that comes, it takes the entry out.
-struct Tenancy<K: Eq + Hash, S, X> {
-    inner: Arc<Inner<K, S, X>>,
+/// The stay of an entry in the cache: dropping it removes the entry.
+struct EntryGuard<K: Eq + Hash, S, X> {
+    state: Arc<CacheState<K, S, X>>,
     key: K,
-    entry: Arc<Entry<S, X>>,
+    entry: Arc<CacheEntry<S, X>>,
 }
 
-impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
+impl<K: Eq + Hash, S, X> EntryGuard<K, S, X> {
     async fn run<F: Future<Output = ()>>(&self, work: Pin<Box<F>>) {
         let mut eviction = pin!(self.evicted());
         tokio::select! {
@@ -308,12 +308,12 @@ impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
                 .entry
                 .occupancy
                 .lock()
-                .verdict(Instant::now(), self.inner.limits.idle_timeout);
+                .verdict(Instant::now(), self.state.limits.idle_timeout);
             match verdict {
                 Verdict::Gone => return,
                 Verdict::Stay => self.entry.changed.notified().await,
                 Verdict::StayUntil(at) => tokio::select! {
-                    // In a box: most of the time nobody sleeps.
+                    // In a box: most of the time there is no timer.
                     () = Box::pin(sleep_until(at)) => {}
                     () = self.entry.changed.notified() => {}
                 },
@@ -326,23 +326,23 @@ impl<K: Eq + Hash, S, X> Tenancy<K, S, X> {
         }
     }
 
-    /// Takes the entry out unless it was leased meanwhile: leases of an entry are made under the lock of the map.
+    /// Removes the entry unless it was leased meanwhile: leases are made under the lock of the map.
     fn leave(&self) -> bool {
-        let mut entries = self.inner.entries.lock();
+        let mut entries = self.state.entries.lock();
         let mut occupancy = self.entry.occupancy.lock();
-        let verdict = occupancy.verdict(Instant::now(), self.inner.limits.idle_timeout);
+        let verdict = occupancy.verdict(Instant::now(), self.state.limits.idle_timeout);
         if verdict == Verdict::Leave {
             occupancy.gone = true;
             entries.swap_remove(&self.key);
-            self.inner.evicted.fetch_add(1, Ordering::Relaxed);
+            self.state.evicted.fetch_add(1, Ordering::Relaxed);
         }
         occupancy.gone
     }
 }
 
-impl<K: Eq + Hash, S, X> Drop for Tenancy<K, S, X> {
+impl<K: Eq + Hash, S, X> Drop for EntryGuard<K, S, X> {
     fn drop(&mut self) {
-        let mut entries = self.inner.entries.lock();
+        let mut entries = self.state.entries.lock();
         // Another entry may have taken its place.
         if entries
             .get(&self.key)

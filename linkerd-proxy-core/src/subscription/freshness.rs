@@ -1,4 +1,4 @@
-//! How old a piece of discovered state is, and whether the control plane still stands behind it.
+//! The age of discovered state, and whether the control plane still confirms it.
 
 use super::{Event, Status};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
@@ -9,24 +9,24 @@ use tokio::time::Instant;
 /// Serialised for `/state`, with ages in milliseconds instead of instants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Freshness {
-    /// How many updates were applied.
+    /// Applied updates.
     pub generation: u64,
-    /// When the last one was.
+    /// Time of the last one.
     pub received_at: Option<Instant>,
     /// Whether a stream is open.
     pub connected: bool,
-    /// Since when none is, if there was one.
+    /// Time when the last stream closed, while none is open.
     pub disconnected_since: Option<Instant>,
-    /// Why the last stream or call failed. Cleared by the next message.
+    /// Error of the last stream or call. Cleared by the next message.
     pub last_error: Option<String>,
-    /// How many streams were opened.
+    /// Streams opened so far.
     pub streams_opened: u64,
-    /// The control plane refused for good: there is no stream, nor will there be.
+    /// The control plane refused for good: no stream is open or will be.
     pub rejected: bool,
 }
 
 impl Freshness {
-    /// Takes note of what happened to the stream.
+    /// Records an event of the stream.
     pub fn observe<T>(&mut self, event: &Event<T>, now: Instant) {
         match event {
             Event::Opened => {
@@ -44,7 +44,7 @@ impl Freshness {
         }
     }
 
-    /// Takes note that an update was applied.
+    /// Records an applied update.
     pub fn applied(&mut self, now: Instant) {
         self.generation += 1;
         self.received_at = Some(now);
@@ -52,7 +52,7 @@ impl Freshness {
 
     /// Whether state is held that the control plane cannot renew at present.
     ///
-    /// Such state must not be evicted: it could not be had again.
+    /// Such state must not be evicted: it could not be fetched again.
     pub fn is_orphaned(&self) -> bool {
         self.generation > 0 && !self.connected && !self.rejected
     }

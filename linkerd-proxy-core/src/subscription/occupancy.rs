@@ -1,22 +1,22 @@
-//! When a cached entry may leave: the decision, without the cache.
+//! Eviction of a cached entry: the decision, without the cache.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Who uses an entry.
+/// Leases and idle time of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Occupancy {
-    /// The leases that are out.
+    /// The number of leases.
     pub(super) leases: usize,
-    /// Since when there is none.
+    /// Time when the last lease was dropped.
     pub(super) idle_since: Option<Instant>,
-    /// The state could not be had again at present.
+    /// The state cannot be fetched again at present.
     pub(super) pinned: bool,
-    /// It was evicted.
+    /// The entry was evicted.
     pub(super) gone: bool,
 }
 
-/// What is next for an entry.
+/// The next step of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Stay, until something changes.
@@ -45,7 +45,7 @@ impl Occupancy {
         self.idle_since = None;
     }
 
-    /// Returns whether the entry is idle now.
+    /// Drops a lease. `true` if the entry is idle now.
     pub(super) fn release(&mut self, now: Instant) -> bool {
         self.leases = self.leases.saturating_sub(1);
         if self.leases == 0 {

@@ -1,14 +1,14 @@
-//! How a call to the control plane failed, in gRPC's words but without its library.
+//! The failure of a call to the control plane, in gRPC's terms but without its library.
 
 use serde::Serialize;
 
-/// The end of a call that did not succeed.
+/// The failed end of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
 #[error("{code:?}: {message}")]
 pub struct Status {
     /// The kind of failure.
     pub code: Code,
-    /// What the peer, or the client on its behalf, said.
+    /// The message of the peer, or of the client on its behalf.
     pub message: String,
 }
 

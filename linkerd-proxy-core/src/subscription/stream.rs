@@ -13,42 +13,42 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A call on its way: the stream, or why there is none.
+/// A pending call: its stream, or its failure.
 pub type Call<T> = BoxFuture<'static, Result<BoxStream<'static, Result<T, Status>>, Status>>;
 
 /// Bounds of one stream. `None` is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// From the call to the first message; longer is an error (`DeadlineExceeded`).
+    /// From the call to the first message; beyond it, an error (`DeadlineExceeded`).
     pub initial: Option<Duration>,
-    /// Between two messages; longer is a clean end.
+    /// Between two messages; beyond it, a clean end.
     pub idle: Option<Duration>,
-    /// From the opening of the stream; longer is a clean end.
+    /// From the opening of the stream; beyond it, a clean end.
     pub lifetime: Option<Duration>,
 }
 
-/// How a subscription behaves.
+/// Parameters of a subscription.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSettings {
     /// Bounds of each stream.
     pub limits: StreamLimits,
-    /// The waits between streams. They start over after a stream that yielded a message.
+    /// Delays between streams. They start over after a stream that yielded a message.
     pub backoff: Backoff,
     /// Whether a failure with this code is final.
     pub terminal: fn(Code) -> bool,
 }
 
-/// What happened to a subscription.
+/// An event of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<T> {
-    /// A stream was opened. What its first messages say replaces what an earlier stream said.
+    /// A stream was opened. Its first messages replace the state of an earlier stream.
     Opened,
     /// A message.
     Item(T),
     /// The stream ended, or could not be opened; another follows. `None`: it ended cleanly, or reached its idle limit
     /// or lifetime.
     Closed(Option<Status>),
-    /// The control plane refused for good. Nothing follows.
+    /// The control plane refused for good. No event follows.
     Rejected(Status),
 }
 
@@ -98,12 +98,12 @@ impl<T> Subscription<T> {
         }
     }
 
-    /// The next event. Nothing is lost if the future is dropped. Pends for ever after [`Event::Rejected`].
+    /// The next event. Cancel safe. Pends for ever after [`Event::Rejected`].
     pub async fn next(&mut self) -> Event<T> {
         poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// The next event if there is one already.
+    /// The next event, if it is there already.
     ///
     /// It leaves no waker behind, so [`next`](Self::next) must be awaited again afterwards.
     pub fn ready(&mut self) -> Option<Event<T>> {
@@ -206,7 +206,7 @@ impl<T> std::fmt::Debug for Subscription<T> {
 }
 
 fn deadline(after: Option<Duration>) -> Option<Deadline> {
-    // A limit beyond what the clock can express is no limit.
+    // A limit beyond the range of the clock is no limit.
     let at = Instant::now().checked_add(after?)?;
     Some(Box::pin(sleep_until(at)))
 }
@@ -221,7 +221,7 @@ fn no_first_message() -> Status {
     Status::new(Code::DeadlineExceeded, "no first message in time")
 }
 
-/// A backoff may be configured to start at 0; a stream that ends at once must not become a busy loop for all that.
+/// Least delay: a backoff may start at 0, but a stream that ends at once must not become a busy loop.
 const MIN_WAIT: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub struct AcceptErrors {
     next: Option<Instant>,
-    /// How many were not logged since the last line.
+    /// Failures since the last line.
     unlogged: u64,
 }
 

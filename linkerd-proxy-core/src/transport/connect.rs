@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 /// How addresses are dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// How long a connection attempt may take.
+    /// Limit of a connection attempt.
     pub timeout: Duration,
     /// Options of the socket.
     pub socket: SocketOptions,
@@ -31,7 +31,7 @@ pub struct Dialer {
     pub options: ConnectOptions,
     /// Addresses that must not be dialled.
     pub guard: DialGuard,
-    /// All connections that the proxy has dialled.
+    /// Open connections that the proxy has dialled.
     pub own: OwnConnections,
 }
 
@@ -74,7 +74,7 @@ impl Dialer {
         }
     }
 
-    /// Looks at what the system has connected.
+    /// Checks the two ends of an established connection.
     fn check_connected(&self, addr: SocketAddr, stream: &TcpStream) -> Result<(), Error> {
         let ends = (stream.local_addr(), stream.peer_addr());
         let (local, peer) = match ends {
@@ -82,7 +82,7 @@ impl Dialer {
             (Err(error), _) | (_, Err(error)) => return Err(connect_error(addr, error)),
         };
         if local == peer {
-            // Nobody listens there: the system chose the port that was dialled for this end, and connected it to itself.
+            // No listener there: the system chose the dialled port for this end, and connected it to itself.
             let refused = io::ErrorKind::ConnectionRefused.into();
             return Err(connect_error(addr, refused));
         }
@@ -104,7 +104,7 @@ fn connect_error(addr: SocketAddr, error: io::Error) -> Error {
         .source(error)
 }
 
-/// Whether file descriptors have run out: those of the process, or those of the system.
+/// Whether file descriptors have run out, of the process or of the system.
 pub fn is_descriptor_limit(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))

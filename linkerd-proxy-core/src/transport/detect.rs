@@ -1,11 +1,11 @@
-//! Telling HTTP from other protocols by the first bytes that a client sends.
+//! Protocol detection by the first bytes of a client.
 
 use crate::{Error, Reason, drain};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Detected {
     /// HTTP/1.0 or HTTP/1.1.
@@ -16,19 +16,19 @@ pub enum Detected {
     Opaque,
 }
 
-/// How a first line is taken that resembles a request's, and is none.
+/// Treatment of a first line that resembles a request line but is not one by the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookalikes {
-    /// As HTTP, so that no server which is less strict reads a request that went past its checks.
+    /// As HTTP, so that a less strict server reads no request that went past the proxy's checks.
     Http,
     /// As another protocol.
     Opaque,
 }
 
-/// Reads until the protocol is certain, and returns what was read with it.
+/// Reads until the protocol is certain; returns it with the bytes that were read.
 ///
-/// `Ok((None, _))` means that the client was silent, or undecided, for the whole `timeout`; if lookalikes are HTTP and the
-/// beginning of a request line came, that fails as `HeaderTimeout`. Not cancel safe: what was read is lost.
+/// `Ok((None, _))` if the client was silent, or undecided, for the whole `timeout`; where lookalikes are HTTP and a
+/// request line has begun, that fails as `HeaderTimeout`. Not cancel safe: bytes that were read are lost.
 pub async fn detect(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
@@ -61,8 +61,8 @@ pub async fn detect(
     }
 }
 
-/// Detects as [`detect`] does, until the proxy begins to end: a client that has not said anything by then is let go,
-/// as an idle one would be.
+/// Detects as [`detect`] does, but until drain at most: a client that has sent nothing by then is closed like an idle
+/// one.
 pub async fn detect_until_drain(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
@@ -79,7 +79,7 @@ pub async fn detect_until_drain(
     }
 }
 
-/// Decides by what was read so far; `None` asks for more.
+/// Decides by the bytes read so far; `None` asks for more.
 ///
 /// A request line that is cut short is undecided as long as it may still become one: a client may write byte by byte.
 pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
@@ -95,7 +95,7 @@ pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
 
 /// A request line by the grammar (RFC 9112, section 3).
 fn exact(buf: &[u8]) -> Option<Detected> {
-    // Only the request line tells. What is wrong with the rest is for the server to answer, however it was cut in pieces.
+    // The request line alone decides. Errors in the rest are answered by the server, however the bytes were cut.
     let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let blank = buf.iter().take_while(|byte| is_blank(byte)).count();
     let end = buf[blank..].iter().position(|byte| *byte == b'\n');
@@ -106,10 +106,10 @@ fn exact(buf: &[u8]) -> Option<Detected> {
     }
 }
 
-/// A line that any server might take for a request's: a word, and later one that begins with `HTTP/` in upper or lower
-/// case, between whitespace of any kind and number (RFC 9112, section 3, allows recipients that much). Without a version,
-/// as HTTP/0.9 has it, the first word must be a known method and the second one a path or a URI: servers that take such a
-/// line, among them those of Node.js and Python, read fields behind it.
+/// A line that any server might read as a request line: a word, and later one that begins with `HTTP/` in upper or
+/// lower case, separated by any whitespace (RFC 9112, section 3, allows recipients that much). Without a version, as in
+/// HTTP/0.9, the first word must be a known method and the second a path or a URI: some servers, Node.js and Python
+/// among them, read fields after such a line.
 fn resembling(buf: &[u8]) -> Option<Detected> {
     let blank = buf.iter().take_while(|byte| is_space(byte)).count();
     let text = &buf[blank..];
@@ -146,10 +146,10 @@ fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.windows(3).any(|part| part == b"://")
 }
 
-/// A line that has not ended within what is read: the server answers a request line that is too long.
+/// A line without an end within the capacity: an over-long request line is answered by the server.
 fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
     match lookalikes {
-        // One word that long is no method.
+        // A single word of that length is not a method.
         Lookalikes::Http if buf.iter().all(is_token) => Detected::Opaque,
         _ => Detected::Http1,
     }
@@ -174,7 +174,7 @@ fn closed(error: std::io::Error) -> Error {
 /// The start of the HTTP/2 preface (RFC 9113, section 3.4) that no HTTP/1 request shares.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
-/// How the version of a request line begins.
+/// The start of a version in a request line.
 const VERSION: &[u8] = b"HTTP/";
 
 /// The methods of RFC 9110, section 9, and PATCH.
@@ -182,7 +182,7 @@ const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
 ];
 
-/// What is read at most before deciding. A request line that is longer and well-formed so far is HTTP/1.
+/// Bytes read at most before the decision. A longer request line, well-formed so far, counts as HTTP/1.
 const CAPACITY: usize = 1024;
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
             "GET /\x01 HTTP/1.1\r\n",
             "GET / x HTTP/1.1 y\r\n",
             "GET\r/ HTTP/1.1\r\n",
-            // HTTP/0.9, behind which some servers read fields.
+            // HTTP/0.9; some servers read fields after it.
             "GET /\r\n",
             "POST  /x  \n",
             "GET http://app/\r\n",

@@ -9,21 +9,19 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection. If it is a plain socket, bytes may be moved from and to it without a copy, and it can be waited for
-/// without a buffer.
+/// A connection. On a plain socket, bytes may be moved without a copy, and readiness is awaited without a buffer.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
-    /// Whether what comes next is in a plain socket: what was put back has to be read first, and what is encrypted, too.
+    /// Whether the next bytes are in a plain socket, neither put back nor encrypted.
     fn is_socket(&self) -> bool {
         false
     }
 
-    /// Waits until there is something to read, or an end or an error of which reading tells. Of a plain socket only;
-    /// others say that there is.
+    /// Waits until a plain socket has bytes, an end or an error to read. Other connections are always ready.
     fn poll_readable(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// A handle that looks for bytes of which the runtime does not know yet; `None` if it is no plain socket.
+    /// A handle that sees received bytes before the runtime does; `None` if this is not a plain socket.
     fn peek(&self) -> Option<Peek> {
         None
     }
@@ -31,7 +29,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
     /// Makes the connection end with a reset when it is dropped, where the peer can see the difference.
     fn reset_on_drop(&mut self) {}
 
-    /// Moves bytes from the connection into an empty pipe. 0 does not tell the end: reading does.
+    /// Moves bytes from the connection into an empty pipe. 0 does not mean the end; only a read shows that.
     fn poll_fill(&mut self, _pipe: &mut Pipe, _cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }

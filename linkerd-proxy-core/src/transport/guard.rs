@@ -9,8 +9,8 @@ use std::{
 
 /// Addresses that must not be dialled.
 ///
-/// Targets come from clients and from the control plane: they must reach neither what listens on loopback only, nor this
-/// proxy itself.
+/// Targets come from clients and from the control plane: they must reach neither loopback-only listeners nor this proxy
+/// itself.
 #[derive(Clone, Debug)]
 pub struct DialGuard {
     /// Whether loopback addresses may be dialled.
@@ -30,8 +30,8 @@ impl DialGuard {
             .map_err(|error| error.peer(addr))
     }
 
-    /// Refuses a connection by its ends. What the system connected to is looked at once more: addresses of the machine
-    /// may have changed, and a connection from an address to itself stays on this machine.
+    /// Checks both ends of an established connection: addresses of the machine may have changed since the dial, and a
+    /// connection from an address to itself stays on this machine.
     pub fn check_connected(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Error> {
         let is = reached(peer);
         let is_local = is.ip().is_loopback() || is.ip() == reached_ip(local.ip());

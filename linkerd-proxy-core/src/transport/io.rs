@@ -1,7 +1,7 @@
-//! A connection that is counted, and that may have been read from already.
+//! Counted connections, to which read bytes can be put back.
 
 use super::{Duplex, Peek, Pipe, Socket};
-use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, Style};
+use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
     io,
@@ -37,7 +37,7 @@ pub struct TransportSeries {
     cost: Option<TransferCost>,
 }
 
-/// Counts the bytes that cross a zone, or do not, beside the others.
+/// Byte counters for traffic within a zone or across zones, beside the others.
 #[derive(Clone, Debug)]
 pub struct TransferCost {
     /// Bytes sent.
@@ -46,7 +46,7 @@ pub struct TransferCost {
     pub received: Counter,
 }
 
-/// A connection that counts its bytes. Bytes that were read too early can be put back.
+/// A counted connection. Bytes that were read too early can be put back.
 #[derive(Debug)]
 pub struct Io<S = Socket> {
     stream: S,
@@ -58,7 +58,7 @@ pub struct Io<S = Socket> {
     activity: Option<Arc<Activity>>,
 }
 
-/// What whoever reads and writes a connection does with it: a codec does not tell.
+/// Reads and flushes of a connection, as observed below its codec.
 #[derive(Debug, Default)]
 pub struct Activity {
     was_read: AtomicBool,
@@ -71,12 +71,12 @@ impl Activity {
         self.was_read.load(Relaxed)
     }
 
-    /// What was read until now does not count.
+    /// Forgets all reads so far.
     pub fn forget_reads(&self) {
         self.was_read.store(false, Relaxed);
     }
 
-    /// Whether the writer has flushed after all that it wrote. A codec does when it has nothing left to write.
+    /// Whether all writes were flushed. A codec flushes when it has nothing left to write.
     pub fn is_flushed(&self) -> bool {
         !self.is_unflushed.load(Relaxed)
     }
@@ -85,11 +85,11 @@ impl Activity {
 impl TransportMetrics {
     /// Declares the families.
     pub fn register(registry: &Registry) -> Self {
-        let counter = |name, help| registry.counter(Style::Legacy, name, help);
+        let counter = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
         Self {
             open_total: counter("tcp_open_total", "Total count of opened connections"),
             open: registry.gauge(
-                Style::Legacy,
+                RegistryStyle::Legacy,
                 "tcp_open_connections",
                 "Number of currently-open connections",
             ),
@@ -110,7 +110,7 @@ impl TransportMetrics {
         self.series_with_cost(labels.into(), None)
     }
 
-    /// The series with these labels, and what else the bytes are counted in.
+    /// The series with these labels; bytes also count in the zone counters.
     pub fn series_with_cost(
         &self,
         labels: LabelSet,
@@ -177,17 +177,17 @@ impl<S> Io<S> {
         std::mem::take(&mut self.prefix)
     }
 
-    /// Notes in `activity` what is done with the connection.
+    /// Records reads and flushes in `activity`.
     pub fn watch(&mut self, activity: Arc<Activity>) {
         self.activity = Some(activity);
     }
 
-    /// Whether nothing more comes: the end of what the peer sends was read, or the connection failed.
+    /// Whether the end of the peer's side was read, or the connection failed.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The socket, or what stands for it.
+    /// The wrapped connection.
     pub fn inner(&self) -> &S {
         &self.stream
     }
@@ -246,7 +246,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
             buf.put_slice(&self.prefix[..count]);
             self.prefix.advance(count);
             if self.prefix.is_empty() {
-                // Its memory goes with it.
+                // Frees its memory.
                 self.prefix = Bytes::new();
             }
             self.was_read(count);
@@ -339,7 +339,7 @@ fn with_errno(labels: &LabelSet, errno: &str) -> LabelSet {
     labels.and(Labels::new().with("errno", errno))
 }
 
-/// The symbolic name of an error of a connection, as the incumbent's `errno` label has it.
+/// The symbolic name of a connection error, as the incumbent's `errno` label has it.
 fn errno_name(errno: i32) -> &'static str {
     match errno {
         libc::ECONNRESET => "ECONNRESET",

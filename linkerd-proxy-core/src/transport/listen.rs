@@ -1,4 +1,4 @@
-//! Listening sockets, and where an accepted connection was going.
+//! Listening sockets, and the original destination of accepted connections.
 
 use super::{ClientInfo, SocketOptions, TlsStatus};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -27,8 +27,8 @@ pub struct Accepted {
 
 /// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
 ///
-/// An address in use is an error even when its present owner would share it: two proxies on one port would each get half
-/// of the connections, which nobody would understand.
+/// An address in use is an error even where its owner would share it: two proxies on one port would each get half of
+/// the connections, without any error.
 pub fn bind(
     addr: SocketAddr,
     backlog: Option<u32>,
@@ -37,7 +37,7 @@ pub fn bind(
     if count == 1 {
         return Ok(vec![listener(addr, backlog, false)?]);
     }
-    // Without SO_REUSEPORT this fails if anybody listens there; it also picks the port when `addr` leaves it open.
+    // Without SO_REUSEPORT this fails if the address is in use; it also picks the port when `addr` leaves it open.
     let addr = listener(addr, backlog, false)?.local_addr()?;
     (0..count).map(|_| listener(addr, backlog, true)).collect()
 }
@@ -58,7 +58,7 @@ fn listener(
 }
 
 impl Listener {
-    /// Takes a bound socket into the present runtime. Its clients are not encrypted, for the reason that `tls` gives.
+    /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason that `tls` gives.
     pub fn new(
         socket: std::net::TcpListener,
         options: SocketOptions,
@@ -71,7 +71,7 @@ impl Listener {
         })
     }
 
-    /// The address that is listened on.
+    /// The address of the listener.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
@@ -94,9 +94,9 @@ impl Listener {
     }
 }
 
-/// The destination that a connection had before netfilter redirected it (`SO_ORIGINAL_DST`).
+/// The destination of a connection before netfilter redirected it (`SO_ORIGINAL_DST`).
 ///
-/// An IPv4 connection on a dual-stack socket is asked for with the IPv4 option, as the kernel keeps it there.
+/// For an IPv4 connection on a dual-stack socket the IPv4 option is read, as the kernel keeps it there.
 pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(stream);
     let v4 = stream.peer_addr().ok()?.ip().to_canonical().is_ipv4();
@@ -107,7 +107,7 @@ pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
     addr.ok()?.as_socket().map(unmapped)
 }
 
-/// An IPv4 address that came mapped into IPv6, as IPv4.
+/// An IPv4-mapped IPv6 address as IPv4.
 fn unmapped(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, addr.port()),
@@ -115,7 +115,7 @@ fn unmapped(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// What the standard library listens with, and so the incumbent where no backlog is set.
+/// The standard library's backlog, and so the incumbent's where none is set.
 const DEFAULT_BACKLOG: i32 = 128;
 
 #[cfg(test)]

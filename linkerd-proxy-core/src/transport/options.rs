@@ -1,20 +1,20 @@
-//! Options that every accepted and every dialled socket gets.
+//! Options of accepted and dialled sockets.
 
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// What is set on a TCP socket beside TCP_NODELAY and SO_KEEPALIVE, which are always on.
+/// TCP options beside TCP_NODELAY and SO_KEEPALIVE, which are always on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// TCP_KEEPIDLE: how long a connection may be silent before the kernel probes it. `None` leaves the system's.
+    /// TCP_KEEPIDLE: silence before the kernel probes the connection. `None` leaves the system's default.
     pub keepalive: Option<Duration>,
-    /// TCP_USER_TIMEOUT: how long sent data may stay unacknowledged before the kernel gives the connection up.
+    /// TCP_USER_TIMEOUT: limit of unacknowledged data before the kernel closes the connection.
     pub user_timeout: Option<Duration>,
 }
 
 impl SocketOptions {
-    /// Sets the options. A socket that refuses one is still usable, so a failure is logged and nothing else.
+    /// Sets the options. A socket that refuses one is still usable, so a failure is only logged.
     pub fn apply(&self, stream: &TcpStream) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::warn!(%error, "failed to set nodelay");

@@ -1,4 +1,4 @@
-//! Pipes that bytes are moved through without being copied.
+//! Pipes for moving bytes between sockets without a copy.
 //!
 //! A pipe is borrowed for one move from a socket to another, and given back as soon as it is empty. So only flows whose
 //! reader is slow hold one, idle connections hold none, and a worker with many bulk flows needs few.
@@ -19,19 +19,19 @@ use tokio::{io::Interest, net::TcpStream};
 
 /// The pipes of one worker.
 ///
-/// It gives out none when its limit is reached or the system refuses one; whoever asked copies instead.
+/// It gives out none when its limit is reached or the system refuses one; the caller copies instead.
 #[derive(Debug)]
 pub struct Pipes {
     limit: usize,
-    /// All of them, also those that are in use.
+    /// Open pipes, in use or free.
     open: Rc<Cell<usize>>,
     free: RefCell<Vec<Pipe>>,
-    /// As many were free all the time since the last sweep.
+    /// The least number of free pipes since the last sweep.
     unused: Cell<usize>,
     state: Cell<State>,
 }
 
-/// A pipe and what it holds. Dropping it closes it.
+/// A pipe and its bytes. Dropping it closes it.
 #[derive(Debug)]
 pub struct Pipe {
     read: OwnedFd,
@@ -43,7 +43,7 @@ pub struct Pipe {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Usable,
-    /// The system gave no pipe: it is not asked again before the next sweep.
+    /// The system refused a pipe: the next attempt is after the next sweep.
     Refused,
     /// This system does not splice.
     Unsupported,
@@ -60,7 +60,7 @@ impl Default for Pipes {
 }
 
 impl Pipes {
-    /// At most `limit` pipes, none of which is open yet.
+    /// A pool of at most `limit` pipes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -71,12 +71,12 @@ impl Pipes {
         }
     }
 
-    /// For connections that cannot be spliced.
+    /// A pool without pipes, for connections that cannot be spliced.
     pub fn none() -> Self {
         Self::new(0)
     }
 
-    /// An empty pipe, if there is one to be had.
+    /// An empty pipe, if available.
     pub fn take(&self) -> Option<Pipe> {
         if self.state.get() == State::Unsupported {
             return None;
@@ -87,21 +87,21 @@ impl Pipes {
         pipe.or_else(|| self.open())
     }
 
-    /// Takes a pipe back. One that holds bytes is closed: they are another connection's.
+    /// Returns a pipe to the pool. One with bytes left is closed: they belong to another connection.
     pub fn give_back(&self, pipe: Pipe) {
         if pipe.is_empty() && self.state.get() != State::Unsupported {
             self.free.borrow_mut().push(pipe);
         }
     }
 
-    /// No pipe is given out again: this system does not splice.
+    /// Stops giving out pipes: this system does not splice.
     pub fn give_up(&self) {
         tracing::info!("splice(2) is not available; opaque connections are copied");
         self.state.set(State::Unsupported);
         self.free.borrow_mut().clear();
     }
 
-    /// Closes those that were not needed since the last sweep. Called regularly.
+    /// Closes pipes that were unused since the last sweep. To be called regularly.
     pub fn sweep(&self) {
         let mut free = self.free.borrow_mut();
         let needed = free.len().saturating_sub(self.unused.get());
@@ -138,7 +138,7 @@ impl Pipes {
 impl Pipe {
     fn open(open: &Rc<Cell<usize>>) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // What counts is the capacity in the end: the limits of the user may forbid another, or may have made it small.
+        // Only the resulting capacity counts: the user's limits may forbid a change, or may have made the pipe small.
         let _ = fcntl_setpipe_size(&write, CAPACITY);
         if fcntl_getpipe_size(&write)? < MIN_CAPACITY {
             return Err(Errno::NOBUFS.into());
@@ -152,13 +152,14 @@ impl Pipe {
         })
     }
 
-    /// Whether everything that came in has gone out.
+    /// Whether all bytes were moved out.
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Moves what a socket has received into this pipe, which must be empty: a full one would look like a socket without
-    /// data, and nothing would ever wake the task. 0 does not tell the end: urgent data stops splice, too.
+    /// Moves received bytes from a socket into this pipe, which must be empty: a full pipe would look like a socket
+    /// without data, and nothing would ever wake the task. 0 does not mean the end: splice(2) also stops at urgent
+    /// data.
     pub fn poll_fill(
         &mut self,
         socket: &TcpStream,
@@ -177,7 +178,7 @@ impl Pipe {
         }
     }
 
-    /// Moves what this pipe holds to a socket, as much as goes.
+    /// Moves bytes from this pipe to a socket, as many as the system takes.
     pub fn poll_empty(
         &mut self,
         socket: &TcpStream,
@@ -209,13 +210,13 @@ impl Drop for Open {
 
 const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
-/// What a pipe takes, and so what a slow reader can hold up, in bytes. It also is the number of pages that a pipe has a
-/// slot for, and what a network card received comes in pieces of a packet, each of which takes a slot.
+/// Capacity of a pipe in bytes, and so the most that a slow reader holds up. It also decides the number of page slots:
+/// received data comes in pieces of a packet, each of which takes a slot.
 const CAPACITY: usize = 256 * 1024;
 
-/// The kernel gives pipes of two pages to a user who has too many (`pipe-user-pages-soft`): copying is faster then.
+/// The kernel gives pipes of two pages to a user with too many (`pipe-user-pages-soft`): copying is faster then.
 const MIN_CAPACITY: usize = 64 * 1024;
 
-/// Of a worker. Each takes two file descriptors, and 64 of the 16,384 pages that all proxies of a node have together
-/// when they run as one user.
+/// Pipes of a worker. Each takes two file descriptors, and 64 of the 16,384 pages that all proxies of a node share when
+/// they run as one user.
 const LIMIT: usize = 32;

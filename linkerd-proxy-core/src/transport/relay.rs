@@ -1,4 +1,4 @@
-//! Carrying bytes both ways.
+//! Relaying bytes in both directions.
 
 use super::{Duplex, Pipe, Pipes};
 use bytes::{BufMut, BytesMut};
@@ -10,12 +10,12 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Carries bytes both ways until both sides have ended; an end of one side is passed on to the other at once.
+/// Relays bytes in both directions until both sides have ended; the end of one side is passed on to the other at once.
 ///
-/// What comes in small pieces is copied, and what fills a buffer is moved through one of the `pipes` if both sides are
-/// plain sockets. A connection that waits for bytes has neither buffer nor pipe. Returns the bytes from `client` to
-/// `server` and back; an error of either side ends both directions. Not cancel safe: what was read may not be written
-/// yet.
+/// Small pieces are copied; a flow that fills a buffer is moved through one of the `pipes` if both sides are plain
+/// sockets. A connection that waits for bytes holds neither buffer nor pipe. Returns the bytes from `client` to
+/// `server` and back; an error of either side ends both directions. Not cancel safe: bytes may have been read and not
+/// written.
 pub async fn relay(
     client: &mut impl Duplex,
     server: &mut impl Duplex,
@@ -34,16 +34,16 @@ pub async fn relay(
 #[derive(Default)]
 struct Direction {
     moved: u64,
-    held: Held,
+    unwritten: Unwritten,
     /// The last read filled a buffer, so that more is likely to wait.
     is_bulk: bool,
     is_flushed: bool,
     phase: Phase,
 }
 
-/// What was read, and is not written yet.
+/// Bytes that were read and are not written yet.
 #[derive(Default)]
-enum Held {
+enum Unwritten {
     #[default]
     Nothing,
     Copied {
@@ -57,13 +57,13 @@ enum Held {
 enum Phase {
     #[default]
     Open,
-    /// There is nothing more to read; the other side is to be told.
+    /// The end was read, and is to be passed on.
     Ending,
     Ended,
 }
 
 impl Direction {
-    /// Carries bytes until the end, which was passed on when this is ready.
+    /// Relays until the end was passed on.
     fn poll(
         &mut self,
         from: &mut impl Duplex,
@@ -76,7 +76,7 @@ impl Direction {
             ready!(self.poll_write(to, pipes, cx))?;
             match self.phase {
                 Phase::Open if carried >= TURN => {
-                    // Others have their turn.
+                    // Yields to other tasks.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -90,13 +90,13 @@ impl Direction {
             if let Phase::Open = self.phase {
                 match self.poll_read(from, to, pipes, cx)? {
                     Poll::Ready(0) => {
-                        self.held = Held::Nothing;
+                        self.unwritten = Unwritten::Nothing;
                         self.phase = Phase::Ending;
                     }
                     Poll::Ready(count) => carried += count,
                     Poll::Pending => {
-                        // Nothing is kept while nothing comes.
-                        self.held = Held::Nothing;
+                        // No buffer is held while no bytes come.
+                        self.unwritten = Unwritten::Nothing;
                         return self.poll_flush(to, cx);
                     }
                 }
@@ -104,16 +104,16 @@ impl Direction {
         }
     }
 
-    /// Writes what is held.
+    /// Writes the unwritten bytes.
     fn poll_write(
         &mut self,
         to: &mut impl Duplex,
         pipes: &Pipes,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.held {
-            Held::Nothing => {}
-            Held::Copied { buffer, written } => {
+        match &mut self.unwritten {
+            Unwritten::Nothing => {}
+            Unwritten::Copied { buffer, written } => {
                 while *written < buffer.len() {
                     let count = ready!(Pin::new(&mut *to).poll_write(cx, &buffer[*written..]))?;
                     if count == 0 {
@@ -122,11 +122,11 @@ impl Direction {
                     *written += count;
                     self.moved += count as u64;
                 }
-                // It is used again as long as bytes come.
+                // The buffer is reused as long as bytes come.
                 buffer.clear();
                 *written = 0;
             }
-            Held::Spliced(pipe) => {
+            Unwritten::Spliced(pipe) => {
                 while !pipe.is_empty() {
                     let count = ready!(to.poll_empty(pipe, cx))?;
                     if count == 0 {
@@ -134,7 +134,7 @@ impl Direction {
                     }
                     self.moved += count as u64;
                 }
-                if let Held::Spliced(pipe) = std::mem::take(&mut self.held) {
+                if let Unwritten::Spliced(pipe) = std::mem::take(&mut self.unwritten) {
                     pipes.give_back(pipe);
                 }
             }
@@ -142,7 +142,7 @@ impl Direction {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads when nothing is held; 0 is the end.
+    /// Reads once all bytes are written; 0 is the end.
     fn poll_read(
         &mut self,
         from: &mut impl Duplex,
@@ -175,7 +175,7 @@ impl Direction {
         };
         match from.poll_fill(&mut pipe, cx) {
             Poll::Ready(Ok(count)) if count > 0 => {
-                self.held = Held::Spliced(pipe);
+                self.unwritten = Unwritten::Spliced(pipe);
                 Poll::Ready(Ok(count))
             }
             Poll::Ready(Err(error)) if is_unsupported(&error) => {
@@ -194,12 +194,14 @@ impl Direction {
         from: &mut impl Duplex,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if !matches!(self.held, Held::Copied { .. }) {
+        if !matches!(self.unwritten, Unwritten::Copied { .. }) {
             let buffer = BytesMut::with_capacity(BUFFER);
-            self.held = Held::Copied { buffer, written: 0 };
+            self.unwritten = Unwritten::Copied { buffer, written: 0 };
         }
-        match &mut self.held {
-            Held::Copied { buffer, .. } => pin!(from.read_buf(&mut buffer.limit(BUFFER))).poll(cx),
+        match &mut self.unwritten {
+            Unwritten::Copied { buffer, .. } => {
+                pin!(from.read_buf(&mut buffer.limit(BUFFER))).poll(cx)
+            }
             _ => Poll::Ready(Ok(0)),
         }
     }
@@ -217,7 +219,7 @@ impl Direction {
     }
 }
 
-/// What systems and their filters answer to a call that they do not have.
+/// Errors that systems and their filters return for an unsupported call.
 fn is_unsupported(error: &io::Error) -> bool {
     let answers = [libc::EINVAL, libc::ENOSYS, libc::EPERM];
     error
@@ -225,10 +227,10 @@ fn is_unsupported(error: &io::Error) -> bool {
         .is_some_and(|errno| answers.contains(&errno))
 }
 
-/// The buffer of one direction, in bytes. Larger ones save system calls on bulk transfers, which pipes are for.
+/// The buffer of one direction, in bytes. Larger ones save system calls on bulk transfers, for which pipes exist.
 const BUFFER: usize = 16 * 1024;
 
-/// After so many bytes others have their turn: well under a millisecond.
+/// Bytes after which a direction yields: well under a millisecond.
 const TURN: usize = 1024 * 1024;
 
 #[cfg(test)]

@@ -1,79 +1,36 @@
 //! A TCP socket, whose short writes leave at the end of a round of the thread's tasks.
 
-use super::{Duplex, OwnConnection, Pipe, outbox};
-use bytes::{Buf, BytesMut};
+use super::{
+    Duplex, OwnConnection, Pipe, outbox,
+    socket_state::{Peek, SocketState},
+};
 use rustix::{
-    io::{Errno, retry_on_intr},
-    net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown},
+    io::Errno,
+    net::{Shutdown, shutdown},
 };
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering::Relaxed},
-    },
-    task::{Context, Poll, Waker, ready},
-    time::Duration,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
-    runtime::Handle,
 };
 
 /// A TCP socket.
 ///
-/// What is short enough is written at the end of a round of the thread's tasks ([`outbox`]), where the thread has one; the
-/// write is done as far as the writer knows. If the system does not take it then, the socket is not writable before it
-/// has, and the rest is sent even if the socket is dropped meanwhile. If that fails, whoever reads or writes next is told.
-/// One thread writes to it: what another has posted is not waited for.
+/// Short writes are sent at the end of a round of the thread's tasks ([`outbox`]), where the thread has an outbox; the
+/// writer sees them as done. If the system does not accept them then, the socket is not writable until it does, and the
+/// rest is sent even if the socket is dropped meanwhile. If that fails, the next read or write fails. Only one thread
+/// may write: writes posted by another thread are not waited for.
 #[derive(Debug)]
 pub struct Socket {
-    shared: Arc<Shared>,
-    /// Nobody reads any more, and would learn that something was not sent.
+    state: Arc<SocketState>,
+    /// The end was read: no further read would report a failed write.
     has_ended: bool,
 }
-
-/// Looks at what a socket has received, and takes nothing.
-#[derive(Debug)]
-pub struct Peek(Arc<Shared>);
-
-impl Peek {
-    /// Whether the socket has received something that was not read, or has ended. A system call.
-    pub fn has_unread(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peeked = retry_on_intr(|| recv(&self.0.stream, &mut [0; 1], flags));
-        !matches!(peeked, Err(Errno::AGAIN))
-    }
-}
-
-/// What the outbox and the owner of a socket share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    stream: TcpStream,
-    state: AtomicU8,
-    unsent: Mutex<Unsent>,
-    /// That this proxy has dialled it.
-    own: Option<OwnConnection>,
-}
-
-/// What came of a letter that could not be delivered.
-#[derive(Debug, Default)]
-struct Unsent {
-    bytes: BytesMut,
-    writer: Option<Waker>,
-    error: Option<i32>,
-}
-
-/// All that was written is sent.
-const SENT: u8 = 0;
-/// Something is in the outbox.
-const POSTED: u8 = 1;
-/// The system did not take all that was in the outbox; a task sends the rest.
-const STUCK: u8 = 2;
-/// Something could not be sent.
-const FAILED: u8 = 3;
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
@@ -88,76 +45,48 @@ impl Socket {
     }
 
     fn new(stream: TcpStream, own: Option<OwnConnection>) -> Self {
-        let shared = Shared {
-            stream,
-            state: AtomicU8::new(SENT),
-            unsent: Mutex::default(),
-            own,
-        };
         Self {
-            shared: Arc::new(shared),
+            state: Arc::new(SocketState::new(stream, own)),
             has_ended: false,
         }
     }
 
-    /// The socket, as the runtime has it. Writing to it overtakes what was not sent yet.
+    /// The runtime's socket. A direct write to it overtakes posted ones.
     pub fn stream(&self) -> &TcpStream {
-        &self.shared.stream
+        self.state.stream()
     }
 
-    /// The end of what the peer sends, and its cause.
+    /// Handles the end of the peer's side, or a read error.
     #[cold]
     fn poll_ended(
         &mut self,
         ended: io::Result<usize>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        ended.map_err(|error| self.shared.cause(error))?;
+        ended.map_err(|error| self.state.cause(error))?;
         self.has_ended = true;
-        // The end may be that of a socket which was closed because something could not be sent.
-        if self.shared.state() == FAILED {
-            return self.poll_stuck(cx);
+        // The socket may have been shut down because a posted write failed.
+        if self.state.has_failed() {
+            return self.state.poll_unstuck(cx);
         }
-        Poll::Ready(self.shared.came_back().map_or(Ok(()), Err))
+        Poll::Ready(self.state.loop_error().map_or(Ok(()), Err))
     }
 
-    /// Waits until nothing is stuck.
-    #[inline]
-    fn poll_unstuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.shared.state() < STUCK {
-            true => Poll::Ready(Ok(())),
-            false => self.poll_stuck(cx),
-        }
-    }
-
-    #[cold]
-    fn poll_stuck(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut unsent = self.shared.unsent();
-        match unsent.error {
-            Some(errno) => Poll::Ready(Err(io::Error::from_raw_os_error(errno))),
-            None if unsent.bytes.is_empty() => Poll::Ready(Ok(())),
-            None => {
-                unsent.writer = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Waits until the system has taken all that was written.
+    /// Waits until the system has accepted all writes.
     fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.shared.state() == POSTED {
+        if self.state.is_posted() {
             outbox::deliver();
         }
-        self.poll_unstuck(cx)
+        self.state.poll_unstuck(cx)
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let stream = self.stream();
         loop {
-            ready!(self.poll_unstuck(cx))?;
+            ready!(self.state.poll_unstuck(cx))?;
             ready!(stream.poll_write_ready(cx))?;
             if !self.has_ended
-                && let Some(len) = outbox::post(&self.shared, bufs)
+                && let Some(len) = outbox::post(&self.state, bufs)
             {
                 return Poll::Ready(Ok(len));
             }
@@ -168,14 +97,14 @@ impl Socket {
                 _ => stream.try_write_vectored(bufs),
             });
             if !would_block(&sent) {
-                return Poll::Ready(sent.map_err(|error| self.shared.cause(error)));
+                return Poll::Ready(sent.map_err(|error| self.state.cause(error)));
             }
         }
     }
 }
 
-/// Reads or writes. What does less than there was room for waits for the system before it is tried again: that saves a
-/// call which would tell the same.
+/// Reads or writes. After a partial result the runtime's readiness is cleared, which saves a call that would only
+/// return `EWOULDBLOCK`.
 fn attempt(
     stream: &TcpStream,
     interest: Interest,
@@ -202,7 +131,7 @@ fn would_block<T>(result: &io::Result<T>) -> bool {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.shared.state() == POSTED {
+        if self.state.is_posted() {
             outbox::deliver();
         }
     }
@@ -254,15 +183,15 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// What is in the outbox counts as flushed: it leaves with the others.
+    /// Posted writes count as flushed: the outbox sends them at the end of the round.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_unstuck(cx)
+        self.state.poll_unstuck(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_sent(cx))?;
         match shutdown(self.stream(), Shutdown::Write) {
-            // The peer was quicker.
+            // The peer has closed already.
             Err(Errno::NOTCONN) => Poll::Ready(Ok(())),
             done => Poll::Ready(Ok(done?)),
         }
@@ -279,7 +208,7 @@ impl Duplex for Socket {
     }
 
     fn peek(&self) -> Option<Peek> {
-        Some(Peek(self.shared.clone()))
+        Some(Peek::new(self.state.clone()))
     }
 
     fn reset_on_drop(&mut self) {
@@ -297,123 +226,6 @@ impl Duplex for Socket {
         pipe.poll_empty(self.stream(), cx)
     }
 }
-
-impl Shared {
-    /// Something for this socket is in the outbox.
-    pub(super) fn posted(&self) {
-        if self.state() == SENT {
-            self.state.store(POSTED, Relaxed);
-        }
-    }
-
-    /// Sends what was in the outbox.
-    pub(super) fn send_posted(self: &Arc<Self>, bytes: &[u8]) {
-        match self.state() {
-            // Another letter of the same round.
-            STUCK => self.stuck(bytes),
-            FAILED => {}
-            _ => match self.try_send(bytes) {
-                Ok(count) if count == bytes.len() => self.state.store(SENT, Relaxed),
-                Ok(count) => self.stuck(&bytes[count..]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stuck(bytes),
-                Err(error) => self.failed(&mut self.unsent(), &error),
-            },
-        }
-    }
-
-    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.try_io(Interest::WRITABLE, || {
-            Ok(retry_on_intr(|| {
-                send(&self.stream, bytes, SendFlags::NOSIGNAL)
-            })?)
-        })
-    }
-
-    fn stuck(self: &Arc<Self>, rest: &[u8]) {
-        let mut unsent = self.unsent();
-        unsent.bytes.extend_from_slice(rest);
-        if self.state.swap(STUCK, Relaxed) == STUCK {
-            return;
-        }
-        // There is none when the runtime ends, and nobody to send it.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(send_rest(self.clone()));
-        }
-    }
-
-    fn failed(&self, unsent: &mut Unsent, error: &io::Error) {
-        tracing::debug!(%error, "a socket did not take what was written");
-        unsent.error = Some(error.raw_os_error().unwrap_or(libc::EIO));
-        unsent.bytes = BytesMut::new();
-        self.state.store(FAILED, Relaxed);
-        // Whoever waits for something to read waits in vain.
-        let _ = shutdown(&self.stream, Shutdown::Both);
-        unsent.wake();
-    }
-
-    /// Tries to send what is stuck. Whether nothing is any more.
-    fn try_rest(&self) -> bool {
-        let mut unsent = self.unsent();
-        match self.try_send(&unsent.bytes) {
-            Ok(count) => unsent.bytes.advance(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            Err(error) => self.failed(&mut unsent, &error),
-        }
-        if !unsent.bytes.is_empty() {
-            return false;
-        }
-        if unsent.error.is_none() {
-            unsent.bytes = BytesMut::new();
-            self.state.store(SENT, Relaxed);
-            unsent.wake();
-        }
-        true
-    }
-
-    /// The error of a connection that this proxy got back, which ended for that.
-    #[cold]
-    fn came_back(&self) -> Option<io::Error> {
-        let came_back = self.own.as_ref()?.came_back()?;
-        Some(io::Error::other(came_back))
-    }
-
-    /// The cause of an error of the system.
-    #[cold]
-    fn cause(&self, error: io::Error) -> io::Error {
-        self.came_back().unwrap_or(error)
-    }
-
-    fn state(&self) -> u8 {
-        self.state.load(Relaxed)
-    }
-
-    /// A lock that nobody holds over a wait, and only those take whose writes were not accepted.
-    fn unsent(&self) -> MutexGuard<'_, Unsent> {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Unsent {
-    fn wake(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.wake();
-        }
-    }
-}
-
-/// Sends what is stuck, as the peer makes room for it.
-async fn send_rest(socket: Arc<Shared>) {
-    while !socket.try_rest() {
-        let writable = tokio::time::timeout(LINGER, socket.stream.writable()).await;
-        // One that was dropped is closed if the peer reads nothing.
-        if writable.is_err() && Arc::strong_count(&socket) == 1 {
-            return;
-        }
-    }
-}
-
-/// How long a socket that was dropped waits for a peer that does not read.
-const LINGER: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 pub(super) mod tests;

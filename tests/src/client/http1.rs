@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An HTTP/1 connection that is used again and again. Requests have the form for proxies unless told otherwise.
+/// A kept HTTP/1 connection. Requests have absolute targets, as for proxies, by default.
 pub struct Http1 {
     send: http1::SendRequest<Body>,
     host_form: bool,
@@ -23,7 +23,7 @@ impl Http1 {
         Self::over(socket).await
     }
 
-    /// Talks through what is connected.
+    /// Uses an open connection.
     pub async fn over(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         let (send, connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
         tokio::spawn(connection.with_upgrades());
@@ -33,7 +33,7 @@ impl Http1 {
         }
     }
 
-    /// Requests have a path and a `Host`, as for a server.
+    /// Sends requests with a path and a `Host`, as for a server.
     #[must_use]
     pub fn host_form(mut self) -> Self {
         self.host_form = true;
@@ -50,7 +50,7 @@ impl Http1 {
         Reply::read(self.start(request).await?).await
     }
 
-    /// Sends a request and returns when the head of the response is there.
+    /// Sends a request and returns at the head of the response.
     pub async fn start(
         &mut self,
         mut request: Request<Body>,
@@ -68,7 +68,7 @@ impl Http1 {
         Ok(self.send.send_request(request).await?)
     }
 
-    /// Whether the connection is still there.
+    /// Whether the connection is open.
     pub fn is_open(&self) -> bool {
         !self.send.is_closed()
     }

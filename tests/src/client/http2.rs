@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An HTTP/2 connection, with prior knowledge. Its copies share it.
+/// An HTTP/2 connection, with prior knowledge. Clones share it.
 #[derive(Clone)]
 pub struct Http2 {
     send: http2::SendRequest<Body>,
@@ -23,7 +23,7 @@ impl Http2 {
         Self::over(socket).await
     }
 
-    /// Talks through what is connected.
+    /// Uses an open connection.
     pub async fn over(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         let (send, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -44,20 +44,20 @@ impl Http2 {
         Reply::read(self.start(request).await?).await
     }
 
-    /// Sends a request and returns when the head of the response is there.
+    /// Sends a request and returns at the head of the response.
     pub async fn start(&self, request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
         let mut send = self.send.clone();
         send.ready().await?;
         Ok(send.send_request(request).await?)
     }
 
-    /// Whether the connection is still there.
+    /// Whether the connection is open.
     pub fn is_open(&self) -> bool {
         !self.send.is_closed()
     }
 }
 
-/// The code with which a stream was reset.
+/// The code of a reset stream.
 pub fn reset_code(error: &BoxError) -> Option<h2::Reason> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
     while let Some(error) = cause {

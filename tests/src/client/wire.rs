@@ -6,7 +6,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A connection on which a test writes and reads bytes, sound or not.
+/// A connection for arbitrary bytes.
 pub struct Wire {
     socket: TcpStream,
     read: Vec<u8>,
@@ -33,17 +33,17 @@ impl Wire {
         wire
     }
 
-    /// Sends bytes. Whether they arrive shows in the answer.
+    /// Sends bytes. A failure shows in the response.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = soon(self.socket.write_all(bytes.as_ref())).await;
     }
 
-    /// Tells that no more is sent.
+    /// Closes the sending side.
     pub async fn finish(&mut self) {
         let _ = self.socket.shutdown().await;
     }
 
-    /// Reads until these bytes came, and returns all up to their end.
+    /// Reads to the end of these bytes, and returns everything.
     pub async fn until(&mut self, end: &[u8]) -> String {
         loop {
             if let Some(at) = self.read.windows(end.len()).position(|found| found == end) {
@@ -89,13 +89,13 @@ impl Wire {
         (head, String::from_utf8(body).unwrap())
     }
 
-    /// Reads until the other side closes, and returns what came.
+    /// Reads until the other side closes, and returns everything.
     pub async fn rest(&mut self) -> String {
         while self.more().await > 0 {}
         String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
     }
 
-    /// Whether the other side closes within that time; what comes before is dropped.
+    /// Whether the other side closes in time; bytes before the end are dropped.
     pub async fn closes_within(&mut self, within: Duration) -> bool {
         let closed = async {
             let mut buf = [0; 4096];
@@ -104,7 +104,7 @@ impl Wire {
         timeout(within, closed).await.is_ok()
     }
 
-    /// The socket, and what was read of it and not used.
+    /// The socket, and bytes that were read and not used.
     pub fn into_socket(self) -> TcpStream {
         assert!(self.read.is_empty(), "bytes would be lost");
         self.socket
@@ -117,7 +117,7 @@ impl Wire {
             .unwrap();
     }
 
-    /// How many bytes came; 0 at the end, however it came.
+    /// Reads more; returns the number of bytes, 0 at the end or after an error.
     async fn more(&mut self) -> usize {
         match timeout(SOON, self.socket.read_buf(&mut self.read)).await {
             Ok(read) => read.unwrap_or(0),

@@ -6,7 +6,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What a process writes, line by line.
+/// The output of a process, by lines.
 pub struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     count: watch::Receiver<usize>,
@@ -15,7 +15,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Collects what both streams bring.
+    /// Collects both streams.
     pub fn read(
         stdout: impl AsyncRead + Unpin + Send + 'static,
         stderr: impl AsyncRead + Unpin + Send + 'static,
@@ -44,12 +44,12 @@ impl Log {
         }
     }
 
-    /// Leaves what comes unread, or goes on reading.
+    /// Pauses or resumes reading.
     pub fn pause(&self, paused: bool) {
         self.paused.send_replace(paused);
     }
 
-    /// The first line that contains a text, which shall come in time.
+    /// Waits for a line that contains a text.
     pub async fn wait_for(&self, text: &str, within: Duration) -> String {
         let find = || {
             let lines = self.lines.lock();
@@ -74,13 +74,13 @@ impl Log {
         }
     }
 
-    /// What came so far.
+    /// The output so far.
     pub fn text(&self) -> String {
         let lines = self.lines.lock();
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// All that comes until the process ends.
+    /// The whole output until the process ends.
     pub async fn whole(mut self) -> String {
         for reader in self.readers.drain(..) {
             let _ = reader.await;
@@ -100,7 +100,7 @@ impl Collect {
     async fn all_of(mut self, stream: impl AsyncRead + Unpin) {
         let mut stream = BufReader::new(stream).lines();
         loop {
-            // Without a log there is nobody who could pause it.
+            // An error means that the log was dropped: then reading is not paused.
             let _ = self.paused.wait_for(|paused| !paused).await;
             let line = tokio::select! {
                 line = stream.next_line() => line,

@@ -1,4 +1,4 @@
-//! Log lines, and whoever reads them or not.
+//! Log lines with fast, slow and missing readers.
 
 use http::Method;
 use linkerd_tests::{Mesh, Server};
@@ -44,7 +44,7 @@ async fn fill_the_log(mesh: &Mesh, lines: u64) {
         .await;
     assert_eq!(loud.status, 204);
     for n in 0..100 {
-        // Each one that fails is a line.
+        // Each failure is a line.
         for _ in 0..100 {
             assert_eq!(mesh.get("http://nowhere/").await.status, 502);
         }

@@ -1,4 +1,4 @@
-//! What operators see: the admin server, the start, the end.
+//! The operator's view: admin server, start, shutdown.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Ending.
+//! Shutdown.
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpStream, sync::mpsc};
 
-/// A server whose answer goes on until the sender is dropped.
+/// A server whose response lasts until the sender is dropped.
 async fn stream() -> (Server, mpsc::Sender<&'static str>) {
     let (say, texts) = mpsc::channel(1);
     let texts = Arc::new(Mutex::new(Some(texts)));
@@ -98,7 +98,7 @@ async fn it_is_not_ready_and_takes_no_connections_while_it_drains() {
     assert!(soon(response.frame()).await.unwrap().is_ok());
     let admin = mesh.proxy.admin.addr;
     mesh.proxy.terminate();
-    // A prober is told, or finds nobody.
+    // A probe gets an error, or no connection.
     eventually(SOON, "it is not ready", || async {
         let Ok(socket) = TcpStream::connect(admin).await else {
             return Some(());

@@ -1,4 +1,4 @@
-//! Who gets the requests, and what becomes of them when a server fails.
+//! Shares of requests among endpoints, and failures of endpoints.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

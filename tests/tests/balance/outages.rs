@@ -14,7 +14,7 @@ async fn all_servers_stop_and_return_after_a_while_and_no_get_fails() {
     let load = Load::http1(&mesh, 8, Duration::from_millis(2), "http://web/");
     load.more(200).await;
     join_all(servers.iter_mut().map(Server::stop)).await;
-    // Nothing comes true in the meantime: this is 0.8 s.
+    // Waits for 0.8 s.
     ever(Duration::from_millis(800), || async { None::<()> }).await;
     servers.iter_mut().for_each(Server::restart);
     load.more(200).await;
@@ -83,7 +83,7 @@ async fn a_server_that_closes_idle_connections_fails_no_get_and_sees_no_post_twi
                 };
                 match reply {
                     Ok(reply) if reply.status == 200 => {}
-                    // Whether it was processed cannot be known: the client is told.
+                    // It may have been processed: the client gets the error.
                     Ok(reply) if posts && reply.status == 502 => {}
                     other => failed.push(format!("{n} {turn} {other:?}")),
                 }
@@ -116,7 +116,7 @@ async fn when_every_endpoint_refuses_requests_wait_and_then_fail_fast() {
         .start()
         .await;
     mesh.service("web", [one, two]);
-    // It waited, and is told what it met itself.
+    // It waited, and fails with its own endpoint's error.
     let start = std::time::Instant::now();
     let reply = mesh.get("http://web/").await;
     assert!(start.elapsed() >= Duration::from_millis(300));

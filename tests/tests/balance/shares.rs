@@ -30,7 +30,7 @@ async fn a_server_that_turns_slow_gets_little() {
     let load = Load::http1(&mesh, 8, Duration::ZERO, "http://web/");
     load.more(300).await;
     servers[2].set_latency(Duration::from_millis(200));
-    // It is noticed by the requests that are slow.
+    // Slow requests show the change.
     load.more(500).await;
     let (all, slow) = (load.sent(), servers[2].requests());
     load.more(1000).await;
@@ -49,7 +49,7 @@ async fn a_server_that_is_fast_again_gets_its_share_back() {
     let load = Load::http1(&mesh, 8, Duration::ZERO, "http://web/");
     load.more(500).await;
     servers[1].set_latency(Duration::from_millis(5));
-    // The memory of slowness fades with a time constant of ten seconds.
+    // Load decays with a time constant of ten seconds.
     eventually(2 * SOON, "it is asked again", || async {
         let before = servers[1].requests();
         load.more(200).await;
@@ -71,7 +71,7 @@ async fn a_server_of_double_weight_gets_double() {
         Endpoint::new(servers[0].addr()),
         Endpoint::new(servers[1].addr()).weight(2 * Endpoint::WEIGHT_ONE),
     ]));
-    // Weights show under concurrency: load is what is in flight, divided by the weight.
+    // Weights show under concurrency: load is requests in flight, divided by the weight.
     let load = Load::http2(&mesh, 16, Duration::ZERO, "http://web/");
     load.more(3000).await;
     let report = load.stop().await;
@@ -103,7 +103,7 @@ async fn posts_do_not_fail_either_when_one_of_three_refuses() {
     mesh.service("web", [servers[0].addr(), servers[1].addr(), refused]);
     let mut client = mesh.http1().await;
     for n in 0..100 {
-        // Larger than what is kept for sending again: nothing was sent to who refused.
+        // Larger than the replay limit: no byte was sent to the refusing endpoint.
         let body = body(vec![0; if n % 2 == 0 { 10 } else { 100_000 }]);
         let reply = soon(client.send(request(http::Method::POST, "http://web/", body)))
             .await
@@ -128,7 +128,7 @@ async fn a_server_that_does_not_accept_holds_nobody_up_for_long() {
 
 #[tokio::test]
 async fn a_server_that_answers_quickly_with_errors_is_still_an_answer() {
-    // No breaker without a policy that asks for one: errors of the application are its own matter.
+    // No breaker without a policy that configures one: errors of the application are passed on.
     let bad = Server::start(|_| async {
         let mut response = reply("bad")?;
         *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;

@@ -1,7 +1,7 @@
 //! Endpoints that come and go, and a control plane that does.
 
 use futures::future::join_all;
-use linkerd_control::{EndpointSet, Kind};
+use linkerd_control::{EndpointSet, LookupKind};
 use linkerd_tests::{Load, Mesh, SOON, Server, eventually, soon};
 use std::time::Duration;
 
@@ -167,8 +167,8 @@ async fn many_first_requests_make_one_lookup() {
     }
     let lookups = mesh.controller.lookups();
     let count = |kind| lookups.iter().filter(|lookup| lookup.kind == kind).count();
-    assert_eq!(count(Kind::Policy), 1, "{lookups:?}");
-    assert_eq!(count(Kind::Destination), 1, "{lookups:?}");
+    assert_eq!(count(LookupKind::Policy), 1, "{lookups:?}");
+    assert_eq!(count(LookupKind::Destination), 1, "{lookups:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What users see while the control plane tells of changes, of nothing, or nonsense.
+//! Traffic while the control plane sends changes, nothing, or invalid messages.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -1,11 +1,11 @@
-//! A control plane that sends what makes no sense: the target concerned may fail, and nothing else does.
+//! Invalid messages of the control plane: at most their target fails.
 
 use linkerd_api_proto::destination::{Update, WeightedAddr, WeightedAddrSet, update};
 use linkerd_control::{Endpoint, EndpointSet};
 use linkerd_tests::{Load, Mesh, SOON, Server, eventually};
 use std::{net::SocketAddr, time::Duration};
 
-/// A mesh with a sound service `web`, under load, beside which nonsense happens.
+/// A mesh with a service `web` under load, beside services with invalid messages.
 struct World {
     server: Server,
     mesh: Mesh,
@@ -25,7 +25,7 @@ impl World {
         Self { server, mesh, load }
     }
 
-    /// The service `odd` works, by and by.
+    /// The service `odd` works after a while.
     async fn odd_works(&self) {
         eventually(SOON, "the service works", || async {
             (self.mesh.get("http://odd/").await.text() == "hello").then_some(())
@@ -78,7 +78,7 @@ async fn endpoints_without_an_address_or_a_port_are_passed_over() {
         no_ip,
         wire(world.server.addr()),
     ]));
-    // The stream brings messages in their order: when this is seen, so was the nonsense.
+    // Messages of a stream are ordered: once this one is visible, the invalid one was read.
     let other = Server::says("other").await;
     odd.send(add(vec![wire(other.addr())]));
     eventually(SOON, "the last message counts", || async {
@@ -136,7 +136,7 @@ async fn an_authority_that_is_none_is_passed_over() {
 #[tokio::test]
 async fn ten_thousand_endpoints_in_one_message_are_used() {
     let world = World::start().await;
-    // All of 127/8 leads here.
+    // All of 127/8 is local.
     let many = Server::builder()
         .at("0.0.0.0:0".parse().unwrap())
         .start(|_| async { linkerd_tests::reply("hello") })
@@ -194,7 +194,7 @@ async fn a_flood_of_raw_messages_fails_no_request() {
     let load = Load::http1(&world.mesh, 2, Duration::ZERO, "http://odd/");
     load.more(20).await;
     for _ in 0..200 {
-        // More than the stream takes end it; it is opened again.
+        // More messages than the stream accepts end it; it is opened again.
         for _ in 0..10 {
             odd.send(add(vec![wire(world.server.addr())]));
         }

@@ -1,4 +1,4 @@
-//! What a policy or a profile says of where requests go.
+//! Routing by policies and profiles.
 
 use linkerd_api_proto::{
     destination::{DestinationProfile, WeightedDst},
@@ -78,7 +78,7 @@ async fn a_split_leaves_out_a_backend_without_endpoints() {
         80,
         [("here", 80, 1), ("gone", 80, 1)],
     ));
-    // Until it is known that nobody is there, its share waits for nothing.
+    // Until the service is known to have no endpoints, its share fails at once.
     eventually(SOON, "it is known", || async {
         (mesh.get("http://web/").await.status == 504).then_some(())
     })

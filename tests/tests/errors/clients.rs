@@ -1,4 +1,4 @@
-//! Clients that ask for what makes no sense, or do not ask.
+//! Clients with invalid requests, or none.
 
 use crate::Expect;
 use http::Method;
@@ -141,7 +141,7 @@ async fn a_slow_upload_is_not_a_slow_head() {
         .await;
     wire.head().await;
     wire.bytes(1).await;
-    // Bodies take the time that they take.
+    // Bodies have no time limit.
     let silence = Duration::from_millis(400);
     linkerd_tests::ever(silence, || async { None::<()> }).await;
     wire.send("two").await;

@@ -1,4 +1,4 @@
-//! Endpoints that cannot be reached, or do not answer as they should.
+//! Endpoints that cannot be reached, or respond with errors.
 
 use crate::Expect;
 use http::Method;
@@ -276,7 +276,7 @@ async fn an_endpoint_that_refuses_every_stream() {
             };
             expect.check(&mesh, reply).await;
         }
-        // A client that knows what a refused stream is may try again itself.
+        // A client that recognises a refused stream may retry itself.
         Err(error) => assert_eq!(reset_code(error), Some(h2::Reason::REFUSED_STREAM)),
     }
     assert!(

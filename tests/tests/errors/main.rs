@@ -1,4 +1,4 @@
-//! How the proxy's own answers look, one reason at a time.
+//! The proxy's own responses, by reason.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -9,14 +9,14 @@ mod policies;
 
 use linkerd_tests::{Mesh, Reply};
 
-/// What an answer of the proxy's own must say.
+/// Requirements of a response made by the proxy.
 struct Expect {
     status: u16,
     /// The `reason` label, which is in `proxy-status`, too.
     reason: &'static str,
-    /// How `l5d-proxy-error` ends.
+    /// The end of `l5d-proxy-error`.
     text: &'static str,
-    /// Whether the connection is closed with it.
+    /// Whether it closes the connection.
     closes: bool,
 }
 
@@ -36,7 +36,7 @@ impl Expect {
         if reply.version == http::Version::HTTP_11 {
             assert_eq!(reply.header("connection"), close, "{reply:?}");
         }
-        // The explicit proxy's client reads why; gRPC has its own way to tell.
+        // The body has the reason for clients of the explicit proxy; gRPC has trailers.
         let length = reply.body.len().to_string();
         assert_eq!(reply.header("content-length"), Some(&*length), "{reply:?}");
         if !reply.headers.contains_key("grpc-status") {

@@ -1,4 +1,4 @@
-//! What the control plane forbids, does not know, or gets wrong.
+//! Policies that forbid traffic, are unknown, or are invalid.
 
 use crate::Expect;
 use linkerd_api_proto::outbound::OutboundPolicy;

@@ -1,6 +1,6 @@
-//! Bytes of a body: each record names its exchange, attempt and offset, so that a misplaced byte shows where it was from.
+//! Bytes of a body: each record contains its exchange, attempt and offset, so that a misplaced byte shows its origin.
 
-/// A body that is told apart from all others.
+/// A body that differs from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
     side: char,
@@ -40,7 +40,7 @@ impl Body {
         bytes
     }
 
-    /// Compares what arrived at an offset.
+    /// Checks bytes received at an offset.
     pub fn check(self, offset: u64, bytes: &[u8]) -> Result<(), String> {
         let expected = self.piece(offset, bytes.len());
         let Some(at) = (0..bytes.len()).find(|&at| bytes[at] != expected[at]) else {

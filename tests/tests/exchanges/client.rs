@@ -1,4 +1,4 @@
-//! Clients: they send what is planned, and note what they see.
+//! Clients: they send planned requests, and record the results.
 
 pub mod http1;
 pub mod http2;
@@ -14,16 +14,16 @@ use std::{
 };
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Where clients connect.
+/// The addresses and mode of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     /// One for each service.
     pub addrs: [SocketAddr; 4],
-    /// Where connections come from.
+    /// The source address of connections.
     pub source: IpAddr,
-    /// Whether requests name their targets. Then the proxy's own answers say why, in fields and in a text.
+    /// Whether requests name their targets. Then the proxy's own responses have their reason in fields and in a text.
     pub explicit: bool,
-    /// Tells the proxy's state when nothing comes.
+    /// The proxy's admin server, for its state after a time-out.
     pub admin: Admin,
 }
 
@@ -31,7 +31,7 @@ pub struct Way {
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub response: Option<Response>,
-    /// Bytes of the body, all of which were right.
+    /// Bytes of the body, all of them correct.
     pub body: u64,
     pub end: End,
 }
@@ -40,32 +40,32 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     pub status: u16,
-    /// The attempt that it answers; `None` if no endpoint made it.
+    /// The attempt of the endpoint that answers; `None` for a response of the proxy.
     pub attempt: Option<usize>,
-    /// The reason of an answer that the proxy made.
+    /// The reason of a response made by the proxy.
     pub reason: Option<String>,
     pub closes: bool,
-    /// The body of an answer that the proxy made.
+    /// The body of a response made by the proxy.
     pub text: String,
     pub trailers: Vec<(String, String)>,
 }
 
-/// How an exchange ended for its client.
+/// The end of an exchange for its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The response is complete.
     Complete,
-    /// The connection was closed before, or broke with this error.
+    /// The connection was closed before the end, or failed with this error.
     Closed(String),
-    /// The connection or the stream was reset before.
+    /// The connection or the stream was reset before the end.
     Reset(Option<h2::Reason>),
     /// The client gave up, as planned.
     Cancelled,
-    /// Its connection had ended before it was sent.
+    /// Its connection ended before it was sent.
     Skipped,
-    /// Nothing came.
+    /// No response came in time.
     Hung,
-    /// Something that must not be.
+    /// A violation.
     Wrong(String),
 }
 
@@ -78,7 +78,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
 }
 
 impl Way {
-    /// Prints the proxy's state, while the connection on which nothing comes is still there.
+    /// Prints the proxy's state, while the silent connection is still open.
     async fn print_state(&self, case: &Case) {
         let state = self.admin.state().await;
         println!("case {} hangs: {}", case.number, state["workers"]);
@@ -95,7 +95,7 @@ impl Way {
 }
 
 impl Service {
-    /// The name by which clients ask for it.
+    /// The name in clients' requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Web => "web",
@@ -124,7 +124,7 @@ impl Response {
             let (_, details) = value.split_once("details=\"")?;
             Some(details.trim_end_matches('"').to_owned())
         });
-        // It is written where there is no request to answer.
+        // Written where there is no request to answer.
         let is_late = attempt.is_none() && status == 408;
         let details = details.or_else(|| is_late.then(|| "header_timeout".to_owned()));
         let told = is_late || details.is_some() && head.field("l5d-proxy-error").is_some();
@@ -152,7 +152,7 @@ impl Response {
     }
 }
 
-/// Whether a head is that of an endpoint; an error if it is that for another request.
+/// Whether a head is an endpoint's; an error if it belongs to another request.
 pub fn check_id(head: &Head, id: u64) -> Result<bool, String> {
     let ids: Vec<_> = head
         .fields

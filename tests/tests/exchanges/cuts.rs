@@ -4,10 +4,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::{io, time::Duration};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// How bytes are divided among writes.
+/// The division of bytes into writes.
 #[derive(Clone, Debug)]
 pub struct Cuts {
-    /// The largest write; all at once if 0.
+    /// The largest write; a single one if 0.
     largest: usize,
     seed: u64,
 }
@@ -29,7 +29,7 @@ impl Cuts {
             return io.write_all(bytes).await;
         }
         let mut rng = StdRng::seed_from_u64(self.seed ^ bytes.len() as u64);
-        // Thousands of small writes take long and show no more than hundreds.
+        // Thousands of small writes take long and test no more than hundreds.
         let largest = self.largest.max(bytes.len() / 200);
         let mut rest = bytes;
         while !rest.is_empty() {

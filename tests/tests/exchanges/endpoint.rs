@@ -1,4 +1,4 @@
-//! Endpoints: each request says by its id what to do with it.
+//! Endpoints: the id of each request determines its response.
 
 mod http1;
 mod http2;
@@ -30,7 +30,7 @@ pub struct Running {
 }
 
 impl Endpoint {
-    /// Starts one at an address. With a seed it goes away and comes back, at times that the seed decides.
+    /// Starts one at an address. With a seed it stops and restarts, at times derived from the seed.
     pub fn start(
         ledger: &Arc<Ledger>,
         index: usize,
@@ -57,7 +57,7 @@ impl Endpoint {
         let mut rng = StdRng::seed_from_u64(seed ^ self.index as u64);
         let mut millis = |range| Duration::from_millis(rng.random_range(range));
         loop {
-            // Its connections end with it, whatever they were doing.
+            // Its connections end with it, in any state.
             let _ = timeout(millis(300..4_000), self.clone().accept(listener)).await;
             self.ledger.count(|tally| tally.outages += 1);
             let refusing = bound_at(self.addr);
@@ -85,7 +85,7 @@ impl Endpoint {
     async fn serve(&self, stream: TcpStream) -> Result<(), String> {
         let _ = stream.set_nodelay(true);
         let mut first = [0; 3];
-        // The proxy writes its preface and its heads at once.
+        // The proxy sends its preface and its heads at once.
         match stream.peek(&mut first).await {
             Ok(3) if &first == b"PRI" => http2::serve(self, stream).await,
             _ => http1::serve(self, stream).await,

@@ -1,4 +1,4 @@
-//! The ledger: what was planned, and what reached which endpoint how often.
+//! The ledger: planned requests, and their attempts at each endpoint.
 
 use crate::plan::{Case, Ending, Exchange};
 use parking_lot::Mutex;
@@ -11,27 +11,27 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub endpoint: usize,
-    /// Bytes of the body that came, if its end came as well.
+    /// Bytes of the received body, if it was complete.
     pub body: Option<u64>,
     pub end: AttemptEnd,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// It goes on.
+    /// Still open.
     Open,
-    /// The endpoint refused it before it processed it.
+    /// Refused by the endpoint before processing.
     Refused,
     /// The endpoint wrote its whole response.
     Answered,
-    /// The endpoint broke off, as planned or because it went away.
+    /// Aborted by the endpoint, as planned or because it stopped.
     Broken,
-    /// The proxy did: the endpoint could not read or write on.
+    /// Aborted by the proxy: the endpoint could not read or write on.
     Left,
 }
 
-/// State that all clients and endpoints of a run share.
+/// State shared by all clients and endpoints of a run.
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: Mutex<Entries>,
@@ -45,17 +45,17 @@ struct Entries {
     tally: Tally,
 }
 
-/// Evidence that no single exchange gives.
+/// Evidence beyond single exchanges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Connections that an endpoint ended while it served no request on them.
+    /// Idle connections that an endpoint ended.
     pub idle_ends: u64,
-    /// Times that an endpoint went away.
+    /// Stops of endpoints.
     pub outages: u64,
 }
 
 impl Ledger {
-    /// Expects the exchanges of a case.
+    /// Registers the exchanges of a case.
     pub fn expect(&self, case: &Case) {
         let mut entries = self.entries.lock();
         for exchange in &case.exchanges {
@@ -64,7 +64,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets old cases, some time after they were judged: what comes too late is still known.
+    /// Drops old cases, some time after they were judged, to recognise late requests.
     pub fn judged(&self, case: &Case) {
         let mut entries = self.entries.lock();
         entries
@@ -77,7 +77,7 @@ impl Ledger {
         }
     }
 
-    /// A request reached an endpoint: its plan, and which attempt it is. An error is a violation.
+    /// A request reached an endpoint: returns its plan and the number of the attempt. An error is a violation.
     pub fn begin(&self, id: u64, endpoint: usize) -> Result<(Arc<Exchange>, usize), String> {
         let mut entries = self.entries.lock();
         let Some((exchange, attempts)) = entries.exchanges.get_mut(&id) else {
@@ -97,7 +97,7 @@ impl Ledger {
     pub fn update(&self, id: u64, attempt: usize, change: impl FnOnce(&mut Attempt)) {
         let mut entries = self.entries.lock();
         let attempts = entries.exchanges.get_mut(&id).map(|(_, attempts)| attempts);
-        // A case that is run again forgets what was before.
+        // A repeated case has dropped its former attempts.
         if let Some(attempt) = attempts.and_then(|attempts| attempts.get_mut(attempt)) {
             change(attempt);
         }
@@ -110,7 +110,7 @@ impl Ledger {
         entry.map_or_else(Vec::new, |(_, attempts)| attempts.clone())
     }
 
-    /// Counts what cannot be told of one exchange.
+    /// Counts evidence beyond single exchanges.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
         change(&mut self.entries.lock().tally);
     }
@@ -131,14 +131,14 @@ impl Ledger {
     }
 }
 
-/// Whether the last attempt was allowed after the ones before it.
+/// Whether the last attempt was allowed after the earlier ones.
 pub fn check_replay(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), String> {
     let refusals = attempts
         .iter()
         .filter(|attempt| attempt.end == AttemptEnd::Refused)
         .count();
     let given = attempts.len() - refusals;
-    // One that an endpoint refused right before its connection ended may have been lost for the proxy.
+    // An attempt refused right before its connection ended may have been lost for the proxy.
     let most = if exchange.ask.is_idempotent() { 2 } else { 1 };
     if given > most || attempts.len() > MOST_REFUSALS + most {
         return Err(format!(
@@ -149,7 +149,7 @@ pub fn check_replay(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), Str
     Ok(())
 }
 
-/// An attempt that an endpoint works at; dropped before its end, it was broken off.
+/// An attempt in progress at an endpoint; dropping it early means that it was aborted.
 pub struct Serving {
     ledger: Arc<Ledger>,
     pub exchange: Arc<Exchange>,
@@ -171,18 +171,18 @@ impl Serving {
         Ok(serving)
     }
 
-    /// What the endpoint shall do.
+    /// The planned response.
     pub fn answer(&self) -> &crate::plan::Answer {
         self.exchange.answer(self.number)
     }
 
-    /// The whole body of the request came.
+    /// Records the complete body of the request.
     pub fn came(&self, bytes: u64) {
         let set = |attempt: &mut Attempt| attempt.body = Some(bytes);
         self.ledger.update(self.exchange.id, self.number, set);
     }
 
-    /// Notes the end, before anything shows it to the proxy. The first end counts.
+    /// Records the end, before the proxy can see it. The first end counts.
     pub fn end(&self, end: AttemptEnd) {
         let id = self.exchange.id;
         self.ledger.update(id, self.number, |attempt| {
@@ -199,8 +199,8 @@ impl Drop for Serving {
     }
 }
 
-/// Exchanges that are remembered after their end.
+/// Exchanges kept after their end.
 const REMEMBERED: usize = 50_000;
 
-/// A request that is refused is sent again so often.
+/// The most attempts at a request that is refused.
 const MOST_REFUSALS: usize = 3;

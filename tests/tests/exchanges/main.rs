@@ -1,8 +1,9 @@
-//! Random exchanges through the proxy: no response, no byte and no replay at the wrong place.
+//! Random exchanges through the proxy: no response, byte or replay may be misplaced.
 //!
-//! A seed decides what clients send, where they give up, and what endpoints do with it ([`plan`]). Every request and
-//! every response carries its id in its head, in each 32 bytes of its body and in its trailers ([`body`]). Clients and
-//! endpoints note what they see ([`client`], [`endpoint`], [`ledger`]), and the [`oracle`] says whether that can be right.
+//! A seed determines the clients' requests and aborts and the endpoints' responses ([`plan`]). Every request and every
+//! response carries its id in its head, in each 32 bytes of its body and in its trailers ([`body`]). Clients and
+//! endpoints record their views ([`client`], [`endpoint`], [`ledger`]), and the [`oracle`] decides whether they are
+//! valid together.
 //!
 //! `LINKERD_TESTS_EXCHANGE_SECONDS=3600` runs for an hour, `LINKERD_TESTS_SEED=n` repeats the plans of a run, and
 //! `LINKERD_TESTS_EXCHANGE_CASE=n` one of them again and again. Timing is not repeated.
@@ -79,15 +80,15 @@ fn inbound_exchanges_reach_whom_they_are_for() {
             Endpoint::start(&ledger, index, (POD, 0).into(), seed)
         };
         let pod = Pod::start(|proxy| proxy.env(HEADER_TIMEOUT, LATE)).await;
-        // A segment that connection tracking takes for invalid is not redirected, and the kernel answers it with an RST:
-        // neither the client nor the proxy would have closed.
+        // A segment that connection tracking considers invalid is not redirected, and the kernel answers it with an
+        // RST, although neither the client nor the proxy has closed.
         std::fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal", "1").unwrap();
         let [web, lone, quiet] = [start(0, false), start(1, true), start(2, false)];
         let before = Usage::of(&pod.proxy);
         let way = Way {
             addrs: [web.addr, lone.addr, quiet.addr, web.addr],
-            // Not that of the proxy: a connection with the port that one of the proxy's own had until now would be taken
-            // for that one, and not be redirected.
+            // Not the proxy's: a connection from a port that one of the proxy's own has just used would be mistaken for
+            // it, and not be redirected.
             source: PEER,
             explicit: false,
             admin: pod.proxy.admin,
@@ -99,5 +100,5 @@ fn inbound_exchanges_reach_whom_they_are_for() {
 
 const HEADER_TIMEOUT: &str = "LINKERD_PROXY_HTTP_HEADER_TIMEOUT";
 
-/// Longer than any client takes that does not stall.
+/// Longer than any client without a stall takes.
 const LATE: &str = "4s";

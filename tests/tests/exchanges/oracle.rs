@@ -1,4 +1,4 @@
-//! The oracle: whether what a client saw of an exchange can be right, after what its endpoints did.
+//! The oracle: whether a client's view of an exchange is valid, given the endpoints' views.
 
 use crate::{
     client::{End, Response, Seen},
@@ -9,18 +9,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// An exchange that was right.
+/// A valid exchange.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The endpoint's response, whole.
+    /// The endpoint's complete response.
     Answered,
     /// The same, on the second attempt or later.
     AnsweredAgain,
     /// The proxy's own response.
     Failed(String),
-    /// A response that broke off, and said so.
+    /// A response that was cut short, recognisably.
     CutShort,
-    /// The connection ended without a response, after one with which it may end, or a stream was reset.
+    /// The connection ended without a response, after one that may end it, or a stream was reset.
     Unanswered,
     /// The client gave up.
     Cancelled,
@@ -28,14 +28,14 @@ pub enum Kind {
     Unsent,
 }
 
-/// One exchange with all that is known of it.
+/// One exchange with all evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub case: &'a Case,
     pub exchange: &'a Exchange,
     pub seen: &'a Seen,
     pub attempts: &'a [Attempt],
-    /// Whether the proxy's own answers say why.
+    /// Whether the proxy's own responses have their reason.
     pub explicit: bool,
     /// Whether the connection may end after the exchange before this one.
     pub may_end: bool,
@@ -81,11 +81,11 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
     }
 }
 
-/// Whether an HTTP/2 connection to one target may take no more requests: some of the proxy's own responses end it. The
-/// explicit proxy serves requests to others on it, and keeps it.
+/// Whether an HTTP/2 connection to one target may refuse further requests: some of the proxy's own responses end it.
+/// The explicit proxy serves requests to other targets on it, and keeps it.
 pub fn may_go_away(seen: &[Seen]) -> bool {
     let failed = |response: &Response| response.attempt.is_none();
-    // One that gave up may have been about to get such a response.
+    // The response to an aborted request may have been such a one.
     seen.iter()
         .any(|seen| seen.end == End::Cancelled || seen.response.as_ref().is_some_and(failed))
 }
@@ -93,7 +93,7 @@ pub fn may_go_away(seen: &[Seen]) -> bool {
 /// Whether an HTTP/1 connection may end after an exchange.
 pub fn may_end(exchange: &Exchange, seen: &Seen, attempts: &[Attempt]) -> bool {
     let early = (0..attempts.len()).any(|number| exchange.answer(number).after.is_some());
-    // What is left of a body that nobody wants is not read for long.
+    // The rest of an unwanted body is read for a short time only.
     let unread =
         |response: &Response| response.attempt.is_none() && exchange.ask.framing != Framing::None;
     let ends = |response: &Response| response.closes || unread(response);
@@ -147,7 +147,7 @@ impl Evidence<'_> {
             "invalid_request" => self.gives_up(Abort::HalfClose),
             "broken_body" => self.gives_up(Abort::HalfClose),
             "header_timeout" => self.gives_up(Abort::Stall),
-            // An endpoint that goes away, or closes an idle connection, leaves no other trace; the run counts these.
+            // An endpoint that stops, or closes an idle connection, leaves no other trace; the run counts these.
             "connection_lost" => true,
             "invalid_response" => self.broken(),
             "stream_reset" | "stream_refused" | "upgraded_reset" => self.http2_endpoint(),
@@ -155,7 +155,7 @@ impl Evidence<'_> {
                 400 => self.gives_up(Abort::HalfClose),
                 status => matches!(status, 502..=504),
             },
-            // Nothing of the plan causes others, such as invalid_framing or descriptor_limit.
+            // The plan causes no others, such as invalid_framing or descriptor_limit.
             _ => false,
         };
         if !caused {
@@ -165,7 +165,7 @@ impl Evidence<'_> {
         Ok(Kind::Failed(reason))
     }
 
-    /// The explicit proxy's own answers have a text, but for those to HEAD.
+    /// The explicit proxy's own responses have a text, except to HEAD.
     fn check_text(self, text: &str, reason: &str) -> Result<(), String> {
         let has_text =
             self.explicit && self.exchange.ask.method != "HEAD" && reason != "header_timeout";
@@ -186,7 +186,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether the client gives up within this request, in this way.
+    /// Whether the client aborts within this request, in this way.
     fn gives_up(self, how: Abort) -> bool {
         let cancel = self.exchange.cancel.filter(|cancel| cancel.sending);
         cancel.is_some_and(|cancel| cancel.how == how)
@@ -207,7 +207,7 @@ impl Evidence<'_> {
         let Some(number) = response.attempt else {
             return Err("the proxy's own response is cut short".to_owned());
         };
-        // A body that the client does not end, or that is not read, ends the connection.
+        // A body that the client does not finish, or that is not read, ends the connection.
         let torn = self.half_closes() || self.exchange.answer(number).after.is_some();
         let broken = matches!(
             self.attempts[number].end,
@@ -222,9 +222,9 @@ impl Evidence<'_> {
     fn unanswered(self) -> Result<Kind, String> {
         let explained = match self.case.version {
             Version::Http1 => self.may_end || self.half_closes(),
-            // A request that an endpoint saw is answered, or its stream is reset as the endpoint did.
+            // A request seen by an endpoint is answered, or its stream is reset with the endpoint's code.
             Version::Http2 => match self.seen.end {
-                // An endpoint that goes away does not take it: it may be sent again, as far as it was not given to one.
+                // A stopped endpoint refuses it: it may be sent again, unless it was processed.
                 End::Reset(Some(h2::Reason::REFUSED_STREAM)) => {
                     let mut attempts = self.attempts.iter();
                     self.exchange.ask.is_idempotent()
@@ -240,8 +240,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether the response says that an endpoint was lost although none broke off: a connection that was closed while
-    /// it was idle.
+    /// Whether the response reports a lost endpoint although none aborted: an idle connection was closed.
     pub fn lost_unseen(self) -> bool {
         let reason = self
             .seen

@@ -1,4 +1,4 @@
-//! Plans: everything that is decided before a run, from the seed alone.
+//! Plans: all decisions of a case, from the seed alone.
 
 mod answers;
 mod requests;
@@ -14,44 +14,44 @@ pub enum Version {
     Http2,
 }
 
-/// Where a case's requests go.
+/// The service of a case's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
-    /// Several endpoints, one of which is always there.
+    /// Several endpoints, one of which never stops.
     Web,
-    /// One endpoint that goes away and comes back.
+    /// One endpoint that stops and restarts.
     Lone,
-    /// One endpoint that is always there, and used so rarely that its connections are idle for long.
+    /// One endpoint that never stops, and is used so rarely that its connections are idle for long.
     Quiet,
-    /// Endpoints that take HTTP/2 from the proxy, whatever the client speaks.
+    /// Endpoints with HTTP/2 from the proxy, for clients of either version.
     Carried,
 }
 
-/// One connection of a client, and what happens on it.
+/// One connection of a client, with its exchanges.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub number: u64,
     pub version: Version,
     pub service: Service,
     pub exchanges: Vec<Exchange>,
-    /// The most requests that are sent before an answer is complete.
+    /// The most requests before a response is complete.
     pub depth: usize,
     pub cuts: Cuts,
-    /// Whether the client reads a little at a time, and pauses.
+    /// Whether the client reads slowly.
     pub slow: bool,
-    /// Whether its end is an RST.
+    /// Whether it ends with an RST.
     pub reset_at_end: bool,
 }
 
-/// A request, and what endpoints do with it.
+/// A request, and the endpoints' responses.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub id: u64,
-    /// Milliseconds before it is sent, once the ones before are answered.
+    /// Milliseconds before it is sent, after the responses before it.
     pub pause: u64,
     pub ask: Ask,
     pub cancel: Option<Cancel>,
-    /// One for each attempt; the last counts for further ones.
+    /// One for each attempt; the last also for further ones.
     pub answers: [Answer; 3],
 }
 
@@ -69,7 +69,7 @@ pub struct Ask {
     pub close: bool,
 }
 
-/// How the end of a body is known.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     None,
@@ -78,33 +78,33 @@ pub enum Framing {
     Close,
 }
 
-/// The client gives up.
+/// An abort of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Cancel {
-    /// Whether it is in the middle of the request, or of the response.
+    /// Whether it is within the request, or else the response.
     pub sending: bool,
     /// Bytes of the message, head included.
     pub at: usize,
     pub how: Abort,
 }
 
-/// How a side gives up.
+/// The kind of an abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
     /// RST, or RST_STREAM.
     Reset,
-    /// FIN, or the connection without further ado.
+    /// FIN, or a plain end of the connection.
     Close,
-    /// FIN, and it reads on.
+    /// FIN, then reading goes on.
     HalfClose,
-    /// Nothing more is sent, and it reads on. Only within the head of a request.
+    /// A stall, while reading goes on. Only within the head of a request.
     Stall,
 }
 
-/// How an endpoint responds to an attempt.
+/// An endpoint's response to an attempt.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Bytes of the request's body that are read before; all of it if `None`.
+    /// Bytes of the request's body that are read before it; all of it if `None`.
     pub after: Option<usize>,
     pub delay: u64,
     pub interims: Vec<u16>,
@@ -117,18 +117,18 @@ pub struct Answer {
     pub end: Ending,
 }
 
-/// How an answer, and perhaps its connection, ends.
+/// The end of a response, and perhaps of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The connection stays. What is left of the request is read.
+    /// The connection stays. The rest of the request is read.
     Keep,
     /// `connection: close`, or GOAWAY.
     Close,
-    /// The connection is closed without notice when it was idle for as many milliseconds.
+    /// The connection is closed without notice after this many idle milliseconds.
     CloseIdle(u64),
     /// The connection, or stream, ends at this byte of the response, head included.
     Break { at: usize, how: Abort, code: u32 },
-    /// REFUSED_STREAM; where there is none, closed before anything is answered.
+    /// REFUSED_STREAM; with HTTP/1, a close before any response.
     Refuse,
 }
 
@@ -203,7 +203,7 @@ impl Exchange {
         }
     }
 
-    /// The answer to the n-th attempt.
+    /// The response to the n-th attempt.
     pub fn answer(&self, attempt: usize) -> &Answer {
         &self.answers[attempt.min(self.answers.len() - 1)]
     }
@@ -224,7 +224,7 @@ impl Cancel {
             _ => Abort::Close,
         };
         let at = match how {
-            // Behind the first line: the line decides whether it is HTTP at all, and has a timeout of its own.
+            // After the first line, which decides about HTTP at all and has a timeout of its own.
             Abort::Stall => rng.random_range(STALL),
             _ => rng.random_range(0..about),
         };
@@ -232,7 +232,7 @@ impl Cancel {
     }
 }
 
-/// Lengths of bodies: few of them are large.
+/// Lengths of bodies, few of them large.
 fn length(rng: &mut StdRng) -> usize {
     match rng.random_range(0..20) {
         0..3 => 0,
@@ -243,7 +243,7 @@ fn length(rng: &mut StdRng) -> usize {
     }
 }
 
-/// The largest chunk of a body: one byte only where there are few.
+/// The largest chunk of a body: one byte only for small bodies.
 fn chunk(rng: &mut StdRng, length: usize) -> usize {
     match rng.random_range(0..4) {
         0 if length < 400 => 1,

@@ -1,4 +1,4 @@
-//! A run: cases at the same time until the time is over, and a look at the proxy after it.
+//! A run: concurrent cases until the time is over, and a check of the proxy afterwards.
 
 use crate::{
     client::{self, Way},
@@ -15,23 +15,23 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// What to run, from the environment.
+/// Options of a run, from the environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub seed: u64,
     time: Duration,
-    /// Only this case, again and again.
+    /// Only this case, repeatedly.
     case: Option<u64>,
     carried: bool,
 }
 
-/// What became of the exchanges.
+/// The results of the exchanges.
 #[derive(Debug, Default)]
 struct Report {
     kinds: BTreeMap<(Version, Kind), u64>,
     exchanges: u64,
     cases: u64,
-    /// Responses that say that an endpoint was lost, of which no endpoint knows.
+    /// Responses that report a lost endpoint without a trace at any endpoint.
     lost_unseen: u64,
 }
 
@@ -195,7 +195,7 @@ impl Report {
 }
 
 impl Usage {
-    /// What a proxy uses now.
+    /// The proxy's current usage.
     pub fn of(proxy: &Proxy) -> Self {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", proxy.pid()));
         Self {
@@ -204,7 +204,7 @@ impl Usage {
         }
     }
 
-    /// Looks whether a proxy is as it was before, and ends it.
+    /// Checks that a proxy's usage is back to its start, and ends it.
     pub async fn check_after(self, mut proxy: Proxy) {
         assert!(proxy.is_alive());
         assert_eq!(proxy.admin.get("/ready").await.status, 200);
@@ -239,14 +239,14 @@ impl Usage {
     }
 }
 
-/// Cases that run at the same time.
+/// Concurrent cases.
 const AT_A_TIME: usize = 24;
 
-/// Longer than what is idle is kept.
+/// Longer than any idle time limit.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Connections to the control plane, and of the scrape that looks.
+/// Connections to the control plane, and of the scrape itself.
 const SPARE_DESCRIPTORS: usize = 16;
 
-/// What the allocator and the metrics of endpoints keep.
+/// Memory kept by the allocator and the metrics of endpoints.
 const SPARE_MEMORY: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! Messages of HTTP/1 as bytes, read as they come.
+//! Messages of HTTP/1 as bytes, read incrementally.
 
 use crate::body::Body;
 use bytes::{Buf, BytesMut};
@@ -12,20 +12,20 @@ pub struct Head {
     pub fields: Vec<(String, String)>,
 }
 
-/// Why a message was not read to its end.
+/// The cause of an early end of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The peer closed.
     Closed,
-    /// The connection broke.
+    /// The connection failed.
     Reset,
-    /// As many bytes were read as should be.
+    /// The limit of bytes was reached.
     Limit,
-    /// A byte that must not be there.
+    /// An invalid byte.
     Wrong(String),
 }
 
-/// How a body on the wire ends.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delimited {
     Length(u64),
@@ -37,7 +37,7 @@ pub enum Delimited {
 pub struct Source<R> {
     io: R,
     buf: BytesMut,
-    /// Bytes that may be read yet.
+    /// Remaining bytes to read.
     limit: Option<usize>,
     slow: bool,
 }
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
         }
     }
 
-    /// Reads a body up to `most` bytes, compares it, and returns the trailers if it is at its end.
+    /// Reads a body up to `most` bytes and checks it; returns the trailers at its end.
     pub async fn body(&mut self, reader: &mut BodyReader, most: u64) -> Result<Option<Head>, Stop> {
         while reader.offset < most {
             match reader.left {
@@ -191,12 +191,12 @@ impl<R: AsyncRead + Unpin> Source<R> {
     }
 }
 
-/// How far a body is read.
+/// Progress in a body.
 #[derive(Clone, Debug)]
 pub struct BodyReader {
-    /// What it must be; anything if `None`.
+    /// The expected body; anything if `None`.
     body: Option<Body>,
-    /// What came of a body that may be anything.
+    /// The bytes of a body without an expectation.
     pub other: Vec<u8>,
     delimited: Delimited,
     left: Left,
@@ -206,7 +206,7 @@ pub struct BodyReader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// Of the body, or of its present chunk.
+    /// Remaining bytes of the body, or of its current chunk.
     Bytes(u64),
     All,
 }
@@ -264,7 +264,7 @@ impl Head {
         value.to_ascii_lowercase().contains("close")
     }
 
-    /// How the body of this message ends, if the message has one.
+    /// The framing of this message's body, if it has one.
     pub fn delimited(&self, otherwise: Delimited) -> Delimited {
         match self.field("transfer-encoding") {
             Some(_) => Delimited::Chunked,
@@ -286,7 +286,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|found| found == what)
 }
 
-/// A body on the wire, in chunks or as it is.
+/// A body on the wire, chunked or not.
 pub fn encode(body: Body, length: usize, chunk: usize, chunked: bool, trailers: &str) -> Vec<u8> {
     let bytes = body.piece(0, length);
     if !chunked {

@@ -109,7 +109,7 @@ async fn server_sent_events_arrive_one_by_one() {
     let mut client = mesh.http1().await;
     let mut response = soon(client.start(get("http://web/"))).await.unwrap();
     for text in ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"] {
-        // The next one is not sent before this one came.
+        // The next one is sent only after this one has arrived.
         events.send(text).await.unwrap();
         let frame = soon(response.frame()).await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), text);
@@ -166,7 +166,7 @@ async fn a_download_that_breaks_off_is_not_taken_for_whole() {
 
 #[tokio::test]
 async fn a_slow_reader_slows_the_server_down() {
-    // More than what sockets buffer between the two.
+    // More than the sockets between the two buffer.
     let sent = Arc::new(Mutex::new(0_usize));
     let counted = sent.clone();
     let server = Server::start(move |_| {
@@ -182,7 +182,7 @@ async fn a_slow_reader_slows_the_server_down() {
     let mesh = Mesh::with(&server).await;
     let mut client = mesh.http1().await;
     let response = soon(client.start(get("http://web/"))).await.unwrap();
-    // It stops at some point, although nobody reads: looked at until two looks show the same.
+    // It stops at some point without a reader: polled until it stays the same.
     let mut last = usize::MAX;
     let stopped = eventually(SOON, "the server stops", || {
         let now = *sent.lock();

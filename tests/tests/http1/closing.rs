@@ -1,4 +1,4 @@
-//! How the proxy closes a client's connection.
+//! Closing of a client's connection.
 
 use linkerd_tests::{Mesh, Tcp, Wire};
 use tokio::{
@@ -6,7 +6,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An endpoint that answers GET with [`LARGE`] bytes, and closes when it gets anything else.
+/// An endpoint that answers GET with [`LARGE`] bytes, and closes on any other method.
 async fn endpoint() -> Tcp {
     Tcp::start(|mut socket| async move {
         while let Some(head) = head(&mut socket).await
@@ -28,7 +28,7 @@ async fn head(socket: &mut TcpStream) -> Option<String> {
     String::from_utf8(read).ok()
 }
 
-/// Sends a GET that is answered, a POST that the endpoint closes at, and this many bytes of requests behind them.
+/// Sends a GET that is answered, a POST at which the endpoint closes, and this many bytes of requests after them.
 async fn pipeline(mesh: &Mesh, behind: usize) -> Wire {
     let request = |method: &str| format!("{method} / HTTP/1.1\r\nhost: web\r\n\r\n");
     let mut wire = mesh.wire().await;
@@ -54,7 +54,7 @@ async fn a_large_response_arrives_although_the_requests_behind_it_are_not_served
     let mesh = Mesh::start().await;
     mesh.service("web", [endpoint.addr()]);
     let mut wire = pipeline(&mesh, 40_000).await;
-    // What is read after the connection's end had arrived before.
+    // Bytes read after the connection's end had arrived before.
     closed(&mesh).await;
     let (head, body) = wire.response().await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");

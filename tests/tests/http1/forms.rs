@@ -88,7 +88,7 @@ async fn http_1_0_with_keep_alive_is_not_left_waiting() {
         .await;
     let (head, body) = wire.response().await;
     assert_eq!(body, "hello");
-    // Either the connection is kept and that is said, or it ends.
+    // Either the connection stays and the response announces it, or it ends.
     if !head.to_lowercase().contains("connection: keep-alive") {
         assert_eq!(wire.rest().await, "");
     }
@@ -140,7 +140,7 @@ async fn a_head_has_headers_and_no_body() {
     wire.send("HEAD / HTTP/1.1\r\nhost: web\r\n\r\n").await;
     let head = wire.head().await;
     assert!(head.to_lowercase().contains("content-length: 28"), "{head}");
-    // What comes next is the next answer.
+    // The next bytes are the next response.
     wire.send("HEAD / HTTP/1.1\r\nhost: web\r\n\r\n").await;
     assert!(wire.head().await.starts_with("HTTP/1.1 200"));
 }

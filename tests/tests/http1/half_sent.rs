@@ -1,10 +1,10 @@
-//! Requests of which the head comes in pieces, or never whole.
+//! Requests whose heads arrive in pieces, or never completely.
 
 use linkerd_tests::{Mesh, SOON, Server, Wire, eventually};
 
 const BEGUN: &str = "GET / HTTP/1.1\r\nhost: web\r\nx-half: ";
 
-/// How many requests the proxy's state says to be half sent.
+/// The number of half-sent requests in the proxy's state.
 async fn half_sent(mesh: &Mesh) -> u64 {
     let state = mesh.proxy.admin.state().await;
     let waiting = state.pointer("/workers/0/outbound/half_sent/waiting");
@@ -32,7 +32,7 @@ async fn until_half_sent(mesh: &Mesh, count: u64) {
 async fn a_half_sent_request_takes_little_memory_and_is_answered_when_it_is_whole() {
     let server = Server::says("hello").await;
     let mesh = Mesh::with(&server).await;
-    // What each of them makes the allocator hold is there before it is measured.
+    // The allocator's share for them is there before the measurement.
     drop(begin(&mesh, 100).await);
     until_half_sent(&mesh, 0).await;
     let before = mesh.proxy.rss();

@@ -1,4 +1,4 @@
-//! What users of HTTP/1 see.
+//! Behaviour of HTTP/1.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Requests that are refused, as another server might read them differently.
+//! Refused requests, which another server might read differently.
 
 use linkerd_control::Policy;
 use linkerd_tests::{Mesh, Server, Tcp, Wire, soon};
@@ -81,7 +81,7 @@ async fn a_body_that_breaks_off_is_the_clients_failure() {
     let mut wire = mesh.wire().await;
     wire.send("POST / HTTP/1.1\r\nhost: web\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nnot a size\r\n")
         .await;
-    // The endpoint may have begun to answer.
+    // The endpoint may have begun to respond.
     let all = wire.rest().await;
     assert!(all.is_empty() || !all.contains("502"), "{all}");
 
@@ -177,7 +177,7 @@ async fn the_explicit_proxy_answers_with_error_reason_and_hint() {
         text.contains("\nreason: unknown_destination\nhint: "),
         "{text}"
     );
-    // What is in a tunnel is not the proxy's own client, and sees an answer as a pod's application does.
+    // A tunnel's client is not a client of the explicit proxy, and gets the response of a pod's application.
     let server = Server::says("hello").await;
     mesh.service("web", [server.addr()]);
     let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;

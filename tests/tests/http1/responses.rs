@@ -1,4 +1,4 @@
-//! Responses of endpoints that are not as they should be.
+//! Invalid responses of endpoints.
 
 use linkerd_tests::{Mesh, Tcp, Wire};
 

@@ -1,4 +1,4 @@
-//! Connections that become something else: upgrades and tunnels.
+//! Upgraded connections and tunnels.
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;

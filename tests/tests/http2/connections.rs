@@ -1,4 +1,4 @@
-//! Many streams, and connections that come and go.
+//! Many streams, and closed connections.
 
 use futures::future::join_all;
 use linkerd_tests::{Load, Mesh, Server, reply, soon};
@@ -21,7 +21,7 @@ async fn one_connection_carries_many_requests_at_once() {
 async fn the_first_request_is_not_held_up() {
     let server = Server::says("hello").await;
     let mesh = Mesh::with(&server).await;
-    // The control plane is spoken to over HTTP/2, too.
+    // The control plane uses HTTP/2, too.
     let start = Instant::now();
     mesh.get("http://web/").await;
     assert!(start.elapsed() < UNNOTICED, "{:?}", start.elapsed());

@@ -1,4 +1,4 @@
-//! Endpoints that answer a request with frames that a server's library would not send so.
+//! Endpoints with frames that a server's library would not send.
 
 use bytes::Bytes;
 use http::Method;
@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A mesh with an endpoint that writes these frames when a request has come, and closes if it shall.
+/// A mesh with an endpoint that writes these frames after a request, and closes if `closes`.
 async fn mesh(frames: Vec<u8>, closes: bool) -> (Mesh, Tcp) {
     let endpoint = Tcp::start(move |mut socket| {
         let frames = frames.clone();
@@ -26,7 +26,7 @@ async fn mesh(frames: Vec<u8>, closes: bool) -> (Mesh, Tcp) {
     (mesh, endpoint)
 }
 
-/// Reads until the head of a request has come.
+/// Reads the head of a request.
 async fn request_came(socket: &mut TcpStream) -> std::io::Result<()> {
     socket.read_exact(&mut [0; PREFACE]).await?;
     loop {
@@ -49,9 +49,9 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_request_that_an_endpoint_which_goes_away_does_not_take_is_refused() {
-    // No stream was processed, and there is no error.
+    // No stream was processed, without an error.
     let (mesh, _endpoint) = mesh(frame(GOAWAY, 0, 0, &[0; 8]), false).await;
-    // Too much to be sent again by the proxy; the client may.
+    // Too large for a replay by the proxy; the client may repeat it.
     let data = body(Bytes::from(vec![b'x'; 100_000]));
     let post = request(Method::POST, "http://web/", data);
     let error = soon(mesh.http2().await.send(post)).await.unwrap_err();
@@ -80,7 +80,7 @@ async fn a_response_that_breaks_off_at_once_has_its_head() {
     }
 }
 
-/// The length of what a client sends before its frames.
+/// The length of the client's connection preface.
 const PREFACE: usize = 24;
 
 const HEADERS: u8 = 1;

@@ -1,4 +1,4 @@
-//! What users of HTTP/2 and gRPC see.
+//! Behaviour of HTTP/2 and gRPC.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

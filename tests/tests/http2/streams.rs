@@ -203,7 +203,7 @@ async fn trailers_of_twenty_kilobytes_arrive() {
     })
     .await;
     let mesh = Mesh::with(&server).await;
-    // hyper's client takes 16 KB of headers unless it is told otherwise.
+    // hyper's client accepts 16 KB of headers by default.
     let socket = tokio::net::TcpStream::connect(mesh.proxy.outbound)
         .await
         .unwrap();

@@ -40,7 +40,7 @@ fn trailers(status: &'static str) -> Frame<Bytes> {
     Frame::trailers(trailers)
 }
 
-/// All that a response with these frames says.
+/// All messages and errors of a response with these frames.
 fn read_all(http: u16, frames: Vec<Frame<Bytes>>) -> Vec<Result<Update, Code>> {
     let mut response = Response::new(Frames(frames.into()));
     *response.status_mut() = StatusCode::from_u16(http).unwrap();

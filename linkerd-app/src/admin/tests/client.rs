@@ -1,4 +1,4 @@
-//! A client that writes what it is told and reads what comes.
+//! A client that writes given bytes and reads the response.
 
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// An answer that was read to the end of the connection.
+/// A response, read to the end of the connection.
 pub(super) struct Answer {
     pub(super) status: u16,
     headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub(super) async fn get(addr: SocketAddr, path: &str) -> Answer {
     request(addr, &format!("GET {path}"), "").await
 }
 
-/// Makes a request on a connection of its own. The head is a method, a path and, on lines of their own, headers.
+/// Makes a request on a connection of its own. The head is a method, a path and, on further lines, headers.
 pub(super) async fn request(
     addr: SocketAddr,
     head: impl AsRef<[u8]>,
@@ -60,12 +60,12 @@ pub(super) async fn request(
     );
     bytes.extend([length.as_bytes(), body].concat());
     let mut stream = TcpStream::connect(addr).await.unwrap();
-    // Who refuses a long body may close before all of it is written.
+    // A server that refuses a long body may close before all of it is written.
     let _ = stream.write_all(&bytes).await;
     read(&mut stream).await
 }
 
-/// Reads an answer whose connection ends with it.
+/// Reads a response whose connection ends with it.
 pub(super) async fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     let ended = stream.read_to_end(&mut bytes).await;
@@ -90,7 +90,7 @@ pub(super) async fn read(stream: &mut TcpStream) -> Answer {
     answer
 }
 
-/// The body of a chunked answer.
+/// The body of a chunked response.
 fn whole(mut chunks: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {

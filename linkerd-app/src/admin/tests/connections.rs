@@ -1,4 +1,4 @@
-//! What clients may do to the server, and what they may not.
+//! Limits of the server's connections.
 
 use super::{client::read, *};
 use bytes::Bytes;
@@ -76,13 +76,13 @@ async fn silent_and_slow_clients_are_closed_in_time() {
         with(admin(), |addr| async move {
             let mut slow = connect(addr).await;
             slow.write_all(beginning.as_bytes()).await.unwrap();
-            // Once another one was served, what the slow one wrote has been read.
+            // Once another client was served, the slow one's bytes have been read.
             assert_eq!(get(addr, "/live").await.status, 200);
             tokio::time::pause();
             let start = tokio::time::Instant::now();
             let mut answer = Vec::new();
             let _ = slow.read_to_end(&mut answer).await;
-            // One that began a request is told.
+            // A client with an incomplete request gets a response.
             assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"));
             let waited = start.elapsed();
             assert!(waited <= READ_TIMEOUT * 2, "{beginning:?}: {waited:?}");
@@ -100,7 +100,7 @@ async fn one_too_many_closes_the_one_used_least_recently() {
         for _ in 1..MAX_CONNECTIONS {
             idle.push(connect(addr).await);
         }
-        // It is the oldest, but has just been of use, when all others have been taken in.
+        // It is the oldest one, but was used after all others were accepted.
         used.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
@@ -136,7 +136,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
         name: "slow",
         collect: Box::new(collect),
     };
-    let admin = Admin {
+    let admin = AdminContext {
         sections: vec![slow],
         ..admin()
     };

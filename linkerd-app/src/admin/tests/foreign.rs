@@ -1,11 +1,11 @@
-//! Pages of other sites, and secrets.
+//! Requests from other sites' pages, and secrets.
 
 use super::*;
 
 #[tokio::test]
 async fn a_page_of_another_site_cannot_use_what_is_for_this_host() {
     let (tx, _rx) = mpsc::channel(1);
-    let enabled = || Admin {
+    let enabled = || AdminContext {
         shutdown: Some(tx.clone()),
         ..admin()
     };
@@ -41,7 +41,7 @@ async fn a_page_of_another_site_cannot_use_what_is_for_this_host() {
 
 #[tokio::test]
 async fn the_environment_hides_secrets() {
-    let env = Admin {
+    let env = AdminContext {
         env: Env::from_iter([
             ("AWS_SECRET_ACCESS_KEY", "hunter2"),
             ("db_password", "hunter2"),

@@ -1,12 +1,12 @@
 //! Addresses, ports and networks.
 
-use super::{Invalid, names::dns_name};
+use super::{InvalidValue, names::dns_name};
 use crate::config::Networks;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where something is to be found: an address, or a name that has to be resolved.
+/// The address of a server: an IP address and port, or a name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Addr {
     /// An address that needs no resolution.
@@ -41,22 +41,22 @@ impl fmt::Display for Addr {
 }
 
 /// An IP address and a port.
-pub fn socket_addr(text: &str) -> Result<SocketAddr, Invalid> {
+pub fn socket_addr(text: &str) -> Result<SocketAddr, InvalidValue> {
     text.parse().map_err(|_| match text.parse::<IpAddr>() {
-        Ok(_) => Invalid::fix("add the port"),
-        Err(_) if addr(text).is_ok() => Invalid::fix("write the address instead of the name"),
-        Err(_) => Invalid::default(),
+        Ok(_) => InvalidValue::fix("add the port"),
+        Err(_) if addr(text).is_ok() => InvalidValue::fix("write the address instead of the name"),
+        Err(_) => InvalidValue::default(),
     })
 }
 
 /// One or two socket addresses.
-pub fn socket_addrs(text: &str) -> Result<Vec<SocketAddr>, Invalid> {
+pub fn socket_addrs(text: &str) -> Result<Vec<SocketAddr>, InvalidValue> {
     let addrs = text
         .split(',')
         .map(socket_addr)
         .collect::<Result<Vec<_>, _>>()?;
     if addrs.len() > 2 {
-        return Err(Invalid::fix(format!(
+        return Err(InvalidValue::fix(format!(
             "leave {} of the {} addresses out",
             addrs.len() - 2,
             addrs.len()
@@ -66,19 +66,19 @@ pub fn socket_addrs(text: &str) -> Result<Vec<SocketAddr>, Invalid> {
 }
 
 /// A socket address, or a DNS name and a port.
-pub fn addr(text: &str) -> Result<Addr, Invalid> {
+pub fn addr(text: &str) -> Result<Addr, InvalidValue> {
     if let Ok(addr) = text.parse() {
         return Ok(Addr::Ip(addr));
     }
     let Some((host, port)) = text.rsplit_once(':') else {
         return Err(
             match text.parse::<IpAddr>().is_ok() || dns_name(text).is_ok() {
-                true => Invalid::fix("add the port"),
-                false => Invalid::default(),
+                true => InvalidValue::fix("add the port"),
+                false => InvalidValue::default(),
             },
         );
     };
-    let port = port.parse().map_err(|_| Invalid::default())?;
+    let port = port.parse().map_err(|_| InvalidValue::default())?;
     Ok(Addr::Name {
         host: dns_name(host)?,
         port,
@@ -86,21 +86,25 @@ pub fn addr(text: &str) -> Result<Addr, Invalid> {
 }
 
 /// IP addresses without prefix lengths.
-pub fn ip_set(text: &str) -> Result<HashSet<IpAddr>, Invalid> {
+pub fn ip_set(text: &str) -> Result<HashSet<IpAddr>, InvalidValue> {
     let ip = |item: &str| {
         item.parse().map_err(|_| match item.contains('/') {
-            true => Invalid::fix(format!(
+            true => InvalidValue::fix(format!(
                 "write the addresses of {item:?} one by one: networks are not accepted"
             )),
-            false => Invalid::default(),
+            false => InvalidValue::default(),
         })
     };
     text.split(',').map(ip).collect()
 }
 
 /// Ports and inclusive ranges of ports. Blanks around items and around `-` don't matter, nor do empty items.
-pub fn port_set(text: &str) -> Result<BTreeSet<u16>, Invalid> {
-    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| Invalid::default());
+pub fn port_set(text: &str) -> Result<BTreeSet<u16>, InvalidValue> {
+    let port = |text: &str| {
+        text.trim()
+            .parse::<u16>()
+            .map_err(|_| InvalidValue::default())
+    };
     let mut ports = BTreeSet::new();
     for item in items(text) {
         let (first, last) = match item.split_once('-') {
@@ -108,7 +112,7 @@ pub fn port_set(text: &str) -> Result<BTreeSet<u16>, Invalid> {
             None => (port(item)?, port(item)?),
         };
         if last < first {
-            return Err(Invalid::fix(format!(
+            return Err(InvalidValue::fix(format!(
                 "the range {item:?} ends before it begins: write {last}-{first}"
             )));
         }
@@ -118,16 +122,16 @@ pub fn port_set(text: &str) -> Result<BTreeSet<u16>, Invalid> {
 }
 
 /// Networks with their prefix lengths. Blanks around items don't matter, nor do empty items.
-pub fn networks(text: &str) -> Result<Networks, Invalid> {
+pub fn networks(text: &str) -> Result<Networks, InvalidValue> {
     let network = |item: &str| {
         item.parse().map_err(|_| match item.parse::<IpAddr>() {
-            Ok(IpAddr::V4(ip)) => Invalid::fix(format!(
+            Ok(IpAddr::V4(ip)) => InvalidValue::fix(format!(
                 "add the length of the prefix: {ip}/32 for the address alone"
             )),
-            Ok(IpAddr::V6(ip)) => Invalid::fix(format!(
+            Ok(IpAddr::V6(ip)) => InvalidValue::fix(format!(
                 "add the length of the prefix: {ip}/128 for the address alone"
             )),
-            Err(_) => Invalid::default(),
+            Err(_) => InvalidValue::default(),
         })
     };
     Ok(Networks::new(

@@ -1,20 +1,21 @@
-//! The control plane: which controllers there are, how they are spoken to, and the limits of their streams.
+//! The control plane: its controllers, the transport to them, and the limits of their streams.
 
 use crate::config::errors::ConfigError;
 use crate::config::grammar::kinds::{Authority, DnsName, OptionalDuration};
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{Addr, Connect, Control, ControlAddr, DefaultPolicy, StreamLimits};
+use crate::config::{Addr, ConnectConfig, ControlAddr, ControlConfig, DefaultPolicy};
 use linkerd_proxy_core::http::Http2Settings;
+use linkerd_proxy_core::subscription::StreamLimits;
 use std::time::Duration;
 
-/// The control plane. `None` when a controller is missing or wrong; the reader has the errors.
+/// The control plane. `None` if a controller is missing or invalid; the reader has the errors.
 pub(super) fn control(
     r: &mut Reader<'_>,
-    inbound: Connect,
-    outbound: Connect,
+    inbound: ConnectConfig,
+    outbound: ConnectConfig,
     http2: Http2Settings,
-) -> Option<Control> {
+) -> Option<ControlConfig> {
     let limits = stream_limits(r);
     let peers = Peers {
         inbound,
@@ -46,7 +47,7 @@ pub(super) fn control(
         let name = POLICY_CLUSTER_NETWORKS.name();
         r.notes.push(format!("{name} is not set: default policies that depend on the cluster's networks are not supported"));
     }
-    Some(Control {
+    Some(ControlConfig {
         destination: destination?,
         policy: policy?,
         http2,
@@ -58,7 +59,7 @@ pub(super) fn control(
     })
 }
 
-/// A default policy about the networks of the cluster needs to know them.
+/// Checks that a default policy about the networks of the cluster has them.
 pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
     let (name, networks) = (
         INBOUND_DEFAULT_POLICY.name(),
@@ -82,18 +83,18 @@ pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
     }
 }
 
-/// How controllers are dialled, depending on where they are.
+/// Dialling of controllers, by location.
 struct Peers {
-    inbound: Connect,
-    outbound: Connect,
+    inbound: ConnectConfig,
+    outbound: ConnectConfig,
     limits: StreamLimits,
 }
 
 /// A controller on loopback is another container of this pod: no TLS, no limits, and dialled like the application.
 fn controller(
     r: &mut Reader<'_>,
-    addr_key: &Optional<Authority>,
-    name_key: &Optional<DnsName>,
+    addr_key: &OptionalKey<Authority>,
+    name_key: &OptionalKey<DnsName>,
     peers: &Peers,
     missing: impl Fn() -> ConfigError,
 ) -> Option<ControlAddr> {
@@ -122,7 +123,7 @@ fn controller(
             limits,
         });
     }
-    // An address that was refused may have been meant to be on loopback: then one error is enough.
+    // A refused address may have been meant to be on loopback: then one error is enough.
     if addr.is_some() || !r.is_set(addr_key) {
         let problem = format!(
             "{} and {} must be specified together",
@@ -143,7 +144,7 @@ fn together(addr: Option<&Addr>) -> Option<String> {
     }
 }
 
-/// The workload is asked for as soon as there is a policy controller to tell it to.
+/// The workload, which is required as soon as there is a policy controller.
 fn workload(r: &mut Reader<'_>) -> Option<String> {
     let workload = r.given(&POLICY_WORKLOAD);
     if !r.is_set(&POLICY_WORKLOAD) {
@@ -163,7 +164,7 @@ fn stream_limits(r: &mut Reader<'_>) -> StreamLimits {
         idle: r.given(&CONTROL_STREAM_IDLE_TIMEOUT).flatten(),
         lifetime: r.given(&CONTROL_STREAM_LIFETIME).flatten(),
     };
-    type Limit<'a> = (&'a Optional<OptionalDuration>, Option<Duration>);
+    type Limit<'a> = (&'a OptionalKey<OptionalDuration>, Option<Duration>);
     let initial: Limit<'_> = (&CONTROL_STREAM_INITIAL_TIMEOUT, limits.initial);
     let idle: Limit<'_> = (&CONTROL_STREAM_IDLE_TIMEOUT, limits.idle);
     let lifetime: Limit<'_> = (&CONTROL_STREAM_LIFETIME, limits.lifetime);

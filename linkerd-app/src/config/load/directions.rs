@@ -1,11 +1,11 @@
-//! The two directions of traffic. What they have in common is read by the same functions, given the names.
+//! The two directions of traffic. Common settings are read by the same functions, given the names.
 
 use crate::config::grammar::kinds::{
     Bool, Count, Duration, Float, FrameSize, Number, SendBuffer, Window,
 };
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{Connect, Inbound, Outbound};
+use crate::config::{ConnectConfig, InboundConfig, OutboundConfig};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{
     FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings,
@@ -14,13 +14,13 @@ use linkerd_proxy_core::transport::SocketOptions;
 use std::net::SocketAddr;
 
 /// Traffic from the application.
-pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbound {
+pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> OutboundConfig {
     let ingress_mode = r.value(&INGRESS_MODE);
-    Outbound {
+    OutboundConfig {
         listen: outbound_listen(r),
         backlog: r.given(&OUTBOUND_TCP_LISTEN_BACKLOG),
         accept: socket(r, &OUTBOUND_ACCEPT_KEEPALIVE, &OUTBOUND_ACCEPT_USER_TIMEOUT),
-        connect: Connect {
+        connect: ConnectConfig {
             timeout: r.value(&OUTBOUND_CONNECT_TIMEOUT),
             backoff: backoff(r, &OUTBOUND_BACKOFF),
             socket: socket(
@@ -58,7 +58,7 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
 }
 
 /// Traffic to the application.
-pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inbound {
+pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> InboundConfig {
     let ips = r.given(&INBOUND_IPS).unwrap_or_default();
     let listen = r.value(&INBOUND_LISTEN_ADDR);
     let listen = r.value(&INBOUND_ENABLED).then_some(listen);
@@ -68,11 +68,11 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
             INBOUND_IPS.name()
         ));
     }
-    Inbound {
+    InboundConfig {
         listen,
         backlog: r.given(&INBOUND_TCP_LISTEN_BACKLOG),
         accept: socket(r, &INBOUND_ACCEPT_KEEPALIVE, &INBOUND_ACCEPT_USER_TIMEOUT),
-        connect: Connect {
+        connect: ConnectConfig {
             timeout: r.value(&INBOUND_CONNECT_TIMEOUT),
             backoff: backoff(r, &INBOUND_BACKOFF),
             socket: socket(r, &INBOUND_CONNECT_KEEPALIVE, &INBOUND_CONNECT_USER_TIMEOUT),
@@ -100,7 +100,7 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
     }
 }
 
-/// HTTP/2 as a client: the windows are the only thing that is configured.
+/// HTTP/2 as a client: only the windows are configurable.
 pub(super) fn http2_client(r: &mut Reader<'_>) -> Http2Settings {
     let flow_control = FlowControl::Fixed {
         stream: r.value(&HTTP2_INITIAL_STREAM_WINDOW_SIZE),
@@ -112,7 +112,7 @@ pub(super) fn http2_client(r: &mut Reader<'_>) -> Http2Settings {
     }
 }
 
-/// The list of addresses, else the single one. When the list counts, a wrong single one is no reason to fail.
+/// The list of addresses, else the single one. With a valid list, an invalid single one is no error.
 fn outbound_listen(r: &mut Reader<'_>) -> Vec<SocketAddr> {
     match r.given(&OUTBOUND_LISTEN_ADDRS) {
         Some(addrs) => {
@@ -125,7 +125,7 @@ fn outbound_listen(r: &mut Reader<'_>) -> Vec<SocketAddr> {
                     format!("{single} has no effect, since {list} is set and doesn't contain it"),
                 );
             }
-            // Unless it is set, the single one is shown as what counts instead of it.
+            // Unless it is set, the single one is shown as derived from the list.
             if let Some(first) = addrs.first() {
                 r.derive(&OUTBOUND_LISTEN_ADDR, first);
             }
@@ -147,7 +147,7 @@ fn headers_disabled(r: &mut Reader<'_>, ingress_mode: bool) -> bool {
         })
 }
 
-/// The variable has two names: the odd one that charts may have set for years, and the one to be expected.
+/// The variable has two names: the odd one, which charts may have set for years, and the expected one.
 fn inbound_max_idle(r: &mut Reader<'_>) -> usize {
     let (odd, expected) = (
         &MAX_IDLE_CONNS_PER_ENDPOINT,
@@ -185,8 +185,8 @@ fn inbound_max_idle(r: &mut Reader<'_>) -> usize {
 
 fn socket(
     r: &mut Reader<'_>,
-    keepalive: &Optional<Duration>,
-    user_timeout: &Optional<Duration>,
+    keepalive: &OptionalKey<Duration>,
+    user_timeout: &OptionalKey<Duration>,
 ) -> SocketOptions {
     SocketOptions {
         keepalive: r.given(keepalive),
@@ -194,11 +194,11 @@ fn socket(
     }
 }
 
-/// The names of a backoff.
+/// The variables of a backoff.
 struct BackoffKeys {
-    min: Defaulted<Duration>,
-    max: Defaulted<Duration>,
-    jitter: Defaulted<Float>,
+    min: DefaultedKey<Duration>,
+    max: DefaultedKey<Duration>,
+    jitter: DefaultedKey<Float>,
 }
 
 /// A backoff. As soon as any part of it is set, minimum and maximum must be, and the jitter is 0 unless set.
@@ -233,18 +233,18 @@ fn backoff(r: &mut Reader<'_>, keys: &BackoffKeys) -> Backoff {
     })
 }
 
-/// The names of a server's HTTP/2 settings.
+/// The variables of a server's HTTP/2 settings.
 struct Http2Keys {
-    adaptive: Defaulted<Bool>,
-    stream_window: Defaulted<Window>,
-    connection_window: Defaulted<Window>,
-    interval: Optional<Duration>,
-    timeout: Optional<Duration>,
-    max_streams: Optional<Number>,
-    max_frame_size: Optional<FrameSize>,
-    max_header_list_size: Optional<Number>,
-    max_pending_resets: Optional<Count>,
-    max_send_buf_size: Optional<SendBuffer>,
+    adaptive: DefaultedKey<Bool>,
+    stream_window: DefaultedKey<Window>,
+    connection_window: DefaultedKey<Window>,
+    interval: OptionalKey<Duration>,
+    timeout: OptionalKey<Duration>,
+    max_streams: OptionalKey<Number>,
+    max_frame_size: OptionalKey<FrameSize>,
+    max_header_list_size: OptionalKey<Number>,
+    max_pending_resets: OptionalKey<Count>,
+    max_send_buf_size: OptionalKey<SendBuffer>,
 }
 
 fn http2_server(r: &mut Reader<'_>, keys: &Http2Keys) -> Http2Settings {
@@ -288,12 +288,12 @@ fn http2_server(r: &mut Reader<'_>, keys: &Http2Keys) -> Http2Settings {
     }
 }
 
-/// Two values that count only together. One alone is remarked.
+/// Two values that only have an effect together. One alone causes a warning.
 fn both<G, H, A, B, const D: bool>(
     r: &mut Reader<'_>,
-    key: &Key<G, D>,
+    key: &VariableKey<G, D>,
     value: Option<A>,
-    other: &Key<H, D>,
+    other: &VariableKey<H, D>,
     other_value: Option<B>,
 ) -> Option<(A, B)>
 where

@@ -1,12 +1,12 @@
-//! Warnings about what needs TLS, which this version does not have yet.
+//! Warnings about settings that need TLS, which this version does not have yet.
 
 use crate::config::grammar::kinds::DnsName;
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{Control, ControlAddr, DefaultPolicy};
+use crate::config::{ControlAddr, ControlConfig, DefaultPolicy};
 
-/// Warns of each controller that should be checked by name, of an identity, and of a policy that asks clients for one.
-pub(super) fn warn_without_tls(r: &mut Reader<'_>, control: &Control, policy: DefaultPolicy) {
+/// Warns about controllers with a name to verify, an identity, and a policy that requires identities of clients.
+pub(super) fn warn_without_tls(r: &mut Reader<'_>, control: &ControlConfig, policy: DefaultPolicy) {
     let warnings = [
         nameless(&DESTINATION_SVC_NAME, &control.destination),
         nameless(&POLICY_SVC_NAME, &control.policy),
@@ -17,7 +17,7 @@ pub(super) fn warn_without_tls(r: &mut Reader<'_>, control: &Control, policy: De
 }
 
 /// A controller on loopback has no TLS anyway, and no name.
-fn nameless(name: &Optional<DnsName>, controller: &ControlAddr) -> Option<String> {
+fn nameless(name: &OptionalKey<DnsName>, controller: &ControlAddr) -> Option<String> {
     let (name, addr) = (name.name(), &controller.addr);
     controller.tls_name.as_ref()?;
     Some(format!(

@@ -1,16 +1,17 @@
-//! What holds when a variable isn't set.
+//! Defaults of the variables.
 
 use super::*;
-use crate::config::variables::Default;
+use crate::config::variables::VariableDefault;
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{FlowControl, Http2Settings, PoolSettings, QueueSettings};
+use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::transport::SocketOptions;
 use std::time::Duration;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const S: fn(u64) -> Duration = Duration::from_secs;
 
-/// The documented defaults of what linkerd2-proxy has too. `-`: none.
+/// The documented defaults of linkerd2-proxy's variables. `-`: none.
 const DEFAULTS: &[(&str, &str)] = &[
     ("OUTBOUND_LISTEN_ADDRS", "-"),
     ("OUTBOUND_LISTEN_ADDR", "127.0.0.1:4140"),
@@ -176,7 +177,7 @@ fn the_table_has_exactly_the_documented_variables_and_defaults() {
     let mut rows: Vec<_> = VARIABLES
         .iter()
         .map(|variable| match variable.default {
-            Default::Text(text) => (variable.name.to_owned(), text),
+            VariableDefault::Text(text) => (variable.name.to_owned(), text),
             _ => (variable.name.to_owned(), "-"),
         })
         .collect();
@@ -190,7 +191,7 @@ fn the_table_has_exactly_the_documented_variables_and_defaults() {
 #[test]
 fn every_default_is_valid() {
     for variable in VARIABLES {
-        if let Default::Text(text) = variable.default {
+        if let VariableDefault::Text(text) = variable.default {
             assert!(
                 (variable.kind.check)(text).is_ok(),
                 "{}={text:?}",
@@ -219,7 +220,7 @@ fn the_least_environment_gives_the_defaults() {
         capacity: 10_000,
         failfast,
     };
-    let connect = |timeout, max| Connect {
+    let connect = |timeout, max| ConnectConfig {
         timeout,
         backoff: Backoff::new(MS(100), max, 0.1).unwrap(),
         socket: SocketOptions::default(),
@@ -233,7 +234,7 @@ fn the_least_environment_gives_the_defaults() {
         limits: StreamLimits::default(),
     };
     let expected = Config {
-        outbound: Outbound {
+        outbound: OutboundConfig {
             listen: vec!["127.0.0.1:4140".parse().unwrap()],
             backlog: None,
             accept: SocketOptions::default(),
@@ -255,7 +256,7 @@ fn the_least_environment_gives_the_defaults() {
             emit_headers: true,
             hostname_labels: false,
         },
-        inbound: Inbound {
+        inbound: InboundConfig {
             listen: Some("0.0.0.0:4143".parse().unwrap()),
             backlog: None,
             accept: SocketOptions::default(),
@@ -275,12 +276,12 @@ fn the_least_environment_gives_the_defaults() {
             profile_timeout: MS(500),
             authority_labels: false,
         },
-        admin: Admin {
+        admin: AdminConfig {
             listen: "127.0.0.1:4191".parse().unwrap(),
             metrics_retain_idle: S(600),
             shutdown_enabled: false,
         },
-        control: Control {
+        control: ControlConfig {
             destination: controller("127.0.0.1:8086"),
             policy: controller("localhost.:8090"),
             http2,
@@ -290,17 +291,17 @@ fn the_least_environment_gives_the_defaults() {
             profile_networks: Networks::default(),
             cluster_networks: Networks::default(),
         },
-        dns: Dns::default(),
-        discovery: Discovery {
+        dns: DnsConfig::default(),
+        discovery: DiscoveryConfig {
             max_destinations: 10_000,
             max_endpoints: 100_000,
         },
-        workers: Workers {
+        workers: WorkersConfig {
             min: 1,
             max: None,
             max_ratio: None,
         },
-        log: Log {
+        log: LogConfig {
             filter: "warn,linkerd=info,hickory=error".to_owned(),
             format: LogFormat::Plain,
             access_log: None,

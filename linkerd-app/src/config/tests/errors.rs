@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Refused configurations, and the text of their errors.
 
 use super::*;
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn all_errors_are_told_at_once() {
 fn each_variable_refuses_what_its_grammar_refuses() {
     for variable in VARIABLES
         .iter()
-        .filter(|variable| variable.status != Status::Ignored)
+        .filter(|variable| variable.status != VariableStatus::Ignored)
     {
         let refused_text = ["\u{7f} no such value", ""]
             .into_iter()
@@ -276,7 +276,7 @@ fn long_values_are_shortened_and_warnings_follow_the_errors() {
     );
 }
 
-/// Texts that many grammars accept, and some that none does.
+/// Texts that many grammars accept, and some that all refuse.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         "[0-9]{1,20}(ms|s|m|h|d)?",

@@ -4,7 +4,7 @@ use super::*;
 use linkerd_proxy_core::http::FlowControl;
 use std::time::Duration;
 
-/// A variable, a value that is not its default, and the field as it should be then.
+/// A variable, a value other than its default, and a check of its field.
 type Case = (&'static str, &'static str, fn(&Config) -> bool);
 
 const S: fn(u64) -> Duration = Duration::from_secs;
@@ -252,7 +252,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// What is about several fields or only counts with others, and is tested for itself.
+/// Variables of several fields, or with an effect only together with others: tested separately.
 const ELSEWHERE: &[&str] = &[
     "INBOUND_CONNECT_EXP_BACKOFF_",
     "OUTBOUND_CONNECT_EXP_BACKOFF_",
@@ -302,7 +302,7 @@ fn a_variable_reaches_one_field_only() {
 fn every_variable_that_is_used_is_tested() {
     for variable in VARIABLES
         .iter()
-        .filter(|variable| variable.status == Status::Used)
+        .filter(|variable| variable.status == VariableStatus::Used)
     {
         let here = CASES.iter().any(|(name, ..)| full(name) == variable.name);
         let elsewhere = ELSEWHERE
@@ -317,7 +317,8 @@ fn pairs_and_triples_reach_their_fields() {
     for (direction, settings) in [
         (
             "INBOUND",
-            (|c| (&c.inbound.connect, &c.inbound.http2_server)) as fn(&Config) -> (&Connect, &_),
+            (|c| (&c.inbound.connect, &c.inbound.http2_server))
+                as fn(&Config) -> (&ConnectConfig, &_),
         ),
         ("OUTBOUND", |c| {
             (&c.outbound.connect, &c.outbound.http2_server)

@@ -1,4 +1,4 @@
-//! The grammars, apart from those of addresses: what it accepts and what it refuses, with the advice it gives.
+//! The grammars, apart from those of addresses: accepted values, refused values and their suggested fixes.
 
 use crate::config::grammar::*;
 use crate::config::{DefaultPolicy, VARIABLES};
@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 pub(super) fn accepts<T: Debug + PartialEq>(
-    parse: impl Fn(&str) -> Result<T, Invalid>,
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
     cases: &[(&str, T)],
 ) {
     for (text, expected) in cases {
@@ -15,14 +15,14 @@ pub(super) fn accepts<T: Debug + PartialEq>(
     }
 }
 
-pub(super) fn refuses<T: Debug>(parse: impl Fn(&str) -> Result<T, Invalid>, cases: &[&str]) {
+pub(super) fn refuses<T: Debug>(parse: impl Fn(&str) -> Result<T, InvalidValue>, cases: &[&str]) {
     for text in cases {
         assert!(parse(text).is_err(), "{text:?} gives {:?}", parse(text));
     }
 }
 
 pub(super) fn advises<T: Debug>(
-    parse: impl Fn(&str) -> Result<T, Invalid>,
+    parse: impl Fn(&str) -> Result<T, InvalidValue>,
     cases: &[(&str, &str)],
 ) {
     for (text, advice) in cases {

@@ -1,13 +1,14 @@
-//! What a real injector sets, and what becomes of it.
+//! The environment of a real injector, and the configuration that it gives.
 
 use super::*;
 use linkerd_proxy_core::http::KeepAlive;
+use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::transport::SocketOptions;
 use std::time::Duration;
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
-/// What the injector of a real control plane sets in a pod.
+/// The variables that the injector of a real control plane sets in a pod.
 const INJECTED: &[(&str, &str)] = &[
     ("OUTBOUND_LISTEN_ADDRS", "127.0.0.1:4140,[::1]:4140"),
     ("OUTBOUND_LISTEN_ADDR", "127.0.0.1:4140"),
@@ -87,7 +88,7 @@ const INJECTED: &[(&str, &str)] = &[
 #[test]
 fn what_an_injector_sets_is_accepted() {
     let loaded = loaded(INJECTED);
-    // Only what comes later is remarked.
+    // Only features that come later cause warnings.
     let [destination, policy, ports] = &loaded.warnings[..] else {
         panic!("{:?}", loaded.warnings)
     };

@@ -1,4 +1,4 @@
-//! What is written for people: the documentation and the effective configuration.
+//! Output for people: the documentation and the effective configuration.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! What is accepted, but remarked.
+//! Accepted configurations with warnings.
 
 use super::*;
 
-/// The warnings, without the one that the least environment gives.
+/// The warnings, without that of the required variables.
 fn warnings(vars: &[(&str, &str)]) -> Vec<String> {
     let mut vars = vars.to_vec();
     vars.push(("INBOUND_DEFAULT_POLICY", "deny"));
@@ -11,7 +11,7 @@ fn warnings(vars: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn the_least_environment_says_what_is_assumed() {
-    let Loaded {
+    let LoadedConfig {
         warnings, notes, ..
     } = loaded(&[]);
     assert_eq!(
@@ -161,7 +161,7 @@ fn cores_that_make_no_sense_are_skipped() {
         let loaded = loaded(&[(name, value), ("INBOUND_DEFAULT_POLICY", "deny")]);
         assert_eq!(
             loaded.config.workers,
-            Workers {
+            WorkersConfig {
                 min: 1,
                 max: None,
                 max_ratio: None

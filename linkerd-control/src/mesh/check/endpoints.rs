@@ -1,16 +1,16 @@
-//! The endpoints of a service: addresses, and host names.
+//! The endpoints of a service: addresses and host names.
 
 use super::{Checker, is_dns_name};
 use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
-use crate::mesh::yaml::Place;
+use crate::mesh::yaml::Position;
 use crate::mesh::{HostEndpoint, Service};
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 impl Checker {
-    /// The endpoints that are addresses, and those that are host names.
+    /// The endpoints with addresses, and those with host names.
     pub(super) fn endpoints(
         &mut self,
         endpoints: Vec<Spanned<decl::Endpoint>>,
@@ -60,8 +60,8 @@ impl Checker {
         (addresses, hosts)
     }
 
-    /// An endpoint's address; for one with a host name, that name, and an address of which only the port counts.
-    fn address(&mut self, text: &str, at: Place) -> Option<(Option<String>, SocketAddr)> {
+    /// An endpoint's address; for a host name, the name and an address of which only the port counts.
+    fn address(&mut self, text: &str, at: Position) -> Option<(Option<String>, SocketAddr)> {
         let host_and_port = || {
             let (host, port) = text.rsplit_once(':')?;
             let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -89,7 +89,7 @@ impl Checker {
         }
     }
 
-    /// Names are looked up all the time, so that there is a limit.
+    /// Limits the number of host names, as each is resolved periodically.
     pub(super) fn hosts(&mut self, services: &[Service]) {
         let hosts = services.iter().flat_map(|service| &service.hosts);
         let hosts: HashSet<_> = hosts.map(|endpoint| &endpoint.host).collect();
@@ -98,19 +98,19 @@ impl Checker {
                 "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
                 hosts.len()
             );
-            self.problem(Place::START, reason);
+            self.problem(Position::START, reason);
         }
     }
 }
 
-/// Whether it is a DNS name whose last label is not a number, as it is in a misspelt address.
+/// Whether it is a DNS name whose last label is not a number, as in a misspelt address.
 fn is_host_name(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// So that a weight fits its field on the wire.
+/// Keeps a weight within its field on the wire.
 const MAX_WEIGHT: f64 = 100_000.0;
 
-/// Each is looked up by a task of its own.
+/// Each is resolved by a task of its own.
 const MAX_HOSTS: usize = 1_000;

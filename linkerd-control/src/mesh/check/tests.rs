@@ -59,7 +59,7 @@ services:
         .iter()
         .map(|b| (&*b.name, &*b.namespace, b.port, b.weight))
         .collect();
-    // A backend's only port is meant if none is given.
+    // Without a port, the backend's only port is meant.
     assert_eq!(
         backends,
         [
@@ -215,7 +215,7 @@ fn wrong_endpoints_are_refused() {
         ),
         (
             "[[]]",
-            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with what belongs to it, not a list",
+            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with its other fields, not a list",
         ),
         (
             "[127.0.0.1]",

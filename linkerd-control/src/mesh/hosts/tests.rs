@@ -3,15 +3,15 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::time::Instant;
 
-/// Answers as scripted, the last answer again and again; and when it was asked.
+/// Scripted answers, of which the last one repeats, and the times of the queries.
 #[derive(Default)]
 struct Scripted {
-    answers: Mutex<VecDeque<Result<Addresses, String>>>,
+    answers: Mutex<VecDeque<Result<HostAddresses, String>>>,
     asked: Mutex<Vec<Instant>>,
 }
 
 impl Resolve for Scripted {
-    fn addresses(&self, _: &str) -> BoxFuture<'static, Result<Addresses, String>> {
+    fn addresses(&self, _: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
         self.asked.lock().push(Instant::now());
         let mut answers = self.answers.lock();
         let answer = match answers.len() {
@@ -22,8 +22,8 @@ impl Resolve for Scripted {
     }
 }
 
-fn answer(ips: &[&str], ttl: Option<u64>) -> Result<Addresses, String> {
-    Ok(Addresses {
+fn answer(ips: &[&str], ttl: Option<u64>) -> Result<HostAddresses, String> {
+    Ok(HostAddresses {
         ips: ips
             .iter()
             .map(|ip| ip.parse().expect("an address"))
@@ -33,7 +33,7 @@ fn answer(ips: &[&str], ttl: Option<u64>) -> Result<Addresses, String> {
 }
 
 fn scripted(
-    answers: impl IntoIterator<Item = Result<Addresses, String>>,
+    answers: impl IntoIterator<Item = Result<HostAddresses, String>>,
 ) -> (Arc<Scripted>, Hosts) {
     let resolver = Arc::new(Scripted {
         answers: Mutex::new(answers.into_iter().collect()),
@@ -71,7 +71,7 @@ async fn the_last_addresses_stay_while_a_name_cannot_be_resolved() {
     let (resolver, mut hosts) = scripted([
         answer(&["10.0.0.1"], Some(5)),
         failed(),
-        Ok(Addresses {
+        Ok(HostAddresses {
             ips: Vec::new(),
             ttl: None,
         }),
@@ -80,7 +80,7 @@ async fn the_last_addresses_stay_while_a_name_cannot_be_resolved() {
     ]);
     hosts.follow(["db".to_owned()].into()).await;
     assert_eq!(ips(&mut hosts), ["10.0.0.1"]);
-    // No change came before this one.
+    // There was no change before this one.
     hosts.changed().await;
     assert_eq!(ips(&mut hosts), ["10.0.0.2"]);
     assert_eq!(resolver.asked.lock().len(), 5);

@@ -1,6 +1,6 @@
 //! The reason of a failed exchange, from hyper's error.
 
-use crate::{Error, Reason, error::find, http::BodyError, transport::CameBack};
+use crate::{Error, Reason, error::find, http::BodyError, transport::LoopError};
 use std::io;
 
 /// Classifies an error of an exchange on an established connection.
@@ -31,7 +31,7 @@ pub(super) fn classify(error: hyper::Error) -> Error {
         .and_then(h2::Error::get_io)
         .or_else(|| find::<io::Error>(&error));
     let (reason, detail) = match io {
-        Some(io) if io.get_ref().is_some_and(|cause| cause.is::<CameBack>()) => {
+        Some(io) if io.get_ref().is_some_and(|cause| cause.is::<LoopError>()) => {
             (Reason::Loop, io.to_string())
         }
         Some(io) => (Reason::ConnectionLost, io.to_string()),

@@ -1,4 +1,4 @@
-//! The two ends of a cache's entry: the leases that hold it and the task that fills it.
+//! The two ends of a cache entry: leases, and the publisher of its task.
 
 use crate::subscription::occupancy::Occupancy;
 use parking_lot::Mutex;
@@ -11,17 +11,17 @@ use tokio::{
 /// A hold on an entry: while it lives, the entry is not evicted.
 pub struct Lease<S, X> {
     values: watch::Receiver<S>,
-    pub(super) entry: Arc<Entry<S, X>>,
+    pub(super) entry: Arc<CacheEntry<S, X>>,
 }
 
 /// The task's side of an entry.
 pub struct Publisher<S, X> {
     pub(super) values: watch::Sender<S>,
-    pub(super) entry: Arc<Entry<S, X>>,
+    pub(super) entry: Arc<CacheEntry<S, X>>,
 }
 
-/// What the cache, the task and the leases share.
-pub(super) struct Entry<S, X> {
+/// An entry, shared by the cache, the task and the leases.
+pub(super) struct CacheEntry<S, X> {
     pub(super) values: watch::Receiver<S>,
     pub(super) occupancy: Mutex<Occupancy>,
     pub(super) changed: Notify,
@@ -29,23 +29,23 @@ pub(super) struct Entry<S, X> {
 }
 
 impl<S, X> Lease<S, X> {
-    pub(super) fn first(entry: Arc<Entry<S, X>>) -> Self {
+    pub(super) fn first(entry: Arc<CacheEntry<S, X>>) -> Self {
         let mut values = entry.values.clone();
         values.mark_changed();
         Self { values, entry }
     }
 
-    /// The state, to watch.
+    /// The state as a watch channel.
     pub fn values(&self) -> &watch::Receiver<S> {
         &self.values
     }
 
-    /// The state, to wait for a change of.
+    /// The state as a watch channel, to wait for a change.
     pub fn values_mut(&mut self) -> &mut watch::Receiver<S> {
         &mut self.values
     }
 
-    /// What the task and the leases share.
+    /// Data shared by the task and the leases.
     pub fn shared(&self) -> &X {
         &self.entry.shared
     }
@@ -78,12 +78,12 @@ impl<S: fmt::Debug, X> fmt::Debug for Lease<S, X> {
 }
 
 impl<S, X> Publisher<S, X> {
-    /// Replaces the state and wakes whoever watches it.
+    /// Replaces the state and wakes its observers.
     pub fn publish(&self, state: S) {
         self.values.send_replace(state);
     }
 
-    /// Suspends eviction: the state could not be had again at present.
+    /// Suspends eviction: the state cannot be fetched again at present.
     pub fn pin(&self, pinned: bool) {
         let mut occupancy = self.entry.occupancy.lock();
         if occupancy.pinned != pinned {
@@ -93,7 +93,7 @@ impl<S, X> Publisher<S, X> {
         }
     }
 
-    /// What the task and the leases share.
+    /// Data shared by the task and the leases.
     pub fn shared(&self) -> &X {
         &self.entry.shared
     }

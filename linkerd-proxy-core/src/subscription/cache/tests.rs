@@ -18,7 +18,7 @@ fn lease(
     cache: &TestCache,
     key: &'static str,
     publishers: &mpsc::UnboundedSender<Publisher<u32, ()>>,
-) -> Result<Lease<u32, ()>, Full> {
+) -> Result<Lease<u32, ()>, CacheFull> {
     let publishers = publishers.clone();
     cache.lease(
         &key,

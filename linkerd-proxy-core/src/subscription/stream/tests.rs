@@ -94,7 +94,7 @@ async fn backs_off_and_starts_over_after_an_item() {
         [
             (0, closed(Code::Unavailable)),
             (1, closed(Code::Internal)),
-            // An opened stream that says nothing is no progress.
+            // An opened stream without messages is no progress.
             (1 + 2, Event::Opened),
             (1 + 2, Event::Closed(None)),
             (3 + 4, Event::Opened),

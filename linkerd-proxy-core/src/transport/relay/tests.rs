@@ -1,4 +1,4 @@
-//! Relays between real sockets: what splice(2) does cannot be made up.
+//! Relays between real sockets: splice(2) cannot be faked.
 
 use super::*;
 use crate::transport::{Pipes, Socket, socket::tests::pair};
@@ -46,7 +46,7 @@ async fn receive(mut from: impl tokio::io::AsyncRead + Unpin) -> Vec<u8> {
     bytes
 }
 
-/// Both directions at once, in pieces of these sizes.
+/// Sends in both directions at once, in pieces of these sizes.
 async fn exchange(pipes: &Pipes, there: &[u8], back: &[u8], pieces: (usize, usize)) {
     let Relayed {
         mut client,
@@ -139,7 +139,7 @@ async fn an_end_is_passed_on_while_the_other_direction_goes_on() {
     }
 }
 
-/// Writes until nothing goes any more, and returns how much went.
+/// Writes until the buffers are full; returns the number of bytes.
 async fn stuff(to: &mut TcpStream) -> usize {
     let block = vec![7; 1 << 16];
     let mut sent = 0;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::transport::deliveries;
-use std::future::poll_fn;
+use rustix::net::{SendFlags, send};
+use std::{future::poll_fn, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -16,7 +17,7 @@ pub(in crate::transport) async fn pair() -> (TcpStream, TcpStream) {
     (near.unwrap(), far.unwrap().0)
 }
 
-/// Likewise. The thread has an outbox from here on.
+/// Likewise, on a thread with an outbox.
 async fn posting() -> (Socket, TcpStream) {
     let (near, far) = pair().await;
     tokio::spawn(deliveries());
@@ -24,7 +25,7 @@ async fn posting() -> (Socket, TcpStream) {
     (near.into(), far)
 }
 
-/// What has come, if anything has. Loopback delivers before the sender's call returns.
+/// Bytes that have arrived, if any. Loopback delivers before the sender's call returns.
 fn come(far: &TcpStream) -> Vec<u8> {
     let mut bytes = vec![0; 1024 * 1024];
     let count = rustix::net::recv(far, bytes.as_mut_slice(), rustix::net::RecvFlags::DONTWAIT);
@@ -32,7 +33,7 @@ fn come(far: &TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// Writes until the system takes no more, and tells how much that was.
+/// Writes until the system accepts no more; returns the number of bytes.
 async fn stuff(near: &mut Socket) -> usize {
     let block = vec![b'.'; 64 * 1024];
     let mut written = 0;
@@ -45,7 +46,7 @@ async fn stuff(near: &mut Socket) -> usize {
     }
 }
 
-/// Reads until the runtime thinks that there is room, and fills that behind its back. Tells how much it took.
+/// Reads until the runtime sees the socket as writable, then fills it directly. Returns the number of bytes read.
 async fn refill(near: &Socket, far: &TcpStream) -> usize {
     loop {
         tokio::select! {
@@ -173,7 +174,7 @@ async fn a_writer_that_waits_is_woken_when_what_was_stuck_is_sent() {
 async fn what_cannot_be_sent_fails_whoever_reads_or_writes_next() {
     let (mut near, far) = posting().await;
     near.write_all(b"lost").await.unwrap();
-    // Closing what has not read all resets the connection.
+    // Closing with unread bytes resets the connection.
     far.set_zero_linger().unwrap();
     drop(far);
     yield_now().await;

@@ -14,20 +14,20 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How far a connection is.
+/// Progress of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Requests of which something was sent.
+    /// Requests sent in part or whole.
     sent: usize,
-    /// Requests that may send their bodies, or were answered instead.
+    /// Requests that may send their bodies, or were answered already.
     continued: usize,
-    /// Requests of which the response is complete.
+    /// Requests with a complete response.
     answered: usize,
-    /// Whether no more is sent.
+    /// Whether sending has stopped.
     stopped: bool,
 }
 
-/// How sending ended.
+/// The end of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     All,
@@ -90,7 +90,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     seen
 }
 
-/// Sends requests, each when the plan lets it.
+/// Sends requests, each at its planned time.
 async fn send(case: &Case, mut io: WriteHalf<'_>, progress: &watch::Sender<Progress>) -> Written {
     let mut written = Written::All;
     for (index, exchange) in case.exchanges.iter().enumerate() {
@@ -113,7 +113,7 @@ async fn send(case: &Case, mut io: WriteHalf<'_>, progress: &watch::Sender<Progr
             } else if exchange.ask.expect && parts.len() == 1 {
                 let continued = wait(progress, |progress| progress.continued > index);
                 let _ = timeout(EXPECTANT, continued).await;
-                // It was answered without its body, which it does not send any more.
+                // It was answered without its body, which is then not sent.
                 more = progress.borrow().answered <= index;
             }
         }
@@ -134,7 +134,7 @@ async fn send(case: &Case, mut io: WriteHalf<'_>, progress: &watch::Sender<Progr
     written
 }
 
-/// Reads responses. Returns how to give up if that is planned in one of them.
+/// Reads responses. Returns the planned abort within one of them, if any.
 async fn receive(
     case: &Case,
     way: Way,
@@ -247,7 +247,7 @@ fn status(head: &Head) -> Result<u16, Stop> {
     status.ok_or_else(|| Stop::Wrong(format!("no status: {head:?}")))
 }
 
-/// Waits until there was no progress for a while.
+/// Waits until there is no progress for a while.
 async fn stands_still(progress: &watch::Sender<Progress>) {
     let mut progress = progress.subscribe();
     while let Ok(Ok(())) = timeout(PATIENCE, progress.changed()).await {}
@@ -313,5 +313,5 @@ fn body(exchange: &Exchange) -> Vec<u8> {
 /// Longer than any exchange takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a client waits for 100 before it sends its body anyway.
+/// Time that a client waits for 100 before it sends its body anyway.
 const EXPECTANT: Duration = Duration::from_millis(300);

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Runs a case on a connection of its own, with all its exchanges at the same time.
+/// Runs a case on a connection of its own, with concurrent exchanges.
 pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let all = |end: End| vec![Seen::nothing(end); case.exchanges.len()];
     let Ok(stream) = way.connect(case.service).await else {
@@ -59,7 +59,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
                 }
             };
             tokio::select! {
-                // Dropped, as one that could not write tells its streams nothing before.
+                // Dropped, like a connection that fails to write, which does not notify its streams first.
                 () = ended => connection = None,
                 _ = exchanges.as_mut() => return,
                 _ = kill.as_mut() => return,
@@ -79,7 +79,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         .collect()
 }
 
-/// A client that is not disturbed by small DATA frames.
+/// A client that tolerates small DATA frames.
 fn http2() -> h2::client::Builder {
     let mut builder = h2::client::Builder::new();
     builder.data_frame_budget(1 << 30);
@@ -116,7 +116,7 @@ impl Client<'_> {
                     if seen.end == End::Cancelled {
                         self.give_up();
                     }
-                    // What is still open of the stream is reset when it is dropped.
+                    // Dropping the stream resets its open half.
                     return seen;
                 }
                 ended = sending.as_mut(), if sent.is_none() => match ended {
@@ -124,7 +124,7 @@ impl Client<'_> {
                         self.give_up();
                         return Seen::nothing(End::Cancelled);
                     }
-                    // Kept: a stream that is dropped is reset.
+                    // Kept, as dropping it would reset the stream.
                     ended => sent = Some(ended),
                 },
             }
@@ -154,7 +154,7 @@ impl Client<'_> {
         Sent::Stopped { _stream: stream }
     }
 
-    /// Drops the whole connection, unless it is only the stream that shall go.
+    /// Drops the whole connection, unless only the stream is aborted.
     fn give_up(&self) {
         if self
             .exchange
@@ -180,7 +180,7 @@ impl Client<'_> {
             .filter(|cancel| !cancel.sending)
             .map(|cancel| cancel.at as u64);
         if most.is_some_and(|most| most < HEAD) {
-            // Some time, in which an answer may begin.
+            // Some time, in which a response may begin.
             sleep(Duration::from_millis(most.unwrap_or(0) / 10)).await;
             return Err(End::Cancelled);
         }
@@ -235,7 +235,7 @@ impl Client<'_> {
     }
 }
 
-/// How sending ended.
+/// The end of sending.
 enum Sent {
     Cancelled,
     Stopped { _stream: SendStream<Bytes> },
@@ -266,5 +266,5 @@ fn trailers(id: u64) -> HeaderMap {
 /// Longer than any plan takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// As many bytes as a head is thought to have.
+/// The assumed length of a head.
 const HEAD: u64 = 100;

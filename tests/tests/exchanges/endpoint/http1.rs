@@ -55,14 +55,14 @@ pub async fn serve(endpoint: &Endpoint, mut stream: TcpStream) -> Result<(), Str
         }
         sleep(Duration::from_millis(answer.delay)).await;
         let mut bytes = response(exchange, serving.number);
-        // What is not read turns the end of the connection into an RST, which may overtake the response.
+        // Unread bytes turn the end of the connection into an RST, which may overtake the response.
         let torn =
             answer.after.is_some() && !matches!(answer.end, Ending::Keep | Ending::CloseIdle(_));
         if torn || !answer.is_whole() {
             serving.end(AttemptEnd::Broken);
         }
         if answer.framing == Framing::Close {
-            // If this is dropped within the body, that shall not look like the body's end.
+            // Dropping it within the body must not look like the body's end.
             let _ = SockRef::from(write.as_ref()).set_linger(Some(Duration::ZERO));
         }
         if let Ending::Break { at, .. } = answer.end {
@@ -107,7 +107,7 @@ pub async fn serve(endpoint: &Endpoint, mut stream: TcpStream) -> Result<(), Str
     }
 }
 
-/// The whole body came: it must be that of the plan.
+/// Checks the complete body against the plan.
 fn came(serving: &Serving, length: u64, trailers: &Head) -> Result<(), String> {
     let exchange = &serving.exchange;
     let (id, ask) = (exchange.id, &exchange.ask);
@@ -128,7 +128,7 @@ fn came(serving: &Serving, length: u64, trailers: &Head) -> Result<(), String> {
     Ok(())
 }
 
-/// The id of a request, which is in its target and in a field.
+/// The id of a request, from its target and a field.
 fn id(head: &Head) -> Result<u64, String> {
     let target = head.words().nth(1).unwrap_or_default();
     let id = target.rsplit("/x/").next().and_then(|id| id.parse().ok());

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// Something that a stream makes its connection do.
+/// An action of a stream on its connection.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     GoAway,
@@ -44,7 +44,8 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
         tokio::select! {
             accepted = connection.accept() => {
                 let Some(Ok((request, respond))) = accepted else {
-                    // A connection that the endpoint ends takes unread frames with it, and the RST for these what it sent.
+                    // When the endpoint ends a connection, unread frames are lost, and the RST caused by them discards
+                    // sent ones.
                     if !gone {
                         served.attempts.lock().clear();
                     }
@@ -72,21 +73,21 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
     }
 }
 
-/// A server that is not disturbed by small DATA frames.
+/// A server that tolerates small DATA frames.
 fn http2() -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder.data_frame_budget(1 << 30);
     builder
 }
 
-/// The last attempts of a connection. The end of a response may wait in the connection when its stream has sent it: if
-/// the connection is killed, they are broken off.
+/// The last attempts of a connection. The end of a response may still be in the connection after its stream has sent
+/// it: if the connection is killed, they are aborted.
 struct Served {
     ledger: Arc<Ledger>,
     attempts: Begun,
 }
 
-/// The last attempts that streams of a connection have begun.
+/// The last attempts begun by streams of a connection.
 type Begun = Arc<Mutex<VecDeque<(u64, usize)>>>;
 
 impl Drop for Served {
@@ -164,7 +165,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends the response. Returns whether the proxy let it.
+    /// Sends the response. `false` if the proxy reset the stream.
     async fn respond(
         &self,
         serving: &Serving,
@@ -193,7 +194,7 @@ impl Stream {
             head = head.header("content-length", answer.length);
         }
         if answer.trailers {
-            // Without it, HTTP/1 has none.
+            // HTTP/1 needs it to have trailers.
             head = head.header("trailer", "x-trailer");
         }
         let bare = answer.framing == Framing::None;
@@ -235,7 +236,7 @@ impl Stream {
     }
 }
 
-/// Reads a request's body up to `most` bytes. Returns whether it came so far.
+/// Reads a request's body up to `most` bytes. `false` if it ended early.
 async fn read(
     serving: &Serving,
     body: &mut RecvStream,
@@ -274,7 +275,7 @@ async fn read(
     Ok(true)
 }
 
-/// Sends a body without its end. Returns whether the peer let it.
+/// Sends a body without its end. `false` if the peer reset the stream.
 pub async fn send(stream: &mut SendStream<Bytes>, body: Body, length: usize, chunk: usize) -> bool {
     let mut sent = 0;
     while sent < length {
@@ -291,7 +292,7 @@ pub async fn send(stream: &mut SendStream<Bytes>, body: Body, length: usize, chu
     true
 }
 
-/// The id of a request, which is in its target and in a field.
+/// The id of a request, from its target and a field.
 fn id(request: &Request<RecvStream>) -> Result<u64, String> {
     let id = request
         .uri()
@@ -309,8 +310,8 @@ fn id(request: &Request<RecvStream>) -> Result<u64, String> {
     }
 }
 
-/// As many bytes as a head is thought to have.
+/// The assumed length of a head.
 const HEAD: usize = 100;
 
-/// Attempts of which the response may not have been sent.
+/// Attempts whose responses may not have been sent completely.
 const SERVED: usize = 200;

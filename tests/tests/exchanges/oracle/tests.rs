@@ -1,7 +1,7 @@
 use super::*;
 use crate::plan::{Answer, Cancel, Ending};
 
-/// An exchange that went as planned, to be changed.
+/// An exchange as planned, to be modified.
 struct Story {
     case: Case,
     seen: Seen,
@@ -68,7 +68,7 @@ fn attempt(end: AttemptEnd) -> Attempt {
     }
 }
 
-/// An answer that the explicit proxy makes.
+/// A response made by the explicit proxy.
 fn failed(reason: &str) -> Response {
     Response {
         status: 502,
@@ -108,7 +108,7 @@ fn a_clean_end_of_a_short_body_is_found() {
     let mut story = Story::new("GET");
     story.seen.body = 99;
     assert!(story.judge().unwrap_err().contains("99 bytes of 100"));
-    // Even if the endpoint broke off.
+    // Even if the endpoint aborted.
     story.attempts[0].end = AttemptEnd::Broken;
     assert!(story.judge().is_err());
     story.seen.end = End::Closed(String::new());

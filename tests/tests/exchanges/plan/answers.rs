@@ -10,7 +10,7 @@ impl Answer {
         ask: &Ask,
     ) -> Self {
         let status = STATUSES[rng.random_range(0..STATUSES.len())];
-        // An answer to HEAD has the fields of a body alone.
+        // A response to HEAD has the fields of a body alone.
         let body = status != 204 && status != 304 && ask.method != "HEAD";
         let length = if body { length(rng) } else { 0 };
         let http2 = version == Version::Http2 || service == Service::Carried;
@@ -18,14 +18,14 @@ impl Answer {
         let framing = match rng.random_range(0..10) {
             _ if !body => Framing::None,
             0..5 => Framing::Length,
-            // Only the end of the connection tells the end of the body: it cannot stay.
+            // The body ends with the connection, which cannot stay.
             9 if !http2 && !matches!(end, Ending::Keep | Ending::CloseIdle(_)) => Framing::Close,
             _ => Framing::Chunked,
         };
         if let Ending::Break { how, .. } = &mut end
             && framing == Framing::Close
         {
-            // Otherwise nobody could tell that it is cut short.
+            // Otherwise the cut would not be recognisable.
             *how = Abort::Reset;
         }
         let early = ask.length > 0 && one_in(rng, 10);
@@ -51,7 +51,7 @@ impl Answer {
         }
     }
 
-    /// Whether it is sent to its end.
+    /// Whether it is sent completely.
     pub fn is_whole(&self) -> bool {
         !matches!(self.end, Ending::Break { .. } | Ending::Refuse)
     }

@@ -1,4 +1,4 @@
-//! Connections that this proxy has dialled, so that one that comes back to it is known.
+//! Connections dialled by this proxy, to recognise one that is redirected back to it.
 //!
 //! Redirection rules without an exception for the proxy's own user hand it each of its own connections; each would be
 //! dialled once more, until descriptors run out. A connection is known by both of its ends: the system uses a local
@@ -28,15 +28,15 @@ pub enum Side {
     Control,
 }
 
-/// The connections that this proxy has dialled and not closed. Copies share them.
+/// The open connections that this proxy has dialled. Clones share them.
 ///
 /// - **Bounds**: file descriptors.
 /// - **Costs** a lock for each connection that is dialled, accepted or closed, and a request nothing.
 #[derive(Clone, Debug, Default)]
-pub struct OwnConnections(Arc<Shared>);
+pub struct OwnConnections(Arc<Table>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Table {
     open: Mutex<HashMap<Ends, Entry>>,
     warned: AtomicBool,
 }
@@ -54,7 +54,7 @@ struct Entry {
     came_back: Arc<AtomicBool>,
 }
 
-/// A connection that is open; it is forgotten when this is dropped.
+/// An open connection in the table; dropping it removes the entry.
 #[derive(Debug)]
 pub struct OwnConnection {
     all: OwnConnections,
@@ -65,13 +65,13 @@ pub struct OwnConnection {
 /// A connection came back to the proxy that had dialled it.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to {to} came back to this proxy")]
-pub struct CameBack {
+pub struct LoopError {
     to: SocketAddr,
 }
 
 impl OwnConnections {
-    /// Dials by `connect`, which does not wait, and returns the address of this end. An accepted connection is not looked
-    /// at before it is known whether it is this one.
+    /// Dials by `connect`, which does not wait and returns the local address. The table is locked meanwhile, so that
+    /// the connection cannot be accepted before its entry exists.
     pub(super) fn dial(
         &self,
         side: Side,
@@ -94,9 +94,9 @@ impl OwnConnections {
         })
     }
 
-    /// Refuses an accepted connection that this proxy has dialled itself. `to` is where it was going.
+    /// Refuses an accepted connection that this proxy has dialled itself. `to` is its original destination.
     ///
-    /// The inbound side may accept what the outbound side dials: an application that calls its own service.
+    /// The inbound side may accept a connection of the outbound side: an application that calls its own service.
     pub fn check_accepted(
         &self,
         side: Side,
@@ -113,11 +113,11 @@ impl OwnConnections {
         entry.came_back.store(true, Relaxed);
         drop(open);
         self.warn(to);
-        let detail = CameBack { to }.to_string();
+        let detail = LoopError { to }.to_string();
         Err(Error::new(Reason::Loop).peer(to).detail(detail))
     }
 
-    /// How many there are, for `/state`.
+    /// The number of open connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "open": self.0.open.lock().len(),
@@ -125,7 +125,7 @@ impl OwnConnections {
         })
     }
 
-    /// Tells of the first one; each failed request tells of the others.
+    /// Logs the first loop; the others show only as failures of their requests.
     fn warn(&self, to: SocketAddr) {
         if !self.0.warned.swap(true, Relaxed) {
             let uid = rustix::process::getuid().as_raw();
@@ -148,17 +148,17 @@ impl Ends {
 }
 
 impl OwnConnection {
-    /// The cause of a failure of this connection, if it is that the proxy got it back.
-    pub fn came_back(&self) -> Option<CameBack> {
+    /// The cause of this connection's failure, if it came back to the proxy.
+    pub fn loop_error(&self) -> Option<LoopError> {
         let came_back = self.came_back.load(Relaxed);
-        came_back.then_some(CameBack { to: self.ends.to })
+        came_back.then_some(LoopError { to: self.ends.to })
     }
 }
 
 impl Drop for OwnConnection {
     fn drop(&mut self) {
         let mut open = self.all.0.open.lock();
-        // The system may have given the same ends to another connection, whose entry is not this one's.
+        // The system may have reused the same ends for another connection, which then owns the entry.
         let is_this = |entry: &Entry| Arc::ptr_eq(&entry.came_back, &self.came_back);
         if open.get(&self.ends).is_some_and(is_this) {
             open.remove(&self.ends);
@@ -187,10 +187,10 @@ mod tests {
     fn a_connection_that_comes_back_is_a_loop() {
         let own = OwnConnections::default();
         let connection = dialled(&own, Side::Outbound);
-        assert!(connection.came_back().is_none());
+        assert!(connection.loop_error().is_none());
         let refused = accepted(&own, Side::Outbound, FROM, TO);
         assert_eq!(refused, Some(Reason::Loop));
-        assert!(connection.came_back().is_some());
+        assert!(connection.loop_error().is_some());
         let mapped = accepted(&own, Side::Outbound, "[::ffff:10.0.0.1]:40000", TO);
         assert_eq!(mapped, Some(Reason::Loop));
     }

@@ -1,27 +1,27 @@
-//! Reading that offers the core to other threads now and then: 10,000 endpoints with a dozen labels take some ten
-//! milliseconds, in which requests would wait.
+//! A buffer whose reader yields the core to other threads now and then: 10,000 endpoints with a dozen labels take some
+//! ten milliseconds, during which requests would wait.
 
 use bytes::Buf;
 
-/// Bytes that are read in turns.
-pub(super) struct Offering<B, F> {
+/// A buffer that is decoded in slices.
+pub(super) struct YieldingBuf<B, F> {
     bytes: B,
-    offer: F,
-    /// How many bytes are left of this turn.
+    yield_now: F,
+    /// Bytes left of this slice.
     left: usize,
 }
 
-impl<B, F> Offering<B, F> {
-    pub(super) fn new(bytes: B, offer: F) -> Self {
+impl<B, F> YieldingBuf<B, F> {
+    pub(super) fn new(bytes: B, yield_now: F) -> Self {
         Self {
             bytes,
-            offer,
-            left: TURN,
+            yield_now,
+            left: SLICE,
         }
     }
 }
 
-impl<B: Buf, F: FnMut()> Buf for Offering<B, F> {
+impl<B: Buf, F: FnMut()> Buf for YieldingBuf<B, F> {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -35,15 +35,15 @@ impl<B: Buf, F: FnMut()> Buf for Offering<B, F> {
         match self.left.checked_sub(n) {
             Some(left) => self.left = left,
             None => {
-                (self.offer)();
-                self.left = TURN;
+                (self.yield_now)();
+                self.left = SLICE;
             }
         }
     }
 }
 
-/// After how many bytes the core is offered: about 0.1 ms.
-const TURN: usize = 16 * 1024;
+/// Bytes between two yields: about 0.1 ms.
+const SLICE: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -53,7 +53,7 @@ mod tests {
     use prost::Message;
 
     #[test]
-    fn a_long_message_is_read_in_turns_and_a_short_one_in_one() {
+    fn a_long_message_is_read_in_slices_and_a_short_one_in_one() {
         let update = |addrs: u16| {
             let addr = |n| TcpAddress::from(std::net::SocketAddr::from(([10, 0, 0, 1], n)));
             Update {
@@ -62,15 +62,15 @@ mod tests {
                 })),
             }
         };
-        for (addrs, turns) in [(3, 0), (10_000, 5)] {
+        for (addrs, at_least) in [(3, 0), (10_000, 5)] {
             let sent = update(addrs);
             let bytes = sent.encode_to_vec();
-            let mut offered = 0;
-            let read = Update::decode(Offering::new(&*bytes, || offered += 1));
+            let mut yields = 0;
+            let read = Update::decode(YieldingBuf::new(&*bytes, || yields += 1));
             assert_eq!(read.unwrap(), sent);
             assert!(
-                offered >= turns && offered <= bytes.len() / TURN,
-                "{offered}"
+                yields >= at_least && yields <= bytes.len() / SLICE,
+                "{yields}"
             );
         }
     }

@@ -1,38 +1,38 @@
-//! What a mesh means for each target that a proxy may ask for.
+//! The answers of a mesh for each target.
 
 use super::{Known, Mesh, Service};
 use crate::content::{Content, EndpointSet};
 use crate::endpoint::Endpoint;
 use crate::lookups::canonical;
 use crate::policy::{Policy, Protocol};
-use crate::state::State;
-use crate::table::{Key, Table};
+use crate::state::ControllerTables;
+use crate::table::{TargetKey, TargetTable};
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
 /// The answers of a mesh by canonical target.
-pub(crate) struct Tables {
+pub(crate) struct MeshAnswers {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
-    /// For those who ask for others.
+    /// All names, for answers to unknown targets.
     names: Vec<String>,
 }
 
-/// The targets of the mesh that was applied last.
+/// The targets of the last applied mesh.
 #[derive(Default)]
-pub(crate) struct Keys {
+pub(crate) struct MeshTargets {
     destinations: HashSet<String>,
     profiles: HashSet<String>,
     policies: HashSet<String>,
 }
 
 impl Mesh {
-    /// The answers, with the addresses of host names that are known.
-    pub(crate) fn tables(&self, known: &Known) -> Tables {
-        let mut tables = Tables {
+    /// The answers, with the known addresses of host names.
+    pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
+        let mut answers = MeshAnswers {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -41,50 +41,50 @@ impl Mesh {
         let endpoints = |service: &Service| service.known_endpoints(known);
         let services: Vec<_> = self.services.iter().map(|s| (s, endpoints(s))).collect();
         for (service, endpoints) in &services {
-            tables.service(service, endpoints, service.own_names());
+            answers.service(service, endpoints, service.own_names());
         }
-        // What a service declares comes before what others have by default: a bare name is the one of the namespace
-        // `default`, or else of the service that is first in the file.
+        // Declared names come before default ones: a bare name is that of the service in the namespace `default`, or
+        // else of the first service in the file.
         let by_namespace = |default: bool| {
             let with = move |(s, _): &&(&Service, _)| (s.namespace == "default") == default;
             services.iter().filter(with)
         };
         for (service, endpoints) in by_namespace(true).chain(by_namespace(false)) {
-            tables.service(service, endpoints, vec![service.name.clone()]);
+            answers.service(service, endpoints, vec![service.name.clone()]);
         }
         for (service, endpoints) in &services {
             for endpoint in endpoints {
-                tables.endpoint(service, endpoint);
+                answers.endpoint(service, endpoint);
             }
         }
-        tables
+        answers
     }
 }
 
-impl Tables {
-    /// Puts the answers in place of those of the mesh before. New endpoints come before the policies that need them.
-    pub(crate) fn apply(self, state: &mut State) {
-        let old = std::mem::take(&mut state.mesh);
-        state.policies.names = self.names;
-        let keys = Keys {
-            destinations: set(&mut state.destinations, self.destinations),
-            profiles: set(&mut state.profiles, self.profiles),
-            policies: set(&mut state.policies, self.policies),
+impl MeshAnswers {
+    /// Replaces the answers of the mesh before. New endpoints come before the policies that need them.
+    pub(crate) fn apply(self, tables: &mut ControllerTables) {
+        let old = std::mem::take(&mut tables.mesh);
+        tables.policies.names = self.names;
+        let keys = MeshTargets {
+            destinations: set(&mut tables.destinations, self.destinations),
+            profiles: set(&mut tables.profiles, self.profiles),
+            policies: set(&mut tables.policies, self.policies),
         };
-        unset(&mut state.policies, &old.policies, &keys.policies);
-        unset(&mut state.profiles, &old.profiles, &keys.profiles);
+        unset(&mut tables.policies, &old.policies, &keys.policies);
+        unset(&mut tables.profiles, &old.profiles, &keys.profiles);
         unset(
-            &mut state.destinations,
+            &mut tables.destinations,
             &old.destinations,
             &keys.destinations,
         );
-        state.mesh = keys;
+        tables.mesh = keys;
     }
 
-    /// Makes a service known by its addresses and by these names, where they are not taken.
+    /// Adds a service under its addresses and these names, where they are free.
     fn service(&mut self, service: &Service, endpoints: &[Endpoint], names: Vec<String>) {
         let endpoints = EndpointSet::new(endpoints.iter().cloned()).labels(
-            // A control plane's labels; the file's come later and win.
+            // Labels of a control plane; the file's follow and win.
             [
                 ("service", &service.name),
                 ("namespace", &service.namespace),
@@ -111,7 +111,7 @@ impl Tables {
         }
     }
 
-    /// Makes an endpoint known by its own address, unless that is a service's.
+    /// Adds an endpoint under its own address, unless a service has it.
     fn endpoint(&mut self, service: &Service, endpoint: &Endpoint) {
         let target = canonical(&endpoint.addr.to_string());
         let mut endpoint = endpoint.clone();
@@ -135,7 +135,7 @@ impl Tables {
 }
 
 impl Service {
-    /// All names but the bare one, which another service may have a better right to.
+    /// All names except the bare one, which another service may claim.
     fn own_names(&self) -> Vec<String> {
         let short = format!("{}.{}", self.name, self.namespace);
         let mut names = vec![self.full_name(), format!("{short}.svc"), short];
@@ -168,17 +168,17 @@ impl Service {
     }
 }
 
-fn set<C: Content>(table: &mut Table<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
+fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
     let keys = contents.keys().cloned().collect();
     for (target, content) in contents {
-        table.set(&Key::One(target), Some(content));
+        table.set(&TargetKey::One(target), Some(content));
     }
     keys
 }
 
-fn unset<C: Content>(table: &mut Table<C>, old: &HashSet<String>, new: &HashSet<String>) {
+fn unset<C: Content>(table: &mut TargetTable<C>, old: &HashSet<String>, new: &HashSet<String>) {
     for gone in old.difference(new) {
-        table.set(&Key::One(gone.clone()), None);
+        table.set(&TargetKey::One(gone.clone()), None);
     }
 }
 

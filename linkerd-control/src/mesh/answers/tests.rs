@@ -1,10 +1,10 @@
 use super::*;
 use crate::controller::Controller;
-use crate::lookups::Kind;
+use crate::lookups::LookupKind;
 use linkerd_api_proto::outbound::proxy_protocol;
 
-fn tables(text: &str) -> Tables {
-    mesh(text).tables(&Known::new())
+fn answers(text: &str) -> MeshAnswers {
+    mesh(text).answers(&Known::new())
 }
 
 fn mesh(text: &str) -> Mesh {
@@ -13,7 +13,7 @@ fn mesh(text: &str) -> Mesh {
 
 #[test]
 fn a_service_is_known_by_all_its_names_and_addresses() {
-    let tables = tables(
+    let answers = answers(
         "
 services:
   - name: web
@@ -33,13 +33,13 @@ services:
     ];
     for name in names {
         let target = format!("{name}:80");
-        assert_eq!(tables.destinations[&target].len(), 1, "{target}");
+        assert_eq!(answers.destinations[&target].len(), 1, "{target}");
     }
     let expected = Policy::balance("web", 80).namespace("shop").build();
     let addresses = ["10.0.0.10:80".to_owned(), "[fd00::10]:80".to_owned()];
     for target in names.map(|n| format!("{n}:80")).iter().chain(&addresses) {
-        assert_eq!(tables.policies[target], expected, "{target}");
-        let profile = &tables.profiles[target];
+        assert_eq!(answers.policies[target], expected, "{target}");
+        let profile = &answers.profiles[target];
         assert_eq!(
             profile.fully_qualified_name, "web.shop.svc.cluster.local",
             "{target}"
@@ -49,7 +49,7 @@ services:
 
 #[test]
 fn an_endpoint_is_known_by_its_address_unless_a_service_is() {
-    let tables = tables(
+    let answers = answers(
         "
 services:
   - name: db
@@ -60,7 +60,7 @@ services:
   - {name: web, port: 80, addresses: [10.0.0.8]}
 ",
     );
-    let profile = &tables.profiles["10.0.0.7:5432"];
+    let profile = &answers.profiles["10.0.0.7:5432"];
     assert!(profile.opaque_protocol);
     let labels = &profile
         .endpoint
@@ -68,19 +68,19 @@ services:
         .expect("an endpoint")
         .metric_labels;
     assert_eq!((&*labels["tier"], &*labels["zone"]), ("back", "a"));
-    let kind = tables.policies["10.0.0.7:5432"].protocol.as_ref();
+    let kind = answers.policies["10.0.0.7:5432"].protocol.as_ref();
     let kind = kind.and_then(|p| p.kind.as_ref());
     assert!(matches!(kind, Some(proxy_protocol::Kind::Opaque(_))));
 
     assert_eq!(
-        tables.policies["10.0.0.8:80"],
+        answers.policies["10.0.0.8:80"],
         Policy::balance("web", 80).build()
     );
 }
 
 #[test]
 fn the_bare_name_is_the_one_of_the_default_namespace() {
-    let tables = tables(
+    let answers = answers(
         "
 services:
   - {name: web, namespace: shop, port: 80}
@@ -89,14 +89,14 @@ services:
   - {name: db, namespace: mall, port: 80}
 ",
     );
-    let full = |target| &*tables.profiles[target].fully_qualified_name;
+    let full = |target| &*answers.profiles[target].fully_qualified_name;
     assert_eq!(full("web:80"), "web.default.svc.cluster.local");
     assert_eq!(full("db:80"), "db.shop.svc.cluster.local");
 }
 
 #[test]
 fn backends_split_the_traffic() {
-    let tables = tables(
+    let answers = answers(
         "
 services:
   - {name: web, ports: [80, 81], backends: [{service: a, weight: 9}, {service: b}]}
@@ -105,7 +105,7 @@ services:
 ",
     );
     let expected = Policy::weighted("web", 81, [("a", 81, 9), ("b", 9, 1)]).build();
-    assert_eq!(tables.policies["web:81"], expected);
+    assert_eq!(answers.policies["web:81"], expected);
 }
 
 #[test]
@@ -117,20 +117,20 @@ fn what_a_new_mesh_lacks_becomes_unknown_and_what_a_test_set_stays() {
     ));
     controller.apply(&mesh("services: [{name: b, port: 80}]"));
 
-    let state = controller.shared.state.lock();
+    let tables = controller.state.tables.lock();
     let known = |target: &str| {
-        let key = Key::One(target.to_owned());
+        let key = TargetKey::One(target.to_owned());
         (
-            state.destinations.content(&key).is_some(),
-            state.profiles.content(&key).is_some(),
-            state.policies.content(&key).is_some(),
+            tables.destinations.content(&key).is_some(),
+            tables.profiles.content(&key).is_some(),
+            tables.policies.content(&key).is_some(),
         )
     };
     assert_eq!(known("a:80"), (false, false, false));
     assert_eq!(known("b:80"), (true, true, true));
     assert_eq!(known("own:80"), (false, false, true));
-    drop(state);
-    assert_eq!(controller.open_streams(Kind::Policy, "b:80"), 0);
+    drop(tables);
+    assert_eq!(controller.open_streams(LookupKind::Policy, "b:80"), 0);
 }
 
 #[test]
@@ -152,8 +152,8 @@ services:
         (backend, vec![ip("10.0.0.1"), ip("10.0.0.2")]),
         (localhost, vec![ip("127.0.0.1")]),
     ]);
-    let tables = mesh.tables(&known);
-    assert_eq!(tables.destinations["web:80"].len(), 4);
-    assert!(tables.policies.contains_key("10.0.0.2:80"));
-    assert_eq!(mesh.tables(&Known::new()).destinations["web:80"].len(), 1);
+    let answers = mesh.answers(&known);
+    assert_eq!(answers.destinations["web:80"].len(), 4);
+    assert!(answers.policies.contains_key("10.0.0.2:80"));
+    assert_eq!(mesh.answers(&Known::new()).destinations["web:80"].len(), 1);
 }

@@ -1,0 +1,38 @@
+//! The context of the admin server's endpoints.
+
+use crate::{config, logging};
+use futures::future::BoxFuture;
+use linkerd_proxy_core::{metrics::Registry, readiness::Readiness};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The parts of the proxy that the admin server reads and controls.
+pub struct AdminContext {
+    /// All metrics.
+    pub registry: Registry,
+    /// Retention of series without an owner.
+    pub retain: Duration,
+    /// Readiness of the proxy.
+    pub readiness: Readiness,
+    /// Controllers that were not reached yet, with the cause: they do not delay readiness.
+    pub unreached: Box<dyn Fn() -> Vec<String>>,
+    /// The filter of the logger; `None` without a logger.
+    pub log: Option<logging::LogFilter>,
+    /// The name of this machine, accepted as `Host` on the paths for this host.
+    pub hostname: Option<String>,
+    /// The environment that the proxy was started with.
+    pub env: config::Env,
+    /// Receives requests to shut down. `None`: `/shutdown` is disabled.
+    pub shutdown: Option<mpsc::Sender<()>>,
+    /// The sections of `/state`.
+    pub sections: Vec<StateSection>,
+}
+
+/// A part of `/state`.
+pub struct StateSection {
+    /// Its key.
+    pub name: &'static str,
+    /// Collects it. It may query other threads; a section that takes longer than a second is left out.
+    pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
+}
