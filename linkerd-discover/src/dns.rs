@@ -72,7 +72,7 @@ pub struct Resolutions {
 
 /// Watches the addresses of `addr`, on `runtime`. `None` until there is an answer.
 ///
-/// Waits for: each look-up, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
+/// Waits for: each query, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
 /// stays. Ends when the last receiver is dropped.
 pub fn watch(
     addr: ControlAddr,

@@ -3,7 +3,7 @@
 use super::{HttpRouter, HttpRoutes, Outbound, context::Context, opaque::Opaque};
 use crate::metrics::{target_labels, tls_labels};
 use http::Version;
-use linkerd_profiles::{Discovered, DiscoveryWatch, State, Target};
+use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
@@ -141,7 +141,7 @@ impl TargetStack {
 
     /// What applies at present.
     pub fn discovered(&self) -> Arc<Discovered> {
-        if let State::Ready(discovered) = self.watch.current() {
+        if let DiscoveryState::Ready(discovered) = self.watch.current() {
             *self.discovered.borrow_mut() = discovered;
         }
         self.discovered.borrow().clone()

@@ -130,7 +130,7 @@ async fn both_answers_are_joined() {
     assert!(policy.nobody_asks(), "single flight");
 
     stream.send(Ok(balanced("api:80"))).unwrap();
-    let State::Ready(updated) = watch.changed().await else {
+    let DiscoveryState::Ready(updated) = watch.changed().await else {
         panic!("must be ready");
     };
     assert_ne!(updated.policy, discovered.policy);
@@ -170,7 +170,7 @@ async fn a_late_profile_is_applied_when_it_comes() {
     assert_eq!(begin.elapsed(), Duration::from_secs(3));
     assert_eq!(discovered.profile, None);
     let _profiles = profile.accept(opaque_profile()).await;
-    let State::Ready(discovered) = watch.changed().await else {
+    let DiscoveryState::Ready(discovered) = watch.changed().await else {
         panic!("must be ready");
     };
     assert_eq!(discovered.protocol(), ProtocolKind::Opaque);
@@ -246,7 +246,10 @@ async fn known_targets_outlive_the_control_plane() {
         policy.refuse(Code::Unavailable).await;
     }
     let watch = policies.discover(target("10.0.0.1:80")).unwrap();
-    assert!(matches!(watch.current(), State::Ready(_)), "known at once");
+    assert!(
+        matches!(watch.current(), DiscoveryState::Ready(_)),
+        "known at once"
+    );
     drop(watch);
     let _stream = policy.accept(balanced("web:80")).await;
     sleep(Duration::from_secs(6)).await;

@@ -1,6 +1,9 @@
 //! Backends and the choice between them.
 
-use super::{InvalidPolicy, NotHonoured, duration, meta, required};
+use super::{
+    invalid::InvalidPolicy,
+    parts::{NotHonoured, duration, meta, required},
+};
 use crate::convert::endpoint::endpoint;
 use linkerd_api_proto::{outbound as wire_outbound, prost_types};
 use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
@@ -70,7 +73,7 @@ pub(super) fn distribution<B>(
             let mut chosen = Vec::with_capacity(total);
             for (backend, weight) in backends {
                 let backend = convert(required(backend, "a weighted backend")?)?;
-                // What has no weight is never chosen.
+                // A backend without weight is never chosen.
                 if weight > 0 {
                     chosen.push((backend, weight));
                 }
@@ -102,7 +105,7 @@ pub(super) fn backend(
     let queue = required(wire.queue, "a backend's queue")?;
     duration(queue.failfast_timeout, "a queue's failfast timeout")?;
     let dispatcher = match wire.kind {
-        // The rest of the policy may be fine, so only this backend fails.
+        // The rest of the policy may be valid, so only this backend fails.
         None => Dispatcher::Fail(format!("backend {meta} has no dispatcher")),
         Some(Kind::Forward(addr)) => {
             let converted = endpoint(addr, &HashMap::new())?;
