@@ -3,6 +3,8 @@
 //! Paths are resolved through re-exports to the file that defines the item. A parent may declare and re-export its
 //! children; it is above them only if it uses them. Tests are not looked at.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -128,7 +130,7 @@ fn resolve(
     path: &[String],
     depth: usize,
 ) -> Option<Module> {
-    let child = |of: &Module, name: &String| [of.as_slice(), &[name.clone()]].concat();
+    let child = |of: &Module, name: &String| [of, std::slice::from_ref(name)].concat();
     let (mut module, mut rest) = match path.first()?.as_str() {
         "crate" => (Vec::new(), &path[1..]),
         "self" => (from.clone(), &path[1..]),

@@ -3,6 +3,7 @@
 use super::*;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a switch of this test")]
 fn docs_are_those_of_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/env.md");
     let rendered = docs::render();
