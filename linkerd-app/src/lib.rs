@@ -17,4 +17,6 @@ pub mod process;
 pub mod proxy;
 pub mod quickstart;
 pub mod runtime;
+#[cfg(test)]
+mod testing;
 pub mod worker;

@@ -34,6 +34,9 @@ mod status;
 mod target;
 mod tunnel;
 
+#[cfg(test)]
+mod tests;
+
 pub use connect::Connect;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
