@@ -6,6 +6,7 @@
 mod client;
 mod endpoint;
 mod http;
+mod layers;
 mod network;
 mod opaque;
 mod proxy;
