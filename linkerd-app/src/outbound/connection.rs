@@ -15,7 +15,9 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket},
+    transport::{
+        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
+    },
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
@@ -80,7 +82,7 @@ impl Outbound {
     }
 
     /// Stages 1 and 2: a connection, and what is known of where it was going.
-    async fn accepted(self: Rc<Self>, accepted: Accepted) {
+    pub(super) async fn accepted(self: Rc<Self>, accepted: Accepted) {
         // The end waits for the connection from here on: it may have sent its request already.
         let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
@@ -136,7 +138,7 @@ impl Outbound {
     }
 
     /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, stream: Socket, client: Rc<ClientInfo>) {
+    async fn explicit(self: Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
