@@ -23,11 +23,11 @@ use crate::{
 use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
-    Error, Reason, drain,
+    Error, Reason,
     http::{HalfSent, ServerSettings, answer_header_timeout, client::Http1Pools},
     metrics::Labels,
     transport::{
-        Accepted, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
+        Accepted, ClientInfo, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
         detect_until_drain, relay,
     },
 };
@@ -47,8 +47,6 @@ pub struct Context {
     pub families: Families,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
-    /// Tells of the end, and waits for connections.
-    pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
@@ -90,14 +88,10 @@ impl Inbound {
         })
     }
 
-    /// Takes connections until the end is told.
+    /// Takes connections until the listener's drain is signalled.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let drain = self.ctx.drain.clone();
         let bytes = &self.connection_bytes;
-        accept(listener, drain, bytes, |accepted| {
-            self.clone().accepted(accepted)
-        })
-        .await;
+        accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -122,8 +116,6 @@ impl Inbound {
     }
 
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        // The end waits for the connection from here on: it may have sent its request already.
-        let _hold = self.ctx.drain.watch();
         let destination = accepted.client.going_to();
         if let Err(error) = self.connection(accepted).await {
             self.failed(destination, &error);
@@ -134,7 +126,11 @@ impl Inbound {
     async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
-        let Accepted { stream, client } = accepted;
+        let Accepted {
+            stream,
+            client,
+            guard: _guard,
+        } = accepted;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
         let destination = client.destination()?;
         self.check_destination(destination)?;
@@ -146,13 +142,13 @@ impl Inbound {
         let mut io = Io::new(stream, application.client_series());
         let detected = match policy.opaque {
             true => Some(Detected::Opaque),
-            false => self.detect(&mut io, &policy).await?,
+            false => self.detect(&mut io, &client, &policy).await?,
         };
         let (detected, server) = match detected {
             Some(detected) => (detected, None),
             None if authorized.is_err() => return authorized,
             // In a box: few connections need it, and all would have room for it.
-            None => Box::pin(self.silent(&mut io, &policy, &application)).await?,
+            None => Box::pin(self.silent(&mut io, &client, &policy, &application)).await?,
         };
         let version = match detected {
             Detected::Http1 => Version::HTTP_11,
@@ -193,11 +189,16 @@ impl Inbound {
     }
 
     /// The protocol of the client; `None` if it was silent.
-    async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Detected>, Error> {
+    async fn detect(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        policy: &Policy<'_>,
+    ) -> Result<Option<Detected>, Error> {
         let families = &self.ctx.families.inbound;
         let start = Instant::now();
         let timeout = self.ctx.config.inbound.detect_timeout;
-        let drain = &mut self.ctx.drain.clone();
+        let drain = &mut client.listener.drain().watch();
         let detected = detect_until_drain(io, timeout, Lookalikes::Http, drain).await;
         let result = match &detected {
             Ok((Some(Detected::Http1), _)) => "http/1",
@@ -230,6 +231,7 @@ impl Inbound {
     async fn silent(
         &self,
         io: &mut Io,
+        client: &ClientInfo,
         policy: &Policy<'_>,
         application: &Application,
     ) -> Result<(Detected, Option<Io>), Error> {
@@ -240,7 +242,7 @@ impl Inbound {
                 Poll::Pending => io.poll_readable(cx).map(|()| true),
             });
             let detected = match is_late.await {
-                true => self.detect(io, policy).await?,
+                true => self.detect(io, client, policy).await?,
                 false => Some(Detected::Opaque),
             };
             match detected {
@@ -258,7 +260,6 @@ impl Inbound {
         server: Option<Io>,
         application: &Application,
     ) -> Result<(), Error> {
-        let _drain = self.ctx.drain.watch();
         let mut server = match server {
             Some(server) => server,
             None => application.connect().call(()).await?,

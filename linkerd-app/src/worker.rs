@@ -14,7 +14,7 @@ use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
     readiness,
-    transport::{Listener, NoTlsReason, Pipes, TlsStatus},
+    transport::{Listener, ListenerContext, NoTlsReason, Pipes, TlsStatus},
 };
 use serde_json::{Value, json};
 use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
@@ -69,7 +69,6 @@ impl Worker {
             discovery: self.discovery,
             policies: self.policies,
             dialer: self.dialers.outbound,
-            drain: self.drain.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
@@ -83,7 +82,6 @@ impl Worker {
             config: self.config.clone(),
             families: self.families,
             dialer: self.dialers.inbound,
-            drain: self.drain,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
@@ -91,12 +89,19 @@ impl Worker {
             http1: Http1Pools::new(self.config.inbound.pool),
         }));
         let mut accepting = tokio::task::JoinSet::new();
+        let mut signals = Vec::new();
+        let mut context = || {
+            let (signal, drain) = self.drain.child();
+            signals.push(signal);
+            ListenerContext::new(drain)
+        };
         for socket in self.outbound {
-            let listener = Listener::new(socket, self.config.outbound.accept, LOOPBACK)?;
+            let listener = Listener::new(socket, self.config.outbound.accept, LOOPBACK, context())?;
             accepting.spawn_local(outbound.clone().serve(listener));
         }
         if let Some(socket) = self.inbound {
-            let listener = Listener::new(socket, self.config.inbound.accept, FROM_REMOTE)?;
+            let listener =
+                Listener::new(socket, self.config.inbound.accept, FROM_REMOTE, context())?;
             accepting.spawn_local(inbound.clone().serve(listener));
         }
         tokio::task::spawn_local(outbound.clone().sweep());

@@ -45,7 +45,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let ctx = inbound.ctx.clone();
     let settings = ctx.server_settings();
-    let drain = ctx.drain.watch();
+    let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
     let served = Rc::new(Served {
         ctx,
@@ -118,10 +118,16 @@ impl Served {
             carry_version(&mut response);
         }
         if let Some(upgrade) = upgrade {
-            let drain = self.ctx.drain.watch();
+            let listener = &self.client.listener;
             match connects {
-                true => tunnel::join(&self.ctx, &self.application, upgrade, &mut response, drain),
-                false => upgrade.join(&mut response, drain),
+                true => tunnel::join(
+                    &self.ctx,
+                    &self.application,
+                    listener,
+                    upgrade,
+                    &mut response,
+                ),
+                false => upgrade.join(&mut response, Some(listener.connection())),
             }
         }
         Ok(response)

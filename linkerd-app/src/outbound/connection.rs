@@ -45,14 +45,10 @@ impl Outbound {
         })
     }
 
-    /// Takes connections until the end is told.
+    /// Takes connections until the listener's drain is signalled.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let drain = self.ctx.drain.clone();
         let bytes = &self.connection_bytes;
-        accept(listener, drain, bytes, |accepted| {
-            self.clone().accepted(accepted)
-        })
-        .await;
+        accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -85,10 +81,12 @@ impl Outbound {
 
     /// Stages 1 and 2: a connection, and what is known of where it was going.
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        // The end waits for the connection from here on: it may have sent its request already.
-        let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
-        let Accepted { stream, client } = accepted;
+        let Accepted {
+            stream,
+            client,
+            guard: _guard,
+        } = accepted;
         let client = Rc::new(client);
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
@@ -124,7 +122,7 @@ impl Outbound {
             ProtocolKind::Http1 => Ok(Detected::Http1),
             ProtocolKind::Http2 => Ok(Detected::Http2),
             ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
-            ProtocolKind::Detect { .. } => self.detect(&mut io, &stack).await,
+            ProtocolKind::Detect { .. } => self.detect(&mut io, &client, &stack).await,
         };
         let version = match detected {
             Ok(Detected::Http1) => Version::HTTP_11,
@@ -147,7 +145,7 @@ impl Outbound {
         let local = client.local;
         let labels = tls_labels(target_labels(labels, local), client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
-        let detected = match self.first_bytes(&mut io).await {
+        let detected = match self.first_bytes(&mut io, &client).await {
             Ok((Some(detected), read)) => {
                 io.put_back(read);
                 detected
@@ -164,14 +162,19 @@ impl Outbound {
         self.served(&local.into(), served);
     }
 
-    async fn detect<I>(&self, io: &mut Io<I>, stack: &TargetStack) -> Result<Detected, Error>
+    async fn detect<I>(
+        &self,
+        io: &mut Io<I>,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) -> Result<Detected, Error>
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
         let start = Instant::now();
-        let detected = self.first_bytes(io).await;
+        let detected = self.first_bytes(io, client).await;
         let result = match &detected {
             Ok((Some(Detected::Http1), _)) => "http/1",
             Ok((Some(Detected::Http2), _)) => "http/2",
@@ -192,12 +195,16 @@ impl Outbound {
         }))
     }
 
-    async fn first_bytes<I>(&self, io: &mut Io<I>) -> Result<(Option<Detected>, Bytes), Error>
+    async fn first_bytes<I>(
+        &self,
+        io: &mut Io<I>,
+        client: &ClientInfo,
+    ) -> Result<(Option<Detected>, Bytes), Error>
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
         let timeout = self.ctx.config.outbound.detect_timeout;
-        let drain = &mut self.ctx.drain.clone();
+        let drain = &mut client.listener.drain().watch();
         detect_until_drain(io, timeout, Lookalikes::Opaque, drain).await
     }
 

@@ -81,7 +81,7 @@ where
         http2: ctx.config.outbound.http2_server.clone(),
         half_sent: ctx.half_sent.clone(),
     };
-    let drain = ctx.drain.watch();
+    let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
     let served = Rc::new(Served {
         outbound,
