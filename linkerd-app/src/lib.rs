@@ -10,6 +10,7 @@ pub mod endpoint_metrics;
 mod forward;
 pub mod in_flight;
 pub mod inbound;
+pub mod listeners;
 pub mod logging;
 pub mod metrics;
 pub mod outbound;

@@ -88,6 +88,11 @@ fn node(parent: Option<Arc<Hold>>) -> (Signal, Handle) {
 }
 
 impl Signal {
+    /// Signals drain, without a wait for its end.
+    pub fn signal(&self) {
+        self.node.signal();
+    }
+
     /// Signals drain; returns when all watches are dropped.
     pub async fn drain(mut self) {
         self.node.signal();

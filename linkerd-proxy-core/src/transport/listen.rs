@@ -159,8 +159,9 @@ mod tests {
         let _client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let accepted = listener.accept().await.unwrap();
         assert_eq!(listener.context().connections(), 1);
-        let accepted = accepted.client;
+        drop(accepted.guard);
         assert_eq!(listener.context().connections(), 0);
+        let accepted = accepted.client;
         assert_eq!(accepted.addr.ip(), IpAddr::from([127, 0, 0, 1]));
         assert_eq!(accepted.orig_dst, None);
         assert_eq!(
