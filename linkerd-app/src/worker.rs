@@ -3,10 +3,10 @@
 use crate::{
     config::Config,
     dialers::Dialers,
-    in_flight::{InFlightLimit, share},
     inbound::{self, Inbound},
     metrics::Families,
     outbound::{self, Outbound},
+    server::{InFlightLimit, share},
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;

@@ -4,8 +4,8 @@ use super::{TestClient, TestNetwork, TestSource, network::STREAM_BUFFER};
 use crate::{
     config::{Config, Env},
     dialers::{Dialers, OwnListeners},
-    in_flight::InFlightLimit,
     outbound::{Context, Costs, Outbound},
+    server::InFlightLimit,
     testing::TestMetrics,
 };
 use linkerd_discover::{Discovery, DiscoveryConfig};
@@ -16,7 +16,7 @@ use linkerd_profiles::{
 use linkerd_proxy_core::{
     drain,
     endpoint::Endpoint,
-    http::{HalfSent, QueueSettings, client::Http1Pools},
+    http::{HalfSent, client::Http1Pools},
     subscription::StreamLimits,
     transport::{
         Accepted, ClientInfo, Dialer, Network, NoTlsReason, OwnConnections, Pipes, TlsStatus,
@@ -157,10 +157,6 @@ pub fn forward(addr: &str) -> Distribution {
 fn reached_by(name: &str, dispatcher: Dispatcher) -> Backend {
     Backend {
         meta: Arc::new(Meta::new_default(name)),
-        queue: QueueSettings {
-            capacity: 100,
-            failfast: Duration::from_secs(3),
-        },
         dispatcher,
         filter: None,
     }
@@ -213,7 +209,6 @@ fn policies(config: &Config, source: &TestSource) -> Policies {
         profile_backoff: backoff,
         idle_timeout: config.outbound.discovery_idle,
         max_entries: config.discovery.max_destinations,
-        queue: config.outbound.http_queue,
         detect_timeout: config.outbound.detect_timeout,
         forward_unknown: config.outbound.allow_unknown,
     };
