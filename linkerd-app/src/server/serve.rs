@@ -13,29 +13,32 @@ use linkerd_proxy_core::{
 use std::{cell::RefCell, rc::Rc};
 use tower_service::Service;
 
-/// Serves requests by `stack` until the connection ends, or gracefully when `drain` tells.
-pub async fn serve<I, S>(
+/// Serves requests by `stack` until the connection ends, or until its exchanges have ended when `drain` is signalled.
+pub fn serve<I, S>(
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
     stack: impl FnOnce(&Rc<Connection>) -> S,
     settings: &ServerSettings,
     drain: drain::Watch,
-) -> Result<(), ServeError>
+) -> impl Future<Output = Result<(), ServeError>>
 where
     I: Duplex + Send + 'static,
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
         + 'static,
 {
     let connection = Rc::new(Connection::default());
-    let server = Server {
+    // Shared, as the futures of a connection would have room for several of it.
+    let server = Rc::new(Server {
         stack: RefCell::new(stack(&connection)),
         connection: connection.clone(),
         client,
-    };
-    match version {
-        Version::HTTP_2 => serve_http2(io, server, settings, connection, drain).await,
-        _ => serve_http1(io, server, settings, connection, drain).await,
+    });
+    async move {
+        match version {
+            Version::HTTP_2 => serve_http2(io, server, settings, connection, drain).await,
+            _ => serve_http1(io, server, settings, connection, drain).await,
+        }
     }
 }
 
