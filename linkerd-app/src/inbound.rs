@@ -158,7 +158,7 @@ impl Inbound {
             }
         };
         // 4. The application.
-        match http::serve(self, io, Rc::new(client), version, application, authorized).await {
+        match http::serve(self, io, client, version, application, authorized).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");

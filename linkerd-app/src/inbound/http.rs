@@ -30,20 +30,20 @@ use tower::ServiceBuilder;
 use tower_service::Service;
 
 /// Serves HTTP until the connection ends.
-pub async fn serve(
+pub fn serve(
     inbound: &Rc<Inbound>,
     io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     application: Rc<Application>,
     authorized: Result<(), Error>,
-) -> Result<(), ServeError> {
+) -> impl Future<Output = Result<(), ServeError>> + use<> {
     let ctx = inbound.ctx.clone();
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
-    let stack =
-        |connection: &Rc<Connection>| stack(ctx, connection, version, application, authorized);
-    server::serve(io, client, version, stack, &settings, drain).await
+    let connection = Rc::new(Connection::default());
+    let stack = stack(ctx, &connection, version, application, authorized);
+    server::serve(io, client, version, connection, stack, settings, drain)
 }
 
 /// The layers of a connection, in the order in which a request meets them.

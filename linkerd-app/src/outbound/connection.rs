@@ -85,7 +85,6 @@ impl Outbound {
             client,
             guard: _guard,
         } = accepted;
-        let client = Rc::new(client);
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
         if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
@@ -128,11 +127,8 @@ impl Outbound {
             Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
             Err(error) => return self.failed_target(stack.target(), &error),
         };
-        let target = stack.target().clone();
-        self.served(
-            &target,
-            serve_target(self, io, client, version, stack).await,
-        );
+        let served = serve_target(self, io, client, version, &stack).await;
+        self.served(stack.target(), served);
     }
 
     /// A connection that was not redirected: its requests name their targets.

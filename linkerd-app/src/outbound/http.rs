@@ -17,40 +17,41 @@ use std::rc::Rc;
 use tower::ServiceBuilder;
 use tower_service::Service;
 
-/// Serves a connection, all requests of which have one target.
-pub async fn serve_target<I>(
+/// Serves a connection, all requests of which have one target. The caller keeps the target in use.
+pub fn serve_target<I>(
     outbound: &Rc<Outbound>,
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
-    target: Rc<TargetStack>,
-) -> Result<(), ServeError>
+    target: &TargetStack,
+) -> impl Future<Output = Result<(), ServeError>> + use<I>
 where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
     let drain = client.listener.drain().watch();
     let router = target.router(outbound, version);
-    let stack = |connection: &Rc<Connection>| stack(outbound, connection, version, false, router);
-    serve(io, client, version, stack, &settings, drain).await
+    let connection = Rc::new(Connection::default());
+    let stack = stack(outbound, &connection, version, false, router);
+    serve(io, client, version, connection, stack, settings, drain)
 }
 
 /// Serves a connection to the explicit proxy: each request names its target.
-pub async fn serve_explicit<I>(
+pub fn serve_explicit<I>(
     outbound: &Rc<Outbound>,
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
-) -> Result<(), ServeError>
+) -> impl Future<Output = Result<(), ServeError>> + use<I>
 where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
     let drain = client.listener.drain().watch();
     let by_authority = ByAuthority::new(outbound, client.clone(), version);
-    let stack =
-        |connection: &Rc<Connection>| stack(outbound, connection, version, true, by_authority);
-    serve(io, client, version, stack, &settings, drain).await
+    let connection = Rc::new(Connection::default());
+    let stack = stack(outbound, &connection, version, true, by_authority);
+    serve(io, client, version, connection, stack, settings, drain)
 }
 
 /// The server's layers around what routes requests.

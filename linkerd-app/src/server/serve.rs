@@ -18,26 +18,26 @@ pub fn serve<I, S>(
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
-    stack: impl FnOnce(&Rc<Connection>) -> S,
-    settings: &ServerSettings,
+    connection: Rc<Connection>,
+    stack: S,
+    settings: ServerSettings,
     drain: drain::Watch,
-) -> impl Future<Output = Result<(), ServeError>>
+) -> impl Future<Output = Result<(), ServeError>> + use<I, S>
 where
     I: Duplex + Send + 'static,
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
         + 'static,
 {
-    let connection = Rc::new(Connection::default());
     // Shared, as the futures of a connection would have room for several of it.
     let server = Rc::new(Server {
-        stack: RefCell::new(stack(&connection)),
+        stack: RefCell::new(stack),
         connection: connection.clone(),
         client,
     });
     async move {
         match version {
-            Version::HTTP_2 => serve_http2(io, server, settings, connection, drain).await,
-            _ => serve_http1(io, server, settings, connection, drain).await,
+            Version::HTTP_2 => serve_http2(io, server, &settings, connection, drain).await,
+            _ => serve_http1(io, server, &settings, connection, drain).await,
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Accepted {
     /// The connection.
     pub stream: super::TransportStream,
     /// The client.
-    pub client: ClientInfo,
+    pub client: Rc<ClientInfo>,
     /// Delays the listener's drain.
     pub guard: ConnectionGuard,
 }
@@ -96,13 +96,13 @@ impl Listener {
         let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
         Ok(Accepted {
             stream: super::Socket::from(stream).into(),
-            client: ClientInfo {
+            client: Rc::new(ClientInfo {
                 addr: unmapped(client),
                 local,
                 orig_dst,
                 tls: self.tls,
                 listener: self.context.clone(),
-            },
+            }),
             guard: self.context.connection(),
         })
     }

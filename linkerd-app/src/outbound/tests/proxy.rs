@@ -82,13 +82,13 @@ impl TestProxy {
     /// An application's connection that was redirected on its way to a target.
     pub fn connect(&self, target: &str) -> DuplexStream {
         let (near, far) = tokio::io::duplex(STREAM_BUFFER);
-        let client = ClientInfo {
+        let client = Rc::new(ClientInfo {
             addr: ([127, 0, 0, 1], 40_000).into(),
             local: ([127, 0, 0, 1], 4140).into(),
             orig_dst: Some(target.parse().unwrap()),
             tls: TlsStatus::None(NoTlsReason::Loopback),
             listener: self.listener.clone(),
-        };
+        });
         let stream = far.into();
         let guard = self.listener.connection();
         let accepted = Accepted {
