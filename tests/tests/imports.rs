@@ -18,8 +18,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("linkerd-app", "outbound::http"),
     ("linkerd-app", "outbound::endpoint"),
     ("linkerd-balance", "shared"),
-    ("linkerd-profiles", "convert"),
-    ("linkerd-profiles", "follow"),
     ("linkerd-proxy-core", "http::client::http1::exchange"),
     ("linkerd-proxy-core", "http::response"),
     ("linkerd-proxy-core", "http::server"),
@@ -65,7 +63,10 @@ fn paths_are_resolved() {
             "b",
             "pub mod c; fn f() { let _ = '{'; c::g(\"super::x\") } // crate::a",
         ),
-        ("b::c", "use super::super::a::A; pub struct C;"),
+        (
+            "b::c",
+            "use super::super::a::A; pub struct C; fn f() -> impl Fn() + use<> { || {}; }",
+        ),
     ];
     let files = files.map(|(module, text)| (module_of(module), imports(text)));
     let edges = edges(&BTreeMap::from(files));
@@ -196,7 +197,9 @@ fn imports(text: &str) -> Vec<Import> {
     let mut at = 0;
     while at < tokens.len() {
         let is_start = at == 0 || tokens[at - 1] != "::";
-        if tokens[at] == "use" && is_start {
+        // `use<..>` in a type names its captures.
+        let is_import = tokens.get(at + 1).is_some_and(|next| next != "<");
+        if tokens[at] == "use" && is_start && is_import {
             let public = at > 0 && matches!(&*tokens[at - 1], "pub" | ")");
             at = tree(&tokens, at + 1, &[], public, &mut imports);
             continue;
