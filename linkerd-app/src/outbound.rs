@@ -115,7 +115,7 @@ impl HttpRoutes {
         }
     }
 
-    /// 4. A route: made when the policy changes, shared by all connections to the target. `features` are the layers that
+    /// Stage 4, a route: made when the policy changes, shared by all connections to the target. `features` are the layers that
     /// the route asks for, between its metrics and its choice of a backend.
     fn http_route<L>(
         &self,
@@ -151,7 +151,7 @@ impl HttpRoutes {
         Shared::new(stack)
     }
 
-    /// 5. A route's use of a backend. The backend is found again when an update still uses it.
+    /// Stage 5, A route's use of a backend. The backend is found again when an update still uses it.
     fn backend(
         &self,
         families: &RouteFamilies,
@@ -172,7 +172,7 @@ impl HttpRoutes {
         (stack, handle)
     }
 
-    /// 6. The endpoints of a backend. One that cannot be made fails its requests and nothing else.
+    /// Stage 6, The endpoints of a backend. One that cannot be made fails its requests and nothing else.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status, kind) = match &key.backend.dispatcher {
@@ -206,7 +206,7 @@ impl HttpRoutes {
         BackendHandle::new(stack, status, Some(alive))
     }
 
-    /// 6. The only endpoint of a backend.
+    /// Stage 6, The only endpoint of a backend.
     ///
     /// HTTP/1 is dialled for each request, so that a refusal is told at once. HTTP/2 must have a connection first: the
     /// request waits for it as it would at a balancer.

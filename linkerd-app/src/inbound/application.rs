@@ -69,10 +69,10 @@ impl Applications {
         if let Some(application) = self.0.get(&addr) {
             return Ok(application);
         }
-        if self.0.len() >= MAX_APPLICATIONS {
+        if self.0.count() >= MAX_APPLICATIONS {
             self.0.drop_unused();
         }
-        if self.0.len() >= MAX_APPLICATIONS {
+        if self.0.count() >= MAX_APPLICATIONS {
             let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
             return Err(Error::new(Reason::DestinationLimit).detail(detail));
         }

@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V> InUse<K, V> {
     }
 
     /// The number of values.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.borrow().len()
     }
 
@@ -97,14 +97,14 @@ mod tests {
         }
         drop(used);
         sweep();
-        assert_eq!(values.len(), 1, "it is idle since this sweep");
+        assert_eq!(values.count(), 1, "it is idle since this sweep");
         tokio::time::advance(idle / 2).await;
         sweep();
         assert!(values.get(&"a").is_some());
         sweep();
         tokio::time::advance(idle).await;
         sweep();
-        assert_eq!(values.len(), 0);
+        assert_eq!(values.count(), 0);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         let kept = values.get_or_insert("a", |_| 1);
         values.get_or_insert("b", |_| 2);
         values.drop_unused();
-        assert_eq!((values.len(), *kept), (1, 1));
+        assert_eq!((values.count(), *kept), (1, 1));
         let shown = values.inspect(|key, _, users| format!("{key}: {users}").into());
         assert_eq!(shown, serde_json::json!(["a: 1"]));
     }
