@@ -115,8 +115,9 @@ impl HttpRoutes {
         }
     }
 
-    /// 4. A route: made when the policy changes, shared by all connections to the target. `features` are the layers that
-    /// the route asks for, between its metrics and its choice of a backend.
+    /// 4. A route: made when the policy changes, shared by all connections to the target.
+    ///
+    /// `features` are the layers that the route asks for, between its metrics and its choice of a backend.
     fn http_route<L>(
         &self,
         discovered: &Discovered,
