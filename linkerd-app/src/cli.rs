@@ -72,7 +72,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Err(code) => return code,
         };
         let grace = loaded.config.shutdown_grace;
-        match proxy::start(loaded, env, log) {
+        match proxy::start(loaded, env, log).await {
             Ok(running) => {
                 // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
@@ -130,7 +130,7 @@ impl quickstart::StartProxy for Quickstart {
     fn start(self, env: Env) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
         let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
-        let running = proxy::start(loaded, env, log)?;
+        let running = runtime::local()?.block_on(proxy::start(loaded, env, log))?;
         let addresses = quickstart::ProxyAddresses {
             outbound: running.outbound[0],
             inbound: running

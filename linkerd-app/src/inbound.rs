@@ -22,10 +22,13 @@ use crate::{
 use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
-    Error, Reason, drain,
+    Error, Reason,
     http::{HalfSent, ServerSettings, client::Http1Pools},
     metrics::Labels,
-    transport::{Accepted, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side, relay},
+    transport::{
+        Accepted, ClientInfo, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
+        relay,
+    },
 };
 use policy::Policy;
 use std::{
@@ -43,8 +46,6 @@ pub struct Context {
     pub families: Families,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
-    /// Tells of the end, and waits for connections.
-    pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
@@ -86,14 +87,10 @@ impl Inbound {
         })
     }
 
-    /// Takes connections until the end is told.
+    /// Takes connections until the listener's drain is signalled.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let drain = self.ctx.drain.clone();
         let bytes = &self.connection_bytes;
-        accept(listener, drain, bytes, |accepted| {
-            self.clone().accepted(accepted)
-        })
-        .await;
+        accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -118,8 +115,6 @@ impl Inbound {
     }
 
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        // The end waits for the connection from here on: it may have sent its request already.
-        let _hold = self.ctx.drain.watch();
         let destination = accepted.client.going_to();
         if let Err(error) = self.connection(accepted).await {
             self.failed(destination, &error);
@@ -130,7 +125,11 @@ impl Inbound {
     async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
-        let Accepted { stream, client } = accepted;
+        let Accepted {
+            stream,
+            client,
+            guard: _guard,
+        } = accepted;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
         let destination = client.destination()?;
         self.check_destination(destination)?;
@@ -142,13 +141,13 @@ impl Inbound {
         let mut io = Io::new(stream, application.client_series());
         let detected = match policy.opaque {
             true => Some(Detected::Opaque),
-            false => self.detect(&mut io, &policy).await?,
+            false => self.detect(&mut io, &client, &policy).await?,
         };
         let (detected, server) = match detected {
             Some(detected) => (detected, None),
             None if authorized.is_err() => return authorized,
             // In a box: few connections need it, and all would have room for it.
-            None => Box::pin(self.silent(&mut io, &policy, &application)).await?,
+            None => Box::pin(self.silent(&mut io, &client, &policy, &application)).await?,
         };
         let version = match detected {
             Detected::Http1 => Version::HTTP_11,
@@ -189,7 +188,12 @@ impl Inbound {
     }
 
     /// The protocol of the client; `None` if it was silent.
-    async fn detect(&self, io: &mut Io, policy: &Policy<'_>) -> Result<Option<Detected>, Error> {
+    async fn detect(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        policy: &Policy<'_>,
+    ) -> Result<Option<Detected>, Error> {
         let families = &self.ctx.families.inbound;
         let count = |result, took| {
             let labels = policy.server_labels(Labels::new().with("result", result));
@@ -201,7 +205,8 @@ impl Inbound {
             timeout: self.ctx.config.inbound.detect_timeout,
             lookalikes: Lookalikes::Http,
         };
-        detect(io, settings, &mut self.ctx.drain.clone(), count).await
+        let drain = &mut client.listener.drain().watch();
+        detect(io, settings, drain, count).await
     }
 
     /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
@@ -209,6 +214,7 @@ impl Inbound {
     async fn silent(
         &self,
         io: &mut Io,
+        client: &ClientInfo,
         policy: &Policy<'_>,
         application: &Application,
     ) -> Result<(Detected, Option<Io>), Error> {
@@ -219,7 +225,7 @@ impl Inbound {
                 Poll::Pending => io.poll_readable(cx).map(|()| true),
             });
             let detected = match is_late.await {
-                true => self.detect(io, policy).await?,
+                true => self.detect(io, client, policy).await?,
                 false => Some(Detected::Opaque),
             };
             match detected {
@@ -237,7 +243,6 @@ impl Inbound {
         server: Option<Io>,
         application: &Application,
     ) -> Result<(), Error> {
-        let _drain = self.ctx.drain.watch();
         let mut server = match server {
             Some(server) => server,
             None => application.connect().call(()).await?,

@@ -8,6 +8,7 @@ pub mod dialers;
 pub mod endpoint_metrics;
 mod forward;
 pub mod inbound;
+pub mod listeners;
 pub mod logging;
 pub mod metrics;
 pub mod outbound;

@@ -4,7 +4,8 @@ use crate::{
     admin::{self, AdminContext, StateSection},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane},
-    dialers::{Dialers, OwnListeners},
+    dialers::Dialers,
+    listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
     logging::Logger,
     metrics::Families,
     process::{self, Runtimes},
@@ -14,10 +15,7 @@ use futures::FutureExt;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain,
-    metrics::Registry,
-    readiness::Readiness,
-    transport::{self, OwnConnections},
+    drain, metrics::Registry, readiness::Readiness, transport::OwnConnections,
 };
 use serde_json::{Value, json};
 use std::{
@@ -36,6 +34,8 @@ pub struct RunningProxy {
     pub inbound: Option<SocketAddr>,
     /// Address of the admin server.
     pub admin: SocketAddr,
+    /// Adds and removes listeners while the proxy runs.
+    pub listeners: ProxyListeners,
     /// Readiness of the proxy.
     pub readiness: Readiness,
     /// Receives requests for shutdown of the admin server.
@@ -47,19 +47,11 @@ pub struct RunningProxy {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener cannot be bound.
-    #[error(
-        "Failed to bind {what} listener on {addr}: {error}; is another process using it? `{variable}` sets it"
-    )]
-    Bind {
-        /// The listener.
-        what: &'static str,
-        /// The address.
-        addr: SocketAddr,
-        /// The system's error.
-        error: io::Error,
-        /// The variable that sets the address.
-        variable: &'static str,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A worker does not take a listener.
+    #[error(transparent)]
+    Listener(#[from] ListenerError),
     /// The controllers cannot be resolved.
     #[error(transparent)]
     Control(#[from] control::ControlStartError),
@@ -68,20 +60,11 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// The listening sockets of all workers.
-struct Sockets {
-    /// For each address, one socket for each worker.
-    outbound: Vec<Vec<TcpListener>>,
-    /// One socket for each worker; none without inbound traffic.
-    inbound: Vec<TcpListener>,
-    admin: TcpListener,
-}
-
 /// The result of the control thread's start.
 type Started = Result<(Discovery, Policies), control::ControlStartError>;
 
-/// Starts the proxy. Its listeners are bound when this returns.
-pub fn start(
+/// Starts the proxy. Its workers accept connections when this returns.
+pub async fn start(
     loaded: LoadedConfig,
     env: config::Env,
     log: Option<Logger>,
@@ -93,7 +76,7 @@ pub fn start(
         _ => tracing::info!("Using multi-threaded proxy runtime ({cores}; {decision})"),
     }
     let config = Arc::new(loaded.config);
-    let sockets = Sockets::bind(&config, decision.workers)?;
+    let sockets = ConfiguredSockets::bind(&config, decision.workers)?;
     let registry = Registry::new();
     let families = Families::register(&registry);
     process::register(&registry);
@@ -111,8 +94,9 @@ pub fn start(
 
     let (inspectors, inspected): (Vec<_>, Vec<_>) =
         (0..decision.workers).map(|_| mpsc::channel(4)).unzip();
+    let (admin_listener, configured) = sockets.into_parts();
     let admin = AdminParts {
-        listener: sockets.admin,
+        listener: admin_listener,
         readiness: readiness.clone(),
         env,
         log,
@@ -129,9 +113,10 @@ pub fn start(
         drain.clone(),
     )?;
 
-    let mut outbound: Vec<_> = sockets.outbound.into_iter().map(Vec::into_iter).collect();
-    let mut inbound = sockets.inbound.into_iter();
-    for (index, inspect) in inspected.into_iter().enumerate() {
+    let (mut listeners, messages) = ProxyListeners::channel(decision.workers);
+    let mut pending = Vec::new();
+    for (index, (inspect, listeners)) in inspected.into_iter().zip(messages).enumerate() {
+        pending.push(readiness.wait_for(format!("worker {index} to take connections")));
         let worker = Worker {
             index,
             workers: decision.workers,
@@ -140,18 +125,19 @@ pub fn start(
             discovery: discovery.clone(),
             policies: policies.clone(),
             dialers: dialers.clone(),
-            outbound: outbound.iter_mut().filter_map(Iterator::next).collect(),
-            inbound: inbound.next(),
+            listeners,
             drain: drain.clone(),
-            pending: readiness.wait_for(format!("worker {index} to take connections")),
             inspect,
         };
         worker.spawn(&runtimes)?;
     }
+    listeners.add_configured(configured).await?;
+    drop(pending);
     Ok(RunningProxy {
         outbound: addresses.outbound,
         inbound: addresses.inbound,
         admin: addresses.admin,
+        listeners,
         readiness,
         shutdown,
         drain: signal,
@@ -163,73 +149,6 @@ impl RunningProxy {
     pub async fn drain(self) {
         self.readiness.drain();
         self.drain.drain().await;
-    }
-}
-
-impl Sockets {
-    fn bind(config: &Config, workers: usize) -> Result<Self, StartError> {
-        use config::variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS};
-        let bind = |what, addr, backlog, count, variable| {
-            transport::bind(addr, backlog, count).map_err(|error| StartError::Bind {
-                what,
-                addr,
-                error,
-                variable,
-            })
-        };
-        let (outbound, inbound, admin) = (&config.outbound, &config.inbound, &config.admin);
-        // Outbound first: an application that starts with the proxy is not refused.
-        let outbound = outbound
-            .listen
-            .iter()
-            .map(|addr| {
-                let variable = OUTBOUND_LISTEN_ADDRS.name();
-                bind("outbound", *addr, outbound.backlog, workers, variable)
-            })
-            .collect::<Result<_, _>>()?;
-        let variable = INBOUND_LISTEN_ADDR.name();
-        let backlog = inbound.backlog;
-        let inbound = match inbound.listen {
-            Some(addr) => bind("inbound", addr, backlog, workers, variable)?,
-            None => Vec::new(),
-        };
-        let mut admin = bind("admin", admin.listen, backlog, 1, ADMIN_LISTEN_ADDR.name())?;
-        Ok(Self {
-            outbound,
-            inbound,
-            admin: admin.swap_remove(0),
-        })
-    }
-
-    fn addresses(&self) -> io::Result<ListenAddresses> {
-        let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
-        Ok(ListenAddresses {
-            outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
-            inbound: self
-                .inbound
-                .first()
-                .map(TcpListener::local_addr)
-                .transpose()?,
-            admin: self.admin.local_addr()?,
-        })
-    }
-}
-
-/// Addresses of the listeners.
-struct ListenAddresses {
-    outbound: Vec<SocketAddr>,
-    inbound: Option<SocketAddr>,
-    admin: SocketAddr,
-}
-
-impl ListenAddresses {
-    fn own(&self) -> OwnListeners {
-        let mut proxy = self.outbound.clone();
-        proxy.extend(self.inbound);
-        OwnListeners {
-            proxy,
-            admin: self.admin,
-        }
     }
 }
 

@@ -1,23 +1,24 @@
-//! A worker: a thread with its runtime, its listening sockets and the stacks that serve them.
+//! A worker: a thread with its runtime, its listeners and the stacks that serve them.
 
 use crate::{
     config::Config,
     dialers::Dialers,
     inbound::{self, Inbound},
+    listeners::{Direction, ListenerMessage, WorkerListeners},
     metrics::Families,
     outbound::{self, Outbound},
     server::{InFlightLimit, share},
 };
+use futures::FutureExt;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
-    readiness,
-    transport::{Listener, NoTlsReason, Pipes, TlsStatus},
+    transport::Pipes,
 };
 use serde_json::{Value, json};
-use std::{cell::Cell, io, net::TcpListener, rc::Rc, sync::Arc, thread, time::Duration};
+use std::{cell::Cell, io, rc::Rc, sync::Arc, thread, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// The parts of a worker.
@@ -36,14 +37,10 @@ pub struct Worker {
     pub policies: Policies,
     /// Dialers of both directions.
     pub dialers: Dialers,
-    /// Its outbound sockets.
-    pub outbound: Vec<TcpListener>,
-    /// Its inbound socket; `None` without inbound traffic.
-    pub inbound: Option<TcpListener>,
-    /// Signals drain.
+    /// Listeners to be added and removed.
+    pub listeners: mpsc::Receiver<ListenerMessage>,
+    /// Signals drain of the process.
     pub drain: drain::Handle,
-    /// Dropped when the worker accepts connections.
-    pub pending: readiness::PendingCondition,
     /// Requests for the worker's state.
     pub inspect: mpsc::Receiver<oneshot::Sender<Value>>,
 }
@@ -55,13 +52,6 @@ impl Worker {
     }
 
     async fn run(self) {
-        let index = self.index;
-        if let Err(error) = self.serve().await {
-            tracing::error!(%error, worker = index, "worker failed");
-        }
-    }
-
-    async fn serve(self) -> io::Result<()> {
         let pipes = Rc::new(Pipes::default());
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
@@ -69,7 +59,6 @@ impl Worker {
             discovery: self.discovery,
             policies: self.policies,
             dialer: self.dialers.outbound,
-            drain: self.drain.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
@@ -83,30 +72,32 @@ impl Worker {
             config: self.config.clone(),
             families: self.families,
             dialer: self.dialers.inbound,
-            drain: self.drain,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
             http1: Http1Pools::new(self.config.inbound.pool),
         }));
-        let mut accepting = tokio::task::JoinSet::new();
-        for socket in self.outbound {
-            let listener = Listener::new(socket, self.config.outbound.accept, LOOPBACK)?;
-            accepting.spawn_local(outbound.clone().serve(listener));
-        }
-        if let Some(socket) = self.inbound {
-            let listener = Listener::new(socket, self.config.inbound.accept, FROM_REMOTE)?;
-            accepting.spawn_local(inbound.clone().serve(listener));
-        }
+        let (to_outbound, to_inbound) = (outbound.clone(), inbound.clone());
+        let accept = move |direction, listener| match direction {
+            Direction::Outbound => to_outbound.clone().serve(listener).boxed_local(),
+            Direction::Inbound => to_inbound.clone().serve(listener).boxed_local(),
+        };
+        let listeners = WorkerListeners::new(&self.config, self.drain, accept);
         tokio::task::spawn_local(outbound.clone().sweep());
         tokio::task::spawn_local(inbound.clone().sweep());
         tokio::task::spawn_local(sweep(pipes.clone()));
-        tokio::task::spawn_local(inspect(self.inspect, self.index, outbound, inbound, pipes));
-        drop(self.pending);
+        let parts = InspectedParts {
+            index: self.index,
+            outbound,
+            inbound,
+            pipes,
+            listeners: listeners.clone(),
+        };
+        tokio::task::spawn_local(parts.answer(self.inspect));
+        listeners.run(self.listeners).await;
         // Listeners close when drain is signalled; connections hold drain until they have ended, and then the process
         // ends.
-        while accepting.join_next().await.is_some() {}
         std::future::pending().await
     }
 }
@@ -120,31 +111,31 @@ async fn sweep(pipes: Rc<Pipes>) {
     }
 }
 
-/// Answers requests for the worker's state.
-async fn inspect(
-    mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
+/// The parts of a worker that `/state` shows.
+struct InspectedParts {
     index: usize,
     outbound: Rc<Outbound>,
     inbound: Rc<Inbound>,
     pipes: Rc<Pipes>,
-) {
-    while let Some(reply) = asked.recv().await {
-        let state = json!({
-            "worker": index,
-            "outbound": outbound.inspect(),
-            "inbound": inbound.inspect(),
-            "pipes": pipes.inspect(),
-        });
-        // The requester may have been dropped.
-        let _ = reply.send(state);
-    }
+    listeners: Rc<WorkerListeners>,
 }
 
-/// Outbound clients are in this pod.
-const LOOPBACK: TlsStatus = TlsStatus::None(NoTlsReason::Loopback);
-
-/// Inbound clients are other pods.
-const FROM_REMOTE: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);
+impl InspectedParts {
+    /// Answers requests for the worker's state.
+    async fn answer(self, mut asked: mpsc::Receiver<oneshot::Sender<Value>>) {
+        while let Some(reply) = asked.recv().await {
+            let state = json!({
+                "worker": self.index,
+                "listeners": self.listeners.inspect(),
+                "outbound": self.outbound.inspect(),
+                "inbound": self.inbound.inspect(),
+                "pipes": self.pipes.inspect(),
+            });
+            // The requester may have been dropped.
+            let _ = reply.send(state);
+        }
+    }
+}
 
 /// Interval at which unused pipes are closed: a burst of bulk flows leaves few for long.
 const PIPES_SWEEP: Duration = Duration::from_secs(2);

@@ -1,57 +1,109 @@
-//! Graceful shutdown: a signal to all tasks, and a wait for those that are busy.
+//! Graceful shutdown: a signal to tasks, and a wait for those that are busy.
+//!
+//! Drains form a tree: the process has one, and each listener has one below it. A signal reaches all drains below its
+//! own and none beside it; its end waits for all watches of its own drain and of those below.
 
-use tokio::sync::{mpsc, watch};
+#[cfg(test)]
+mod tests;
 
-/// Signals drain, and waits until all [`Watch`]es are dropped.
+use parking_lot::Mutex;
+use std::{
+    convert::Infallible,
+    mem,
+    sync::{Arc, Weak},
+};
+use tokio::sync::{oneshot, watch};
+
+/// Signals a drain, and waits until all its [`Watch`]es are dropped. Dropping it signals, too.
 #[derive(Debug)]
 pub struct Signal {
-    draining: watch::Sender<bool>,
-    hold: mpsc::Sender<()>,
-    released: mpsc::Receiver<()>,
+    node: Arc<Node>,
+    released: oneshot::Receiver<Infallible>,
 }
 
-/// Observes drain and makes watches. Does not delay the end itself.
+/// Observes a drain, makes watches of it and drains below it. Does not delay the end itself.
 #[derive(Clone, Debug)]
 pub struct Handle {
     draining: watch::Receiver<bool>,
-    hold: mpsc::WeakSender<()>,
+    node: Arc<Node>,
 }
 
-/// Observes drain, and delays the end until dropped.
+/// Observes a drain, and delays its end until dropped.
 #[derive(Clone, Debug)]
 pub struct Watch {
     draining: watch::Receiver<bool>,
-    _hold: Option<mpsc::Sender<()>>,
+    _hold: Option<Arc<Hold>>,
 }
 
-/// A signal and its handle.
+/// A drain of the tree.
+#[derive(Debug)]
+struct Node {
+    draining: watch::Sender<bool>,
+    /// Shared by the watches.
+    hold: Weak<Hold>,
+    open: Mutex<Open>,
+}
+
+/// The part of a drain that its signal ends.
+#[derive(Debug, Default)]
+struct Open {
+    /// Lets watches be taken while there are none; `None` once drain is signalled.
+    hold: Option<Arc<Hold>>,
+    /// Drains below this one. Those that are gone leave when another is added.
+    children: Vec<Weak<Node>>,
+}
+
+/// Delays the end of a drain, and of those above it.
+#[derive(Debug)]
+struct Hold {
+    _released: oneshot::Sender<Infallible>,
+    _parent: Option<Arc<Hold>>,
+}
+
+/// The signal and the handle of a tree's root.
 pub fn channel() -> (Signal, Handle) {
+    node(None)
+}
+
+fn node(parent: Option<Arc<Hold>>) -> (Signal, Handle) {
     let (tx, draining) = watch::channel(false);
-    let (hold, released) = mpsc::channel(1);
+    let (released_tx, released) = oneshot::channel();
+    let hold = Arc::new(Hold {
+        _released: released_tx,
+        _parent: parent,
+    });
+    let node = Arc::new(Node {
+        draining: tx,
+        hold: Arc::downgrade(&hold),
+        open: Mutex::new(Open {
+            hold: Some(hold),
+            children: Vec::new(),
+        }),
+    });
     let handle = Handle {
         draining,
-        hold: hold.downgrade(),
+        node: node.clone(),
     };
-    let signal = Signal {
-        draining: tx,
-        hold,
-        released,
-    };
-    (signal, handle)
+    (Signal { node, released }, handle)
 }
 
 impl Signal {
+    /// Signals drain, without a wait for its end.
+    pub fn signal(&self) {
+        self.node.signal();
+    }
+
     /// Signals drain; returns when all watches are dropped.
-    pub async fn drain(self) {
-        let Self {
-            draining,
-            hold,
-            mut released,
-        } = self;
-        draining.send_replace(true);
-        drop(hold);
+    pub async fn drain(mut self) {
+        self.node.signal();
         // Nothing is ever sent: this resolves when the last watch is dropped.
-        released.recv().await;
+        let _ = (&mut self.released).await;
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.node.signal();
     }
 }
 
@@ -60,8 +112,28 @@ impl Handle {
     pub fn watch(&self) -> Watch {
         Watch {
             draining: self.draining.clone(),
-            _hold: self.hold.upgrade(),
+            _hold: self.node.hold.upgrade(),
         }
+    }
+
+    /// A drain below this one. Below one that is signalled it is signalled from the start.
+    pub fn child(&self) -> (Signal, Handle) {
+        let mut open = self.node.open.lock();
+        let Some(hold) = open.hold.clone() else {
+            drop(open);
+            let (signal, handle) = node(None);
+            signal.node.signal();
+            return (signal, handle);
+        };
+        let (signal, handle) = node(Some(hold));
+        open.children.retain(|child| child.strong_count() > 0);
+        open.children.push(Arc::downgrade(&signal.node));
+        (signal, handle)
+    }
+
+    /// Whether drain was signalled.
+    pub fn is_draining(&self) -> bool {
+        is_signaled(&self.draining)
     }
 
     /// Resolves when drain is signalled. Cancel safe.
@@ -73,8 +145,7 @@ impl Handle {
 impl Watch {
     /// Whether drain was signalled.
     pub fn is_draining(&self) -> bool {
-        // Drain is the only change ever sent, and this receiver never marks it as seen.
-        self.draining.has_changed().unwrap_or(true)
+        is_signaled(&self.draining)
     }
 
     /// Resolves when drain is signalled. Cancel safe.
@@ -83,27 +154,28 @@ impl Watch {
     }
 }
 
-async fn signaled(draining: &mut watch::Receiver<bool>) {
-    // An error means that the signal was dropped, which counts as drain.
-    let _ = draining.wait_for(|draining| *draining).await;
+impl Node {
+    /// Signals this drain and those below it, once.
+    fn signal(&self) {
+        // The lock is not held while others are taken: a hold that is dropped may be the last of the parent's.
+        let Open { hold, children } = mem::take(&mut *self.open.lock());
+        if hold.is_some() {
+            self.draining.send_replace(true);
+        }
+        for child in children.iter().filter_map(Weak::upgrade) {
+            child.signal();
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whether drain was signalled: an atomic load, as connections ask at each wake-up.
+fn is_signaled(draining: &watch::Receiver<bool>) -> bool {
+    // Drain is the only change ever sent, and `signaled` leaves it as unseen.
+    draining.has_changed().unwrap_or(true)
+}
 
-    #[tokio::test]
-    async fn the_end_waits_for_everybody_who_holds_it_up() {
-        let (signal, handle) = channel();
-        let (mut watch, other) = (handle.watch(), handle.watch());
-        let mut drained = tokio_test::task::spawn(signal.drain());
-        assert!(drained.poll().is_pending());
-        watch.signaled().await;
-        drop(watch);
-        assert!(drained.poll().is_pending());
-        drop(other);
-        assert!(drained.is_woken());
-        assert!(drained.poll().is_ready(), "a handle holds nothing up");
-        drop(handle);
-    }
+async fn signaled(draining: &mut watch::Receiver<bool>) {
+    // An error means that the drain is gone, which counts as signalled.
+    let _ = draining.wait_for(|draining| *draining).await;
+    draining.mark_changed();
 }

@@ -40,7 +40,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let ctx = inbound.ctx.clone();
     let settings = ctx.server_settings();
-    let drain = ctx.drain.watch();
+    let drain = client.listener.drain().watch();
     let stack =
         |connection: &Rc<Connection>| stack(ctx, connection, version, application, authorized);
     server::serve(io, client, version, stack, &settings, drain).await

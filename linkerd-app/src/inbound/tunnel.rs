@@ -18,7 +18,7 @@ use linkerd_proxy_core::{
         prepare_request, prepare_response, serve_http1,
     },
     limits,
-    transport::{Detected, Io, Lookalikes, Pipes, detect_until_drain, relay},
+    transport::{Detected, Io, ListenerContext, Lookalikes, Pipes, detect_until_drain, relay},
 };
 use std::{
     cell::RefCell,
@@ -65,15 +65,17 @@ impl Body for BusyBody {
 pub fn join(
     ctx: &Rc<Context>,
     application: &Rc<Application>,
+    listener: &Rc<ListenerContext>,
     upgrade: Upgrade,
     response: &mut Response<ResponseBody>,
-    drain: drain::Watch,
 ) {
     let Some(upgraded) = upgrade.agreed(response) else {
         return;
     };
     let (ctx, series) = (ctx.clone(), application.client_series());
+    let (guard, drain) = (listener.connection(), listener.drain().watch());
     tokio::task::spawn_local(async move {
+        let _guard = guard;
         match upgraded.await {
             Ok((client, server)) => {
                 let client = Io::new(TokioIo::new(client), series);
@@ -84,8 +86,8 @@ pub fn join(
     });
 }
 
-async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, drain: drain::Watch) {
-    let detected = detect_unless_server_speaks(ctx, &mut client, &mut server).await;
+async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut drain: drain::Watch) {
+    let detected = detect_unless_server_speaks(ctx, &mut client, &mut server, &mut drain).await;
     let detected = match detected {
         Ok(detected) => detected,
         Err(error) => return tracing::debug!(%error, "tunnel ended"),
@@ -112,8 +114,8 @@ async fn detect_unless_server_speaks(
     ctx: &Context,
     client: &mut Client,
     server: &mut Server,
+    drain: &mut drain::Watch,
 ) -> Result<Option<Detected>, BoxError> {
-    let drain = &mut ctx.drain.clone();
     let (mut asked, mut said) = (BytesMut::new(), BytesMut::new());
     tokio::select! {
         biased;
@@ -123,7 +125,7 @@ async fn detect_unless_server_speaks(
             return Ok(None);
         }
         read = client.read_buf(&mut asked) => read?,
-        () = drain.signaled() => return Err("the proxy is shutting down".into()),
+        () = drain.signaled() => return Err("the listener is draining".into()),
     };
     client.put_back(asked.freeze());
     let timeout = ctx.config.inbound.detect_timeout;

@@ -43,14 +43,10 @@ impl Outbound {
         })
     }
 
-    /// Takes connections until the end is told.
+    /// Takes connections until the listener's drain is signalled.
     pub async fn serve(self: Rc<Self>, listener: Listener) {
-        let drain = self.ctx.drain.clone();
         let bytes = &self.connection_bytes;
-        accept(listener, drain, bytes, |accepted| {
-            self.clone().accepted(accepted)
-        })
-        .await;
+        accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
     /// Drops what nobody uses, as long as the worker runs.
@@ -83,10 +79,12 @@ impl Outbound {
 
     /// Stages 1 and 2: a connection, and what is known of where it was going.
     pub(super) async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        // The end waits for the connection from here on: it may have sent its request already.
-        let _hold = self.ctx.drain.watch();
         let explicit = self.ctx.config.outbound.explicit;
-        let Accepted { stream, client } = accepted;
+        let Accepted {
+            stream,
+            client,
+            guard: _guard,
+        } = accepted;
         let client = Rc::new(client);
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
@@ -122,7 +120,7 @@ impl Outbound {
             ProtocolKind::Http1 => Ok(Detected::Http1),
             ProtocolKind::Http2 => Ok(Detected::Http2),
             ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
-            ProtocolKind::Detect { .. } => self.detect(&mut io, &stack).await,
+            ProtocolKind::Detect { .. } => self.detect(&mut io, &client, &stack).await,
         };
         let version = match detected {
             Ok(Detected::Http1) => Version::HTTP_11,
@@ -145,7 +143,7 @@ impl Outbound {
         let local = client.local;
         let labels = tls_labels(target_labels(labels, local), client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
-        let drain = &mut self.ctx.drain.clone();
+        let drain = &mut client.listener.drain().watch();
         let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {
             Ok(detected) => detected.unwrap_or(Detected::Opaque),
             Err(error) => return self.failed(local, &error),
@@ -159,7 +157,12 @@ impl Outbound {
         self.served(&local.into(), served);
     }
 
-    async fn detect<I>(&self, io: &mut Io<I>, stack: &TargetStack) -> Result<Detected, Error>
+    async fn detect<I>(
+        &self,
+        io: &mut Io<I>,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) -> Result<Detected, Error>
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
@@ -171,7 +174,7 @@ impl Outbound {
             outbound.detect_results.get(parent.after(result)).incr();
             outbound.detect_duration.get(parent).observe_duration(took);
         };
-        let drain = &mut self.ctx.drain.clone();
+        let drain = &mut client.listener.drain().watch();
         let detected = detect(io, self.detect_settings(), drain, count).await?;
         Ok(detected.unwrap_or_else(|| {
             tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");

@@ -9,7 +9,6 @@ use crate::{
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain,
     endpoint::{Endpoint, ZoneLocality},
     http::{HalfSent, QueueSettings, ServerSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
@@ -35,8 +34,6 @@ pub struct Context {
     pub policies: Policies,
     /// Dials endpoints.
     pub dialer: Arc<Dialer>,
-    /// Tells of the end, and waits for connections.
-    pub drain: drain::Handle,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.

@@ -29,7 +29,7 @@ where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
-    let drain = outbound.ctx.drain.watch();
+    let drain = client.listener.drain().watch();
     let router = target.router(outbound, version);
     let stack = |connection: &Rc<Connection>| stack(outbound, connection, version, false, router);
     serve(io, client, version, stack, &settings, drain).await
@@ -46,7 +46,7 @@ where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
-    let drain = outbound.ctx.drain.watch();
+    let drain = client.listener.drain().watch();
     let by_authority = ByAuthority::new(outbound, client.clone(), version);
     let stack =
         |connection: &Rc<Connection>| stack(outbound, connection, version, true, by_authority);

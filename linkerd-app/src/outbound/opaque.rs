@@ -69,7 +69,6 @@ impl Opaque {
 
     /// Relays a connection until both sides have ended.
     pub async fn relay<I: Duplex>(&self, mut io: Io<I>) -> Result<(), Error> {
-        let _drain = self.ctx.drain.watch();
         let mut server = self.router.clone().call(()).await?;
         match relay(&mut io, server.io(), &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),

@@ -13,9 +13,9 @@ pub fn spawn(
     stack: Rc<TargetStack>,
     upgrade: OnUpgrade,
 ) {
-    let hold = outbound.ctx.drain.watch();
+    let guard = client.listener.connection();
     tokio::task::spawn_local(async move {
-        let _hold = hold;
+        let _guard = guard;
         let io = match upgrade.await {
             Ok(upgraded) => TokioIo::new(upgraded),
             Err(error) => {

@@ -1,21 +1,19 @@
 //! Taking connections in, in either direction.
 
-use linkerd_proxy_core::{
-    drain,
-    transport::{AcceptErrors, Accepted, Listener},
-};
+use linkerd_proxy_core::transport::{AcceptErrors, Accepted, Listener};
 use std::{cell::Cell, time::Duration};
 
-/// Gives each connection a task of its own, until drain is signalled. `bytes` is set to the size of their futures.
+/// Gives each connection a task of its own, until the listener's drain is signalled. `bytes` is set to the size of their
+/// futures.
 pub async fn accept<F: Future<Output = ()> + 'static>(
     listener: Listener,
-    mut drain: drain::Handle,
     bytes: &Cell<usize>,
     serve: impl Fn(Accepted) -> F,
 ) {
     let size = size_of::<F>();
     debug_assert!(size <= CONNECTION, "a connection's task takes {size} bytes");
     bytes.set(size);
+    let mut drain = listener.context().drain().clone();
     let mut errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {

@@ -27,7 +27,7 @@ pub struct DetectSettings {
 pub async fn detect<I>(
     io: &mut Io<I>,
     settings: DetectSettings,
-    drain: &mut drain::Handle,
+    drain: &mut drain::Watch,
     count: impl FnOnce(&'static str, Duration),
 ) -> Result<Option<Detected>, Error>
 where

@@ -1,9 +1,6 @@
 //! Upgrades of connections: WebSocket, CONNECT.
 
-use crate::{
-    drain,
-    transport::{Pipes, relay},
-};
+use crate::transport::{ConnectionGuard, Pipes, relay};
 use futures::future::LocalBoxFuture;
 use http::{
     Method, Request, Response, StatusCode,
@@ -39,13 +36,14 @@ impl Upgrade {
         })
     }
 
-    /// Joins both sides when the endpoint agrees. The relay holds `drain`, and is never cut off by it.
-    pub fn join<B>(self, response: &mut Response<B>, drain: drain::Watch) {
+    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection, and is not cut
+    /// off by drain.
+    pub fn join<B>(self, response: &mut Response<B>, guard: Option<ConnectionGuard>) {
         let Some(upgraded) = self.agreed(response) else {
             return;
         };
         tokio::task::spawn_local(async move {
-            let _drain = drain;
+            let _guard = guard;
             let (client, server) = match upgraded.await {
                 Ok(both) => both,
                 Err(error) => {

@@ -1,10 +1,11 @@
 //! A client's connection, as it was accepted.
 
+use super::ListenerContext;
 use crate::{Error, Reason};
-use std::net::SocketAddr;
+use std::{net::SocketAddr, rc::Rc};
 
 /// A client's connection: made at accept, and carried by each of its requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ClientInfo {
     /// The client's address.
     pub addr: SocketAddr,
@@ -14,6 +15,8 @@ pub struct ClientInfo {
     pub orig_dst: Option<SocketAddr>,
     /// Its encryption.
     pub tls: TlsStatus,
+    /// The listener that accepted it, whose drain ends it.
+    pub listener: Rc<ListenerContext>,
 }
 
 /// The encryption of a connection, on either side of the proxy.

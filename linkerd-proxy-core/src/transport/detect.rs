@@ -67,13 +67,13 @@ pub async fn detect_until_drain(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
     lookalikes: Lookalikes,
-    drain: &mut drain::Handle,
+    drain: &mut drain::Watch,
 ) -> Result<(Option<Detected>, Bytes), Error> {
     tokio::select! {
         biased;
         detected = detect(io, timeout, lookalikes) => detected,
         () = drain.signaled() => {
-            let detail = "the proxy is shutting down";
+            let detail = "the listener is draining";
             Err(Error::new(Reason::ClosedBeforeDetection).detail(detail))
         }
     }

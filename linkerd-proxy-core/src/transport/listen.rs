@@ -1,10 +1,11 @@
 //! Listening sockets, and the original destination of accepted connections.
 
-use super::{ClientInfo, SocketOptions, TlsStatus};
+use super::{ClientInfo, ConnectionGuard, ListenerContext, SocketOptions, TlsStatus};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    rc::Rc,
 };
 use tokio::net::{TcpListener, TcpStream};
 
@@ -14,6 +15,7 @@ pub struct Listener {
     inner: TcpListener,
     options: SocketOptions,
     tls: TlsStatus,
+    context: Rc<ListenerContext>,
 }
 
 /// An accepted connection.
@@ -23,6 +25,8 @@ pub struct Accepted {
     pub stream: super::TransportStream,
     /// The client.
     pub client: ClientInfo,
+    /// Delays the listener's drain.
+    pub guard: ConnectionGuard,
 }
 
 /// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
@@ -58,22 +62,30 @@ fn listener(
 }
 
 impl Listener {
-    /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason that `tls` gives.
+    /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason that `tls` gives;
+    /// they share `context`.
     pub fn new(
         socket: std::net::TcpListener,
         options: SocketOptions,
         tls: TlsStatus,
+        context: Rc<ListenerContext>,
     ) -> io::Result<Self> {
         Ok(Self {
             inner: TcpListener::from_std(socket)?,
             options,
             tls,
+            context,
         })
     }
 
     /// The address of the listener.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
+    }
+
+    /// The context of its connections.
+    pub fn context(&self) -> &Rc<ListenerContext> {
+        &self.context
     }
 
     /// The next connection. Cancel safe.
@@ -89,7 +101,9 @@ impl Listener {
                 local,
                 orig_dst,
                 tls: self.tls,
+                listener: self.context.clone(),
             },
+            guard: self.context.connection(),
         })
     }
 }
@@ -121,7 +135,7 @@ const DEFAULT_BACKLOG: i32 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Reason, transport::NoTlsReason};
+    use crate::{Reason, drain, transport::NoTlsReason};
 
     #[test]
     fn a_port_in_use_is_refused_even_for_sharing() {
@@ -138,10 +152,16 @@ mod tests {
     async fn a_direct_connection_has_no_original_destination() {
         let socket = bind("[::]:0".parse().unwrap(), None, 1).unwrap().remove(0);
         let tls = TlsStatus::None(NoTlsReason::Loopback);
-        let listener = Listener::new(socket, SocketOptions::default(), tls).unwrap();
+        let (_signal, drain) = drain::channel();
+        let context = ListenerContext::new(drain);
+        let listener = Listener::new(socket, SocketOptions::default(), tls, context).unwrap();
         let port = listener.local_addr().unwrap().port();
         let _client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        let accepted = listener.accept().await.unwrap().client;
+        let accepted = listener.accept().await.unwrap();
+        assert_eq!(listener.context().connections(), 1);
+        drop(accepted.guard);
+        assert_eq!(listener.context().connections(), 0);
+        let accepted = accepted.client;
         assert_eq!(accepted.addr.ip(), IpAddr::from([127, 0, 0, 1]));
         assert_eq!(accepted.orig_dst, None);
         assert_eq!(

@@ -5,6 +5,7 @@ use http::{Method, Response};
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody, Upgrade},
+    transport::ClientInfo,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -35,6 +36,7 @@ struct Joining {
 struct Asked {
     upgrade: Upgrade,
     connects: bool,
+    client: Rc<ClientInfo>,
     joining: Rc<Joining>,
 }
 
@@ -71,10 +73,12 @@ where
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         // In a box: few requests ask for it.
-        let asked = Upgrade::of(&request).map(|upgrade| {
+        let asked = Upgrade::of(&request).zip(request.context().client.clone());
+        let asked = asked.map(|(upgrade, client)| {
             Box::new(Asked {
                 upgrade,
                 connects: request.method() == Method::CONNECT,
+                client,
                 joining: self.joining.clone(),
             })
         });
@@ -115,10 +119,10 @@ where
 impl Asked {
     fn join(self, response: &mut Response<ResponseBody>) {
         let Joining { ctx, application } = &*self.joining;
-        let drain = ctx.drain.watch();
+        let listener = &self.client.listener;
         match self.connects {
-            true => tunnel::join(ctx, application, self.upgrade, response, drain),
-            false => self.upgrade.join(response, drain),
+            true => tunnel::join(ctx, application, listener, self.upgrade, response),
+            false => self.upgrade.join(response, Some(listener.connection())),
         }
     }
 }

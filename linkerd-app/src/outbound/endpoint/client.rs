@@ -5,7 +5,7 @@ use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
 use linkerd_proxy_core::{
-    EndpointStatus, Error, Reason, Rejected, drain,
+    EndpointStatus, Error, Reason, Rejected,
     endpoint::Capacity,
     http::{
         HttpRequest, RequestBody, ResponseBody, Upgrade,
@@ -85,13 +85,12 @@ impl Client {
     }
 
     fn send(&mut self, mut request: HttpRequest) -> SendFuture {
-        let drain = &self.ctx.drain;
         match &mut self.kind {
             Kind::Http2(client) => {
                 for_http2(&mut request);
                 client.call(request)
             }
-            Kind::Http1(client) => send_http1(client, request, drain),
+            Kind::Http1(client) => send_http1(client, request),
             Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
                 // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
                 // attempt tells why.
@@ -99,7 +98,7 @@ impl Client {
                 async move {
                     let patience = ctx.config.outbound.http_queue.failfast;
                     let _ = tokio::time::timeout(patience, client.status().up()).await;
-                    send_http1(&mut client, request, &ctx.drain).await
+                    send_http1(&mut client, request).await
                 }
                 .boxed_local()
             }
@@ -143,18 +142,16 @@ impl Service<HttpRequest> for Client {
 }
 
 /// Sends a request over HTTP/1; a connection that becomes something else is joined with the application's.
-fn send_http1(
-    client: &mut Http1Client<Connect, RequestBody>,
-    request: HttpRequest,
-    drain: &drain::Handle,
-) -> SendFuture {
+fn send_http1(client: &mut Http1Client<Connect, RequestBody>, request: HttpRequest) -> SendFuture {
     let Some(upgrade) = Upgrade::of(&request) else {
         return client.call(request);
     };
-    let (response, drain) = (client.call(request), drain.watch());
+    let connected = request.context().client.as_ref();
+    let guard = connected.map(|connected| connected.listener.connection());
+    let response = client.call(request);
     response
         .map_ok(|mut response| {
-            upgrade.join(&mut response, drain);
+            upgrade.join(&mut response, guard);
             response
         })
         .boxed_local()

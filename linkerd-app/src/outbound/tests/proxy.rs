@@ -19,7 +19,8 @@ use linkerd_proxy_core::{
     http::{HalfSent, client::Http1Pools},
     subscription::StreamLimits,
     transport::{
-        Accepted, ClientInfo, Dialer, Network, NoTlsReason, OwnConnections, Pipes, TlsStatus,
+        Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
+        TlsStatus,
     },
 };
 use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
@@ -35,6 +36,7 @@ pub struct TestProxy {
     pub ctx: Rc<Context>,
     outbound: Rc<Outbound>,
     metrics: TestMetrics,
+    listener: Rc<ListenerContext>,
     drain: drain::Signal,
 }
 
@@ -56,7 +58,6 @@ impl TestProxy {
             discovery: discovery(&config, &source),
             policies: policies(&config, &source),
             dialer: dialer(&config, &network),
-            drain,
             workers: 1,
             in_flight: InFlightLimit::new(config.outbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
@@ -73,6 +74,7 @@ impl TestProxy {
             outbound: Outbound::new(ctx.clone()),
             ctx,
             metrics,
+            listener: ListenerContext::new(drain),
             drain: signal,
         }
     }
@@ -85,9 +87,15 @@ impl TestProxy {
             local: ([127, 0, 0, 1], 4140).into(),
             orig_dst: Some(target.parse().unwrap()),
             tls: TlsStatus::None(NoTlsReason::Loopback),
+            listener: self.listener.clone(),
         };
         let stream = far.into();
-        let accepted = Accepted { stream, client };
+        let guard = self.listener.connection();
+        let accepted = Accepted {
+            stream,
+            client,
+            guard,
+        };
         tokio::task::spawn_local(self.outbound.clone().accepted(accepted));
         near
     }

@@ -1,0 +1,142 @@
+//! The listeners of the configuration, bound before any thread starts.
+
+use super::{ListenerError, ListenerSpec, ProxyListeners};
+use crate::{
+    config::{
+        Config,
+        variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS},
+    },
+    dialers::OwnListeners,
+};
+use linkerd_proxy_core::transport;
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+};
+
+/// The listening sockets of the configuration.
+#[derive(Debug)]
+pub struct ConfiguredSockets {
+    /// For each address, one socket for each worker.
+    outbound: Vec<Vec<TcpListener>>,
+    /// One socket for each worker; none without inbound traffic.
+    inbound: Vec<TcpListener>,
+    admin: TcpListener,
+}
+
+/// A listener of the configuration cannot be bound.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "Failed to bind {what} listener on {addr}: {error}; is another process using it? `{variable}` sets it"
+)]
+pub struct BindError {
+    /// The listener.
+    pub what: &'static str,
+    /// The address.
+    pub addr: SocketAddr,
+    /// The system's error.
+    pub error: io::Error,
+    /// The variable that sets the address.
+    pub variable: &'static str,
+}
+
+/// Addresses of the listeners.
+#[derive(Clone, Debug)]
+pub struct ListenAddresses {
+    /// Of the outbound listeners.
+    pub outbound: Vec<SocketAddr>,
+    /// Of the inbound listener, if there is one.
+    pub inbound: Option<SocketAddr>,
+    /// Of the admin server.
+    pub admin: SocketAddr,
+}
+
+impl ConfiguredSockets {
+    /// Binds all listeners.
+    pub fn bind(config: &Config, workers: usize) -> Result<Self, BindError> {
+        let bind = |what, addr, backlog, count, variable| {
+            transport::bind(addr, backlog, count).map_err(|error| BindError {
+                what,
+                addr,
+                error,
+                variable,
+            })
+        };
+        let (outbound, inbound, admin) = (&config.outbound, &config.inbound, &config.admin);
+        // Outbound first: an application that starts with the proxy is not refused.
+        let outbound = outbound
+            .listen
+            .iter()
+            .map(|addr| {
+                let variable = OUTBOUND_LISTEN_ADDRS.name();
+                bind("outbound", *addr, outbound.backlog, workers, variable)
+            })
+            .collect::<Result<_, _>>()?;
+        let variable = INBOUND_LISTEN_ADDR.name();
+        let backlog = inbound.backlog;
+        let inbound = match inbound.listen {
+            Some(addr) => bind("inbound", addr, backlog, workers, variable)?,
+            None => Vec::new(),
+        };
+        let mut admin = bind("admin", admin.listen, backlog, 1, ADMIN_LISTEN_ADDR.name())?;
+        Ok(Self {
+            outbound,
+            inbound,
+            admin: admin.swap_remove(0),
+        })
+    }
+
+    /// The addresses of the sockets.
+    pub fn addresses(&self) -> io::Result<ListenAddresses> {
+        let first = |sockets: &Vec<TcpListener>| sockets[0].local_addr();
+        Ok(ListenAddresses {
+            outbound: self.outbound.iter().map(first).collect::<Result<_, _>>()?,
+            inbound: self
+                .inbound
+                .first()
+                .map(TcpListener::local_addr)
+                .transpose()?,
+            admin: self.admin.local_addr()?,
+        })
+    }
+
+    /// The admin server's socket, and the listeners of the workers.
+    pub fn into_parts(self) -> (TcpListener, Vec<ConfiguredListener>) {
+        let outbound = self.outbound.into_iter().enumerate();
+        let outbound = outbound.map(|(index, sockets)| match index {
+            0 => (ListenerSpec::outbound("outbound"), sockets),
+            _ => (ListenerSpec::outbound(format!("outbound-{index}")), sockets),
+        });
+        let inbound =
+            (!self.inbound.is_empty()).then_some((ListenerSpec::inbound("inbound"), self.inbound));
+        (self.admin, outbound.chain(inbound).collect())
+    }
+}
+
+/// A listener of the configuration, with one socket for each worker.
+pub type ConfiguredListener = (ListenerSpec, Vec<TcpListener>);
+
+impl ProxyListeners {
+    /// Adds the listeners of the configuration.
+    pub async fn add_configured(
+        &mut self,
+        configured: Vec<ConfiguredListener>,
+    ) -> Result<(), ListenerError> {
+        for (listener, sockets) in configured {
+            self.add(listener, sockets).await?;
+        }
+        Ok(())
+    }
+}
+
+impl ListenAddresses {
+    /// The addresses that the proxy must not dial.
+    pub fn own(&self) -> OwnListeners {
+        let mut proxy = self.outbound.clone();
+        proxy.extend(self.inbound);
+        OwnListeners {
+            proxy,
+            admin: self.admin,
+        }
+    }
+}

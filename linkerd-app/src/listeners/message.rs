@@ -1,0 +1,129 @@
+//! Messages to the listeners of a worker.
+
+use std::{fmt, io, net::SocketAddr, net::TcpListener, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// A request to the listeners of a worker, answered when it is done.
+#[derive(Debug)]
+pub enum ListenerMessage {
+    /// Accept connections of a socket.
+    Add {
+        /// The listener.
+        listener: ListenerSpec,
+        /// This worker's socket, which is bound and listens.
+        socket: TcpListener,
+        /// The answer: the listener accepts connections, or its socket is closed again.
+        reply: oneshot::Sender<Result<(), ListenerError>>,
+    },
+    /// Close the socket of a listener and drain its connections.
+    Remove {
+        /// Name of the listener.
+        name: ListenerName,
+        /// Longest wait for the connections to end. Those that are still open then go on, and end by themselves.
+        drain: Duration,
+        /// The answer, once the socket is closed: the number of connections that are still open.
+        reply: oneshot::Sender<Result<usize, ListenerError>>,
+    },
+}
+
+/// The properties of a listener that its workers share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerSpec {
+    /// Name; at most one listener of a name accepts connections.
+    pub name: ListenerName,
+    /// Direction of the connections.
+    pub direction: Direction,
+}
+
+/// The name of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerName(Arc<str>);
+
+/// The direction of a listener's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the application.
+    Outbound,
+    /// To the application.
+    Inbound,
+}
+
+/// Why a listener was not added or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenerError {
+    /// The address cannot be bound.
+    #[error(
+        "listener {name} cannot be bound to {addr}: {error}; is another listener or process using it?"
+    )]
+    Bind {
+        /// The listener.
+        name: ListenerName,
+        /// The address.
+        addr: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A worker cannot use the socket.
+    #[error("the socket of listener {name} cannot be used: {error}")]
+    Socket {
+        /// The listener.
+        name: ListenerName,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Another listener of the name accepts connections.
+    #[error("there is a listener {0} already; remove it first")]
+    Exists(ListenerName),
+    /// No listener of the name accepts connections.
+    #[error("there is no listener {0}")]
+    Unknown(ListenerName),
+    /// The worker has as many listeners as it may have.
+    #[error("there are {0} listeners already, with those that drain; no more are allowed")]
+    Limit(usize),
+    /// The process drains.
+    #[error("the proxy is shutting down")]
+    Draining,
+    /// The worker's thread has ended.
+    #[error("worker {0} has ended")]
+    WorkerEnded(usize),
+}
+
+impl ListenerSpec {
+    /// An outbound listener.
+    pub fn outbound(name: impl Into<ListenerName>) -> Self {
+        Self {
+            name: name.into(),
+            direction: Direction::Outbound,
+        }
+    }
+
+    /// An inbound listener.
+    pub fn inbound(name: impl Into<ListenerName>) -> Self {
+        Self {
+            name: name.into(),
+            direction: Direction::Inbound,
+        }
+    }
+}
+
+impl Direction {
+    /// Name in `/state`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+        }
+    }
+}
+
+impl<S: AsRef<str>> From<S> for ListenerName {
+    fn from(name: S) -> Self {
+        Self(name.as_ref().into())
+    }
+}
+
+impl fmt::Display for ListenerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

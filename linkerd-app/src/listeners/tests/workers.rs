@@ -1,0 +1,169 @@
+//! Workers that accept nothing: messages, the drain of a listener, and `/state`.
+
+use super::{ANY_PORT, config};
+use crate::listeners::{ListenerError, ListenerSpec, ProxyListeners, WorkerListeners};
+use futures::FutureExt;
+use linkerd_proxy_core::{drain, transport::ListenerContext};
+use serde_json::Value;
+use std::{cell::RefCell, io, net::SocketAddr, rc::Rc, time::Duration};
+use tokio::{
+    task::{LocalSet, spawn_local},
+    time::{Instant, sleep},
+};
+
+/// Workers of a proxy, on this thread.
+struct Workers {
+    proxy: ProxyListeners,
+    listeners: Vec<Rc<WorkerListeners>>,
+    /// Of all listeners, as they were added.
+    contexts: Rc<RefCell<Vec<Rc<ListenerContext>>>>,
+    drain: drain::Signal,
+}
+
+impl Workers {
+    /// Starts `running` of `count` workers; the others have ended.
+    fn start(count: usize, running: usize) -> Self {
+        let config = config();
+        let (proxy, messages) = ProxyListeners::channel(count);
+        let (signal, drain) = drain::channel();
+        let contexts = Rc::new(RefCell::new(Vec::new()));
+        let start = |messages| {
+            let contexts = contexts.clone();
+            let worker = WorkerListeners::new(&config, drain.clone(), move |_, listener| {
+                contexts.borrow_mut().push(listener.context().clone());
+                let accept = async move {
+                    listener.context().drain().clone().signaled().await;
+                    drop(listener);
+                };
+                accept.boxed_local()
+            });
+            spawn_local(worker.clone().run(messages));
+            worker
+        };
+        Self {
+            proxy,
+            listeners: messages.into_iter().take(running).map(start).collect(),
+            contexts: contexts.clone(),
+            drain: signal,
+        }
+    }
+
+    async fn bind(&mut self, name: &str, addr: SocketAddr) -> Result<SocketAddr, ListenerError> {
+        let listener = ListenerSpec::outbound(name);
+        self.proxy.bind(listener, addr, None).await
+    }
+
+    async fn remove(&mut self, name: &str, drain: Duration) -> Result<usize, ListenerError> {
+        self.proxy.remove(&name.into(), drain).await
+    }
+
+    /// Names of a worker's listeners; those that drain have brackets.
+    fn open(&self, worker: usize) -> Vec<String> {
+        let state = self.listeners[worker].inspect();
+        let show = |listener: &Value| {
+            let name = listener["name"].as_str().unwrap();
+            match listener["draining"].as_bool().unwrap() {
+                true => format!("({name})"),
+                false => name.to_owned(),
+            }
+        };
+        state["open"].as_array().unwrap().iter().map(show).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_waits_for_connections_as_long_as_it_may() {
+    let test = async {
+        let mut workers = Workers::start(2, 2);
+        let addr = workers.bind("web", ANY_PORT).await.unwrap();
+        let connection = workers.contexts.borrow()[0].connection();
+        let start = Instant::now();
+        assert_eq!(workers.remove("web", PATIENCE).await.unwrap(), 1);
+        assert_eq!(start.elapsed(), PATIENCE);
+        assert_eq!(workers.open(0), ["(web)"]);
+        assert!(workers.open(1).is_empty(), "nothing held it up there");
+
+        // The name and the address are free, although a connection of the first is still open.
+        assert_eq!(workers.bind("web", addr).await.unwrap(), addr);
+        assert_eq!(workers.open(0), ["(web)", "web"]);
+        drop(connection);
+        sleep(MOMENT).await;
+        assert_eq!(
+            (workers.open(0), workers.open(1)),
+            (workers.open(1), vec!["web".to_owned()])
+        );
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_ends_with_the_last_connection() {
+    let test = async {
+        let mut workers = Workers::start(1, 1);
+        workers.bind("web", ANY_PORT).await.unwrap();
+        workers.bind("api", ANY_PORT).await.unwrap();
+        let [web, api] = [0, 1].map(|index: usize| workers.contexts.borrow()[index].clone());
+        let (connection, other) = (web.connection(), api.connection());
+        spawn_local(async move {
+            web.drain().clone().signaled().await;
+            sleep(PATIENCE / 2).await;
+            drop(connection);
+        });
+        let start = Instant::now();
+        assert_eq!(workers.remove("web", PATIENCE).await.unwrap(), 0);
+        assert_eq!(start.elapsed(), PATIENCE / 2);
+        assert_eq!(workers.open(0), ["api"]);
+        assert!(!api.drain().is_draining());
+
+        // The drain of the process is that of the other one, too.
+        let mut drained = tokio_test::task::spawn(workers.drain.drain());
+        assert!(drained.poll().is_pending());
+        assert!(api.drain().is_draining());
+        drop(other);
+        assert!(drained.poll().is_ready());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_come_back_to_the_sender_and_nothing_else_is_lost() {
+    let test = async {
+        let mut workers = Workers::start(2, 2);
+        let addr = workers.bind("web", ANY_PORT).await.unwrap();
+        let error = workers.bind("other", addr).await.unwrap_err();
+        assert!(
+            matches!(&error, ListenerError::Bind { error, .. } if error.kind() == io::ErrorKind::AddrInUse),
+            "{error}"
+        );
+        let error = workers.bind("web", ANY_PORT).await.unwrap_err();
+        assert!(matches!(error, ListenerError::Exists(_)), "{error}");
+        let error = workers.remove("other", PATIENCE).await.unwrap_err();
+        assert!(matches!(error, ListenerError::Unknown(_)), "{error}");
+        assert_eq!(
+            (workers.open(0), workers.open(1)),
+            (workers.open(1), vec!["web".to_owned()])
+        );
+
+        workers.drain.signal();
+        let error = workers.bind("late", ANY_PORT).await.unwrap_err();
+        assert!(matches!(error, ListenerError::Draining), "{error}");
+        assert_eq!(workers.open(0), ["(web)"]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_one_worker_does_not_take_is_given_back_by_the_others() {
+    let test = async {
+        let mut workers = Workers::start(3, 2);
+        let error = workers.bind("web", ANY_PORT).await.unwrap_err();
+        assert!(matches!(error, ListenerError::WorkerEnded(2)), "{error}");
+        assert_eq!(workers.contexts.borrow().len(), 2);
+        assert!(workers.open(0).is_empty() && workers.open(1).is_empty());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const MOMENT: Duration = Duration::from_millis(1);
