@@ -125,10 +125,6 @@ impl RequestBody {
                 let copy = replay.copy();
                 (Kind::Replay(replay), Kind::Replay(copy))
             }
-            Kind::Full(data) if data.len() > limit => {
-                self.kind = Kind::Full(data);
-                return None;
-            }
             Kind::Full(data) => (Kind::Full(data.clone()), Kind::Full(data)),
             Kind::FullSent(data) => (Kind::FullSent(data.clone()), Kind::Full(data)),
         };
