@@ -1,6 +1,11 @@
 //! Build script: sets version, vendor, revision, profile and date, and passes the order of functions to the linker.
 //! Works without a repository, and runs again only when one of these may have changed.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "cargo passes parameters in the environment"
+)]
+
 use std::{
     env,
     path::Path,

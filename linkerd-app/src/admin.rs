@@ -28,8 +28,9 @@ mod tests;
 
 pub use context::{AdminContext, StateSection};
 
-pub(crate) use connection::{converse, infallible};
+pub(crate) use connection::converse;
 pub(crate) use origin::hostname;
+pub(crate) use reply::infallible;
 
 use connection::Connections;
 use linkerd_proxy_core::{drain, transport::AcceptErrors};

@@ -10,6 +10,7 @@ mod check;
 mod control;
 mod mesh;
 mod signals;
+mod start;
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
@@ -19,6 +20,7 @@ use crate::{
     quickstart, runtime,
 };
 use signals::Signals;
+use start::{failed_to_start, start_logging};
 use std::{
     error::Error,
     io::{self, IsTerminal},
@@ -104,7 +106,7 @@ pub fn print_env(env: &Env) -> ExitCode {
             for warning in &loaded.warnings {
                 eprintln!("warning: {warning}");
             }
-            match print_effective(&loaded, &mut io::stdout().lock()) {
+            match print_effective(&loaded.effective, &mut io::stdout().lock()) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => failed_to_start(&error),
             }
@@ -142,19 +144,6 @@ impl quickstart::StartProxy for Quickstart {
     }
 }
 
-fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>, ExitCode> {
-    match logging::install(&LogConfig::load(env), clock) {
-        Ok(log) => {
-            tracing::info!("{}", process::banner());
-            Ok(log)
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            Err(ExitCode::from(EXIT_USAGE))
-        }
-    }
-}
-
 /// Reads the configuration, and reports all its errors and warnings.
 fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
     match Config::load(env) {
@@ -189,11 +178,6 @@ fn log_errors(errors: &config::ConfigErrors) {
             None => tracing::error!("{error}"),
         }
     }
-}
-
-fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
-    eprintln!("Initialization failure: {error}");
-    ExitCode::FAILURE
 }
 
 /// Waits for a reason to end, then drains; a second signal or the end of the grace period ends it at once.

@@ -104,7 +104,6 @@ impl ControlPlane {
                 profile_backoff: control.destination.connect.backoff,
                 idle_timeout: outbound.discovery_idle,
                 max_entries: config.discovery.max_destinations,
-                queue: outbound.http_queue,
                 detect_timeout: outbound.detect_timeout,
                 forward_unknown: outbound.allow_unknown,
             },

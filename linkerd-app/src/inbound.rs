@@ -15,20 +15,19 @@ mod policy;
 mod tunnel;
 
 use crate::{
-    accept::accept,
     config::Config,
-    in_flight::InFlightLimit,
     metrics::{Families, target_labels},
+    server::{DetectSettings, InFlightLimit, accept, detect},
 };
 use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{HalfSent, ServerSettings, answer_header_timeout, client::Http1Pools},
+    http::{HalfSent, ServerSettings, client::Http1Pools},
     metrics::Labels,
     transport::{
         Accepted, ClientInfo, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
-        detect_until_drain, relay,
+        relay,
     },
 };
 use policy::Policy;
@@ -196,34 +195,17 @@ impl Inbound {
         policy: &Policy<'_>,
     ) -> Result<Option<Detected>, Error> {
         let families = &self.ctx.families.inbound;
-        let start = Instant::now();
-        let timeout = self.ctx.config.inbound.detect_timeout;
-        let drain = &mut client.listener.drain().watch();
-        let detected = detect_until_drain(io, timeout, Lookalikes::Http, drain).await;
-        let result = match &detected {
-            Ok((Some(Detected::Http1), _)) => "http/1",
-            Ok((Some(Detected::Http2), _)) => "http/2",
-            Ok((Some(Detected::Opaque), _)) => "not_http",
-            Ok((None, _)) => "read_timeout",
-            Err(error) => {
-                if error.reason() == Reason::HeaderTimeout {
-                    answer_header_timeout(io).await;
-                }
-                "error"
-            }
+        let count = |result, took| {
+            let labels = policy.server_labels(Labels::new().with("result", result));
+            families.detect_results.get(labels).incr();
+            let labels = policy.server_labels(Labels::new());
+            families.detect_duration.get(labels).observe_duration(took);
         };
-        let labels = Labels::new().with("result", result);
-        families
-            .detect_results
-            .get(policy.server_labels(labels))
-            .incr();
-        let duration = families
-            .detect_duration
-            .get(policy.server_labels(Labels::new()));
-        duration.observe_duration(start.elapsed());
-        let (detected, read) = detected?;
-        io.put_back(read);
-        Ok(detected)
+        let settings = DetectSettings {
+            timeout: self.ctx.config.inbound.detect_timeout,
+            lookalikes: Lookalikes::Http,
+        };
+        detect(io, settings, client.listener.drain(), count).await
     }
 
     /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client

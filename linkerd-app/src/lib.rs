@@ -1,6 +1,5 @@
 //! How the parts of the proxy are wired and run.
 
-pub mod accept;
 pub mod admin;
 pub mod cli;
 pub mod config;
@@ -8,7 +7,6 @@ pub mod control;
 pub mod dialers;
 pub mod endpoint_metrics;
 mod forward;
-pub mod in_flight;
 pub mod inbound;
 pub mod listeners;
 pub mod logging;
@@ -18,4 +16,5 @@ pub mod process;
 pub mod proxy;
 pub mod quickstart;
 pub mod runtime;
+pub mod server;
 pub mod worker;

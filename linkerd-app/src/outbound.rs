@@ -25,6 +25,7 @@ mod context;
 mod dispatch;
 mod distribute;
 mod endpoint;
+mod explicit;
 mod http;
 mod lazy;
 mod opaque;

@@ -13,6 +13,7 @@ mod fetch;
 mod histogram;
 mod live;
 mod mesh;
+mod options;
 mod screen;
 mod state;
 mod switch;
@@ -23,54 +24,11 @@ mod tests;
 mod traffic;
 mod view;
 
-use crate::config;
+pub use options::{ProxyAddresses, QuickstartOptions, StartProxy};
+
 use linkerd_proxy_core::BoxError;
-use std::{
-    error::Error, io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, sync::mpsc,
-};
+use std::{io::IsTerminal, process::ExitCode, sync::mpsc};
 use tokio::sync::oneshot;
-
-/// Addresses of a started proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProxyAddresses {
-    /// Outbound traffic.
-    pub outbound: SocketAddr,
-    /// Inbound traffic.
-    pub inbound: SocketAddr,
-    /// The admin server.
-    pub admin: SocketAddr,
-}
-
-/// Starts the observed proxy.
-pub trait StartProxy {
-    /// Starts it in threads of its own, with this environment, and returns once it listens.
-    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
-}
-
-/// Options of the quickstart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuickstartOptions {
-    /// Runs for a while without a terminal; the exit code shows whether all requests succeeded.
-    pub once: bool,
-    /// Requests a second.
-    pub rate: u32,
-    /// How long to run with `once`, in seconds.
-    pub seconds: u32,
-    /// The mesh file, which is written if there is none. `None`: `linkerd-quickstart.yaml` in the current directory, or
-    /// with `once` a file that is removed at the end.
-    pub file: Option<PathBuf>,
-}
-
-impl Default for QuickstartOptions {
-    fn default() -> Self {
-        Self {
-            once: false,
-            rate: 50,
-            seconds: 5,
-            file: None,
-        }
-    }
-}
 
 /// Runs the quickstart until Ctrl-C, or for a while. It fails if it cannot start and, with `once`, if a request failed
 /// or a backend got none.

@@ -3,11 +3,11 @@
 use crate::{
     config::Config,
     dialers::Dialers,
-    in_flight::{InFlightLimit, share},
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
     metrics::Families,
     outbound::{self, Outbound},
+    server::{InFlightLimit, share},
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;

@@ -1,8 +1,6 @@
 use crate::endpoint::Endpoint;
 use crate::lookups::LookupKind;
 use crate::mesh::distance;
-use crate::state::ControllerTables;
-use crate::table::TargetTable;
 use linkerd_api_proto::destination::{
     AddrSet, DestinationProfile, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
 };
@@ -13,9 +11,7 @@ use std::sync::Arc;
 use tonic::Status;
 
 /// The answer for a target, and the messages that bring a stream from one answer to the next.
-///
-/// Sealed: the three answers are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
-pub trait Content: Clone + PartialEq + Send + Sync + Sized + sealed::Stored + 'static {
+pub trait StreamContent: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The message on the wire.
     type Message: Clone + Send + 'static;
 
@@ -43,38 +39,6 @@ enum Endpoints {
     None {
         exists: bool,
     },
-}
-
-/// The module cannot be named outside, so the private types stay private.
-#[allow(private_interfaces)]
-pub(crate) mod sealed {
-    use super::*;
-
-    /// The table of the state that holds the content.
-    pub trait Stored: Sized {
-        #[doc(hidden)]
-        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self>
-        where
-            Self: Content;
-    }
-
-    impl Stored for EndpointSet {
-        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
-            &mut tables.destinations
-        }
-    }
-
-    impl Stored for DestinationProfile {
-        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
-            &mut tables.profiles
-        }
-    }
-
-    impl Stored for OutboundPolicy {
-        fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
-            &mut tables.policies
-        }
-    }
 }
 
 impl EndpointSet {
@@ -153,7 +117,7 @@ impl Default for EndpointSet {
     }
 }
 
-impl Content for EndpointSet {
+impl StreamContent for EndpointSet {
     type Message = Update;
 
     const KIND: LookupKind = LookupKind::Destination;
@@ -204,7 +168,7 @@ impl Content for EndpointSet {
     }
 }
 
-impl Content for DestinationProfile {
+impl StreamContent for DestinationProfile {
     type Message = Self;
 
     const KIND: LookupKind = LookupKind::Profile;
@@ -231,7 +195,7 @@ impl Content for DestinationProfile {
     }
 }
 
-impl Content for OutboundPolicy {
+impl StreamContent for OutboundPolicy {
     type Message = Self;
 
     const KIND: LookupKind = LookupKind::Policy;

@@ -1,11 +1,11 @@
-use crate::content::{Content, EndpointSet};
+use crate::content::EndpointSet;
 use crate::limits::ControllerLimits;
-use crate::lookups::{ExpectationError, Lookup, LookupKind, canonical};
+use crate::lookups::{ExpectationError, Lookup, LookupKind};
 use crate::mesh::{Known, Mesh};
 use crate::script::Script;
 use crate::serve::{self, Server};
-use crate::state::ControllerState;
-use crate::table::TargetKey;
+use crate::state::{Content, ControllerState};
+use crate::target::{TargetKey, canonical};
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::fmt;
@@ -65,17 +65,17 @@ impl Controller {
 
     /// All destinations: endpoints for those without their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
-        Script::new(self.clone(), TargetKey::Any)
+        Script::new(self.state.clone(), TargetKey::Any)
     }
 
     /// All targets: a profile for those without their own, and behaviour for all.
     pub fn any_profile(&self) -> Script<DestinationProfile> {
-        Script::new(self.clone(), TargetKey::Any)
+        Script::new(self.state.clone(), TargetKey::Any)
     }
 
     /// All targets: a policy for those without their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
-        Script::new(self.clone(), TargetKey::Any)
+        Script::new(self.state.clone(), TargetKey::Any)
     }
 
     /// Replaces the mesh that was applied before, and pushes the differences to open streams.
@@ -120,53 +120,16 @@ impl Controller {
         target: &str,
         within: Duration,
     ) -> Result<Lookup, ExpectationError> {
-        self.expect(kind, &TargetKey::One(canonical(target)), within)
+        self.state
+            .expect(kind, &TargetKey::One(canonical(target)), within)
             .await
-    }
-
-    pub(crate) async fn expect(
-        &self,
-        kind: LookupKind,
-        key: &TargetKey,
-        within: Duration,
-    ) -> Result<Lookup, ExpectationError> {
-        let take = || self.state.tables.lock().lookups.take(kind, key);
-        let saw = || {
-            let lookups = self.lookups();
-            let last = lookups.iter().rev().take(10);
-            let last: Vec<_> = last.map(|l| format!("{} {}", l.kind, l.target)).collect();
-            format!("{} lookups, last first: {}", lookups.len(), last.join(", "))
-        };
-        self.wait_for(within, format!("{kind} lookup of {key}"), take, saw)
-            .await
-    }
-
-    pub(crate) async fn wait_for<T>(
-        &self,
-        within: Duration,
-        what: String,
-        check: impl Fn() -> Option<T>,
-        saw: impl Fn() -> String,
-    ) -> Result<T, ExpectationError> {
-        let mut changes = self.state.changes();
-        let deadline = tokio::time::Instant::now() + within;
-        loop {
-            if let Some(found) = check() {
-                return Ok(found);
-            }
-            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
-            if !matches!(changed, Ok(Ok(()))) {
-                return Err(ExpectationError {
-                    what,
-                    within,
-                    saw: saw(),
-                });
-            }
-        }
     }
 
     fn script<C: Content>(&self, target: impl AsRef<str>) -> Script<C> {
-        Script::new(self.clone(), TargetKey::One(canonical(target.as_ref())))
+        Script::new(
+            self.state.clone(),
+            TargetKey::One(canonical(target.as_ref())),
+        )
     }
 }
 

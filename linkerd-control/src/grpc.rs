@@ -1,6 +1,7 @@
-use crate::content::{Content, EndpointSet};
-use crate::lookups::canonical;
-use crate::state::ControllerState;
+use crate::content::EndpointSet;
+use crate::open_stream::OpenStream;
+use crate::state::{Content, ControllerState};
+use crate::target::canonical;
 use futures::stream::{self, BoxStream, StreamExt};
 use linkerd_api_proto::destination::destination_server::Destination;
 use linkerd_api_proto::destination::{DestinationProfile, GetDestination, Update};
@@ -28,7 +29,7 @@ impl Api {
         target: String,
         context: String,
     ) -> Result<Response<Messages<C::Message>>, Status> {
-        let subscription = self.state.clone().open::<C>(target, context).await?;
+        let subscription = OpenStream::<C>::open(self.state.clone(), target, context).await?;
         let messages = stream::unfold(subscription, |mut subscription| async move {
             let message = subscription.next().await?;
             Some((message, subscription))

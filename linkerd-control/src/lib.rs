@@ -27,14 +27,16 @@ mod grpc;
 mod limits;
 mod lookups;
 mod mesh;
+mod open_stream;
 mod policy;
 mod script;
 mod serve;
 mod state;
 mod stream;
 mod table;
+mod target;
 
-pub use crate::content::{Content, EndpointSet};
+pub use crate::content::EndpointSet;
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
 pub use crate::limits::ControllerLimits;
@@ -46,3 +48,4 @@ pub use crate::mesh::{
 pub use crate::policy::{Policy, Protocol};
 pub use crate::script::Script;
 pub use crate::serve::Server;
+pub use crate::state::Content;

@@ -1,9 +1,11 @@
-use crate::content::{Content, EndpointSet};
-use crate::controller::Controller;
+use crate::content::EndpointSet;
 use crate::endpoint::Endpoint;
 use crate::lookups::{ExpectationError, Lookup};
-use crate::table::{Behaviour, Failure, TargetKey};
+use crate::state::{Content, ControllerState};
+use crate::table::{Behaviour, Failure, TargetTable};
+use crate::target::TargetKey;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
 
@@ -14,15 +16,15 @@ use tonic::Status;
 /// stream had no time to send are combined.
 #[derive(Clone)]
 pub struct Script<C> {
-    controller: Controller,
+    state: Arc<ControllerState>,
     key: TargetKey,
     content: std::marker::PhantomData<fn() -> C>,
 }
 
 impl<C: Content> Script<C> {
-    pub(crate) fn new(controller: Controller, key: TargetKey) -> Self {
+    pub(crate) fn new(state: Arc<ControllerState>, key: TargetKey) -> Self {
         Self {
-            controller,
+            state,
             key,
             content: std::marker::PhantomData,
         }
@@ -90,13 +92,13 @@ impl<C: Content> Script<C> {
 
     /// The number of open streams.
     pub fn open_streams(&self) -> usize {
-        C::table(&mut self.controller.state.tables.lock()).open_streams(&self.key)
+        C::table(&mut self.state.tables.lock()).open_streams(&self.key)
     }
 
     /// Waits for a look-up of this target that no earlier call returned, so that two calls expect two look-ups. For
     /// `any_…`, of any target.
     pub async fn expect_lookup(&self, within: Duration) -> Result<Lookup, ExpectationError> {
-        self.controller.expect(C::KIND, &self.key, within).await
+        self.state.expect(C::KIND, &self.key, within).await
     }
 
     /// Waits until this number of streams is open.
@@ -107,7 +109,7 @@ impl<C: Content> Script<C> {
     ) -> Result<(), ExpectationError> {
         let reached = || (self.open_streams() == count).then_some(());
         let what = format!("{count} open {} streams of {}", C::KIND, self.key);
-        self.controller
+        self.state
             .wait_for(within, what, reached, || self.open_streams().to_string())
             .await
     }
@@ -122,10 +124,9 @@ impl<C: Content> Script<C> {
         self.with(|table| table.behave(&self.key, change))
     }
 
-    fn with(&self, change: impl FnOnce(&mut crate::table::TargetTable<C>)) -> &Self {
-        let state = &self.controller.state;
-        change(C::table(&mut state.tables.lock()));
-        state.notify();
+    fn with(&self, change: impl FnOnce(&mut TargetTable<C>)) -> &Self {
+        change(C::table(&mut self.state.tables.lock()));
+        self.state.notify();
         self
     }
 }

@@ -1,15 +1,16 @@
-use crate::content::{Content, EndpointSet};
+use crate::content::{EndpointSet, StreamContent};
 use crate::limits::ControllerLimits;
-use crate::lookups::{LookupLog, canonical};
-use crate::mesh::MeshTargets;
-use crate::stream::{OpenStream, StreamBuffer};
+use crate::lookups::{ExpectationError, Lookup, LookupKind, LookupLog};
+use crate::stream::StreamBuffer;
 use crate::table::TargetTable;
+use crate::target::TargetKey;
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
-use tonic::Status;
 
 /// State shared by the handles, the servers and the streams of one controller.
 pub(crate) struct ControllerState {
@@ -28,6 +29,24 @@ pub(crate) struct ControllerTables {
     pub(crate) mesh: MeshTargets,
 }
 
+/// The targets of the last applied mesh.
+#[derive(Default)]
+pub(crate) struct MeshTargets {
+    pub(crate) destinations: HashSet<String>,
+    pub(crate) profiles: HashSet<String>,
+    pub(crate) policies: HashSet<String>,
+}
+
+/// The answers of one kind of look-up.
+///
+/// Sealed: they are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
+#[allow(private_interfaces, reason = "the table is private to this crate")]
+pub trait Content: StreamContent {
+    /// The table of the controller that holds the answers.
+    #[doc(hidden)]
+    fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self>;
+}
+
 impl ControllerState {
     pub(crate) fn new(limits: ControllerLimits) -> Self {
         let (streams, queued) = (limits.streams, limits.queued_messages);
@@ -44,30 +63,6 @@ impl ControllerState {
         }
     }
 
-    /// Records a look-up, delays it as scripted, and opens its stream.
-    pub(crate) async fn open<C: Content>(
-        self: Arc<Self>,
-        target: String,
-        context: String,
-    ) -> Result<OpenStream<C>, Status> {
-        let key = canonical(&target);
-        let delay = {
-            let mut tables = self.tables.lock();
-            let table = C::table(&mut tables);
-            let delay = table.delay(&key);
-            let open = table.open_streams(&crate::table::TargetKey::One(key.clone()));
-            tables.lookups.record(&key, C::KIND, target, context, open);
-            delay
-        };
-        self.notify();
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        let buffer = C::table(&mut self.tables.lock()).open(&key)?;
-        self.notify();
-        Ok(OpenStream::new(self, key, buffer))
-    }
-
     pub(crate) fn close<C: Content>(&self, target: &str, buffer: &Arc<StreamBuffer<C>>) {
         C::table(&mut self.tables.lock()).close(target, buffer);
         self.notify();
@@ -79,5 +74,68 @@ impl ControllerState {
 
     pub(crate) fn notify(&self) {
         self.changed.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    pub(crate) async fn expect(
+        &self,
+        kind: LookupKind,
+        key: &TargetKey,
+        within: Duration,
+    ) -> Result<Lookup, ExpectationError> {
+        let take = || self.tables.lock().lookups.take(kind, key);
+        let saw = || {
+            let tables = self.tables.lock();
+            let lookups: Vec<_> = tables.lookups.all().collect();
+            let last = lookups.iter().rev().take(10);
+            let last: Vec<_> = last.map(|l| format!("{} {}", l.kind, l.target)).collect();
+            format!("{} lookups, last first: {}", lookups.len(), last.join(", "))
+        };
+        self.wait_for(within, format!("{kind} lookup of {key}"), take, saw)
+            .await
+    }
+
+    pub(crate) async fn wait_for<T>(
+        &self,
+        within: Duration,
+        what: String,
+        check: impl Fn() -> Option<T>,
+        saw: impl Fn() -> String,
+    ) -> Result<T, ExpectationError> {
+        let mut changes = self.changes();
+        let deadline = tokio::time::Instant::now() + within;
+        loop {
+            if let Some(found) = check() {
+                return Ok(found);
+            }
+            let changed = tokio::time::timeout_at(deadline, changes.changed()).await;
+            if !matches!(changed, Ok(Ok(()))) {
+                return Err(ExpectationError {
+                    what,
+                    within,
+                    saw: saw(),
+                });
+            }
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "the table is private to this crate")]
+impl Content for EndpointSet {
+    fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+        &mut tables.destinations
+    }
+}
+
+#[allow(private_interfaces, reason = "the table is private to this crate")]
+impl Content for DestinationProfile {
+    fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+        &mut tables.profiles
+    }
+}
+
+#[allow(private_interfaces, reason = "the table is private to this crate")]
+impl Content for OutboundPolicy {
+    fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+        &mut tables.policies
     }
 }

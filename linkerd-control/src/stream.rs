@@ -1,8 +1,6 @@
-use crate::content::Content;
-use crate::state::ControllerState;
+use crate::content::StreamContent;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -10,13 +8,13 @@ use tonic::Status;
 ///
 /// Only the latest state is kept: states that a slow reader missed are never sent. Raw messages keep their order among
 /// the states, and their number is bounded.
-pub(crate) struct StreamBuffer<C: Content> {
+pub(crate) struct StreamBuffer<C: StreamContent> {
     state: Mutex<BufferState<C>>,
-    changed: Notify,
+    pub(crate) changed: Notify,
     max_queued: usize,
 }
 
-struct BufferState<C: Content> {
+struct BufferState<C: StreamContent> {
     latest: Option<C>,
     queue: VecDeque<Item<C::Message>>,
     raw: usize,
@@ -29,23 +27,15 @@ enum Item<M> {
     Raw(M),
 }
 
-enum Next<C: Content> {
+/// The next step of a stream.
+pub(crate) enum Next<C: StreamContent> {
     State(C),
     Raw(C::Message),
     End(Option<Status>),
     Wait,
 }
 
-/// The controller's side of an open stream; the stream is closed when it is dropped.
-pub(crate) struct OpenStream<C: Content> {
-    state: Arc<ControllerState>,
-    target: String,
-    buffer: Arc<StreamBuffer<C>>,
-    sent: Option<C>,
-    pending: VecDeque<C::Message>,
-}
-
-impl<C: Content> StreamBuffer<C> {
+impl<C: StreamContent> StreamBuffer<C> {
     pub(crate) fn new(max_queued: usize) -> Self {
         Self {
             state: Mutex::new(BufferState {
@@ -93,7 +83,7 @@ impl<C: Content> StreamBuffer<C> {
         self.changed.notify_one();
     }
 
-    fn next(&self) -> Next<C> {
+    pub(crate) fn next(&self) -> Next<C> {
         let mut state = self.state.lock();
         if let Some(status) = &mut state.end {
             // The status is sent once; a later poll sees a clean end.
@@ -110,45 +100,5 @@ impl<C: Content> StreamBuffer<C> {
             },
             None => Next::Wait,
         }
-    }
-}
-
-impl<C: Content> OpenStream<C> {
-    pub(crate) fn new(
-        state: Arc<ControllerState>,
-        target: String,
-        buffer: Arc<StreamBuffer<C>>,
-    ) -> Self {
-        Self {
-            state,
-            target,
-            buffer,
-            sent: None,
-            pending: VecDeque::new(),
-        }
-    }
-
-    /// The next message, the status that ends the stream, or its clean end.
-    pub(crate) async fn next(&mut self) -> Option<Result<C::Message, Status>> {
-        loop {
-            if let Some(message) = self.pending.pop_front() {
-                return Some(Ok(message));
-            }
-            match self.buffer.next() {
-                Next::Raw(message) => return Some(Ok(message)),
-                Next::End(status) => return status.map(Err),
-                Next::Wait => self.buffer.changed.notified().await,
-                Next::State(content) => {
-                    self.pending = C::messages(self.sent.as_ref(), &content).into();
-                    self.sent = Some(content);
-                }
-            }
-        }
-    }
-}
-
-impl<C: Content> Drop for OpenStream<C> {
-    fn drop(&mut self) {
-        self.state.close(&self.target, &self.buffer);
     }
 }

@@ -1,13 +1,13 @@
-use crate::content::Content;
+use crate::content::StreamContent;
 use crate::stream::StreamBuffer;
+use crate::target::TargetKey;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
 
 /// All targets of one kind: content, behaviour and open streams.
-pub(crate) struct TargetTable<C: Content> {
+pub(crate) struct TargetTable<C: StreamContent> {
     entries: HashMap<String, Entry<C>>,
     /// Content and behaviour of targets without their own.
     any: Entry<C>,
@@ -33,44 +33,19 @@ pub(crate) struct Failure {
     pub(crate) once: bool,
 }
 
-/// One target, or all targets without their own content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TargetKey {
-    One(String),
-    Any,
-}
-
 impl Behaviour {
     fn is_default(&self) -> bool {
         self.delay.is_zero() && !self.silent && self.fail.is_none()
     }
 }
 
-impl TargetKey {
-    pub(crate) fn includes(&self, target: &str) -> bool {
-        match self {
-            Self::One(one) => one == target,
-            Self::Any => true,
-        }
-    }
-}
-
-impl fmt::Display for TargetKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(target) => f.write_str(target),
-            Self::Any => f.write_str("any target"),
-        }
-    }
-}
-
-struct Entry<C: Content> {
+struct Entry<C: StreamContent> {
     content: Option<C>,
     behaviour: Behaviour,
     streams: Vec<Arc<StreamBuffer<C>>>,
 }
 
-impl<C: Content> TargetTable<C> {
+impl<C: StreamContent> TargetTable<C> {
     pub(crate) fn new(max_streams: usize, max_queued: usize) -> Self {
         Self {
             entries: HashMap::new(),
@@ -255,7 +230,7 @@ impl<C: Content> TargetTable<C> {
     }
 }
 
-impl<C: Content> Default for Entry<C> {
+impl<C: StreamContent> Default for Entry<C> {
     fn default() -> Self {
         Self {
             content: None,

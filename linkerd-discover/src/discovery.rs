@@ -1,9 +1,9 @@
-//! The handle through which workers ask for endpoints.
+//! The workers' handle for endpoint discovery.
 
 use crate::{
     endpoints::{EndpointSet, Resolution},
-    feedback::{Counts, DiscoveryStats, Feedback},
-    follow::Follow,
+    feedback::{DestinationFeedback, DiscoveryCounters, DiscoveryStats},
+    follow::FollowDestination,
     source::EndpointSource,
 };
 use linkerd_proxy_core::{
@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// How endpoints are discovered.
+/// The configuration of endpoint discovery.
 #[derive(Clone, Debug)]
 pub struct DiscoveryConfig {
     /// Bounds of each stream.
     pub limits: StreamLimits,
     /// The waits between streams.
     pub backoff: Backoff,
-    /// How long a destination that nobody uses is kept.
+    /// How long an unused destination is kept.
     pub idle_timeout: Duration,
     /// The most destinations.
     pub max_destinations: usize,
-    /// The most endpoints of one destination; what exceeds them is left out.
+    /// The most endpoints of one destination; further ones are ignored.
     pub max_endpoints: usize,
 }
 
@@ -40,19 +40,19 @@ pub struct DiscoveryConfig {
 pub struct Discovery {
     source: Arc<dyn EndpointSource>,
     config: Arc<DiscoveryConfig>,
-    cache: Cache<Destination, Resolution, Feedback>,
+    cache: Cache<Destination, Resolution, DestinationFeedback>,
     settings: Arc<StreamSettings>,
-    totals: Arc<Counts>,
+    totals: Arc<DiscoveryCounters>,
 }
 
 /// A destination under watch; while it lives, the destination is not evicted.
 #[derive(Clone, Debug)]
 pub struct EndpointWatch {
     destination: Destination,
-    lease: Lease<Resolution, Feedback>,
+    lease: Lease<Resolution, DestinationFeedback>,
 }
 
-/// Why a destination cannot be watched.
+/// The reason why a destination cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Too many destinations are in use.
@@ -81,7 +81,7 @@ impl Discovery {
             settings: Arc::new(settings),
             config: Arc::new(config),
             cache: Cache::new(limits, runtime),
-            totals: Arc::new(Counts::default()),
+            totals: Arc::new(DiscoveryCounters::default()),
         }
     }
 
@@ -89,9 +89,9 @@ impl Discovery {
     pub fn endpoints(&self, destination: &Destination) -> Result<EndpointWatch, Error> {
         let lease = self.cache.lease(
             destination,
-            || (Resolution::Pending, Feedback::default()),
+            || (Resolution::Pending, DestinationFeedback::default()),
             |publisher| {
-                let mut follow = Follow::new(
+                let mut task = FollowDestination::new(
                     self.source.clone(),
                     destination.clone(),
                     self.config.max_endpoints,
@@ -99,7 +99,7 @@ impl Discovery {
                     publisher,
                     self.totals.clone(),
                 );
-                async move { follow.run().await }
+                async move { task.run().await }
             },
         )?;
         Ok(EndpointWatch {
@@ -108,12 +108,12 @@ impl Discovery {
         })
     }
 
-    /// What happened so far, over all destinations; for metrics.
+    /// The figures of all destinations, for metrics.
     pub fn stats(&self) -> DiscoveryStats {
         self.totals.stats()
     }
 
-    /// Everything that is held, for `/state`.
+    /// All destinations, for `/state`.
     pub fn inspect(&self) -> Value {
         json!({
             "limits": {
@@ -138,12 +138,12 @@ impl std::fmt::Debug for Discovery {
 }
 
 impl EndpointWatch {
-    /// The destination, as it is asked for.
+    /// The destination.
     pub fn destination(&self) -> &Destination {
         &self.destination
     }
 
-    /// What is known at present.
+    /// The present state.
     pub fn current(&self) -> Resolution {
         self.lease.values().borrow().clone()
     }
@@ -153,7 +153,7 @@ impl EndpointWatch {
         self.lease.values().clone()
     }
 
-    /// What is known, if it was not seen by this handle yet; the first call always yields. For use in `poll_ready`.
+    /// The present state, if this handle has not seen it yet; the first call always yields. For use in `poll_ready`.
     pub fn take_changed(&mut self) -> Option<Resolution> {
         let values = self.lease.values_mut();
         if values.has_changed().unwrap_or(false) {
@@ -162,7 +162,7 @@ impl EndpointWatch {
         None
     }
 
-    /// Waits for a state that this handle did not see yet; the first call returns at once.
+    /// Waits for a state that this handle has not seen yet; the first call returns at once.
     ///
     /// Pends for ever once discovery has ended, with the process.
     pub async fn changed(&mut self) -> Resolution {
@@ -173,7 +173,7 @@ impl EndpointWatch {
         values.borrow_and_update().clone()
     }
 
-    /// Waits for the control plane's first answer. How long to wait is up to whoever asks.
+    /// Waits for the control plane's first answer, without a limit: the caller sets one.
     pub async fn resolved(&mut self) -> Result<Arc<EndpointSet>, Arc<Status>> {
         let values = self.lease.values_mut();
         let resolution = values
@@ -190,16 +190,16 @@ impl EndpointWatch {
         }
     }
 
-    /// To be called when *every* endpoint of the set fails to connect: the set may be stale.
+    /// Reports that *every* endpoint of the set fails to connect: the set may be stale.
     ///
-    /// A second stream is opened, at most one at a time and one in 10 s, and what it says first is compared with what
-    /// is held. Cheap; may be called as often as one likes.
+    /// A second stream is opened, at most one at a time and one in 10 s, and its first endpoints are compared with the
+    /// set. Cheap, so that every failure can be reported.
     pub fn report_unreachable(&self) {
         self.lease.shared().report_unreachable();
     }
 }
 
-fn show(cached: CachedEntry<'_, Destination, Resolution, Feedback>) -> Value {
+fn show(cached: CachedEntry<'_, Destination, Resolution, DestinationFeedback>) -> Value {
     let mut shown = json!({
         "destination": cached.key.as_str(),
         "handles": cached.leases,

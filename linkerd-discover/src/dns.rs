@@ -4,13 +4,14 @@
 //! over the pods of a headless service. Without usable ones, A and AAAA records are asked for. Answers are renewed
 //! when their TTL ends, though not more often than every 5 s, and the last good one stays in force while DNS fails.
 //!
-//! The decisions are in a pure `Plan`; here it is given answers and time.
+//! The decisions are in a pure `Plan`, which is driven from here.
 
 mod hickory;
 mod plan;
+mod resolve;
 
 pub use hickory::SystemResolver;
-pub use plan::{AddressAnswer, DnsError, RecordType, SrvAnswer};
+pub use resolve::{AddressAnswer, DnsError, RecordType, Resolve, SrvAnswer};
 
 use futures::future::BoxFuture;
 use linkerd_proxy_core::Backoff;
@@ -30,7 +31,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Where the control plane is, as configured.
+/// The address of the control plane, as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ControlAddr {
     /// An address, which needs no DNS.
@@ -49,24 +50,15 @@ pub enum ControlAddr {
 #[error("{0:?} is no `host:port`")]
 pub struct InvalidControlAddr(pub String);
 
-/// What a name resolves to. Never empty.
+/// The addresses of a name. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressSet {
     /// The addresses, sorted.
     pub addrs: Vec<SocketAddr>,
     /// Rises with each change.
     pub generation: u64,
-    /// When the set became what it is.
+    /// The time of the last change.
     pub changed_at: Instant,
-}
-
-/// What looks names up. The system's resolver does; tests script it.
-pub trait Resolve: Send + Sync + 'static {
-    /// The SRV records of a name.
-    fn srv(&self, name: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>>;
-
-    /// The A and AAAA records of a name.
-    fn addresses(&self, name: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>>;
 }
 
 /// Counts for `control_dns_resolutions_total{client,record_type,result}`, for one client.
@@ -80,7 +72,7 @@ pub struct Resolutions {
 
 /// Watches the addresses of `addr`, on `runtime`. `None` until there is an answer.
 ///
-/// Waits for: each look-up, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
+/// Waits for: each query, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
 /// stays. Ends when the last receiver is dropped.
 pub fn watch(
     addr: ControlAddr,
@@ -160,7 +152,7 @@ impl Resolutions {
     }
 }
 
-/// Runs for ever.
+/// Resolves a name again and again.
 async fn resolve(
     host: &str,
     mut plan: Plan,
@@ -170,14 +162,16 @@ async fn resolve(
 ) {
     let mut rng = StdRng::from_rng(&mut rand::rng());
     loop {
-        let asked = plan.asks();
-        let decision = match asked {
-            RecordType::Srv => plan.srv(ask(resolver.srv(host)).await),
-            RecordType::Addresses => plan.addresses(ask(resolver.addresses(host)).await, &mut rng),
+        let query = plan.next_query();
+        let decision = match query {
+            RecordType::Srv => plan.srv(answer(resolver.srv(host)).await),
+            RecordType::Addresses => {
+                plan.addresses(answer(resolver.addresses(host)).await, &mut rng)
+            }
         };
-        resolutions.count(asked, matches!(decision, Decision::Use { .. }));
+        resolutions.count(query, matches!(decision, Decision::Use { .. }));
         match decision {
-            Decision::Ask => {}
+            Decision::Query => {}
             Decision::Use { addrs, again_in } => {
                 publish(tx, addrs);
                 sleep(again_in).await;
@@ -190,8 +184,8 @@ async fn resolve(
     }
 }
 
-async fn ask<T>(answer: BoxFuture<'static, Result<T, DnsError>>) -> Result<T, DnsError> {
-    timeout(QUERY_WAIT, answer).await.unwrap_or_else(|_| {
+async fn answer<T>(query: BoxFuture<'static, Result<T, DnsError>>) -> Result<T, DnsError> {
+    timeout(QUERY_WAIT, query).await.unwrap_or_else(|_| {
         Err(DnsError {
             negative_ttl: None,
             message: "no answer in time".to_owned(),
@@ -221,7 +215,7 @@ fn is_localhost(host: &str) -> bool {
         .eq_ignore_ascii_case("localhost")
 }
 
-/// The system's resolver tries each server for 5 s, a few times; what takes longer than this has hung.
+/// The system's resolver tries each server for 5 s, a few times; a query that takes longer than this has hung.
 const QUERY_WAIT: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a destination resolves to, as consumers see it.
+//! The endpoints of a destination, as consumers see them.
 
 use indexmap::IndexMap;
 use linkerd_proxy_core::{endpoint::Endpoint, subscription::Status};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::time::Instant;
 
-/// What is known of a destination.
+/// The resolution of a destination.
 #[derive(Clone, Debug)]
 pub enum Resolution {
     /// The control plane has not answered yet.
@@ -23,7 +23,7 @@ pub struct EndpointSet {
     ///
     /// At least one weight is above 0 unless the set is empty.
     pub endpoints: Arc<IndexMap<SocketAddr, Arc<Endpoint>>>,
-    /// Whether the control plane knows the service; `None` before it said so.
+    /// Whether the service exists; `None` before the control plane's answer.
     pub exists: Option<bool>,
     /// Rises with each update.
     pub generation: u64,

@@ -1,4 +1,4 @@
-//! What the task of a destination and its handles tell each other.
+//! Signals and figures that the task of a destination shares with its handles.
 
 use linkerd_proxy_core::subscription::Freshness;
 use parking_lot::Mutex;
@@ -6,18 +6,20 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// What the task and the handles of a destination share.
+/// Signals from the handles of a destination to its task, and figures from the task.
 #[derive(Debug, Default)]
-pub(crate) struct Feedback {
-    wanted: Notify,
-    reported: AtomicBool,
+pub(crate) struct DestinationFeedback {
+    /// Wakes the task when `unreachable` was set.
+    reported: Notify,
+    /// Every endpoint was reported as unreachable, and no check has begun since.
+    unreachable: AtomicBool,
     freshness: Mutex<Freshness>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: DiscoveryCounters,
 }
 
-/// Counts of what happened, for one destination or for all.
+/// Counters of one destination, or of all.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct DiscoveryCounters {
     pub(crate) skipped_endpoints: AtomicU64,
     pub(crate) left_out_parts: AtomicU64,
     pub(crate) stale_checked: AtomicU64,
@@ -25,39 +27,39 @@ pub(crate) struct Counts {
     pub(crate) stale_check_failed: AtomicU64,
 }
 
-/// What happened so far.
+/// Figures since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiscoveryStats {
-    /// Endpoints that were left out because they make no sense or exceed the bound.
+    /// Endpoints that were ignored because they are invalid or exceed the bound.
     pub skipped_endpoints: u64,
-    /// Parts of an endpoint's metadata that were left out.
+    /// Invalid parts of endpoints' metadata that were ignored.
     pub left_out_parts: u64,
-    /// Second looks that confirmed what was held.
+    /// Stale checks that confirmed the endpoints.
     pub stale_checked: u64,
-    /// Second looks that found it stale.
+    /// Stale checks that found other endpoints.
     pub stale_detected: u64,
-    /// Second looks that brought no answer.
+    /// Stale checks without an answer.
     pub stale_check_failed: u64,
 }
 
-impl Feedback {
-    /// Asks for a second look.
+impl DestinationFeedback {
+    /// Requests a stale check.
     pub(crate) fn report_unreachable(&self) {
-        if !self.reported.swap(true, Ordering::Relaxed) {
-            self.wanted.notify_one();
+        if !self.unreachable.swap(true, Ordering::Relaxed) {
+            self.reported.notify_one();
         }
     }
 
-    /// Waits until a second look was asked for.
-    pub(crate) async fn look_wanted(&self) {
-        while !self.reported.load(Ordering::Relaxed) {
-            self.wanted.notified().await;
+    /// Waits until a stale check is requested.
+    pub(crate) async fn check_requested(&self) {
+        while !self.unreachable.load(Ordering::Relaxed) {
+            self.reported.notified().await;
         }
     }
 
-    /// The second look begins, or cannot.
-    pub(crate) fn look_begun(&self) {
-        self.reported.store(false, Ordering::Relaxed);
+    /// Clears the request: the check begins, or cannot.
+    pub(crate) fn check_begun(&self) {
+        self.unreachable.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn freshness(&self) -> Freshness {
@@ -69,7 +71,7 @@ impl Feedback {
     }
 }
 
-impl Counts {
+impl DiscoveryCounters {
     pub(crate) fn stats(&self) -> DiscoveryStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DiscoveryStats {

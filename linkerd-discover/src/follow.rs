@@ -1,9 +1,9 @@
 //! The task that follows one destination.
 
 use crate::{
+    endpoint_table::EndpointTable,
     endpoints::{EndpointSet, Resolution},
-    feedback::{Counts, Feedback},
-    held::Held,
+    feedback::{DestinationFeedback, DiscoveryCounters},
     source::{EndpointSource, EndpointUpdate, IgnoredPart},
 };
 use linkerd_proxy_core::{
@@ -22,41 +22,41 @@ use std::{
 use tokio::time::{Instant, sleep_until};
 
 /// Follows one destination until it is evicted.
-pub(crate) struct Follow {
+pub(crate) struct FollowDestination {
     source: Arc<dyn EndpointSource>,
     destination: Destination,
     settings: Arc<StreamSettings>,
-    publisher: Publisher<Resolution, Feedback>,
-    /// Those of all destinations.
-    totals: Arc<Counts>,
-    held: Held,
-    /// A message has been applied.
+    publisher: Publisher<Resolution, DestinationFeedback>,
+    /// The counters of all destinations.
+    totals: Arc<DiscoveryCounters>,
+    table: EndpointTable,
+    /// An update was applied.
     known: bool,
     published: Option<Arc<EndpointSet>>,
     freshness: Freshness,
     warnings: RateLimit,
 }
 
-/// A second look, because every endpoint is said to be unreachable.
-struct Look {
+/// A second subscription, because every endpoint was reported as unreachable.
+struct StaleCheck {
     stream: Subscription<EndpointUpdate>,
     deadline: Instant,
 }
 
 enum Next {
     Primary(Event<EndpointUpdate>),
-    LookIsDue,
-    Look(Option<Event<EndpointUpdate>>),
+    CheckIsDue,
+    Check(Option<Event<EndpointUpdate>>),
 }
 
-impl Follow {
+impl FollowDestination {
     pub(crate) fn new(
         source: Arc<dyn EndpointSource>,
         destination: Destination,
         max_endpoints: usize,
         settings: Arc<StreamSettings>,
-        publisher: Publisher<Resolution, Feedback>,
-        totals: Arc<Counts>,
+        publisher: Publisher<Resolution, DestinationFeedback>,
+        totals: Arc<DiscoveryCounters>,
     ) -> Self {
         Self {
             source,
@@ -64,7 +64,7 @@ impl Follow {
             settings,
             publisher,
             totals,
-            held: Held::new(max_endpoints),
+            table: EndpointTable::new(max_endpoints),
             known: false,
             published: None,
             freshness: Freshness::default(),
@@ -75,18 +75,18 @@ impl Follow {
     /// Runs until it is dropped, or until the control plane refuses for good.
     pub(crate) async fn run(&mut self) {
         let mut primary = self.subscribe();
-        let mut looks = RateLimit::new(LOOK_INTERVAL);
-        let mut look: Option<Box<Look>> = None;
+        let mut checks = RateLimit::new(CHECK_INTERVAL);
+        let mut check: Option<Box<StaleCheck>> = None;
         loop {
             let next = tokio::select! {
                 event = primary.next() => Next::Primary(event),
-                event = next_of(&mut look) => Next::Look(event),
-                () = look_is_due(&self.publisher, &looks), if look.is_none() => Next::LookIsDue,
+                event = next_of(&mut check) => Next::Check(event),
+                () = check_is_due(&self.publisher, &checks), if check.is_none() => Next::CheckIsDue,
             };
             match next {
                 Next::Primary(event) => {
                     let mut changed = self.take(event);
-                    // Whatever else has arrived goes into the same snapshot.
+                    // All other updates that have arrived go into the same snapshot.
                     for event in std::iter::from_fn(|| primary.ready()).take(MAX_DRAINED) {
                         changed |= self.take(event);
                     }
@@ -94,18 +94,18 @@ impl Follow {
                         self.publish();
                     }
                 }
-                Next::LookIsDue => {
-                    self.publisher.shared().look_begun();
+                Next::CheckIsDue => {
+                    self.publisher.shared().check_begun();
                     let now = Instant::now();
-                    if self.known && looks.take(now).is_some() {
-                        look = Some(Box::new(Look {
+                    if self.known && checks.take(now).is_some() {
+                        check = Some(Box::new(StaleCheck {
                             stream: self.subscribe(),
-                            deadline: now + LOOK_WAIT,
+                            deadline: now + CHECK_TIMEOUT,
                         }));
                     }
                 }
-                Next::Look(event) => {
-                    if let Some(stream) = self.look(&mut look, event) {
+                Next::Check(event) => {
+                    if let Some(stream) = self.take_check(&mut check, event) {
                         primary = stream;
                     }
                 }
@@ -123,13 +123,13 @@ impl Follow {
         )
     }
 
-    /// Takes an event of the primary stream. Returns whether there is something new to publish.
+    /// Takes an event of the primary stream. Returns whether there is a new set to publish.
     fn take(&mut self, event: Event<EndpointUpdate>) -> bool {
         let now = Instant::now();
         self.freshness.observe(&event, now);
         let changed = match event {
             Event::Opened => {
-                self.held.reopened();
+                self.table.reopened();
                 false
             }
             Event::Item(update) => self.apply(update, now),
@@ -150,13 +150,13 @@ impl Follow {
         changed
     }
 
-    /// Applies an update. Returns whether there is something new to publish.
+    /// Applies an update. Returns whether there is a new set to publish.
     fn apply(&mut self, update: EndpointUpdate, now: Instant) -> bool {
         let EndpointUpdate { change, ignored } = update;
         let applied = change
-            .map(|change| self.held.apply(change))
+            .map(|change| self.table.apply(change))
             .unwrap_or_default();
-        self.complain(&ignored, applied.beyond_limit, now);
+        self.report_ignored(&ignored, applied.beyond_limit, now);
         if !applied.taken {
             return false;
         }
@@ -165,10 +165,10 @@ impl Follow {
         !std::mem::replace(&mut self.known, true) || applied.changed
     }
 
-    /// Takes what the second look brought. Returns the stream that is to be the primary one from now on.
-    fn look(
+    /// Takes an event of the stale check. Returns its stream if that is to be the primary one from now on.
+    fn take_check(
         &mut self,
-        look: &mut Option<Box<Look>>,
+        check: &mut Option<Box<StaleCheck>>,
         event: Option<Event<EndpointUpdate>>,
     ) -> Option<Subscription<EndpointUpdate>> {
         let update = match event {
@@ -176,24 +176,24 @@ impl Follow {
             Some(Event::Item(update)) => update,
             // Failed, refused, or too late. The primary stream goes on as it did.
             Some(Event::Closed(_) | Event::Rejected(_)) | None => {
-                *look = None;
+                *check = None;
                 self.count(1, |counts| &counts.stale_check_failed);
                 return None;
             }
         };
         let now = Instant::now();
-        let mut seen = Held::new(self.held.max_endpoints());
+        let mut seen = EndpointTable::new(self.table.max_endpoints());
         let EndpointUpdate { change, ignored } = update;
         let applied = change.map(|change| seen.apply(change)).unwrap_or_default();
-        self.complain(&ignored, applied.beyond_limit, now);
+        self.report_ignored(&ignored, applied.beyond_limit, now);
         if !applied.taken {
-            // Nothing usable yet: the next message counts.
+            // No valid part yet: the next message counts.
             return None;
         }
-        let stream = look.take()?.stream;
-        let stale = !seen.same_as(&self.held);
+        let stream = check.take()?.stream;
+        let stale = !seen.same_as(&self.table);
         if stale {
-            tracing::warn!(destination = %self.destination, "the endpoints held were stale and are replaced");
+            tracing::warn!(destination = %self.destination, "the endpoints were stale and are replaced");
             self.count(1, |counts| &counts.stale_detected);
         } else {
             self.count(1, |counts| &counts.stale_checked);
@@ -204,7 +204,7 @@ impl Follow {
         let refused = self.freshness.rejected;
         self.freshness.observe::<()>(&Event::Opened, now);
         self.freshness.applied(now);
-        self.held = seen;
+        self.table = seen;
         self.note();
         if stale || refused {
             self.publish();
@@ -213,7 +213,7 @@ impl Follow {
     }
 
     fn publish(&mut self) {
-        let set = self.held.snapshot(
+        let set = self.table.snapshot(
             self.published.as_deref(),
             self.freshness.generation,
             Instant::now(),
@@ -223,13 +223,13 @@ impl Follow {
         self.publisher.publish(Resolution::Known(set));
     }
 
-    /// Shows how fresh the state is, and holds on to it while it could not be had again.
+    /// Publishes the freshness, and keeps the destination while the control plane is away.
     fn note(&self) {
         self.publisher.pin(self.freshness.is_orphaned());
         self.publisher.shared().set_freshness(&self.freshness);
     }
 
-    fn complain(&mut self, ignored: &[IgnoredPart], beyond_limit: usize, now: Instant) {
+    fn report_ignored(&mut self, ignored: &[IgnoredPart], beyond_limit: usize, now: Instant) {
         let parts = ignored
             .iter()
             .filter(|ignored| matches!(ignored, IgnoredPart::Metadata { .. }))
@@ -241,7 +241,7 @@ impl Follow {
         self.count(skipped as u64, |counts| &counts.skipped_endpoints);
         self.count(parts as u64, |counts| &counts.left_out_parts);
         if let Some(unreported) = self.warnings.take(now) {
-            let max = self.held.max_endpoints();
+            let max = self.table.max_endpoints();
             let first = match ignored.first() {
                 Some(first) => first.to_string(),
                 None => format!("there are more than {max} endpoints"),
@@ -253,36 +253,36 @@ impl Follow {
         }
     }
 
-    fn count(&self, n: u64, of: impl Fn(&Counts) -> &AtomicU64) {
+    fn count(&self, n: u64, of: impl Fn(&DiscoveryCounters) -> &AtomicU64) {
         for counts in [&self.publisher.shared().counts, &*self.totals] {
             of(counts).fetch_add(n, Ordering::Relaxed);
         }
     }
 }
 
-/// The next event of a look, if there is one; `None` when its time is over.
-async fn next_of(look: &mut Option<Box<Look>>) -> Option<Event<EndpointUpdate>> {
-    let Some(look) = look else {
+/// The next event of a stale check, if there is one; `None` when its time is over.
+async fn next_of(check: &mut Option<Box<StaleCheck>>) -> Option<Event<EndpointUpdate>> {
+    let Some(check) = check else {
         return pending().await;
     };
     tokio::select! {
-        event = look.stream.next() => Some(event),
-        () = Box::pin(sleep_until(look.deadline)) => None,
+        event = check.stream.next() => Some(event),
+        () = Box::pin(sleep_until(check.deadline)) => None,
     }
 }
 
-/// Waits until a look was asked for, and for the time when one is allowed.
-async fn look_is_due(publisher: &Publisher<Resolution, Feedback>, looks: &RateLimit) {
-    publisher.shared().look_wanted().await;
-    if let Some(at) = looks.ready_at() {
+/// Waits until a stale check is requested, and for the time when one is allowed.
+async fn check_is_due(publisher: &Publisher<Resolution, DestinationFeedback>, checks: &RateLimit) {
+    publisher.shared().check_requested().await;
+    if let Some(at) = checks.ready_at() {
         Box::pin(sleep_until(at)).await;
     }
 }
 
 /// A destination whose pods are really down would otherwise cost a stream per failed connection.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// A controller that is alive answers a look-up within milliseconds; one that is not must not hold the look open.
-const LOOK_WAIT: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// A controller that is alive answers a call within milliseconds; one that is not must not hold the check open.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than any burst holds; a stream that never pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
 /// One line in ten seconds shows a problem; one for each update of a large service would hide others.
@@ -292,14 +292,14 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: impl FnOnce(Follow) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl FnOnce(FollowDestination) -> F) -> usize {
         size_of::<F>()
     }
 
     /// One for each of them; an async function that holds something twice makes it twice as large.
     #[test]
     fn the_task_of_a_destination_is_small() {
-        let run = |mut follow: Follow| async move { follow.run().await };
+        let run = |mut follow: FollowDestination| async move { follow.run().await };
         let bytes = size_of_future(run);
         assert!(bytes <= 640, "{bytes}");
     }

@@ -1,27 +1,27 @@
-//! What exists: the endpoints behind each destination, as the control plane tells them.
+//! Endpoint discovery: the endpoints of each destination, as the control plane publishes them.
 //!
-//! **Sits** between the control plane's `Destination.Get` and the balancers. One task for each destination, on the
+//! **Sits** between an [`EndpointSource`] and the balancers. One task for each destination, on the
 //! control thread, follows one stream for the whole process and publishes immutable snapshots; workers watch them.
 //!
 //! **Invariants**
 //! * The task drains its stream into the latest state, never into a queue: nothing can overflow or be dropped.
 //! * The last good state outlives the stream that brought it. A new stream replaces it whole, so a lost removal heals.
-//! * While the control plane is away nothing that it once told is evicted.
-//! * Nonsense from the control plane costs the endpoint it concerns, a counter and a rationed warning; never a panic.
+//! * While the control plane is away, no known destination is evicted.
+//! * An invalid part of an update costs the endpoint that it belongs to, a counter and a warning at a bounded rate.
 //! * An endpoint whose metadata did not change keeps its `Arc`, so that consumers can compare pointers.
 //!
 //! **Never** connects to endpoints, chooses between them, or holds a lock over a wait.
 //!
-//! [`dns`] finds the control plane itself.
+//! [`dns`] resolves the addresses of the control plane itself.
 
 pub mod dns;
 
 mod changes;
 mod discovery;
+mod endpoint_table;
 mod endpoints;
 mod feedback;
 mod follow;
-mod held;
 mod source;
 
 pub use changes::{EndpointChange, EndpointChanges};

@@ -1,10 +1,10 @@
-//! Where a route sends what it matched.
+//! The backends of a route.
 
 use crate::meta::Meta;
-use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::{sync::Arc, time::Duration};
 
-/// How a route chooses a backend.
+/// The choice among a route's backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution {
     /// There is none.
@@ -18,27 +18,28 @@ pub enum Distribution {
     RandomAvailable(Vec<(Backend, u32)>),
 }
 
-/// A place to send to.
+/// A service or an endpoint that requests or connections are sent to.
+///
+/// Two equal backends share their balancer and connections, so it has no field that is not acted on. The queue of a
+/// policy is one: the environment decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
-    /// Where it was configured.
+    /// The resource that it was configured by.
     pub meta: Arc<Meta>,
-    /// Bounds of its queue, as the policy has them.
-    pub queue: QueueSettings,
-    /// How it is reached.
+    /// The kind of dispatch.
     pub dispatcher: Dispatcher,
-    /// What refuses connections to it (opaque and TLS routes).
+    /// The filter that refuses connections to it (opaque and TLS routes).
     pub filter: Option<TcpFilter>,
 }
 
-/// How a backend is reached.
+/// The dispatch of requests or connections to a backend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dispatcher {
     /// Over the endpoints of a destination.
     Balance {
         /// The destination.
         destination: Destination,
-        /// How load is estimated.
+        /// The estimation of load.
         load: PeakEwma,
     },
     /// To one endpoint.
@@ -50,13 +51,13 @@ pub enum Dispatcher {
 /// Load as an exponentially weighted moving average that follows peaks at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeakEwma {
-    /// What is assumed of an endpoint that was not measured yet.
+    /// The assumption for an endpoint that was not measured yet.
     pub default_rtt: Duration,
     /// The window of the average.
     pub decay: Duration,
 }
 
-/// What refuses a connection before anything is dialled.
+/// A filter that refuses a connection before an endpoint is dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpFilter {
     /// The traffic is forbidden.
@@ -85,7 +86,7 @@ impl Distribution {
 }
 
 impl Default for PeakEwma {
-    /// What profiles have always been balanced with, as they say nothing about it.
+    /// The settings for profiles, which have none of their own.
     fn default() -> Self {
         Self {
             default_rtt: Duration::from_millis(30),

@@ -1,4 +1,4 @@
-//! A target's policy and profile together, and which of the two decides what.
+//! A target's policy and profile together, and the decisions of each.
 
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
@@ -7,10 +7,10 @@ use crate::{
     profile::Profile,
     target::Target,
 };
-use linkerd_proxy_core::{Destination, http::QueueSettings};
+use linkerd_proxy_core::Destination;
 use std::{sync::Arc, time::Duration};
 
-/// What was discovered of a target.
+/// A target, with its policy and profile.
 ///
 /// | question | answered by the profile if | else by |
 /// |---|---|---|
@@ -19,22 +19,20 @@ use std::{sync::Arc, time::Duration};
 /// | [`opaque`](Self::opaque) | it has targets and a logical address | the policy |
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discovered {
-    /// What was looked up.
+    /// The target.
     pub target: Target,
-    /// Its policy; made up if the control plane has none.
+    /// Its policy; a synthesized one if the control plane has none.
     pub policy: Arc<ClientPolicy>,
     /// Its profile, if there is one.
     pub profile: Option<Arc<Profile>>,
-    /// Bounds of the queues of backends that come from the profile.
-    pub queue: QueueSettings,
 }
 
-/// How a connection is to be treated.
+/// The protocol of a target's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolKind {
-    /// Its first bytes tell.
+    /// By the first bytes.
     Detect {
-        /// What the policy allows for these to arrive.
+        /// The policy's limit for their arrival.
         timeout: Duration,
     },
     /// As HTTP/1.
@@ -47,35 +45,35 @@ pub enum ProtocolKind {
     Tls,
 }
 
-/// Where traffic goes, or why it does not.
+/// The route of traffic, or the reason why it has none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteSource {
-    /// There it goes.
+    /// A route.
     Route(RouteSpec),
-    /// The policy has no route for it.
+    /// The policy has no route for the traffic.
     NoRoute {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
     },
-    /// The route refuses it.
+    /// The route refuses the traffic.
     Refused {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
         /// The route that refuses.
         route: Arc<Meta>,
-        /// Why.
+        /// The filter that refuses.
         filter: TcpFilter,
     },
-    /// The policy makes no sense, or not for such traffic.
+    /// The policy is invalid, or not for such traffic.
     Invalid {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A route, wherever it comes from.
+/// A route of a policy or of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteSpec {
     /// The logical address, if the profile has one.
@@ -84,14 +82,14 @@ pub struct RouteSpec {
     pub parent: Arc<Meta>,
     /// The route.
     pub route: Arc<Meta>,
-    /// Where to.
+    /// The backends.
     pub distribution: Distribution,
     /// The value of `l5d-dst-canonical` for requests that a profile routes.
     pub canonical_header: Option<Destination>,
 }
 
 impl Discovered {
-    /// How connections to the target are to be treated.
+    /// The protocol of connections to the target.
     pub fn protocol(&self) -> ProtocolKind {
         if self.profile.as_ref().is_some_and(|profile| profile.opaque) {
             return ProtocolKind::Opaque;
@@ -110,7 +108,7 @@ impl Discovered {
         self.profile.as_ref()?.logical.as_ref()
     }
 
-    /// Where HTTP requests go.
+    /// The route of HTTP requests.
     pub fn http(&self, version: http::Version) -> RouteSource {
         if let Some(profile) = &self.profile
             && (profile.has_routes || !profile.targets.is_empty())
@@ -135,7 +133,7 @@ impl Discovered {
         }
     }
 
-    /// Where opaque connections go.
+    /// The route of opaque connections.
     pub fn opaque(&self) -> RouteSource {
         if let Some(profile) = &self.profile
             && !profile.targets.is_empty()
@@ -183,7 +181,6 @@ impl Discovered {
         let logical = profile.logical.as_ref()?;
         let balance = |destination: &Destination| Backend {
             meta: service(destination),
-            queue: self.queue,
             dispatcher: Dispatcher::Balance {
                 destination: destination.clone(),
                 load: PeakEwma::default(),
@@ -223,7 +220,7 @@ impl Discovered {
     }
 }
 
-/// Profiles name services only; what is no service of the cluster is `unknown`.
+/// The resource of a service. Profiles name services only; any other name is `unknown`.
 fn service(destination: &Destination) -> Arc<Meta> {
     Arc::new(Meta::of_service(destination).unwrap_or_else(|| Meta::new_default("unknown")))
 }

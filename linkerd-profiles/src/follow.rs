@@ -2,80 +2,63 @@
 
 use crate::{
     discovered::Discovered,
-    join::{Join, Outcome},
-    policies::{DiscoveryError, State},
+    join::{Join, JoinOutcome},
     policy::ClientPolicy,
     source::{ProfileUpdate, Sources},
-    synthesize::Defaults,
+    state::{DiscoveryError, DiscoveryState, TargetFreshness},
+    synthesize::PolicyDefaults,
     target::Target,
 };
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
 };
-use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{future::pending, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
-/// What the task and the handles of a target share: how fresh both parts are.
-#[derive(Debug, Default)]
-pub(crate) struct History {
-    policy: Mutex<Freshness>,
-    profile: Mutex<Freshness>,
-}
-
 /// Follows one target until it is evicted.
-pub(crate) struct Follow {
+pub(crate) struct FollowTarget {
     sources: Arc<Sources>,
     target: Target,
-    defaults: Arc<Defaults>,
-    publisher: Publisher<State, History>,
+    publisher: Publisher<DiscoveryState, TargetFreshness>,
     join: Join,
     policy: Freshness,
     profile: Freshness,
-    published: Option<Outcome>,
+    published: Option<JoinOutcome>,
     complaints: RateLimit,
     warned_of: Vec<&'static str>,
-    lateness: Lateness,
+    profile_wait: ProfileWait,
 }
 
-/// How long the profile has been waited for.
+/// The wait for a profile after the policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lateness {
-    InTime,
+enum ProfileWait {
+    /// Not longer than usual.
+    Begun,
+    /// Longer than usual, which was logged.
     Late,
-    GivenUp,
+    /// Over: connections go on without the profile.
+    Over,
 }
 
-impl History {
-    pub(crate) fn policy(&self) -> Freshness {
-        self.policy.lock().clone()
-    }
-
-    pub(crate) fn profile(&self) -> Freshness {
-        self.profile.lock().clone()
-    }
-}
-
-impl Follow {
+impl FollowTarget {
     pub(crate) fn new(
         sources: Arc<Sources>,
         target: Target,
-        defaults: Arc<Defaults>,
-        publisher: Publisher<State, History>,
+        defaults: Arc<PolicyDefaults>,
+        publisher: Publisher<DiscoveryState, TargetFreshness>,
     ) -> Self {
         Self {
             sources,
-            join: Join::new(target.clone(), defaults.clone()),
+            join: Join::new(target.clone(), defaults),
             target,
-            defaults,
             publisher,
             policy: Freshness::default(),
             profile: Freshness::default(),
             published: None,
             complaints: RateLimit::new(COMPLAINT_INTERVAL),
             warned_of: Vec::new(),
-            lateness: Lateness::InTime,
+            profile_wait: ProfileWait::Begun,
         }
     }
 
@@ -99,9 +82,9 @@ impl Follow {
             tokio::select! {
                 event = policies.next() => self.take_policy(event),
                 event = next_of(&mut profiles) => self.take_profile(event),
-                () = at(due) => self.be_late(),
+                () = at(due) => self.profile_is_late(),
             }
-            // Whatever else has arrived goes into the same snapshot.
+            // All other updates that have arrived go into the same snapshot.
             for event in std::iter::from_fn(|| policies.ready()).take(MAX_DRAINED) {
                 self.take_policy(event);
             }
@@ -164,7 +147,7 @@ impl Follow {
         }
     }
 
-    /// Says once per policy what is wrong with it, or not acted on.
+    /// Logs, once for each policy, why it is invalid and which of its parts are not acted on.
     fn complain(&mut self, policy: &ClientPolicy, now: Instant) {
         if let Some(reason) = &policy.invalid
             && let Some(unreported) = self.complaints.take(now)
@@ -176,46 +159,45 @@ impl Follow {
             if !policy.not_honoured.is_empty() {
                 tracing::warn!(
                     lookup = %self.target, parent = %policy.parent, not_honoured = ?policy.not_honoured,
-                    "the policy asks for what is not acted on",
+                    "parts of the policy are not acted on",
                 );
             }
         }
     }
 
-    /// When something is to be done though nothing was said.
+    /// The end of the present wait for the profile.
     fn next_due(&self) -> Option<Instant> {
         let answered_at = self.join.answered_at()?;
         if !self.join.lacks_profile() {
             return None;
         }
-        match self.lateness {
-            Lateness::InTime => Some(answered_at + PROFILE_LATE),
-            Lateness::Late => Some(answered_at + crate::join::PROFILE_WAIT),
-            Lateness::GivenUp => None,
+        match self.profile_wait {
+            ProfileWait::Begun => Some(answered_at + PROFILE_LATE),
+            ProfileWait::Late => Some(answered_at + crate::join::PROFILE_WAIT),
+            ProfileWait::Over => None,
         }
     }
 
-    fn be_late(&mut self) {
+    fn profile_is_late(&mut self) {
         let error = self.profile.last_error.as_deref().unwrap_or_default();
-        self.lateness = match self.lateness {
-            Lateness::InTime => {
+        self.profile_wait = match self.profile_wait {
+            ProfileWait::Begun => {
                 tracing::info!(lookup = %self.target, error, "waiting for the profile; the policy is known");
-                Lateness::Late
+                ProfileWait::Late
             }
-            Lateness::Late | Lateness::GivenUp => {
+            ProfileWait::Late | ProfileWait::Over => {
                 tracing::warn!(lookup = %self.target, error, "going on without the profile");
-                Lateness::GivenUp
+                ProfileWait::Over
             }
         };
     }
 
-    /// Shows how fresh the state is, and holds on to it while it could not be had again.
+    /// Publishes the freshness, and keeps the target while the control plane is away.
     fn note(&self) {
         self.publisher
             .pin(self.policy.is_orphaned() || self.profile.is_orphaned());
-        let history = self.publisher.shared();
-        *history.policy.lock() = self.policy.clone();
-        *history.profile.lock() = self.profile.clone();
+        let freshness = self.publisher.shared();
+        freshness.set(&self.policy, &self.profile);
     }
 
     fn publish(&mut self) {
@@ -224,14 +206,13 @@ impl Follow {
             return;
         }
         let state = match &outcome {
-            Outcome::Wait | Outcome::WaitForProfile(_) => return,
-            Outcome::Ready { policy, profile } => State::Ready(Arc::new(Discovered {
+            JoinOutcome::Wait | JoinOutcome::WaitForProfile(_) => return,
+            JoinOutcome::Ready { policy, profile } => DiscoveryState::Ready(Arc::new(Discovered {
                 target: self.target.clone(),
                 policy: policy.clone(),
                 profile: profile.clone(),
-                queue: self.defaults.queue,
             })),
-            Outcome::Failed(status) => State::Failed(Arc::new(DiscoveryError {
+            JoinOutcome::Failed(status) => DiscoveryState::Failed(Arc::new(DiscoveryError {
                 target: self.target.clone(),
                 status: status.clone(),
                 at: tokio::time::Instant::now(),
@@ -260,7 +241,7 @@ fn seed() -> SmallRng {
     SmallRng::from_rng(&mut rand::rng())
 }
 
-/// When to say in the log what a connection is waiting for.
+/// The wait after which the log says that a connection waits for a profile.
 const PROFILE_LATE: Duration = Duration::from_millis(500);
 /// More than any burst holds; a stream that never pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
@@ -271,7 +252,7 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: impl FnOnce(Follow) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl FnOnce(FollowTarget) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -279,7 +260,7 @@ mod tests {
     #[test]
     fn the_task_of_a_target_is_small() {
         let settings = || -> Arc<StreamSettings> { unreachable!("it is not run") };
-        let run = |mut follow: Follow| async move { follow.run(settings(), None).await };
+        let run = |mut follow: FollowTarget| async move { follow.run(settings(), None).await };
         let bytes = size_of_future(run);
         assert!(bytes <= 896, "{bytes}");
     }

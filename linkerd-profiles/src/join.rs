@@ -1,6 +1,6 @@
-//! Joining what the policy stream and the profile stream say of a target. Pure.
+//! The join of a target's policy and profile. Pure.
 
-use crate::{policy::ClientPolicy, profile::Profile, synthesize::Defaults, target::Target};
+use crate::{policy::ClientPolicy, profile::Profile, synthesize::PolicyDefaults, target::Target};
 use linkerd_proxy_core::{
     endpoint::Endpoint,
     subscription::{Code, Status},
@@ -19,11 +19,11 @@ use tokio::time::Instant;
 /// | 〃 | none | forwarded to the address | refused |
 /// | refused otherwise | any | refused | refused |
 ///
-/// Without [`Defaults::forward_unknown`], a target without a policy is refused unless its profile has an endpoint.
+/// Without [`PolicyDefaults::forward_unknown`], a target without a policy is refused unless its profile has an endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     target: Target,
-    defaults: Arc<Defaults>,
+    defaults: Arc<PolicyDefaults>,
     policy: Option<Result<Arc<ClientPolicy>, Status>>,
     /// When the policy was first answered.
     answered_at: Option<Instant>,
@@ -31,24 +31,24 @@ pub(crate) struct Join {
     profile: Option<Option<Arc<Profile>>>,
 }
 
-/// What is known of the target.
+/// The result of the join.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Outcome {
-    /// Not enough, until another answer arrives.
+pub(crate) enum JoinOutcome {
+    /// An answer is missing.
     Wait,
-    /// The policy is there. Until then the profile is waited for.
+    /// The policy is there; the profile is waited for until then.
     WaitForProfile(Instant),
-    /// Enough.
+    /// The target is discovered.
     Ready {
         policy: Arc<ClientPolicy>,
         profile: Option<Arc<Profile>>,
     },
-    /// It cannot be discovered.
+    /// The target cannot be discovered.
     Failed(Status),
 }
 
 impl Join {
-    pub(crate) fn new(target: Target, defaults: Arc<Defaults>) -> Self {
+    pub(crate) fn new(target: Target, defaults: Arc<PolicyDefaults>) -> Self {
         Self {
             target,
             defaults,
@@ -88,7 +88,7 @@ impl Join {
         self.profile.get_or_insert(None);
     }
 
-    /// Whether the profile has not been answered.
+    /// Whether no answer for the profile has come.
     pub(crate) fn lacks_profile(&self) -> bool {
         self.profile.is_none()
     }
@@ -98,15 +98,15 @@ impl Join {
         self.answered_at
     }
 
-    /// What all this comes to.
-    pub(crate) fn outcome(&self, now: Instant) -> Outcome {
+    /// The result at this time.
+    pub(crate) fn outcome(&self, now: Instant) -> JoinOutcome {
         let (Some(answer), Some(answered_at)) = (&self.policy, self.answered_at) else {
-            return Outcome::Wait;
+            return JoinOutcome::Wait;
         };
         let profile = match &self.profile {
             Some(profile) => profile.clone(),
             None if now < answered_at + PROFILE_WAIT => {
-                return Outcome::WaitForProfile(answered_at + PROFILE_WAIT);
+                return JoinOutcome::WaitForProfile(answered_at + PROFILE_WAIT);
             }
             None => None,
         };
@@ -115,15 +115,15 @@ impl Join {
             Err(status) if matches!(status.code, Code::NotFound | Code::Unimplemented) => {
                 match self.synthesize(profile.as_deref()) {
                     Some(policy) => Arc::new(policy),
-                    None => return Outcome::Failed(status.clone()),
+                    None => return JoinOutcome::Failed(status.clone()),
                 }
             }
-            Err(status) => return Outcome::Failed(status.clone()),
+            Err(status) => return JoinOutcome::Failed(status.clone()),
         };
-        Outcome::Ready { policy, profile }
+        JoinOutcome::Ready { policy, profile }
     }
 
-    /// A policy for a target of which the control plane has none.
+    /// A policy for a target without one.
     fn synthesize(&self, profile: Option<&Profile>) -> Option<ClientPolicy> {
         let defaults = &self.defaults;
         let endpoint = profile.and_then(|profile| profile.endpoint.clone());

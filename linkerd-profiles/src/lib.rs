@@ -1,12 +1,12 @@
-//! What applies: the policy and the profile of each target, as the control plane tells them.
+//! Policies and profiles: the policy and the profile of each target, as the control plane publishes them.
 //!
-//! **Sits** between the control plane (`OutboundPolicies.Watch`, `Destination.GetProfile`) and the stages that detect,
-//! route and choose a backend. One task for each target, on the control thread, follows both streams, joins them and
-//! publishes immutable snapshots; workers watch them.
+//! **Sits** between a [`PolicySource`] and a [`ProfileSource`], and the stages that detect, route and choose a backend.
+//! One task for each target, on the control thread, follows both streams, joins them and publishes immutable snapshots;
+//! workers watch them.
 //!
 //! **Invariants**
-//! * The join is one pure function of what both streams said: where they contradict each other is decided there.
-//! * An invalid policy is a value that refuses traffic with its reason. Nothing that a controller sends can panic.
+//! * The join is one pure function of both answers: their contradictions are decided there.
+//! * An invalid policy is a value that refuses traffic with its reason. No update can panic.
 //! * The last good answer outlives the stream that brought it, and is not evicted while the control plane is away.
 //! * Metadata is compared whole, so resources of the same name in two namespaces are two.
 //!
@@ -22,6 +22,7 @@ mod policy;
 mod profile;
 mod route;
 mod source;
+mod state;
 mod synthesize;
 mod target;
 
@@ -29,12 +30,10 @@ pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
 pub use discovered::{Discovered, ProtocolKind, RouteSource, RouteSpec};
 pub use linkerd_proxy_core::endpoint::Endpoint;
 pub use meta::{Meta, Resource};
-pub use policies::{
-    DiscoveryError, DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
-    State,
-};
+pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
 pub use profile::{Profile, ProfileTarget};
 pub use route::{HostMatch, RouteRule, RouteTable};
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
+pub use state::{DiscoveryError, DiscoveryState};
 pub use target::{InvalidTarget, Target};

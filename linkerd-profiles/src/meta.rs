@@ -1,9 +1,9 @@
-//! Which configuration object a policy, route or backend comes from.
+//! The resource that a policy, route or backend was configured by.
 
 use linkerd_proxy_core::Destination;
 use std::{fmt, num::NonZeroU16};
 
-/// Where something was configured. Compared whole.
+/// The resource that something was configured by. Compared whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meta {
     /// An implicit configuration, by name.

@@ -1,15 +1,15 @@
-//! The handle through which workers ask what applies to a target.
+//! The workers' handle for policies and profiles.
 
 use crate::{
     discovered::Discovered,
-    follow::{Follow, History},
+    follow::FollowTarget,
     source::{PolicySource, ProfileSource, Sources},
-    synthesize::Defaults,
+    state::{DiscoveryError, DiscoveryState, TargetFreshness},
+    synthesize::PolicyDefaults,
     target::Target,
 };
 use linkerd_proxy_core::{
     Backoff, Destination,
-    http::QueueSettings,
     subscription::{
         Cache, CacheFull, CacheLimits, CachedEntry, Code, Lease, Status, StreamLimits,
         StreamSettings,
@@ -24,12 +24,12 @@ pub type NetworkMatcher = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 /// Which names have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES`). They come without a trailing dot.
 pub type NameMatcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// How policies and profiles are discovered.
+/// The configuration of the discovery of policies and profiles.
 #[derive(Clone)]
 pub struct PoliciesConfig {
-    /// Which IPs have profiles; the others are not asked for.
+    /// Which IPs have profiles; no call is made for others.
     pub profile_networks: NetworkMatcher,
-    /// Which names have profiles; the others are not asked for.
+    /// Which names have profiles; no call is made for others.
     pub profile_names: NameMatcher,
     /// Bounds of each stream.
     pub limits: StreamLimits,
@@ -37,55 +37,30 @@ pub struct PoliciesConfig {
     pub policy_backoff: Backoff,
     /// The waits between streams of profiles.
     pub profile_backoff: Backoff,
-    /// How long a target that nobody uses is kept.
+    /// How long an unused target is kept.
     pub idle_timeout: Duration,
     /// The most targets.
     pub max_entries: usize,
-    /// Bounds of the queues of backends of which no policy says any.
-    pub queue: QueueSettings,
-    /// The detection timeout of policies that are made up here.
+    /// The detection timeout of synthesized policies.
     pub detect_timeout: Duration,
-    /// Whether a target without a policy is forwarded to itself, or to what its profile says.
+    /// Whether a target without a policy is forwarded to itself, or to its profile's service.
     pub forward_unknown: bool,
 }
 
-/// What applies to every target in use. Cheap to clone, to be shared by all threads.
+/// The policies and profiles of all targets in use. Cheap to clone, to be shared by all threads.
 ///
 /// Asking takes one short lock and no wait. Bounds: `max_entries`. Shows itself by [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct Policies {
     sources: Arc<Sources>,
     config: Arc<PoliciesConfig>,
-    defaults: Arc<Defaults>,
+    defaults: Arc<PolicyDefaults>,
     policy: Arc<StreamSettings>,
     profile: Arc<StreamSettings>,
-    cache: Cache<Target, State, History>,
+    cache: Cache<Target, DiscoveryState, TargetFreshness>,
 }
 
-/// What is known of a target.
-#[derive(Clone, Debug)]
-pub enum State {
-    /// The control plane has not answered yet.
-    Pending,
-    /// What applies.
-    Ready(Arc<Discovered>),
-    /// The control plane refused for good.
-    Failed(Arc<DiscoveryError>),
-}
-
-/// The control plane refuses to say what applies to a target.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the policy of {target} cannot be discovered: {status}")]
-pub struct DiscoveryError {
-    /// The target.
-    pub target: Target,
-    /// How the look-up ended.
-    pub status: Status,
-    /// When it ended.
-    pub at: Instant,
-}
-
-/// Why a target cannot be watched.
+/// The reason why a target cannot be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Too many targets are in use.
@@ -97,7 +72,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct DiscoveryWatch {
     target: Target,
-    lease: Lease<State, History>,
+    lease: Lease<DiscoveryState, TargetFreshness>,
 }
 
 impl Policies {
@@ -124,8 +99,7 @@ impl Policies {
             }),
             policy: Arc::new(settings(config.policy_backoff, policy_refused)),
             profile: Arc::new(settings(config.profile_backoff, profile_refused)),
-            defaults: Arc::new(Defaults {
-                queue: config.queue,
+            defaults: Arc::new(PolicyDefaults {
                 detect_timeout: config.detect_timeout,
                 forward_unknown: config.forward_unknown,
             }),
@@ -134,15 +108,15 @@ impl Policies {
         }
     }
 
-    /// Watches what applies to `target`.
+    /// Watches the policy and the profile of `target`.
     ///
-    /// What was refused is asked for again after a second, however often it is wanted meanwhile.
+    /// A target that was refused is asked for again after a second, however often it is used meanwhile.
     pub fn discover(&self, target: impl Into<Target>) -> Result<DiscoveryWatch, Error> {
         let target = target.into();
         let mut lease = self.lease(&target)?;
         let refused = match &*lease.values().borrow() {
-            State::Failed(error) => error.at.elapsed() >= REFUSAL_STANDS,
-            State::Pending | State::Ready(_) => false,
+            DiscoveryState::Failed(error) => error.at.elapsed() >= REFUSAL_STANDS,
+            DiscoveryState::Pending | DiscoveryState::Ready(_) => false,
         };
         if refused {
             self.cache.retire(&target, &lease);
@@ -151,10 +125,10 @@ impl Policies {
         Ok(DiscoveryWatch { target, lease })
     }
 
-    fn lease(&self, target: &Target) -> Result<Lease<State, History>, Error> {
+    fn lease(&self, target: &Target) -> Result<Lease<DiscoveryState, TargetFreshness>, Error> {
         let lease = self.cache.lease(
             target,
-            || (State::Pending, History::default()),
+            || (DiscoveryState::Pending, TargetFreshness::default()),
             |publisher| {
                 let has_profile = match target {
                     Target::Addr(addr) => (self.config.profile_networks)(addr.ip()),
@@ -163,15 +137,15 @@ impl Policies {
                 let policy = self.policy.clone();
                 let profile = has_profile.then(|| self.profile.clone());
                 let sources = self.sources.clone();
-                let mut follow =
-                    Follow::new(sources, target.clone(), self.defaults.clone(), publisher);
-                async move { follow.run(policy, profile).await }
+                let mut task =
+                    FollowTarget::new(sources, target.clone(), self.defaults.clone(), publisher);
+                async move { task.run(policy, profile).await }
             },
         )?;
         Ok(lease)
     }
 
-    /// Everything that is held, for `/state`.
+    /// All targets, for `/state`.
     pub fn inspect(&self) -> Value {
         json!({
             "limits": {
@@ -204,25 +178,25 @@ impl fmt::Debug for PoliciesConfig {
 }
 
 impl DiscoveryWatch {
-    /// What was looked up.
+    /// The target.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// What is known at present.
-    pub fn current(&self) -> State {
+    /// The present state.
+    pub fn current(&self) -> DiscoveryState {
         self.lease.values().borrow().clone()
     }
 
     /// The state, to be watched. It does not hold the target: keep the `DiscoveryWatch` meanwhile.
-    pub fn receiver(&self) -> watch::Receiver<State> {
+    pub fn receiver(&self) -> watch::Receiver<DiscoveryState> {
         self.lease.values().clone()
     }
 
-    /// Waits for a state that this handle did not see yet; the first call returns at once.
+    /// Waits for a state that this handle has not seen yet; the first call returns at once.
     ///
     /// Pends for ever once discovery has ended, with the process.
-    pub async fn changed(&mut self) -> State {
+    pub async fn changed(&mut self) -> DiscoveryState {
         let values = self.lease.values_mut();
         if values.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -230,17 +204,17 @@ impl DiscoveryWatch {
         values.borrow_and_update().clone()
     }
 
-    /// Waits for the control plane's first answer. How long to wait is up to whoever asks.
+    /// Waits for the control plane's first answer, without a limit: the caller sets one.
     pub async fn ready(&mut self) -> Result<Arc<Discovered>, Arc<DiscoveryError>> {
         let values = self.lease.values_mut();
         let state = values
-            .wait_for(|state| !matches!(state, State::Pending))
+            .wait_for(|state| !matches!(state, DiscoveryState::Pending))
             .await
             .map(|state| state.clone());
         match state {
-            Ok(State::Ready(discovered)) => Ok(discovered),
-            Ok(State::Failed(error)) => Err(error),
-            Ok(State::Pending) | Err(_) => Err(Arc::new(DiscoveryError {
+            Ok(DiscoveryState::Ready(discovered)) => Ok(discovered),
+            Ok(DiscoveryState::Failed(error)) => Err(error),
+            Ok(DiscoveryState::Pending) | Err(_) => Err(Arc::new(DiscoveryError {
                 target: self.target.clone(),
                 status: Status::new(Code::Unavailable, "discovery has ended"),
                 at: Instant::now(),
@@ -249,17 +223,17 @@ impl DiscoveryWatch {
     }
 }
 
-/// Codes after which a policy is not asked for again.
+/// Codes that end the calls for a policy.
 fn policy_refused(code: Code) -> bool {
     profile_refused(code) || matches!(code, Code::NotFound | Code::Unimplemented)
 }
 
-/// Codes after which a profile is not asked for again.
+/// Codes that end the calls for a profile.
 fn profile_refused(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition)
 }
 
-fn show(cached: CachedEntry<'_, Target, State, History>) -> Value {
+fn show(cached: CachedEntry<'_, Target, DiscoveryState, TargetFreshness>) -> Value {
     let mut shown = json!({
         "target": cached.key.to_string(),
         "handles": cached.leases,
@@ -269,12 +243,12 @@ fn show(cached: CachedEntry<'_, Target, State, History>) -> Value {
         "profile_freshness": cached.shared.profile(),
     });
     match &cached.state {
-        State::Pending => shown["state"] = json!("pending"),
-        State::Failed(error) => {
+        DiscoveryState::Pending => shown["state"] = json!("pending"),
+        DiscoveryState::Failed(error) => {
             shown["state"] = json!("failed");
             shown["status"] = json!(error.status);
         }
-        State::Ready(discovered) => {
+        DiscoveryState::Ready(discovered) => {
             let policy = &discovered.policy;
             shown["state"] = json!("ready");
             shown["protocol"] = json!(format!("{:?}", discovered.protocol()));
@@ -295,7 +269,7 @@ fn show(cached: CachedEntry<'_, Target, State, History>) -> Value {
     shown
 }
 
-/// How long a refusal is not asked about again: long enough that a client that insists does not reach the control plane
+/// How long a refusal stands: long enough that a client that insists does not reach the control plane
 /// with each request, short enough that a service that was just made is found.
 const REFUSAL_STANDS: Duration = Duration::from_secs(1);
 

@@ -7,23 +7,23 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// What applies to the traffic of a target.
+/// The policy of a target's traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientPolicy {
     /// The resource that the policy belongs to.
     pub parent: Arc<Meta>,
-    /// How connections are treated.
+    /// The protocol, with its routes.
     pub protocol: Protocol,
-    /// Why nothing may pass, if the policy makes no sense: requests get a 500, opaque connections are closed.
+    /// The reason why nothing may pass, if the policy is invalid: requests get a 500, opaque connections are closed.
     pub invalid: Option<String>,
     /// Parts of the message that are not acted on.
     pub not_honoured: Vec<&'static str>,
 }
 
-/// How connections are treated.
+/// The protocol of connections, with its routes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Protocol {
-    /// By what their first bytes look like.
+    /// By the first bytes.
     Detect {
         /// How long to wait for these.
         timeout: Duration,
@@ -49,28 +49,28 @@ pub enum Protocol {
 /// The route of opaque connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpaqueRoute {
-    /// Where it was configured.
+    /// The resource that it was configured by.
     pub meta: Arc<Meta>,
-    /// Where connections go.
+    /// The backends of its connections.
     pub distribution: Distribution,
-    /// What refuses them before.
+    /// The filter that refuses them.
     pub filter: Option<TcpFilter>,
 }
 
 /// A route of TLS connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsRoute {
-    /// Where it was configured.
+    /// The resource that it was configured by.
     pub meta: Arc<Meta>,
-    /// The server names that it is for. Empty: all.
+    /// The server names of its connections. Empty: all.
     pub snis: Vec<SniMatch>,
-    /// Where connections go.
+    /// The backends of its connections.
     pub distribution: Distribution,
-    /// What refuses them before.
+    /// The filter that refuses them.
     pub filter: Option<TcpFilter>,
 }
 
-/// What a connection's server name is compared with.
+/// A pattern for the server name of a connection.
 pub type SniMatch = HostMatch;
 
 impl ClientPolicy {
@@ -122,5 +122,5 @@ impl ClientPolicy {
     }
 }
 
-/// What the control plane sends. The outbound listener has a timeout of its own.
+/// The control plane's usual value. The outbound listener has a timeout of its own.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The older profile API's configuration of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The logical address: the fully qualified name of the service, and the port of the look-up.
+    /// The logical address: the fully qualified name of the service, and the port of the target.
     pub logical: Option<Destination>,
     /// Connections are opaque, whatever the policy says.
     pub opaque: bool,

@@ -29,7 +29,7 @@ pub struct ProfileUpdate {
     pub ignored: Vec<String>,
 }
 
-/// The sources of what applies to targets.
+/// The sources of policies and profiles.
 pub(crate) struct Sources {
     pub(crate) policies: Box<dyn PolicySource>,
     pub(crate) profiles: Box<dyn ProfileSource>,

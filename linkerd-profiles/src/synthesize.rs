@@ -1,4 +1,4 @@
-//! Policies for targets of which the control plane has none.
+//! Policies for targets without one.
 
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma},
@@ -6,19 +6,18 @@ use crate::{
     policy::{ClientPolicy, OpaqueRoute, Protocol},
     route::{RouteRule, RouteTable},
 };
-use linkerd_proxy_core::{Destination, endpoint::Endpoint, http::QueueSettings};
+use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::{sync::Arc, time::Duration};
 
-/// What is configured here because no message says it.
+/// The configuration of synthesized policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Defaults {
-    pub(crate) queue: QueueSettings,
+pub(crate) struct PolicyDefaults {
     pub(crate) detect_timeout: Duration,
-    /// Whether a target without a policy is forwarded to itself, or to what its profile says.
+    /// Whether a target without a policy is forwarded to itself, or to its profile's service.
     pub(crate) forward_unknown: bool,
 }
 
-impl Defaults {
+impl PolicyDefaults {
     /// Everything goes to one endpoint.
     pub(crate) fn forward(&self, name: &str, endpoint: Arc<Endpoint>) -> ClientPolicy {
         self.everything_to(name, Dispatcher::Forward(endpoint))
@@ -34,7 +33,6 @@ impl Defaults {
         let meta = Arc::new(Meta::new_default(name));
         let distribution = Distribution::only(Backend {
             meta: meta.clone(),
-            queue: self.queue,
             dispatcher,
             filter: None,
         });

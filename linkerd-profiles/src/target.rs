@@ -1,4 +1,4 @@
-//! What is looked up: an address that a connection was meant for, or a name that a request asked for.
+//! The target of a connection or request, for which a policy and a profile are discovered.
 
 use linkerd_proxy_core::Destination;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     str::FromStr,
 };
 
-/// The subject of a look-up.
+/// The target of a connection, by its address, or of a request, by its authority.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The original destination of a connection.

@@ -64,7 +64,9 @@ fn run(input: &[u8]) {
         env.set(variable.name, value.into_owned());
     }
     match Config::load(&env) {
-        Ok(loaded) => print_effective(&loaded, &mut std::io::sink()).expect("a sink takes all"),
+        Ok(loaded) => {
+            print_effective(&loaded.effective, &mut std::io::sink()).expect("a sink takes all")
+        }
         Err(errors) => {
             assert!(!errors.errors.is_empty());
             assert!(!errors.to_string().is_empty());

@@ -17,7 +17,6 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Backoff,
-    http::QueueSettings,
     subscription::{Call, StreamLimits},
 };
 use prost::Message;
@@ -87,10 +86,6 @@ fn config() -> PoliciesConfig {
         profile_backoff: backoff,
         idle_timeout: SECOND,
         max_entries: 1,
-        queue: QueueSettings {
-            capacity: 10,
-            failfast: SECOND,
-        },
         detect_timeout: SECOND,
         forward_unknown: true,
     }

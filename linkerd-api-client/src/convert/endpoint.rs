@@ -1,6 +1,6 @@
 //! An endpoint, wherever it occurs: in endpoint sets, in profiles, and in policies' forwarding backends.
 
-use super::duration;
+use super::duration::duration;
 use linkerd_api_proto::{
     destination::{self as proto, TlsIdentity, WeightedAddr},
     net,

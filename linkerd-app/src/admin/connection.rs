@@ -14,7 +14,6 @@ use linkerd_proxy_core::{
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    convert::Infallible,
     net::SocketAddr,
     rc::Rc,
     time::{Duration, Instant},
@@ -148,11 +147,6 @@ where
         None => return Err("the client was silent".into()),
     }
     Ok(())
-}
-
-/// Converts the error of a body that cannot fail.
-pub(crate) fn infallible(never: Infallible) -> hyper::Error {
-    match never {}
 }
 
 const MAX_STREAMS: u32 = 100;

@@ -1,6 +1,5 @@
 //! Responses of the admin server.
 
-use super::connection::infallible;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body;
@@ -68,4 +67,9 @@ fn typed(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Repl
     let kind = HeaderValue::from_static(kind);
     reply.headers_mut().insert(header::CONTENT_TYPE, kind);
     reply
+}
+
+/// Converts the error of a body that cannot fail.
+pub(crate) fn infallible(never: Infallible) -> hyper::Error {
+    match never {}
 }

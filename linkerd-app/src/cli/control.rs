@@ -1,6 +1,10 @@
 //! `control`: the embedded controller by itself, for proxies that are started without `--mesh`.
 
-use super::{Signals, failed_to_start, mesh, start_logging};
+use super::{
+    mesh,
+    signals::Signals,
+    start::{failed_to_start, start_logging},
+};
 use crate::{config::Env, logging::LogClock, runtime};
 use linkerd_control::Controller;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};

@@ -1,6 +1,5 @@
 //! The effective configuration, variable by variable, as `linkerd-proxy env` prints it.
 
-use super::LoadedConfig;
 use super::variables::{Variable, VariableStatus};
 use std::fmt;
 use std::io::{self, Write};
@@ -39,9 +38,8 @@ impl fmt::Display for ValueSource {
 
 /// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as
 /// certificates are cut. Variables without an effect are left out.
-pub fn print_effective(loaded: &LoadedConfig, out: &mut impl Write) -> io::Result<()> {
-    let rows: Vec<_> = loaded
-        .effective
+pub fn print_effective(values: &[EffectiveValue], out: &mut impl Write) -> io::Result<()> {
+    let rows: Vec<_> = values
         .iter()
         .filter(|row| row.variable.status != VariableStatus::Ignored)
         .map(|row| {
@@ -57,13 +55,13 @@ pub fn print_effective(loaded: &LoadedConfig, out: &mut impl Write) -> io::Resul
         .map(|(name, ..)| name.len())
         .max()
         .unwrap_or_default();
-    let values = rows
+    let width = rows
         .iter()
         .map(|(_, value, _)| value.chars().count())
         .max()
         .unwrap_or_default();
     for (name, value, source) in rows {
-        writeln!(out, "{name:names$}  {value:values$}  {source}")?;
+        writeln!(out, "{name:names$}  {value:width$}  {source}")?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ pub(super) struct NotUnicode;
 
 impl Env {
     /// The environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
     pub fn from_process() -> Self {
         std::env::vars_os().collect()
     }

@@ -9,10 +9,11 @@ use super::{Context, policy::Policy};
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
-    in_flight::share,
     metrics::{target_labels, tls_labels},
     outbound::Connect,
+    server::{InUse, share},
 };
+use futures::future::LocalBoxFuture;
 use http::{Response, Version};
 use linkerd_balance::{Balance, Member, Metrics, Params};
 use linkerd_proxy_core::{
@@ -28,11 +29,11 @@ use linkerd_proxy_core::{
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
-    cell::{Cell, OnceCell, RefCell},
-    collections::HashMap,
+    cell::OnceCell,
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -48,7 +49,6 @@ pub struct Application {
     labels: LabelSet,
     http1: OnceCell<(Http1, EndpointStatus)>,
     http2: OnceCell<Balance<SocketAddr, Http2>>,
-    idle_since: Cell<Option<Instant>>,
 }
 
 type Http1 = Forward<EndpointMetrics<ReplayService<Http1Client<Connect, RequestBody>>>>;
@@ -56,60 +56,84 @@ type Http2 = EndpointMetrics<ReplayService<Http2Client<Connect, RequestBody>>>;
 
 /// The applications in use on one worker.
 #[derive(Default)]
-pub struct Applications(RefCell<HashMap<SocketAddr, Rc<Application>>>);
+pub struct Applications(InUse<SocketAddr, Application>);
 
 impl Applications {
-    /// The application at an address.
+    /// The application at an address. Fails as `DestinationLimit`.
     pub fn get(
         &self,
         ctx: &Rc<Context>,
         addr: SocketAddr,
         policy: &Policy<'_>,
     ) -> Result<Rc<Application>, Error> {
-        let mut applications = self.0.borrow_mut();
-        if let Some(application) = applications.get(&addr) {
-            return Ok(application.clone());
+        if let Some(application) = self.0.get(&addr) {
+            return Ok(application);
         }
-        if applications.len() >= MAX_APPLICATIONS {
-            applications.retain(|_, application| Rc::strong_count(application) > 1);
+        if self.0.len() >= MAX_APPLICATIONS {
+            self.0.drop_unused();
         }
-        if applications.len() >= MAX_APPLICATIONS {
+        if self.0.len() >= MAX_APPLICATIONS {
             let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
             return Err(Error::new(Reason::DestinationLimit).detail(detail));
         }
-        let application = Rc::new(Application::new(ctx, addr, policy));
-        applications.insert(addr, application.clone());
-        Ok(application)
+        let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy);
+        Ok(self.0.get_or_insert(addr, new))
     }
 
-    /// Drops what nobody has used for the idle timeout. Called regularly.
+    /// Drops the applications that no peer has used for the idle timeout. Called regularly.
     pub fn sweep(&self, idle: Duration, now: Instant) {
-        self.0.borrow_mut().retain(|_, application| {
-            if Rc::strong_count(application) > 1 {
-                application.idle_since.set(None);
-                return true;
-            }
-            let since = application.idle_since.get().unwrap_or(now);
-            application.idle_since.set(Some(since));
-            now.saturating_duration_since(since) < idle
-        });
+        self.0.sweep(idle, now);
     }
 
     /// The applications, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        let applications = self.0.borrow();
-        let shown = applications.iter().map(|(addr, application)| {
+        let in_use = self.0.inspect(|addr, application, connections| {
+            let http1 = application.http1.get();
             serde_json::json!({
                 "address": addr.to_string(),
-                "connections": Rc::strong_count(application) - 1,
-                "http1": application.http1.get().map(|(_, status)| status.inspect()),
+                "connections": connections,
+                "http1": http1.map(|(_, status)| status.inspect()),
                 "http2": application.http2.get().map(Balance::inspect),
             })
         });
-        serde_json::json!({
-            "limit": MAX_APPLICATIONS,
-            "in_use": shown.collect::<serde_json::Value>(),
-        })
+        serde_json::json!({ "limit": MAX_APPLICATIONS, "in_use": in_use })
+    }
+}
+
+/// Sends requests to an application.
+#[derive(Clone)]
+pub struct ApplicationService(Rc<Application>);
+
+impl ApplicationService {
+    /// Sends to `application`.
+    pub fn new(application: Rc<Application>) -> Self {
+        Self(application)
+    }
+}
+
+impl Service<HttpRequest> for ApplicationService {
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends a request in the version that it has.
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        let application = &self.0;
+        match request.version() {
+            Version::HTTP_2 => {
+                for_http2(&mut request);
+                let balance = application.http2.get_or_init(|| application.new_http2());
+                Box::pin(balance.clone().call(request))
+            }
+            _ => {
+                let (client, _) = application.http1.get_or_init(|| application.new_http1());
+                client.clone().call(request)
+            }
+        }
     }
 }
 
@@ -130,7 +154,6 @@ impl Application {
                 .into(),
             http1: OnceCell::new(),
             http2: OnceCell::new(),
-            idle_since: Cell::new(None),
             ctx: ctx.clone(),
         }
     }
@@ -147,25 +170,6 @@ impl Application {
             dialer: self.ctx.dialer.clone(),
             series: self.server_series.clone(),
         }
-    }
-
-    /// Sends a request in the version that it has.
-    pub async fn send(&self, mut request: HttpRequest) -> Result<Response<ResponseBody>, Error> {
-        let sent = match request.version() {
-            Version::HTTP_2 => {
-                for_http2(&mut request);
-                let mut balance = self.http2.get_or_init(|| self.new_http2()).clone();
-                balance.call(request).await
-            }
-            _ => {
-                let mut client = self.http1.get_or_init(|| self.new_http1()).0.clone();
-                client.call(request).await
-            }
-        };
-        sent.map_err(|error| match error.peer_addr() {
-            Some(peer) => error.context(format!("endpoint {peer}")),
-            None => error,
-        })
     }
 
     fn new_http1(&self) -> (Http1, EndpointStatus) {

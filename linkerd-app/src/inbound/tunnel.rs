@@ -4,7 +4,8 @@
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
 //! relayed, as is all when the other end speaks first.
 
-use super::{Context, application::Application, http::remove_claims};
+use super::{Context, application::Application};
+use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -177,7 +178,9 @@ async fn exchange(
     let busy = connection.busy();
     let request = request.map(|body| {
         let upload = || Upload::new(Some(connection.busy()));
-        Box::new(RequestBody::new(body, upload).scrub_trailers(remove_claims))
+        let mut body = RequestBody::new(body, upload);
+        body.scrub_trailers(remove_claims);
+        Box::new(body)
     });
     // The answer before may have ended for the client, and not yet for the connection.
     let ready = poll_fn(|cx| sender.borrow_mut().poll_ready(cx)).await;

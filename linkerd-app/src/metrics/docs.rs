@@ -259,6 +259,7 @@ mod tests {
     use std::{collections::HashSet, time::Duration, time::Instant};
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a switch of this test")]
     fn docs_are_those_of_the_families() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
         let rendered = render();

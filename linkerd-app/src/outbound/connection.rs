@@ -2,24 +2,20 @@
 
 use super::{
     context::Context,
-    http::{Routing, serve},
+    http::{serve_explicit, serve_target},
     target::{TargetStack, Targets},
 };
 use crate::{
-    accept::accept,
     metrics::{meta_labels, target_labels, tls_labels},
+    server::{DetectSettings, accept, detect},
 };
 use ::http::Version;
-use bytes::Bytes;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{
-        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket,
-        detect_until_drain,
-    },
+    transport::{Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket},
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
@@ -133,7 +129,7 @@ impl Outbound {
         let target = stack.target().clone();
         self.served(
             &target,
-            serve(self.clone(), io, client, version, Routing::Target(stack)).await,
+            serve_target(self, io, client, version, stack).await,
         );
     }
 
@@ -145,12 +141,9 @@ impl Outbound {
         let local = client.local;
         let labels = tls_labels(target_labels(labels, local), client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
-        let detected = match self.first_bytes(&mut io, &client).await {
-            Ok((Some(detected), read)) => {
-                io.put_back(read);
-                detected
-            }
-            Ok((None, _)) => Detected::Opaque,
+        let drain = client.listener.drain();
+        let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {
+            Ok(detected) => detected.unwrap_or(Detected::Opaque),
             Err(error) => return self.failed(local, &error),
         };
         let version = match detected {
@@ -158,7 +151,7 @@ impl Outbound {
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
         };
-        let served = serve(self.clone(), io, client, version, Routing::ByAuthority).await;
+        let served = serve_explicit(&self, io, client, version).await;
         self.served(&local.into(), served);
     }
 
@@ -173,39 +166,25 @@ impl Outbound {
     {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
-        let start = Instant::now();
-        let detected = self.first_bytes(io, client).await;
-        let result = match &detected {
-            Ok((Some(Detected::Http1), _)) => "http/1",
-            Ok((Some(Detected::Http2), _)) => "http/2",
-            Ok((Some(Detected::Opaque), _)) => "not_http",
-            Ok((None, _)) => "read_timeout",
-            Err(_) => "error",
+        let count = |result, took| {
+            let parent = LabelSet::from(parent);
+            let result = Labels::new().with("result", result);
+            outbound.detect_results.get(parent.after(result)).incr();
+            outbound.detect_duration.get(parent).observe_duration(took);
         };
-        let parent = LabelSet::from(parent);
-        let result = Labels::new().with("result", result);
-        outbound.detect_results.get(parent.after(result)).incr();
-        let duration = outbound.detect_duration.get(parent);
-        duration.observe_duration(start.elapsed());
-        let (detected, read) = detected?;
-        io.put_back(read);
+        let drain = client.listener.drain();
+        let detected = detect(io, self.detect_settings(), drain, count).await?;
         Ok(detected.unwrap_or_else(|| {
             tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
             Detected::Opaque
         }))
     }
 
-    async fn first_bytes<I>(
-        &self,
-        io: &mut Io<I>,
-        client: &ClientInfo,
-    ) -> Result<(Option<Detected>, Bytes), Error>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        let timeout = self.ctx.config.outbound.detect_timeout;
-        let drain = &mut client.listener.drain().watch();
-        detect_until_drain(io, timeout, Lookalikes::Opaque, drain).await
+    fn detect_settings(&self) -> DetectSettings {
+        DetectSettings {
+            timeout: self.ctx.config.outbound.detect_timeout,
+            lookalikes: Lookalikes::Opaque,
+        }
     }
 
     async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)

@@ -3,14 +3,14 @@
 use super::connect::Connect;
 use crate::{
     config::Config,
-    in_flight::{InFlightLimit, share},
     metrics::{EndpointLabels, Families},
+    server::{InFlightLimit, share},
 };
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
     endpoint::{Endpoint, ZoneLocality},
-    http::{HalfSent, QueueSettings, client::Http1Pools},
+    http::{HalfSent, QueueSettings, ServerSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
     transport::{Dialer, Pipes, TransferCost},
 };
@@ -57,6 +57,15 @@ pub struct Context {
 pub struct Costs([OnceCell<TransferCost>; 3]);
 
 impl Context {
+    /// How applications are served.
+    pub fn server_settings(&self) -> ServerSettings {
+        ServerSettings {
+            header_timeout: self.config.header_timeout,
+            http2: self.config.outbound.http2_server.clone(),
+            half_sent: self.half_sent.clone(),
+        }
+    }
+
     /// Whether the endpoint is in this pod.
     pub fn is_local(&self, endpoint: &Endpoint) -> bool {
         self.config.inbound.ips.contains(&endpoint.addr.ip())

@@ -2,7 +2,7 @@
 //!
 //! The router reads an immutable snapshot; that an update has come is one atomic load.
 
-use linkerd_profiles::{Discovered, DiscoveryWatch, RouteSource, State, TcpFilter};
+use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource, TcpFilter};
 use linkerd_proxy_core::{Error, Reason, Shared};
 use serde_json::Value;
 use std::{
@@ -51,7 +51,7 @@ pub struct Router<R: Routes>(Rc<RouterState<R>>);
 
 struct RouterState<R: Routes> {
     routes: R,
-    updates: RefCell<watch::Receiver<State>>,
+    updates: RefCell<watch::Receiver<DiscoveryState>>,
     present: RefCell<Result<RouteService<R>, Refusal>>,
 }
 
@@ -81,7 +81,7 @@ impl<R: Routes> RouterState<R> {
             return;
         }
         // A failure keeps the last policy.
-        if let State::Ready(discovered) = &*updates.borrow_and_update() {
+        if let DiscoveryState::Ready(discovered) = &*updates.borrow_and_update() {
             let next = self.routes.route(discovered);
             drop(self.present.replace(next));
             self.routes.replaced();

@@ -1,9 +1,12 @@
-//! Stage 2: what was discovered of a target, and the stacks that serve it, kept while somebody uses them.
+//! Stage 2: the policy and profile of a target, and the stacks that serve it, kept while connections use them.
 
 use super::{HttpRouter, HttpRoutes, Outbound, context::Context, opaque::Opaque};
-use crate::metrics::{target_labels, tls_labels};
+use crate::{
+    metrics::{target_labels, tls_labels},
+    server::InUse,
+};
 use http::Version;
-use linkerd_profiles::{Discovered, DiscoveryWatch, State, Target};
+use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
@@ -11,8 +14,7 @@ use linkerd_proxy_core::{
     transport::{NoTlsReason, TlsStatus, TransportSeries},
 };
 use std::{
-    cell::{Cell, OnceCell, RefCell},
-    collections::HashMap,
+    cell::{OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -28,24 +30,21 @@ pub struct TargetStack {
     http2: OnceCell<HttpRouter>,
     opaque: OnceCell<Opaque>,
     series: Arc<TransportSeries>,
-    idle_since: Cell<Option<Instant>>,
 }
 
 /// The targets in use on one worker.
 ///
 /// - **Bounds**: what discovery keeps; a target that nobody has used for the idle timeout is dropped.
 #[derive(Default)]
-pub struct Targets {
-    stacks: RefCell<HashMap<Target, Rc<TargetStack>>>,
-}
+pub struct Targets(InUse<Target, TargetStack>);
 
 impl Targets {
     /// The stack of a target, made if need be.
     ///
     /// Waits for the control plane's first answer, but not for ever.
     pub async fn get(&self, ctx: &Rc<Context>, target: Target) -> Result<Rc<TargetStack>, Error> {
-        if let Some(stack) = self.stacks.borrow().get(&target) {
-            return Ok(stack.clone());
+        if let Some(stack) = self.0.get(&target) {
+            return Ok(stack);
         }
         let mut watch = ctx
             .policies
@@ -63,40 +62,27 @@ impl Targets {
             Error::new(reason).detail(error.to_string())
         })?;
         // Others may have waited for the same answer.
-        let mut stacks = self.stacks.borrow_mut();
-        let stack = stacks
-            .entry(target)
-            .or_insert_with_key(|target| Rc::new(TargetStack::new(ctx, target, watch, discovered)));
-        Ok(stack.clone())
+        let new = |target: &Target| TargetStack::new(ctx, target, watch, discovered);
+        Ok(self.0.get_or_insert(target, new))
     }
 
-    /// Drops what nobody has used for the idle timeout. Called regularly.
+    /// Drops the targets that no connection has used for the idle timeout. Called regularly.
     pub fn sweep(&self, idle: Duration, now: Instant) {
-        self.stacks.borrow_mut().retain(|_, stack| {
-            if Rc::strong_count(stack) > 1 {
-                stack.idle_since.set(None);
-                return true;
-            }
-            let since = stack.idle_since.get().unwrap_or(now);
-            stack.idle_since.set(Some(since));
-            now.saturating_duration_since(since) < idle
-        });
+        self.0.sweep(idle, now);
     }
 
     /// The targets, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        let stacks = self.stacks.borrow();
-        let stacks = stacks.iter().map(|(target, stack)| {
+        self.0.inspect(|target, stack, connections| {
             let routers = [&stack.http1, &stack.http2];
             let routers = routers.into_iter().filter_map(OnceCell::get);
             serde_json::json!({
                 "target": target.to_string(),
-                "connections": Rc::strong_count(stack) - 1,
+                "connections": connections,
                 "http": routers.map(HttpRouter::inspect).collect::<Vec<_>>(),
                 "opaque": stack.opaque.get().map(Opaque::inspect),
             })
-        });
-        stacks.collect()
+        })
     }
 }
 
@@ -125,7 +111,6 @@ impl TargetStack {
             http2: OnceCell::new(),
             opaque: OnceCell::new(),
             series: ctx.families.transport.series(labels),
-            idle_since: Cell::new(None),
         }
     }
 
@@ -141,7 +126,7 @@ impl TargetStack {
 
     /// What applies at present.
     pub fn discovered(&self) -> Arc<Discovered> {
-        if let State::Ready(discovered) = self.watch.current() {
+        if let DiscoveryState::Ready(discovered) = self.watch.current() {
             *self.discovered.borrow_mut() = discovered;
         }
         self.discovered.borrow().clone()

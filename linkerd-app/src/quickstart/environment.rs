@@ -1,6 +1,6 @@
 //! The environment of the proxy: the quickstart's variables on top of the user's.
 
-use super::ProxyAddresses;
+use super::options::ProxyAddresses;
 use crate::config::Env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 

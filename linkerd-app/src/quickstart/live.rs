@@ -1,12 +1,12 @@
 //! Runs the parts of the quickstart, and shows the result.
 
 use super::{
-    ProxyAddresses, QuickstartOptions,
     backend::{Backend, Pace},
     environment,
     events::Events,
     fetch,
     mesh::{self, Mesh},
+    options::{ProxyAddresses, QuickstartOptions},
     switch::{self, Switched},
     tally::Tally,
     traffic::Traffic,

@@ -1,6 +1,6 @@
 //! The mesh file and its ports.
 
-use super::{QuickstartOptions, view::SERVICE};
+use super::{options::QuickstartOptions, view::SERVICE};
 use linkerd_proxy_core::BoxError;
 use std::{
     fs::{self, File},

@@ -5,15 +5,20 @@ use super::{
     fetch::{self, Answer},
     *,
 };
-use crate::admin::{self, AdminContext, StateSection};
+use crate::{
+    admin::{self, AdminContext, StateSection},
+    config,
+};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use linkerd_proxy_core::{Readiness, drain, metrics::Registry};
 use serde_json::json;
 use std::{
     cell::Cell,
+    error::Error,
     fs,
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
     rc::Rc,
     time::Duration,
 };

@@ -1,10 +1,10 @@
 //! The view: figures of the traffic beside the proxy's state.
 
 use super::{
-    ProxyAddresses,
     backend::Backend,
     events::Events,
     fetch,
+    options::ProxyAddresses,
     screen::{self, Size, cut, wrap},
     state::{self, Seen},
     table::{Row, summary, table},

@@ -1,12 +1,13 @@
 //! The answers of a mesh for each target.
 
-use super::{Known, Mesh, Service};
-use crate::content::{Content, EndpointSet};
+use super::hosts::Known;
+use super::model::{Mesh, Service};
+use crate::content::EndpointSet;
 use crate::endpoint::Endpoint;
-use crate::lookups::canonical;
 use crate::policy::{Policy, Protocol};
-use crate::state::ControllerTables;
-use crate::table::{TargetKey, TargetTable};
+use crate::state::{Content, ControllerTables, MeshTargets};
+use crate::table::TargetTable;
+use crate::target::{TargetKey, canonical};
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
@@ -19,14 +20,6 @@ pub(crate) struct MeshAnswers {
     policies: BTreeMap<String, OutboundPolicy>,
     /// All names, for answers to unknown targets.
     names: Vec<String>,
-}
-
-/// The targets of the last applied mesh.
-#[derive(Default)]
-pub(crate) struct MeshTargets {
-    destinations: HashSet<String>,
-    profiles: HashSet<String>,
-    policies: HashSet<String>,
 }
 
 impl Mesh {

@@ -5,9 +5,9 @@ mod endpoints;
 use super::decl;
 use super::error::Problem;
 use super::form::{Given, Spanned};
+use super::model::{Backend, Mesh, Service, full_name};
 use super::near::near;
 use super::yaml::Position;
-use super::{Backend, Mesh, Service, full_name};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 

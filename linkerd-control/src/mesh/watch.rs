@@ -4,11 +4,13 @@
 //! one, mounted directories that are switched by a symbolic link (as Kubernetes mounts a ConfigMap), bind mounts in
 //! containers, network file systems. A few `stat` calls a second cost nothing.
 
+use super::error::MeshError;
+use super::file::read;
 use super::hosts::Hosts;
-use super::{Mesh, MeshError, Resolve, SystemResolver};
+use super::hosts::{Resolve, SystemResolver};
+use super::model::Mesh;
 use crate::controller::Controller;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -222,22 +224,6 @@ fn stamp(path: &Path) -> Option<Stamp> {
     ))
 }
 
-/// The text of a file within the size limit.
-pub(super) fn read(path: &Path) -> Result<String, MeshError> {
-    let unreadable = |reason: String| MeshError::Read {
-        file: path.display().to_string(),
-        reason,
-    };
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(error.to_string()))?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(unreadable(format!("it is larger than {MAX_BYTES} bytes")));
-    }
-    Ok(text)
-}
-
 /// Appears immediate to people.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -246,6 +232,3 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// Checks of a file without a pause between writes, before it is read as it is.
 const SETTLE_LOOKS: usize = 25;
-
-/// Room for some 100,000 endpoints.
-const MAX_BYTES: u64 = 16 * 1024 * 1024;

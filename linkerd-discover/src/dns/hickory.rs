@@ -1,6 +1,6 @@
 //! The system's resolver.
 
-use super::{AddressAnswer, DnsError, Resolve, SrvAnswer};
+use super::resolve::{AddressAnswer, DnsError, Resolve, SrvAnswer};
 use futures::{FutureExt, future::BoxFuture};
 use hickory_resolver::{
     TokioResolver,
@@ -11,7 +11,7 @@ use hickory_resolver::{
 };
 use std::time::Duration;
 
-/// Looks names up as `/etc/resolv.conf` and `/etc/hosts` say.
+/// A resolver that is configured by `/etc/resolv.conf` and `/etc/hosts`.
 #[derive(Clone)]
 pub struct SystemResolver {
     resolver: TokioResolver,

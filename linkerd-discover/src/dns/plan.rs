@@ -1,5 +1,6 @@
-//! What to ask for next, and when. Pure.
+//! The plan of a resolution: the next query, and its time. Pure.
 
+use super::resolve::{AddressAnswer, DnsError, RecordType, SrvAnswer};
 use linkerd_proxy_core::Backoff;
 use rand::rngs::StdRng;
 use std::{
@@ -7,64 +8,27 @@ use std::{
     time::Duration,
 };
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordType {
-    /// SRV records.
-    Srv,
-    /// A and AAAA records.
-    Addresses,
-}
-
-/// SRV records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SrvAnswer {
-    /// Names and ports.
-    pub targets: Vec<(String, u16)>,
-    /// How long they are good for.
-    pub ttl: Duration,
-}
-
-/// A and AAAA records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressAnswer {
-    /// The addresses.
-    pub ips: Vec<IpAddr>,
-    /// How long they are good for.
-    pub ttl: Duration,
-}
-
-/// A look-up failed, or found nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct DnsError {
-    /// How long to believe that there is nothing, if the answer says so.
-    pub negative_ttl: Option<Duration>,
-    /// What happened.
-    pub message: String,
-}
-
 /// The resolution of one name.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     port: u16,
     backoff: Backoff,
     failures: u32,
-    /// Why SRV records are no use this time, so that addresses are asked for.
+    /// The reason why SRV records cannot be used this time, so that addresses are queried.
     srv_failed: Option<DnsError>,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// Ask for what [`Plan::asks`] says now.
-    Ask,
-    /// Use these addresses, and ask again then.
+    /// Query the records of [`Plan::next_query`].
+    Query,
+    /// Use these addresses, and query again after the TTL.
     Use {
         addrs: Vec<SocketAddr>,
         again_in: Duration,
     },
-    /// Keep what there is, and ask again then.
+    /// Keep the present addresses, and query again after a wait.
     Retry { error: String, again_in: Duration },
 }
 
@@ -78,7 +42,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn asks(&self) -> RecordType {
+    pub(super) fn next_query(&self) -> RecordType {
         match self.srv_failed {
             None => RecordType::Srv,
             Some(_) => RecordType::Addresses,
@@ -89,7 +53,7 @@ impl Plan {
         let error = match answer {
             Ok(answer) => {
                 let addrs = answer.targets.iter().filter_map(|(target, port)| {
-                    // The target names a pod by its IP; another look-up would only say the same.
+                    // The target names a pod by its IP; another query would only repeat it.
                     Some(SocketAddr::new(dashed_ip(target)?, *port))
                 });
                 match self.usable(addrs.collect(), answer.ttl) {
@@ -103,7 +67,7 @@ impl Plan {
             Err(error) => error,
         };
         self.srv_failed = Some(error);
-        Decision::Ask
+        Decision::Query
     }
 
     pub(super) fn addresses(
@@ -207,7 +171,7 @@ mod tests {
     #[test]
     fn srv_targets_spell_their_addresses() {
         let (mut plan, _) = plan();
-        assert_eq!(plan.asks(), RecordType::Srv);
+        assert_eq!(plan.next_query(), RecordType::Srv);
         let answer = srv(
             &[
                 ("10-0-0-2.linkerd-dst.svc.", 1),
@@ -223,15 +187,19 @@ mod tests {
         let addrs: Vec<_> = addrs.iter().map(ToString::to_string).collect();
         assert_eq!(addrs, ["10.0.0.1:3", "10.0.0.2:1", "[fd00::1]:2"]);
         assert_eq!(again_in, SECS(30));
-        assert_eq!(plan.asks(), RecordType::Srv, "next time from the start");
+        assert_eq!(
+            plan.next_query(),
+            RecordType::Srv,
+            "next time from the start"
+        );
     }
 
     #[test]
     fn addresses_are_asked_for_when_srv_is_of_no_use() {
         for unusable in [Err(error(None)), srv(&[], 30), srv(&[("web.svc.", 1)], 30)] {
             let (mut plan, mut rng) = plan();
-            assert_eq!(plan.srv(unusable), Decision::Ask);
-            assert_eq!(plan.asks(), RecordType::Addresses);
+            assert_eq!(plan.srv(unusable), Decision::Query);
+            assert_eq!(plan.next_query(), RecordType::Addresses);
             let answer = AddressAnswer {
                 ips: vec![[10, 0, 0, 1].into()],
                 ttl: SECS(0),
@@ -243,7 +211,7 @@ mod tests {
                     again_in: MIN_TTL
                 }
             );
-            assert_eq!(plan.asks(), RecordType::Srv);
+            assert_eq!(plan.next_query(), RecordType::Srv);
         }
     }
 

@@ -9,20 +9,12 @@ use http::Version;
 fn distribution(path: &str) -> Distribution {
     Distribution::only(Backend {
         meta: Arc::new(Meta::new_default("backend")),
-        queue: queue(),
         dispatcher: Dispatcher::Balance {
             destination: path.parse().unwrap(),
             load: PeakEwma::default(),
         },
         filter: None,
     })
-}
-
-fn queue() -> QueueSettings {
-    QueueSettings {
-        capacity: 10,
-        failfast: Duration::from_secs(3),
-    }
 }
 
 fn rule(path: &str) -> RouteRule {
@@ -74,7 +66,6 @@ fn discovered(protocol: Protocol, profile: Option<Profile>) -> Discovered {
             ..ClientPolicy::empty()
         }),
         profile: profile.map(Arc::new),
-        queue: queue(),
     }
 }
 

@@ -3,7 +3,7 @@ use crate::{
     backend::{Dispatcher, Distribution},
     policy::Protocol,
 };
-use linkerd_proxy_core::{Destination, http::QueueSettings};
+use linkerd_proxy_core::Destination;
 
 const ADDR: &str = "10.0.0.1:80";
 const NAME: &str = "web.default.svc:80";
@@ -13,11 +13,7 @@ fn join(target: &str) -> Join {
 }
 
 fn join_with(target: &str, forward_unknown: bool) -> Join {
-    let defaults = Defaults {
-        queue: QueueSettings {
-            capacity: 10,
-            failfast: Duration::from_secs(3),
-        },
+    let defaults = PolicyDefaults {
         detect_timeout: Duration::from_secs(10),
         forward_unknown,
     };
@@ -38,7 +34,7 @@ fn refusal(code: Code) -> Status {
     Status::new(code, "as scripted")
 }
 
-/// What a target comes to: `parent -> where`.
+/// The result for a target: `parent -> destination`.
 fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
     let now = Instant::now();
     let mut join = join(target);
@@ -48,7 +44,7 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
         None => join.no_profile(),
     }
     match join.outcome(now) {
-        Outcome::Ready { policy, .. } => {
+        JoinOutcome::Ready { policy, .. } => {
             let Protocol::Detect {
                 http1,
                 http2,
@@ -74,7 +70,7 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
                 Dispatcher::Fail(_) => panic!("{route:?}"),
             }
         }
-        Outcome::Failed(status) => format!("{:?}", status.code),
+        JoinOutcome::Failed(status) => format!("{:?}", status.code),
         outcome => panic!("{outcome:?}"),
     }
 }
@@ -120,7 +116,7 @@ fn what_is_unknown_is_refused_where_it_shall_not_be_forwarded() {
             Some(profile) => join.profile(profile),
             None => join.no_profile(),
         }
-        let ready = matches!(join.outcome(now), Outcome::Ready { .. });
+        let ready = matches!(join.outcome(now), JoinOutcome::Ready { .. });
         assert_eq!(ready, known, "{target}");
     }
 }
@@ -129,23 +125,23 @@ fn what_is_unknown_is_refused_where_it_shall_not_be_forwarded() {
 fn the_profile_is_waited_for_but_not_for_ever() {
     let start = Instant::now();
     let mut join = join(ADDR);
-    assert_eq!(join.outcome(start), Outcome::Wait);
+    assert_eq!(join.outcome(start), JoinOutcome::Wait);
     join.profile(profile(None, None));
     assert_eq!(
         join.outcome(start + 9 * PROFILE_WAIT),
-        Outcome::Wait,
+        JoinOutcome::Wait,
         "without a policy"
     );
 
     let mut join = self::join(ADDR);
     join.policy(ClientPolicy::empty(), start);
     let until = start + PROFILE_WAIT;
-    assert_eq!(join.outcome(start), Outcome::WaitForProfile(until));
-    let Outcome::Ready { profile: None, .. } = join.outcome(until) else {
+    assert_eq!(join.outcome(start), JoinOutcome::WaitForProfile(until));
+    let JoinOutcome::Ready { profile: None, .. } = join.outcome(until) else {
         panic!("must go on without");
     };
     join.profile(profile(None, None));
-    let Outcome::Ready {
+    let JoinOutcome::Ready {
         profile: Some(_), ..
     } = join.outcome(until)
     else {

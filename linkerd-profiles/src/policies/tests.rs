@@ -68,10 +68,6 @@ fn config() -> PoliciesConfig {
         profile_backoff: backoff,
         idle_timeout: Duration::from_secs(5),
         max_entries: 10,
-        queue: QueueSettings {
-            capacity: 10,
-            failfast: Duration::from_secs(3),
-        },
         detect_timeout: Duration::from_secs(10),
         forward_unknown: true,
     }
@@ -97,7 +93,6 @@ fn balanced(path: &str) -> ClientPolicy {
     let meta = Arc::new(Meta::new_default("web"));
     let backend = Backend {
         meta: meta.clone(),
-        queue: config().queue,
         dispatcher: Dispatcher::Balance {
             destination: path.parse().unwrap(),
             load: PeakEwma::default(),
@@ -135,7 +130,7 @@ async fn both_answers_are_joined() {
     assert!(policy.nobody_asks(), "single flight");
 
     stream.send(Ok(balanced("api:80"))).unwrap();
-    let State::Ready(updated) = watch.changed().await else {
+    let DiscoveryState::Ready(updated) = watch.changed().await else {
         panic!("must be ready");
     };
     assert_ne!(updated.policy, discovered.policy);
@@ -175,7 +170,7 @@ async fn a_late_profile_is_applied_when_it_comes() {
     assert_eq!(begin.elapsed(), Duration::from_secs(3));
     assert_eq!(discovered.profile, None);
     let _profiles = profile.accept(opaque_profile()).await;
-    let State::Ready(discovered) = watch.changed().await else {
+    let DiscoveryState::Ready(discovered) = watch.changed().await else {
         panic!("must be ready");
     };
     assert_eq!(discovered.protocol(), ProtocolKind::Opaque);
@@ -251,7 +246,10 @@ async fn known_targets_outlive_the_control_plane() {
         policy.refuse(Code::Unavailable).await;
     }
     let watch = policies.discover(target("10.0.0.1:80")).unwrap();
-    assert!(matches!(watch.current(), State::Ready(_)), "known at once");
+    assert!(
+        matches!(watch.current(), DiscoveryState::Ready(_)),
+        "known at once"
+    );
     drop(watch);
     let _stream = policy.accept(balanced("web:80")).await;
     sleep(Duration::from_secs(6)).await;

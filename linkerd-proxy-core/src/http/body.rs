@@ -78,9 +78,8 @@ impl RequestBody {
     }
 
     /// Applies `scrub` to the trailers.
-    pub fn scrub_trailers(mut self, scrub: Scrub) -> Self {
+    pub fn scrub_trailers(&mut self, scrub: Scrub) {
         self.scrub = Some(scrub);
-        self
     }
 
     /// The client's side of the body, unless it is empty or the proxy's own.

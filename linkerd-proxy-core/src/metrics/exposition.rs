@@ -1,7 +1,7 @@
 //! The text of a scrape, in either format.
 
-use super::{Labels, primitive::Value};
-use std::fmt::{Display, Write};
+use super::Labels;
+use std::fmt::{self, Display, Write};
 
 /// The format of a scrape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,30 @@ impl<'a> Exposition<'a> {
         out.push(' ');
         value.push_to(out);
         out.push('\n');
+    }
+}
+
+/// The value of a sample.
+pub(super) trait Value {
+    fn push_to(self, out: &mut String);
+}
+
+impl Value for u64 {
+    fn push_to(self, out: &mut String) {
+        out.push_str(itoa::Buffer::new().format(self));
+    }
+}
+
+impl Value for i64 {
+    fn push_to(self, out: &mut String) {
+        out.push_str(itoa::Buffer::new().format(self));
+    }
+}
+
+impl Value for fmt::Arguments<'_> {
+    fn push_to(self, out: &mut String) {
+        out.write_fmt(self)
+            .expect("writing to a string does not fail");
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Exposition, MetricKind};
 use std::{
-    fmt::{self, Write},
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -264,29 +263,5 @@ impl Metric for Histogram {
                 out.line(name, "_sum", labels, None, format_args!("{sum}.0"));
             }
         }
-    }
-}
-
-/// The value of a sample.
-pub(super) trait Value {
-    fn push_to(self, out: &mut String);
-}
-
-impl Value for u64 {
-    fn push_to(self, out: &mut String) {
-        out.push_str(itoa::Buffer::new().format(self));
-    }
-}
-
-impl Value for i64 {
-    fn push_to(self, out: &mut String) {
-        out.push_str(itoa::Buffer::new().format(self));
-    }
-}
-
-impl Value for fmt::Arguments<'_> {
-    fn push_to(self, out: &mut String) {
-        out.write_fmt(self)
-            .expect("writing to a string does not fail");
     }
 }

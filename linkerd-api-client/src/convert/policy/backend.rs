@@ -1,10 +1,12 @@
 //! Backends and the choice between them.
 
-use super::{InvalidPolicy, NotHonoured, duration, meta, required};
+use super::{
+    invalid::InvalidPolicy,
+    parts::{NotHonoured, duration, meta, required},
+};
 use crate::convert::endpoint::endpoint;
 use linkerd_api_proto::{outbound as wire_outbound, prost_types};
 use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
-use linkerd_proxy_core::http::QueueSettings;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// A distribution: the API has one for each kind of route, all of the same shape.
@@ -71,7 +73,7 @@ pub(super) fn distribution<B>(
             let mut chosen = Vec::with_capacity(total);
             for (backend, weight) in backends {
                 let backend = convert(required(backend, "a weighted backend")?)?;
-                // What has no weight is never chosen.
+                // A backend without weight is never chosen.
                 if weight > 0 {
                     chosen.push((backend, weight));
                 }
@@ -99,9 +101,11 @@ pub(super) fn backend(
     use wire_outbound::backend::Kind;
     let wire = required(wire, "a backend")?;
     let meta = meta(wire.metadata, "a backend's metadata")?;
+    // Checked and not used: the bounds of queues are those of the environment.
     let queue = required(wire.queue, "a backend's queue")?;
+    duration(queue.failfast_timeout, "a queue's failfast timeout")?;
     let dispatcher = match wire.kind {
-        // The rest of the policy may be fine, so only this backend fails.
+        // The rest of the policy may be valid, so only this backend fails.
         None => Dispatcher::Fail(format!("backend {meta} has no dispatcher")),
         Some(Kind::Forward(addr)) => {
             let converted = endpoint(addr, &HashMap::new())?;
@@ -111,10 +115,6 @@ pub(super) fn backend(
     };
     Ok(Backend {
         meta,
-        queue: QueueSettings {
-            capacity: usize::try_from(queue.capacity).unwrap_or(usize::MAX),
-            failfast: duration(queue.failfast_timeout, "a queue's failfast timeout")?,
-        },
         dispatcher,
         filter,
     })

@@ -1,9 +1,9 @@
 //! HTTP and gRPC routes. Both are read into one form, and converted from there.
 
 use super::{
-    InvalidPolicy, NotHonoured,
     backend::{Shape, backend, distribution, shape},
-    host, meta,
+    invalid::InvalidPolicy,
+    parts::{NotHonoured, host, meta},
 };
 use linkerd_api_proto::{
     grpc_route as wire_grpc_match, http_route as wire_match, meta as wire_meta,

@@ -1,9 +1,9 @@
 //! Routes of connections: opaque and TLS.
 
 use super::{
-    InvalidPolicy, NotHonoured,
     backend::{Shape, backend, distribution, shape},
-    host, meta,
+    invalid::InvalidPolicy,
+    parts::{NotHonoured, host, meta},
 };
 use linkerd_api_proto::{
     outbound::{OpaqueRoute as WireOpaqueRoute, TlsRoute as WireTlsRoute, opaque_route, tls_route},

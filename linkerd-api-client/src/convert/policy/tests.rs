@@ -1,11 +1,15 @@
+mod grpc;
+
 use super::*;
 use linkerd_api_proto::{
     destination::WeightedAddr,
     http_route as wire_match, opaque_route as wire_opaque,
-    outbound::{self, backend, grpc_route, http_route, opaque_route, proxy_protocol},
+    outbound::{self, backend, http_route, opaque_route, proxy_protocol},
 };
+use linkerd_api_proto::{meta as wire_meta, prost_types};
 use linkerd_profiles::{Dispatcher, Distribution, PeakEwma, RouteRule, TcpFilter};
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn wire_meta(name: &str) -> Option<wire_meta::Metadata> {
     Some(wire_meta::Metadata {
@@ -127,7 +131,6 @@ fn a_balancer_is_read() {
     let Distribution::FirstAvailable(backends) = &default_route(&policy).distribution else {
         panic!("one backend");
     };
-    assert_eq!(backends[0].queue.capacity, 100);
     let load = PeakEwma {
         default_rtt: Duration::from_secs(1),
         decay: Duration::from_secs(10),
@@ -199,6 +202,22 @@ fn bad_policies_say_why() {
 }
 
 #[test]
+fn a_change_of_the_queue_is_none() {
+    let mut backend = balancer("web:80");
+    let queue = backend.queue.as_mut().unwrap();
+    queue.capacity = 7;
+    queue.failfast_timeout = secs(9);
+    let changed = http1(vec![route("route", vec![rule(first(backend))])]);
+    assert_eq!(converted(changed), converted(balanced("web:80")));
+    let mut backend = balancer("web:80");
+    backend.queue.as_mut().unwrap().failfast_timeout = secs(-1);
+    assert_eq!(
+        refused(http1(vec![route("r", vec![rule(first(backend))])])),
+        "a queue's failfast timeout is no duration"
+    );
+}
+
+#[test]
 fn a_backend_without_a_dispatcher_fails_alone() {
     let mut backend = balancer("web:80");
     backend.kind = None;
@@ -252,62 +271,6 @@ fn what_comes_later_is_named_once() {
     }];
     let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
     assert_eq!(policy.not_honoured, ["redirects", "retries", "timeouts"]);
-}
-
-#[test]
-fn grpc_rules_are_converted_like_those_of_http() {
-    use grpc_route::{
-        Distribution as Wire, Filter, RouteBackend, Rule,
-        distribution::{FirstAvailable, Kind},
-        filter,
-    };
-    let rule = |on_rule: bool, on_backend: bool| {
-        let filters = |injects: bool| {
-            let kind = filter::Kind::FailureInjector(Default::default());
-            let filter = Filter { kind: Some(kind) };
-            Vec::from_iter(injects.then_some(filter))
-        };
-        let backend = RouteBackend {
-            backend: Some(balancer("web:80")),
-            filters: filters(on_backend),
-            ..Default::default()
-        };
-        let kind = Kind::FirstAvailable(FirstAvailable {
-            backends: vec![backend],
-        });
-        Rule {
-            filters: filters(on_rule),
-            backends: Some(Wire { kind: Some(kind) }),
-            ..Default::default()
-        }
-    };
-    let route = outbound::GrpcRoute {
-        metadata: wire_meta("grpc"),
-        rules: vec![rule(false, false), rule(true, false), rule(false, true)],
-        ..Default::default()
-    };
-    let policy = |metadata| {
-        let grpc = proxy_protocol::Grpc {
-            routes: vec![outbound::GrpcRoute {
-                metadata,
-                ..route.clone()
-            }],
-            failure_accrual: None,
-        };
-        OutboundPolicy {
-            metadata: wire_meta("parent"),
-            protocol: Some(outbound::ProxyProtocol {
-                kind: Some(proxy_protocol::Kind::Grpc(grpc)),
-            }),
-        }
-    };
-    let read = converted(policy(wire_meta("grpc")));
-    assert_eq!(read.not_honoured, ["failure injection"]);
-    let rules = &read.http_routes(::http::Version::HTTP_2).unwrap().rules;
-    let injecting: Vec<_> = rules.iter().map(|rule| rule.injects_failures).collect();
-    assert_eq!(injecting, [false, true, true]);
-    assert!(rules.iter().all(|rule| rule.matches_all));
-    assert_eq!(refused(policy(None)), "a gRPC route's metadata is missing");
 }
 
 #[test]
@@ -366,7 +329,7 @@ proptest! {
         }
     }
 
-    /// Whatever the weights are, the distribution can be drawn from or the policy is refused.
+    /// With any weights, the distribution can be drawn from or the policy is refused.
     #[test]
     fn any_weights(weights in proptest::collection::vec(prop_oneof![0u32..3, any::<u32>()], 0..6)) {
         let policy = client_policy(http1(vec![route("r", vec![rule(random(&weights))])]));

@@ -1,6 +1,7 @@
 //! Addresses, ports and networks.
 
-use super::{InvalidValue, names::dns_name};
+use super::names::dns_name;
+use super::value::{InvalidValue, items};
 use crate::config::Networks;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -137,11 +138,4 @@ pub fn networks(text: &str) -> Result<Networks, InvalidValue> {
     Ok(Networks::new(
         items(text).map(network).collect::<Result<_, _>>()?,
     ))
-}
-
-/// The items of a comma-separated list, trimmed, without the empty ones.
-pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
 }

@@ -1,6 +1,6 @@
 //! DNS names, suffixes and identities.
 
-use super::{InvalidValue, addrs::items};
+use super::value::{InvalidValue, items};
 use crate::config::NameSuffixes;
 
 /// A DNS name in lower case. A trailing dot is kept: it makes the name absolute.

@@ -1,6 +1,6 @@
 //! Durations, numbers, switches and words.
 
-use super::InvalidValue;
+use super::value::InvalidValue;
 use crate::config::{AccessLog, DefaultPolicy, LogFormat};
 use std::str::FromStr;
 use std::time::Duration;

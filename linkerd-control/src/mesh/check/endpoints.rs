@@ -4,8 +4,8 @@ use super::{Checker, is_dns_name};
 use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
+use crate::mesh::model::{HostEndpoint, Service};
 use crate::mesh::yaml::Position;
-use crate::mesh::{HostEndpoint, Service};
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 

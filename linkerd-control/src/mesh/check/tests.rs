@@ -1,5 +1,6 @@
 use crate::endpoint::Endpoint;
-use crate::mesh::{Mesh, MeshError, Service};
+use crate::mesh::model::Service;
+use crate::mesh::{Mesh, MeshError};
 use crate::policy::Protocol;
 
 #[test]

@@ -1,7 +1,12 @@
 //! A client's connection, as its requests see it.
 
 use crate::transport::Activity;
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Waker},
+};
 
 /// The state of a client's connection, shared by the server and the requests on it.
 #[derive(Debug, Default)]
@@ -15,6 +20,9 @@ pub struct Connection {
     /// Whether it ends with a reset, as its end would look like that of a response.
     pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
+    /// The task that serves the connection, while it waits.
+    task: RefCell<Option<Waker>>,
+    is_polled: Cell<bool>,
 }
 
 /// Keeps a connection from being taken for one that waits for a request.
@@ -55,6 +63,25 @@ impl Connection {
         self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
     }
 
+    /// Polls the connection. When its last message ends elsewhere after that, such as an upload in the task of its endpoint's
+    /// connection, the task is woken: it has timers to begin.
+    pub(super) fn polled<T>(
+        &self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> T,
+    ) -> T {
+        self.is_polled.set(true);
+        let polled = poll(cx);
+        self.is_polled.set(false);
+        if self.busy.get() > 0 {
+            let mut task = self.task.borrow_mut();
+            if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+                *task = Some(cx.waker().clone());
+            }
+        }
+        polled
+    }
+
     /// Whether the headers of a request have begun and not ended.
     pub(super) fn reads_headers(&self) -> bool {
         self.busy.get() == 0 && self.activity.was_read()
@@ -80,6 +107,11 @@ impl Drop for Busy {
         if connection.busy.get() == 0 {
             // What was read until now was the request's body.
             connection.activity.forget_reads();
+            if !connection.is_polled.get()
+                && let Some(task) = &*connection.task.borrow()
+            {
+                task.wake_by_ref();
+            }
         }
     }
 }

@@ -76,7 +76,7 @@ pub(super) async fn run<C: Graceful>(
     let mut closing = false;
     let mut was_idle = false;
     let mut headers = HeaderTimer::default();
-    poll_fn(|cx| {
+    let mut poll = |cx: &mut Context<'_>| {
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
                 let ended = ended.map_err(ServeError::from);
@@ -115,8 +115,8 @@ pub(super) async fn run<C: Graceful>(
             Some(idle) if !closing => idle.poll(connection, cx).map(|()| RunEnd::Idle),
             _ => Poll::Pending,
         }
-    })
-    .await
+    };
+    poll_fn(|cx| connection.polled(cx, &mut poll)).await
 }
 
 /// Runs while headers are being read, and costs nothing when they come in one piece.

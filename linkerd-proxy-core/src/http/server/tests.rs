@@ -110,6 +110,13 @@ async fn answer(
     if path == "/slow" {
         sleep(Duration::from_secs(60)).await;
     }
+    if path == "/elsewhere" {
+        let upload = connection.busy();
+        tokio::task::spawn_local(async move {
+            sleep(Duration::from_secs(5)).await;
+            drop(upload);
+        });
+    }
     if path == "/unwritable" {
         let body = Full::default().map_err(|never| match never {});
         let mut response = Response::new(Held(body.boxed_unsync(), busy));
@@ -307,6 +314,24 @@ async fn a_long_head_that_comes_byte_by_byte_has_to_end_in_time() {
         }
         let answer = served.receive("\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_head_behind_an_upload_that_ends_elsewhere_has_to_end_in_time() {
+    local(async {
+        let mut served = Served::new();
+        let start = Instant::now();
+        let both = "GET /elsewhere HTTP/1.1\r\n\r\nGET /b HT";
+        served.send(both).await;
+        served.receive("/elsewhere").await;
+        let mut answer = String::new();
+        let answered = served.client.read_to_string(&mut answer);
+        let answered = tokio::time::timeout(4 * HEADER_TIMEOUT, answered).await;
+        answered.expect("it is answered").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(start.elapsed() < HEADER_TIMEOUT + Duration::from_secs(15));
     })
     .await;
 }

@@ -22,8 +22,8 @@ fn remove(lasts: &[u8]) -> EndpointSetChange {
     EndpointSetChange::Remove(lasts.iter().map(|n| addr(*n)).collect())
 }
 
-fn lasts(held: &Held) -> Vec<u8> {
-    let mut lasts: Vec<_> = held.endpoints.keys().map(last).collect();
+fn lasts(table: &EndpointTable) -> Vec<u8> {
+    let mut lasts: Vec<_> = table.endpoints.keys().map(last).collect();
     lasts.sort_unstable();
     lasts
 }
@@ -37,95 +37,97 @@ fn last(addr: &SocketAddr) -> u8 {
 
 #[test]
 fn the_first_add_of_a_stream_replaces_everything() {
-    let mut held = Held::new(10);
-    held.apply(add(&[(1, 1), (2, 1)]));
-    held.apply(add(&[(3, 1)]));
-    assert_eq!(lasts(&held), [1, 2, 3]);
-    let kept = held.endpoints[&addr(2)].clone();
-    let changed = held.endpoints[&addr(3)].clone();
+    let mut table = EndpointTable::new(10);
+    table.apply(add(&[(1, 1), (2, 1)]));
+    table.apply(add(&[(3, 1)]));
+    assert_eq!(lasts(&table), [1, 2, 3]);
+    let kept = table.endpoints[&addr(2)].clone();
+    let changed = table.endpoints[&addr(3)].clone();
 
-    held.reopened();
-    let applied = held.apply(add(&[(2, 1), (3, 9)]));
+    table.reopened();
+    let applied = table.apply(add(&[(2, 1), (3, 9)]));
     assert!(applied.changed);
-    assert_eq!(lasts(&held), [2, 3]);
-    assert!(Arc::ptr_eq(&kept, &held.endpoints[&addr(2)]));
-    assert!(!Arc::ptr_eq(&changed, &held.endpoints[&addr(3)]));
+    assert_eq!(lasts(&table), [2, 3]);
+    assert!(Arc::ptr_eq(&kept, &table.endpoints[&addr(2)]));
+    assert!(!Arc::ptr_eq(&changed, &table.endpoints[&addr(3)]));
 
-    held.reopened();
+    table.reopened();
     assert!(
-        !held.apply(add(&[(3, 9), (2, 1)])).changed,
+        !table.apply(add(&[(3, 9), (2, 1)])).changed,
         "only the order differs"
     );
 }
 
 #[test]
 fn a_removal_before_anything_else_is_ignored() {
-    let mut held = Held::new(10);
-    held.apply(add(&[(1, 1), (2, 1)]));
-    held.reopened();
-    assert_eq!(held.apply(remove(&[1])), Applied::default());
-    assert_eq!(lasts(&held), [1, 2]);
-    held.apply(add(&[(2, 1)]));
-    assert_eq!(lasts(&held), [2]);
-    assert!(held.apply(remove(&[2])).changed);
-    assert!(!held.apply(remove(&[2])).changed);
+    let mut table = EndpointTable::new(10);
+    table.apply(add(&[(1, 1), (2, 1)]));
+    table.reopened();
+    assert_eq!(table.apply(remove(&[1])), Applied::default());
+    assert_eq!(lasts(&table), [1, 2]);
+    table.apply(add(&[(2, 1)]));
+    assert_eq!(lasts(&table), [2]);
+    assert!(table.apply(remove(&[2])).changed);
+    assert!(!table.apply(remove(&[2])).changed);
 }
 
 #[test]
 fn no_endpoints_resets() {
-    let mut held = Held::new(10);
-    held.apply(add(&[(1, 1)]));
-    let snapshot = |held: &Held| held.snapshot(None, 1, Instant::now());
-    assert_eq!(snapshot(&held).exists, Some(true));
+    let mut table = EndpointTable::new(10);
+    table.apply(add(&[(1, 1)]));
+    let snapshot = |table: &EndpointTable| table.snapshot(None, 1, Instant::now());
+    assert_eq!(snapshot(&table).exists, Some(true));
     assert!(
-        held.apply(EndpointSetChange::Clear { exists: false })
+        table
+            .apply(EndpointSetChange::Clear { exists: false })
             .changed
     );
-    assert!(snapshot(&held).is_empty());
-    assert_eq!(snapshot(&held).exists, Some(false));
+    assert!(snapshot(&table).is_empty());
+    assert_eq!(snapshot(&table).exists, Some(false));
     assert!(
-        !held
+        !table
             .apply(EndpointSetChange::Clear { exists: false })
             .changed
     );
     assert!(
-        held.apply(EndpointSetChange::Clear { exists: true })
+        table
+            .apply(EndpointSetChange::Clear { exists: true })
             .changed
     );
 }
 
 #[test]
 fn the_bound_holds() {
-    let mut held = Held::new(2);
-    assert_eq!(held.apply(add(&[(1, 1), (2, 1), (3, 1)])).beyond_limit, 1);
-    assert_eq!(lasts(&held), [1, 2]);
-    let applied = held.apply(add(&[(4, 1), (1, 5)]));
+    let mut table = EndpointTable::new(2);
+    assert_eq!(table.apply(add(&[(1, 1), (2, 1), (3, 1)])).beyond_limit, 1);
+    assert_eq!(lasts(&table), [1, 2]);
+    let applied = table.apply(add(&[(4, 1), (1, 5)]));
     assert_eq!(applied.beyond_limit, 1);
-    assert!(applied.changed, "an endpoint that is held may change");
-    held.reopened();
-    assert_eq!(held.apply(add(&[(5, 1), (6, 1)])).beyond_limit, 0);
-    assert_eq!(lasts(&held), [5, 6]);
+    assert!(applied.changed, "an endpoint of the table may change");
+    table.reopened();
+    assert_eq!(table.apply(add(&[(5, 1), (6, 1)])).beyond_limit, 0);
+    assert_eq!(lasts(&table), [5, 6]);
 }
 
 #[test]
 fn all_weights_zero_are_equal_weights() {
-    let mut held = Held::new(10);
-    held.apply(add(&[(1, 0), (2, 0)]));
-    let first = held.snapshot(None, 1, Instant::now());
+    let mut table = EndpointTable::new(10);
+    table.apply(add(&[(1, 0), (2, 0)]));
+    let first = table.snapshot(None, 1, Instant::now());
     assert!(
         first
             .endpoints
             .values()
             .all(|endpoint| endpoint.weight == 1)
     );
-    held.apply(add(&[(3, 0)]));
-    let second = held.snapshot(Some(&first), 2, Instant::now());
+    table.apply(add(&[(3, 0)]));
+    let second = table.snapshot(Some(&first), 2, Instant::now());
     assert!(Arc::ptr_eq(
         &first.endpoints[&addr(1)],
         &second.endpoints[&addr(1)]
     ));
-    held.apply(add(&[(3, 7)]));
-    let third = held.snapshot(Some(&second), 3, Instant::now());
+    table.apply(add(&[(3, 7)]));
+    let third = table.snapshot(Some(&second), 3, Instant::now());
     assert_eq!(third.endpoints[&addr(1)].weight, 0);
 }
 
@@ -147,17 +149,17 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever is applied one by one is what the simplest possible model holds.
+    /// Operations applied one by one lead to the endpoints of the simplest possible model.
     #[test]
     fn updates_add_up(ops in proptest::collection::vec(op(), 0..40)) {
-        let mut held = Held::new(100);
+        let mut table = EndpointTable::new(100);
         let mut model: BTreeMap<u8, u32> = BTreeMap::new();
         let mut fresh = true;
         let mut before: Option<EndpointSet> = None;
         for op in ops {
             let applied = match op {
                 Op::Reopen => {
-                    held.reopened();
+                    table.reopened();
                     fresh = true;
                     continue;
                 }
@@ -167,27 +169,27 @@ proptest! {
                     }
                     fresh = false;
                     model.extend(endpoints.iter().copied());
-                    held.apply(add(&endpoints))
+                    table.apply(add(&endpoints))
                 }
                 Op::Remove(lasts) => {
                     if !fresh {
                         model.retain(|last, _| !lasts.contains(last));
                     }
-                    held.apply(remove(&lasts))
+                    table.apply(remove(&lasts))
                 }
                 Op::Clear(exists) => {
                     fresh = false;
                     model.clear();
-                    held.apply(EndpointSetChange::Clear { exists })
+                    table.apply(EndpointSetChange::Clear { exists })
                 }
             };
-            let is: BTreeMap<_, _> = held
+            let is: BTreeMap<_, _> = table
                 .endpoints
                 .iter()
                 .map(|(addr, endpoint)| (last(addr), endpoint.weight))
                 .collect();
             prop_assert_eq!(&is, &model);
-            let now = held.snapshot(before.as_ref(), 0, Instant::now());
+            let now = table.snapshot(before.as_ref(), 0, Instant::now());
             let weighted = now.endpoints.values().any(|endpoint| endpoint.weight > 0);
             prop_assert!(now.is_empty() || weighted);
             if let Some(before) = &before {

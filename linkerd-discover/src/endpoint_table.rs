@@ -1,5 +1,5 @@
-//! The endpoints that are held for one destination, and what updates do to them. Pure, but for
-//! offering the core to other threads while it is at it.
+//! The endpoints of one destination, to which updates are applied. Pure, but for yielding the core to other threads
+//! between the endpoints of a large update.
 
 use crate::{endpoints::EndpointSet, source::EndpointSetChange};
 use indexmap::IndexMap;
@@ -9,29 +9,29 @@ use tokio::time::Instant;
 
 type Endpoints = IndexMap<SocketAddr, Arc<Endpoint>>;
 
-/// The latest state of a destination.
+/// The endpoints of a destination, after the latest update.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct EndpointTable {
     /// Shared with the last snapshot, until the next change.
     endpoints: Arc<Endpoints>,
     exists: Option<bool>,
-    /// Nothing was said yet on the present stream: what comes first replaces what an earlier stream said.
+    /// No addition or reset has come on the present stream: the first one replaces the endpoints of earlier streams.
     fresh_stream: bool,
     max_endpoints: usize,
 }
 
-/// What an update did.
+/// The effect of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// The update was taken, be it that it changed nothing.
+    /// The update was applied, even if it changed nothing.
     pub(crate) taken: bool,
-    /// Something is different now.
+    /// The endpoints, or whether the service exists, are different now.
     pub(crate) changed: bool,
-    /// Endpoints that were left out because the set is full.
+    /// Endpoints that were ignored because the table is full.
     pub(crate) beyond_limit: usize,
 }
 
-impl Held {
+impl EndpointTable {
     pub(crate) fn new(max_endpoints: usize) -> Self {
         Self {
             endpoints: Arc::default(),
@@ -41,19 +41,19 @@ impl Held {
         }
     }
 
-    /// The most endpoints that are held.
+    /// The bound on the number of endpoints.
     pub(crate) fn max_endpoints(&self) -> usize {
         self.max_endpoints
     }
 
-    /// A new stream was opened.
+    /// Notes that a new stream was opened.
     pub(crate) fn reopened(&mut self) {
         self.fresh_stream = true;
     }
 
     /// Applies a change.
     ///
-    /// A removal before anything else was said on a stream is ignored: it refers to a set that the stream never told.
+    /// A removal that comes first on a stream is ignored: it refers to endpoints that the stream never added.
     pub(crate) fn apply(&mut self, change: EndpointSetChange) -> Applied {
         let mut applied = match change {
             EndpointSetChange::Remove(_) if self.fresh_stream => return Applied::default(),
@@ -74,12 +74,12 @@ impl Held {
         applied
     }
 
-    /// Whether both hold the same endpoints.
+    /// Whether both have the same endpoints.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.endpoints == other.endpoints && self.exists == other.exists
     }
 
-    /// The set that consumers get to see. Endpoints equal to those of `before` keep their `Arc`.
+    /// The set for consumers. Endpoints equal to those of `before` keep their `Arc`.
     pub(crate) fn snapshot(
         &self,
         before: Option<&EndpointSet>,
@@ -87,7 +87,7 @@ impl Held {
         now: Instant,
     ) -> EndpointSet {
         let mut endpoints = self.endpoints.clone();
-        // If nobody should get anything, everybody gets the same.
+        // Weights that are all 0 are equal weights.
         if endpoints.values().all(|endpoint| endpoint.weight == 0) {
             for endpoint in Arc::make_mut(&mut endpoints).values_mut() {
                 Arc::make_mut(endpoint).weight = 1;
@@ -124,24 +124,24 @@ impl Held {
             ..Applied::default()
         };
         self.exists = Some(true);
-        let held = Arc::make_mut(&mut self.endpoints);
+        let table = Arc::make_mut(&mut self.endpoints);
         for endpoint in with_yields(endpoints) {
             let addr = endpoint.addr;
-            let current = held.get(&addr).or_else(|| before.get(&addr));
+            let current = table.get(&addr).or_else(|| before.get(&addr));
             let endpoint = match current {
                 Some(same) if **same == endpoint => same.clone(),
                 _ => Arc::new(endpoint),
             };
-            if held.len() >= self.max_endpoints && !held.contains_key(&addr) {
+            if table.len() >= self.max_endpoints && !table.contains_key(&addr) {
                 applied.beyond_limit += 1;
                 continue;
             }
-            let kept = held.insert(addr, endpoint.clone());
+            let kept = table.insert(addr, endpoint.clone());
             let kept = kept.as_ref().or_else(|| before.get(&addr));
             applied.changed |= !kept.is_some_and(|kept| Arc::ptr_eq(kept, &endpoint));
         }
-        applied.changed |= before.keys().any(|addr| !held.contains_key(addr));
-        held.shrink_to_fit();
+        applied.changed |= before.keys().any(|addr| !table.contains_key(addr));
+        table.shrink_to_fit();
         applied
     }
 
@@ -150,9 +150,9 @@ impl Held {
         let gone: HashSet<_> = addrs.iter().collect();
         let changed = gone.iter().any(|addr| self.endpoints.contains_key(*addr));
         if changed {
-            let held = Arc::make_mut(&mut self.endpoints);
-            held.retain(|addr, _| !gone.contains(addr));
-            held.shrink_to_fit();
+            let table = Arc::make_mut(&mut self.endpoints);
+            table.retain(|addr, _| !gone.contains(addr));
+            table.shrink_to_fit();
         }
         Applied {
             changed,

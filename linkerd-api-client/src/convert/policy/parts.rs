@@ -1,0 +1,77 @@
+//! Parts that several kinds of routes have.
+
+use super::invalid::InvalidPolicy;
+use crate::convert::duration::duration as convert_duration;
+use linkerd_api_proto::{meta as wire_meta, outbound::FailureAccrual, prost_types};
+use linkerd_profiles::{HostMatch, Meta, Resource};
+use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
+
+/// Parts of a message that are not acted on.
+#[derive(Debug, Default)]
+pub(super) struct NotHonoured(BTreeSet<&'static str>);
+
+pub(super) fn meta(
+    wire: Option<wire_meta::Metadata>,
+    part: &'static str,
+) -> Result<Arc<Meta>, InvalidPolicy> {
+    use wire_meta::metadata::Kind;
+    let meta = match required(wire.and_then(|meta| meta.kind), part)? {
+        Kind::Default(name) => Meta::Default(non_empty(name, "name")?),
+        Kind::Resource(resource) => Meta::Resource(Resource {
+            group: non_empty(resource.group, "group")?,
+            kind: non_empty(resource.kind, "kind")?,
+            name: non_empty(resource.name, "name")?,
+            namespace: non_empty(resource.namespace, "namespace")?,
+            section: Some(resource.section).filter(|section| !section.is_empty()),
+            port: u16::try_from(resource.port)
+                .map(NonZeroU16::new)
+                .map_err(|_| InvalidPolicy::Port(resource.port))?,
+        }),
+    };
+    Ok(Arc::new(meta))
+}
+
+pub(super) fn required<T>(value: Option<T>, part: &'static str) -> Result<T, InvalidPolicy> {
+    value.ok_or(InvalidPolicy::Missing(part))
+}
+
+fn non_empty(text: String, part: &'static str) -> Result<String, InvalidPolicy> {
+    if text.is_empty() {
+        return Err(InvalidPolicy::Resource(part));
+    }
+    Ok(text)
+}
+
+pub(super) fn duration(
+    value: Option<prost_types::Duration>,
+    part: &'static str,
+) -> Result<Duration, InvalidPolicy> {
+    convert_duration(&required(value, part)?).ok_or(InvalidPolicy::Duration(part))
+}
+
+/// A match of a host or of a suffix. One that is not set matches nothing, so the caller ignores it.
+pub(super) fn host(exact: Option<String>, reverse_labels: Vec<String>) -> HostMatch {
+    match exact {
+        Some(exact) => HostMatch::Exact(exact),
+        None => HostMatch::Suffix(reverse_labels),
+    }
+}
+
+impl NotHonoured {
+    /// Notes a part if the message has it.
+    pub(super) fn note(&mut self, present: bool, part: &'static str) {
+        if present {
+            self.0.insert(part);
+        }
+    }
+
+    pub(super) fn accrual(&mut self, accrual: Option<&FailureAccrual>) {
+        let present = accrual.is_some_and(|accrual| accrual.kind.is_some());
+        self.note(present, "failure accrual");
+    }
+
+    /// The parts, sorted.
+    pub(super) fn list(self) -> Vec<&'static str> {
+        self.0.into_iter().collect()
+    }
+}

@@ -1,0 +1,182 @@
+//! The protocol that a peer proxy's application spoke, where the peer carried it over HTTP/2.
+
+use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING};
+use linkerd_proxy_core::{
+    Error,
+    http::{HttpRequest, ResponseBody, host_from_target, prepare_response, to_origin_form},
+};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Restores HTTP/1 requests from HTTP/2 (`l5d-orig-proto`), and carries their responses back.
+///
+/// - **Fails as** `InvalidResponse`.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerProtocolLayer {
+    /// The version of the connection.
+    pub version: Version,
+}
+
+/// See [`PeerProtocolLayer`].
+#[derive(Clone, Debug)]
+pub struct PeerProtocol<S> {
+    inner: S,
+    version: Version,
+}
+
+impl<S> Layer<S> for PeerProtocolLayer {
+    type Service = PeerProtocol<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let version = self.version;
+        PeerProtocol { inner, version }
+    }
+}
+
+impl<S> Service<HttpRequest> for PeerProtocol<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = PeerProtocolFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        let is_carried = self.version == Version::HTTP_2 && restore_version(&mut request);
+        PeerProtocolFuture {
+            inner: self.inner.call(request),
+            is_carried,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`PeerProtocol`].
+    pub struct PeerProtocolFuture<F> {
+        #[pin]
+        inner: F,
+        is_carried: bool,
+    }
+}
+
+impl<F> Future for PeerProtocolFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut polled = this.inner.poll(cx);
+        if let Poll::Ready(Ok(response)) = &mut polled {
+            if response.version() != Version::HTTP_2
+                && let Err(error) = prepare_response(response)
+            {
+                return Poll::Ready(Err(error));
+            }
+            if *this.is_carried {
+                carry_version(response);
+            }
+        }
+        polled
+    }
+}
+
+/// Restores an HTTP/1 request that a peer proxy carried over HTTP/2. `false` if it is none.
+fn restore_version(request: &mut HttpRequest) -> bool {
+    let Some(value) = request.headers_mut().remove(L5D_ORIG_PROTO) else {
+        return false;
+    };
+    let value = value.to_str().unwrap_or_default();
+    let version = match value {
+        _ if value.starts_with("HTTP/1.1") => Version::HTTP_11,
+        _ if value.starts_with("HTTP/1.0") => Version::HTTP_10,
+        _ => {
+            tracing::warn!(%value, "unknown original protocol");
+            return false;
+        }
+    };
+    // Host is made from the authority, whatever came beside it (RFC 9113, section 8.3.1).
+    host_from_target(request);
+    if !value.ends_with("; absolute-form") {
+        to_origin_form(request.uri_mut());
+    }
+    *request.version_mut() = version;
+    true
+}
+
+/// Names the version of the application's answer to the peer proxy.
+fn carry_version<B>(response: &mut Response<B>) {
+    let value = match response.version() {
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    };
+    let headers = response.headers_mut();
+    headers.insert(L5D_ORIG_PROTO, HeaderValue::from_static(value));
+    headers.remove(TRANSFER_ENCODING);
+    *response.version_mut() = Version::HTTP_2;
+}
+
+const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, header::HOST};
+    use linkerd_proxy_core::http::{RequestBody, RequestContext};
+    use std::{cell::RefCell, rc::Rc};
+    use tower::service_fn;
+
+    /// The request that the application gets, and the response that the peer gets.
+    async fn exchange(orig_proto: &str) -> (Request<()>, Response<ResponseBody>) {
+        let seen = Rc::new(RefCell::new(None));
+        let noted = seen.clone();
+        let application = service_fn(move |request: HttpRequest| {
+            let (request, _) = request.into_parts();
+            *noted.borrow_mut() = Some(request.map(drop));
+            let mut response = Response::new(ResponseBody::empty());
+            *response.version_mut() = Version::HTTP_11;
+            std::future::ready(Ok::<_, Error>(response))
+        });
+        let request = Request::get("http://web:80/a")
+            .version(Version::HTTP_2)
+            .header(L5D_ORIG_PROTO, orig_proto)
+            .body(RequestBody::empty());
+        let request = HttpRequest::new(request.unwrap(), RequestContext::arriving(None));
+        let layer = PeerProtocolLayer {
+            version: Version::HTTP_2,
+        };
+        let response = layer.layer(application).call(request).await.unwrap();
+        (seen.take().unwrap(), response)
+    }
+
+    #[tokio::test]
+    async fn http1_is_restored_and_its_answer_carried_back() {
+        let (request, response) = exchange("HTTP/1.1").await;
+        assert_eq!(request.version(), Version::HTTP_11);
+        assert_eq!(
+            (request.uri().to_string(), &request.headers()[HOST]),
+            ("/a".into(), &"web:80".parse::<HeaderValue>().unwrap())
+        );
+        assert_eq!(response.version(), Version::HTTP_2);
+        assert_eq!(response.headers()[L5D_ORIG_PROTO], "HTTP/1.1");
+        let (request, _) = exchange("HTTP/1.1; absolute-form").await;
+        assert_eq!(request.uri(), "http://web:80/a");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_protocol_stays_http2() {
+        let (request, response) = exchange("HTTP/9").await;
+        assert_eq!(request.version(), Version::HTTP_2);
+        assert!(!response.headers().contains_key(L5D_ORIG_PROTO));
+    }
+}

@@ -1,0 +1,129 @@
+//! Upgrades of a peer's connection that the application agrees to: WebSocket, CONNECT.
+
+use crate::inbound::{Context, application::Application, tunnel};
+use http::{Method, Response};
+use linkerd_proxy_core::{
+    Error,
+    http::{HttpRequest, ResponseBody, Upgrade},
+    transport::ListenerContext,
+};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context as TaskContext, Poll},
+};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Joins the peer's connection with the application's when both agree.
+#[derive(Clone)]
+pub struct UpgradesLayer(Rc<Joining>);
+
+/// See [`UpgradesLayer`].
+#[derive(Clone)]
+pub struct Upgrades<S> {
+    inner: S,
+    joining: Rc<Joining>,
+}
+
+struct Joining {
+    ctx: Rc<Context>,
+    application: Rc<Application>,
+}
+
+/// The peer's side of an upgrade.
+struct Asked {
+    upgrade: Upgrade,
+    connects: bool,
+    /// The listener of the peer's connection.
+    listener: Rc<ListenerContext>,
+    joining: Rc<Joining>,
+}
+
+impl UpgradesLayer {
+    /// Joins connections with those to `application`.
+    pub fn new(ctx: &Rc<Context>, application: &Rc<Application>) -> Self {
+        Self(Rc::new(Joining {
+            ctx: ctx.clone(),
+            application: application.clone(),
+        }))
+    }
+}
+
+impl<S> Layer<S> for UpgradesLayer {
+    type Service = Upgrades<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let joining = self.0.clone();
+        Upgrades { inner, joining }
+    }
+}
+
+impl<S> Service<HttpRequest> for Upgrades<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = UpgradesFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: HttpRequest) -> Self::Future {
+        // In a box: few requests ask for it.
+        let client = request.context().client.as_ref();
+        let asked = Upgrade::of(&request).zip(client).map(|(upgrade, client)| {
+            Box::new(Asked {
+                upgrade,
+                listener: client.listener.clone(),
+                connects: request.method() == Method::CONNECT,
+                joining: self.joining.clone(),
+            })
+        });
+        UpgradesFuture {
+            inner: self.inner.call(request),
+            asked,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`Upgrades`].
+    pub struct UpgradesFuture<F> {
+        #[pin]
+        inner: F,
+        asked: Option<Box<Asked>>,
+    }
+}
+
+impl<F> Future for UpgradesFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut polled = this.inner.poll(cx);
+        if let Poll::Ready(Ok(response)) = &mut polled
+            && let Some(asked) = this.asked.take()
+        {
+            asked.join(response);
+        }
+        polled
+    }
+}
+
+impl Asked {
+    fn join(self, response: &mut Response<ResponseBody>) {
+        let Joining { ctx, application } = &*self.joining;
+        let listener = &self.listener;
+        match self.connects {
+            true => tunnel::join(ctx, application, listener, self.upgrade, response),
+            false => self.upgrade.join(response, Some(listener.connection())),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The server's side of both directions: connections are accepted, their protocol is detected, and HTTP is served.
+//!
+//! | layer | what it does |
+//! |---|---|
+//! | [`RespondLayer`] | an error becomes an answer, here and nowhere else |
+//! | [`InFlightLimitLayer`] | bounds the requests of a worker |
+//! | [`NormaliseLayer`] | checks the message, and removes what is meant for this hop only |
+
+mod accept;
+mod detect;
+mod in_flight;
+mod in_use;
+mod normalise;
+mod respond;
+mod serve;
+
+pub use accept::accept;
+pub use detect::{DetectSettings, detect};
+pub use in_flight::{InFlightLimit, InFlightLimitLayer, share};
+pub use in_use::InUse;
+pub use normalise::{NormaliseLayer, remove_claims};
+pub use respond::{Answers, RespondLayer};
+pub use serve::serve;

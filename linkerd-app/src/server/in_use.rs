@@ -1,0 +1,120 @@
+//! Values that are kept while connections use them, and for a while after.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    hash::Hash,
+    rc::Rc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Values by key, shared by the connections that use them.
+///
+/// - **Bounds**: a value that nothing has used for the idle timeout is dropped. The number is up to the owner.
+pub struct InUse<K, V>(RefCell<HashMap<K, Entry<V>>>);
+
+struct Entry<V> {
+    value: Rc<V>,
+    idle_since: Cell<Option<Instant>>,
+}
+
+impl<K: Hash + Eq, V> InUse<K, V> {
+    /// The value of a key, if it is kept.
+    pub fn get(&self, key: &K) -> Option<Rc<V>> {
+        let entries = self.0.borrow();
+        entries.get(key).map(|entry| entry.value.clone())
+    }
+
+    /// The value of a key; `make` makes it if it is not kept.
+    pub fn get_or_insert(&self, key: K, make: impl FnOnce(&K) -> V) -> Rc<V> {
+        let mut entries = self.0.borrow_mut();
+        let new = |key: &K| Entry {
+            value: Rc::new(make(key)),
+            idle_since: Cell::new(None),
+        };
+        entries.entry(key).or_insert_with_key(new).value.clone()
+    }
+
+    /// Drops the values that nothing uses.
+    pub fn drop_unused(&self) {
+        self.0.borrow_mut().retain(|_, entry| entry.users() > 0);
+    }
+
+    /// Drops the values that nothing has used for the idle timeout. Called regularly.
+    pub fn sweep(&self, idle: Duration, now: Instant) {
+        self.0.borrow_mut().retain(|_, entry| {
+            if entry.users() > 0 {
+                entry.idle_since.set(None);
+                return true;
+            }
+            let since = entry.idle_since.get().unwrap_or(now);
+            entry.idle_since.set(Some(since));
+            now.saturating_duration_since(since) < idle
+        });
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Shows each value and the number of its users, for `/state`.
+    pub fn inspect(&self, show: impl Fn(&K, &V, usize) -> serde_json::Value) -> serde_json::Value {
+        let entries = self.0.borrow();
+        let shown = entries
+            .iter()
+            .map(|(key, entry)| show(key, &entry.value, entry.users()));
+        shown.collect()
+    }
+}
+
+impl<V> Entry<V> {
+    fn users(&self) -> usize {
+        Rc::strong_count(&self.value) - 1
+    }
+}
+
+impl<K, V> Default for InUse<K, V> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_is_kept_while_it_is_used_and_for_a_while_after() {
+        let (values, idle) = (InUse::default(), Duration::from_secs(5));
+        let sweep = || values.sweep(idle, Instant::now());
+        let used = values.get_or_insert("a", |_| 1);
+        assert_eq!(*values.get_or_insert("a", |_| 2), 1);
+        for _ in 0..2 {
+            sweep();
+            tokio::time::advance(2 * idle).await;
+        }
+        drop(used);
+        sweep();
+        assert_eq!(values.len(), 1, "it is idle since this sweep");
+        tokio::time::advance(idle / 2).await;
+        sweep();
+        assert!(values.get(&"a").is_some());
+        sweep();
+        tokio::time::advance(idle).await;
+        sweep();
+        assert_eq!(values.len(), 0);
+    }
+
+    #[test]
+    fn unused_values_make_room() {
+        let values = InUse::default();
+        let kept = values.get_or_insert("a", |_| 1);
+        values.get_or_insert("b", |_| 2);
+        values.drop_unused();
+        assert_eq!((values.len(), *kept), (1, 1));
+        let shown = values.inspect(|key, _, users| format!("{key}: {users}").into());
+        assert_eq!(shown, serde_json::json!(["a: 1"]));
+    }
+}

@@ -1,0 +1,185 @@
+//! Answers to requests that fail.
+
+use http::{Response, Version};
+use linkerd_proxy_core::{
+    Error,
+    http::{Busy, Connection, HttpRequest, Responder, ResponseBody},
+};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Answers a request whatever happens: an error becomes a response, or a reset as its endpoint did.
+///
+/// The connection is busy until the response is gone, and ends after an error that is fatal to it.
+pub struct RespondLayer<F>(Rc<Responding<F>>);
+
+/// See [`RespondLayer`].
+pub struct Respond<S, F> {
+    inner: S,
+    responding: Rc<Responding<F>>,
+}
+
+/// The form of the proxy's own answers on a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers {
+    /// The version of the connection.
+    pub version: Version,
+    /// Whether informational headers are allowed.
+    pub emit_headers: bool,
+    /// Whether the client knows that it talks to a proxy: it gets a text, and requests to others go on beside one that
+    /// failed.
+    pub explicit: bool,
+}
+
+struct Responding<F> {
+    answers: Answers,
+    connection: Rc<Connection>,
+    count: F,
+}
+
+impl<F: Fn(&Error)> RespondLayer<F> {
+    /// Answers on `connection`; `count` counts each error.
+    pub fn new(answers: Answers, connection: &Rc<Connection>, count: F) -> Self {
+        Self(Rc::new(Responding {
+            answers,
+            connection: connection.clone(),
+            count,
+        }))
+    }
+}
+
+impl<F: Fn(&Error)> Responding<F> {
+    fn responder(&self, request: &HttpRequest) -> Responder {
+        let responder = Responder::new(request, self.answers.emit_headers);
+        match self.answers.explicit {
+            true => responder.with_text(),
+            false => responder,
+        }
+    }
+
+    fn failed(&self, error: &Error) {
+        (self.count)(error);
+        let is_shared = self.answers.explicit && self.answers.version == Version::HTTP_2;
+        if error.reason().is_fatal() && !is_shared {
+            self.connection.close();
+        }
+    }
+}
+
+impl<S, F> Layer<S> for RespondLayer<F> {
+    type Service = Respond<S, F>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Respond {
+            inner,
+            responding: self.0.clone(),
+        }
+    }
+}
+
+impl<S, F> Service<HttpRequest> for Respond<S, F>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+    F: Fn(&Error),
+{
+    type Response = Response<ResponseBody>;
+    type Error = h2::Error;
+    type Future = RespondFuture<S::Future, F>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest) -> Self::Future {
+        RespondFuture {
+            responder: self.responding.responder(&request),
+            busy: Some(self.responding.connection.busy()),
+            inner: self.inner.call(request),
+            responding: self.responding.clone(),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`Respond`].
+    pub struct RespondFuture<T, F> {
+        #[pin]
+        inner: T,
+        responder: Responder,
+        busy: Option<Busy>,
+        responding: Rc<Responding<F>>,
+    }
+}
+
+impl<T, F> Future for RespondFuture<T, F>
+where
+    T: Future<Output = Result<Response<ResponseBody>, Error>>,
+    F: Fn(&Error),
+{
+    type Output = Result<Response<ResponseBody>, h2::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut response = match ready!(this.inner.poll(cx)) {
+            Ok(mut response) => {
+                if this.responding.answers.version != Version::HTTP_2 {
+                    // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
+                    *response.version_mut() = Version::HTTP_11;
+                }
+                response.body_mut().end_well(*this.responder);
+                response
+            }
+            Err(error) => {
+                this.responding.failed(&error);
+                this.responder.respond(&error)?
+            }
+        };
+        response.body_mut().hold(this.busy.take());
+        Poll::Ready(Ok(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, StatusCode};
+    use linkerd_proxy_core::{
+        Reason,
+        http::{RequestBody, RequestContext},
+    };
+    use std::cell::RefCell;
+    use tower::service_fn;
+
+    /// The answer to a request that fails so, the counted reasons, and whether the connection is idle after it.
+    async fn answer(version: Version, reason: Reason) -> (StatusCode, Vec<Reason>) {
+        let counted = Rc::new(RefCell::new(Vec::new()));
+        let (connection, counts) = (Rc::new(Connection::default()), counted.clone());
+        let answers = Answers {
+            version,
+            emit_headers: true,
+            explicit: false,
+        };
+        let count = move |error: &Error| counts.borrow_mut().push(error.reason());
+        let layer = RespondLayer::new(answers, &connection, count);
+        let fails = service_fn(move |_| async move { Err(Error::new(reason)) });
+        let request = Request::new(RequestBody::empty());
+        let request = HttpRequest::new(request, RequestContext::arriving(None));
+        let response = layer.layer(fails).call(request).await.unwrap();
+        let counted = counted.borrow().clone();
+        (response.status(), counted)
+    }
+
+    #[tokio::test]
+    async fn an_error_becomes_an_answer_and_is_counted_once() {
+        for reason in [Reason::NoRoute, Reason::InFlightLimit] {
+            let (status, counted) = answer(Version::HTTP_11, reason).await;
+            assert_eq!((status, counted), (reason.status(), vec![reason]));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The services of a mesh file, in domain terms.
+
+use super::hosts::Known;
+use crate::endpoint::Endpoint;
+use crate::policy::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// The services of a mesh file, parsed and checked. The README of this crate documents the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mesh {
+    pub(super) services: Vec<Service>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Service {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) ports: Vec<u16>,
+    pub(super) protocol: Protocol,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) hostnames: Vec<String>,
+    pub(super) labels: BTreeMap<String, String>,
+    /// Endpoints with addresses.
+    pub(super) endpoints: Vec<Endpoint>,
+    /// Endpoints with host names.
+    pub(super) hosts: Vec<HostEndpoint>,
+    /// Backends; if empty, the service is its own.
+    pub(super) backends: Vec<Backend>,
+}
+
+/// A host name that stands for an endpoint at each of its addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HostEndpoint {
+    pub(super) host: String,
+    /// The common endpoint, except its IP address.
+    pub(super) endpoint: Endpoint,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Backend {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    /// The port; `None` for that of the traffic.
+    pub(super) port: Option<u16>,
+    pub(super) weight: u32,
+}
+
+impl Mesh {
+    /// The number of services.
+    pub fn services(&self) -> usize {
+        self.services.len()
+    }
+
+    /// The number of endpoints of all services. A host name counts as one.
+    pub fn endpoints(&self) -> usize {
+        let endpoints = |s: &Service| s.endpoints.len() + s.hosts.len();
+        self.services.iter().map(endpoints).sum()
+    }
+
+    /// The host names of endpoints.
+    pub(crate) fn hosts(&self) -> BTreeSet<String> {
+        let hosts = self.services.iter().flat_map(|s| &s.hosts);
+        hosts.map(|endpoint| endpoint.host.clone()).collect()
+    }
+
+    /// The shortest authorities of the services, such as `web:80` or `web.shop:80`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |service: &Service| match &*service.namespace {
+            "default" => service.name.clone(),
+            namespace => format!("{}.{namespace}", service.name),
+        };
+        let services = self.services.iter();
+        services
+            .flat_map(|service| {
+                let name = name(service);
+                let ports = service.ports.iter();
+                ports.map(move |port| format!("{name}:{port}"))
+            })
+            .collect()
+    }
+
+    /// The most common authorities of the services, such as `web.default.svc.cluster.local:80`.
+    pub fn authorities(&self) -> impl Iterator<Item = String> {
+        self.services.iter().flat_map(|service| {
+            let name = service.full_name();
+            service
+                .ports
+                .iter()
+                .map(move |port| format!("{name}:{port}"))
+        })
+    }
+}
+
+impl Service {
+    /// The endpoints with addresses, and those of host names with known addresses.
+    pub(super) fn known_endpoints(&self, known: &Known) -> Vec<Endpoint> {
+        let of_hosts = self
+            .hosts
+            .iter()
+            .flat_map(|HostEndpoint { host, endpoint }| {
+                let ips = known.get(host).into_iter().flatten();
+                ips.map(|ip| Endpoint {
+                    addr: (*ip, endpoint.addr.port()).into(),
+                    ..endpoint.clone()
+                })
+            });
+        // An endpoint given by its address wins over the same one of a host name.
+        let of_hosts: Vec<_> = of_hosts
+            .filter(|e| self.endpoints.iter().all(|other| other.addr != e.addr))
+            .collect();
+        self.endpoints.iter().cloned().chain(of_hosts).collect()
+    }
+
+    pub(super) fn full_name(&self) -> String {
+        full_name(&self.name, &self.namespace)
+    }
+}
+
+pub(super) fn full_name(name: &str, namespace: &str) -> String {
+    format!("{name}.{namespace}.svc.cluster.local")
+}

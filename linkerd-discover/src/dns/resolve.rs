@@ -1,0 +1,50 @@
+//! Resolvers, and their answers.
+
+use futures::future::BoxFuture;
+use std::{net::IpAddr, time::Duration};
+
+/// A resolver of names: the system's, or one of a test.
+pub trait Resolve: Send + Sync + 'static {
+    /// The SRV records of a name.
+    fn srv(&self, name: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>>;
+
+    /// The A and AAAA records of a name.
+    fn addresses(&self, name: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>>;
+}
+
+/// The type of the records of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordType {
+    /// SRV records.
+    Srv,
+    /// A and AAAA records.
+    Addresses,
+}
+
+/// SRV records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SrvAnswer {
+    /// Names and ports.
+    pub targets: Vec<(String, u16)>,
+    /// Time to live.
+    pub ttl: Duration,
+}
+
+/// A and AAAA records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressAnswer {
+    /// The addresses.
+    pub ips: Vec<IpAddr>,
+    /// Time to live.
+    pub ttl: Duration,
+}
+
+/// A query failed, or found nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DnsError {
+    /// Time to live of a negative answer, if it has one.
+    pub negative_ttl: Option<Duration>,
+    /// The resolver's message.
+    pub message: String,
+}
