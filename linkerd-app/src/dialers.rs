@@ -1,7 +1,9 @@
 //! Dialers of each side of the proxy.
 
 use crate::config::{Config, ConnectConfig};
-use linkerd_proxy_core::transport::{ConnectOptions, DialGuard, Dialer, OwnConnections, Side};
+use linkerd_proxy_core::transport::{
+    ConnectOptions, DialGuard, Dialer, Network, OwnConnections, Side,
+};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -38,6 +40,7 @@ impl Dialers {
                 local_ips: local_ips.clone(),
             },
             own: own.clone(),
+            network: Network::System,
         };
         let directions = listeners.proxy.iter().copied();
         let all = directions.clone().chain([listeners.admin]);
@@ -70,6 +73,7 @@ pub fn controller(connect: &ConnectConfig, own: &OwnConnections) -> Arc<Dialer> 
             local_ips: [].into(),
         },
         own: own.clone(),
+        network: Network::System,
     })
 }
 

@@ -331,3 +331,6 @@ impl Broken {
 
 /// The code of a gRPC response that has none.
 const UNKNOWN: u8 = 2;
+
+#[cfg(test)]
+mod tests;

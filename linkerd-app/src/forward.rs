@@ -53,6 +53,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{MockStage, request};
     use http::Request;
     use linkerd_proxy_core::{
         Reason,
@@ -97,5 +98,25 @@ mod tests {
         let refused = Reason::ConnectRefused;
         assert_eq!(send(&[refused]).await, Err(refused));
         assert_eq!(send(&[refused, Reason::StreamRefused]).await, Err(refused));
+    }
+
+    #[tokio::test]
+    async fn is_ready_though_the_endpoint_is_not_and_gives_up_with_the_request() {
+        let (mock, mut below) = MockStage::<_, (), _>::new();
+        below.allow(0);
+        let mut forward = tokio_test::task::spawn(Forward::new(mock));
+        assert!(
+            forward
+                .enter(|cx, mut forward| forward.poll_ready(cx))
+                .is_ready()
+        );
+        below.allow(1);
+        let mut given_up = tokio_test::task::spawn(forward.call(request("")));
+        assert!(given_up.poll().is_pending());
+        let (request, respond) = below.next_request().await.unwrap();
+        drop(given_up);
+        respond.send_response(Err(Rejected::returned(Reason::ConnectionLost, request)));
+        let mut again = tokio_test::task::spawn(below.next_request());
+        assert!(again.poll().is_pending());
     }
 }

@@ -205,7 +205,8 @@ impl Inbound {
             timeout: self.ctx.config.inbound.detect_timeout,
             lookalikes: Lookalikes::Http,
         };
-        detect(io, settings, client.listener.drain(), count).await
+        let drain = &mut client.listener.drain().watch();
+        detect(io, settings, drain, count).await
     }
 
     /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client

@@ -17,4 +17,6 @@ pub mod proxy;
 pub mod quickstart;
 pub mod runtime;
 pub mod server;
+#[cfg(test)]
+mod testing;
 pub mod worker;

@@ -35,6 +35,9 @@ mod status;
 mod target;
 mod tunnel;
 
+#[cfg(test)]
+mod tests;
+
 pub use connect::Connect;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
@@ -51,10 +54,10 @@ use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, PeakEwma, Protocol, RouteSource,
-    RouteSpec,
+    RouteSpec, Target,
 };
 use linkerd_proxy_core::{
-    InContextLayer, NewService, Shared,
+    Error, InContextLayer, NewService, Shared,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
     stack::InContext,
@@ -63,7 +66,10 @@ use route_metrics::RouteMetricsLayer;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
-use tower::ServiceBuilder;
+use tower::{
+    ServiceBuilder,
+    layer::{Layer, util::Identity},
+};
 use tower_service::Service;
 
 /// Routes the requests of one target and HTTP version.
@@ -86,6 +92,9 @@ type HttpStatus = DispatchStatus<EndpointService>;
 /// A route's use of a backend.
 type HttpBackend = BackendMetrics<InContext<HttpDispatch>>;
 
+/// A route's choice of a backend.
+type HttpBackends = Distribute<HttpBackend>;
+
 impl HttpRoutes {
     /// The router of the target that `watch` watches; `discovered` is its present policy.
     fn router(
@@ -94,17 +103,29 @@ impl HttpRoutes {
         discovered: &Discovered,
         version: Version,
     ) -> HttpRouter {
-        let routes = Self {
-            ctx: ctx.clone(),
-            version,
-            target: watch.target().to_string(),
-            backends: Backends::default(),
-        };
-        Router::new(watch, discovered, routes)
+        Router::new(watch, discovered, Self::new(ctx, watch.target(), version))
     }
 
-    /// 4. A route: made when the policy changes, shared by all connections to the target.
-    fn http_route(&self, discovered: &Discovered, spec: RouteSpec) -> RouteService<Self> {
+    fn new(ctx: &Rc<Context>, target: &Target, version: Version) -> Self {
+        Self {
+            ctx: ctx.clone(),
+            version,
+            target: target.to_string(),
+            backends: Backends::default(),
+        }
+    }
+
+    /// 4. A route: made when the policy changes, shared by all connections to the target. `features` are the layers that
+    /// the route asks for, between its metrics and its choice of a backend.
+    fn http_route<L>(
+        &self,
+        discovered: &Discovered,
+        spec: RouteSpec,
+        features: L,
+    ) -> RouteService<Self>
+    where
+        L: Layer<HttpBackends, Service: HttpService + 'static>,
+    {
         let grpc = matches!(discovered.policy.protocol, Protocol::Grpc(_));
         let families = match grpc {
             true => &self.ctx.families.outbound.grpc,
@@ -124,6 +145,7 @@ impl HttpRoutes {
             .layer(InContextLayer::new(names))
             .layer(RouteMetricsLayer::new(families, labels.into(), grpc))
             .layer(CanonicalHeaderLayer::new(spec.canonical_header.as_ref()))
+            .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
         Shared::new(stack)
@@ -220,7 +242,7 @@ impl Routes for HttpRoutes {
 
     fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
         match discovered.http(self.version) {
-            RouteSource::Route(spec) => Ok(self.http_route(discovered, spec)),
+            RouteSource::Route(spec) => Ok(self.http_route(discovered, spec, Identity::new())),
             refused => Err(Refusal::of(refused, &self.target)),
         }
     }
@@ -235,6 +257,17 @@ impl Routes for HttpRoutes {
             "backends": self.backends.inspect(),
         })
     }
+}
+
+/// A service for requests of a route.
+trait HttpService:
+    Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
+{
+}
+
+impl<S> HttpService for S where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
+{
 }
 
 /// The size of the future of a request.

@@ -18,11 +18,12 @@ mod relay;
 mod rounds;
 mod socket;
 mod socket_state;
+mod stream;
 
 pub use accept_errors::AcceptErrors;
 pub use address::{reached, reached_ip};
 pub use client_info::{ClientInfo, NoTlsReason, TlsStatus};
-pub use connect::{ConnectOptions, Dialer, is_descriptor_limit};
+pub use connect::{ConnectOptions, Dialer, Network, OpenStream, is_descriptor_limit};
 pub use detect::{Detected, Lookalikes, classify, detect, detect_until_drain};
 pub use duplex::Duplex;
 pub use guard::DialGuard;
@@ -39,3 +40,4 @@ pub use rounds::begin_round;
 pub(crate) use rounds::round;
 pub use socket::Socket;
 pub use socket_state::Peek;
+pub use stream::TransportStream;

@@ -3,7 +3,7 @@
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     Error,
-    transport::{Dialer, Socket},
+    transport::{Dialer, TransportStream},
 };
 use std::{
     net::SocketAddr,
@@ -20,9 +20,9 @@ pub(super) struct Connect {
 }
 
 impl Service<()> for Connect {
-    type Response = Socket;
+    type Response = TransportStream;
     type Error = Error;
-    type Future = LocalBoxFuture<'static, Result<Socket, Error>>;
+    type Future = LocalBoxFuture<'static, Result<TransportStream, Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))

@@ -40,9 +40,10 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let ctx = inbound.ctx.clone();
     let settings = ctx.server_settings();
+    let drain = client.listener.drain().watch();
     let stack =
         |connection: &Rc<Connection>| stack(ctx, connection, version, application, authorized);
-    server::serve(io, client, version, stack, &settings).await
+    server::serve(io, client, version, stack, &settings, drain).await
 }
 
 /// The layers of a connection, in the order in which a request meets them.

@@ -127,3 +127,67 @@ impl ObserveResponse for BackendSeries {
         self.statuses.count(Status::of(exchange, end));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{
+        BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
+    };
+    use http_body_util::BodyExt;
+    use linkerd_proxy_core::{Reason, metrics::Labels};
+    use std::time::Duration;
+
+    type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
+    type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
+
+    const REQUESTS: &str = "outbound_http_route_backend_requests_total";
+    const STATUSES: &str = "outbound_http_route_backend_response_statuses_total";
+
+    fn stage() -> (TestMetrics, BackendMetrics<Stage>, Below) {
+        let metrics = TestMetrics::new();
+        let families = &metrics.families.outbound.http;
+        let labels = Labels::new().with("backend_name", "b");
+        let layer = BackendMetricsLayer::new(families, labels.into(), false);
+        let (mock, below) = Stage::new();
+        (metrics, layer.layer(mock), below)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_counts_at_once_and_its_response_when_its_body_has_ended() {
+        let (metrics, mut stage, mut below) = stage();
+        let answered = stage.call(request(""));
+        assert_eq!(metrics.sum(REQUESTS, &["backend_name=\"b\""]), 1.0);
+        let (_, respond) = below.next_request().await.unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        respond.send_response(Ok(response("welcome")));
+        let response = answered.await.unwrap();
+        assert_eq!(metrics.sum(STATUSES, &[]), 0.0);
+        response.into_body().collect().await.unwrap();
+        assert_eq!(metrics.sum(STATUSES, &["http_status=\"200\""]), 1.0);
+        let duration = "outbound_http_route_backend_response_duration_seconds_sum";
+        assert_eq!(metrics.sum(duration, &[]), 1.0);
+        let frames = "outbound_http_route_backend_response_frame_size_bytes_sum";
+        assert_eq!(metrics.sum(frames, &[]), 7.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_counts_by_its_reason_and_one_that_is_given_up_does_not() {
+        let (metrics, mut stage, mut below) = stage();
+        let answered = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Err(Reason::ConnectRefused.into()));
+        assert!(answered.await.is_err());
+        let refused = ["http_status=\"502\"", "error=\"\""];
+        assert_eq!(metrics.sum(STATUSES, &refused), 1.0);
+        drop(stage.call(request("")));
+        assert_eq!(metrics.sum(REQUESTS, &[]), 2.0);
+        assert_eq!(metrics.sum(STATUSES, &[]), 1.0);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (_metrics, stage, mut below) = stage();
+        assert_readiness_passes(stage, &mut below);
+    }
+}

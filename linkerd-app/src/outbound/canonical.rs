@@ -53,3 +53,35 @@ impl<S: Service<HttpRequest>> Service<HttpRequest> for CanonicalHeader<S> {
 }
 
 const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MockStage, assert_readiness_passes, request};
+
+    /// The header of a request that a client sent with `l5d-dst-canonical: client`.
+    async fn sent(name: Option<&str>) -> HeaderValue {
+        let name = name.map(|name| name.parse().unwrap());
+        let (mock, mut below) = MockStage::<_, (), ()>::new();
+        let mut stage = CanonicalHeaderLayer::new(name.as_ref()).layer(mock);
+        let mut request = request("");
+        let client = HeaderValue::from_static("client");
+        request.headers_mut().insert(L5D_DST_CANONICAL, client);
+        let _response = stage.call(request);
+        let (request, _) = below.next_request().await.unwrap();
+        request.headers()[L5D_DST_CANONICAL].clone()
+    }
+
+    #[tokio::test]
+    async fn a_route_with_a_name_replaces_the_header_and_another_leaves_it() {
+        assert_eq!(sent(Some("web.test:80")).await, "web.test:80");
+        assert_eq!(sent(None).await, "client");
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (mock, mut below) = MockStage::<HttpRequest, (), ()>::new();
+        let stage = CanonicalHeaderLayer::new(None).layer(mock);
+        assert_readiness_passes(stage, &mut below);
+    }
+}

@@ -15,7 +15,9 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, Socket},
+    transport::{
+        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
+    },
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
@@ -76,7 +78,7 @@ impl Outbound {
     }
 
     /// Stages 1 and 2: a connection, and what is known of where it was going.
-    async fn accepted(self: Rc<Self>, accepted: Accepted) {
+    pub(super) async fn accepted(self: Rc<Self>, accepted: Accepted) {
         let explicit = self.ctx.config.outbound.explicit;
         let Accepted {
             stream,
@@ -134,14 +136,14 @@ impl Outbound {
     }
 
     /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, stream: Socket, client: Rc<ClientInfo>) {
+    async fn explicit(self: Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
         let local = client.local;
         let labels = tls_labels(target_labels(labels, local), client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
-        let drain = client.listener.drain();
+        let drain = &mut client.listener.drain().watch();
         let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {
             Ok(detected) => detected.unwrap_or(Detected::Opaque),
             Err(error) => return self.failed(local, &error),
@@ -172,7 +174,7 @@ impl Outbound {
             outbound.detect_results.get(parent.after(result)).incr();
             outbound.detect_duration.get(parent).observe_duration(took);
         };
-        let drain = client.listener.drain();
+        let drain = &mut client.listener.drain().watch();
         let detected = detect(io, self.detect_settings(), drain, count).await?;
         Ok(detected.unwrap_or_else(|| {
             tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");

@@ -149,3 +149,64 @@ impl<S: 'static> BackendStatus for DispatchStatus<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MockStage;
+
+    type Stage = MockStage<&'static str, &'static str, Error>;
+
+    #[tokio::test]
+    async fn a_request_goes_to_the_balancer_or_to_the_only_endpoint() {
+        for dispatch in [Dispatch::Balance as fn(Stage) -> _, Dispatch::Forward] {
+            let (mock, mut below) = Stage::new();
+            let mut dispatch: Dispatch<Stage, Stage> = dispatch(mock);
+            let response = dispatch.call("request");
+            let (request, respond) = below.next_request().await.unwrap();
+            assert_eq!(request, "request");
+            respond.send_response(Ok("response"));
+            assert_eq!(response.await.unwrap(), "response");
+            let response = dispatch.call("another");
+            let (_, respond) = below.next_request().await.unwrap();
+            respond.send_response(Err(Reason::QueueFull.into()));
+            assert_eq!(response.await.unwrap_err().reason(), Reason::QueueFull);
+        }
+    }
+
+    #[tokio::test]
+    async fn is_ready_though_the_balancer_is_not() {
+        let (mock, mut below) = Stage::new();
+        below.allow(0);
+        let dispatch = Dispatch::<_, Stage>::Balance(mock);
+        let mut dispatch = tokio_test::task::spawn(dispatch);
+        assert!(
+            dispatch
+                .enter(|cx, mut dispatch| dispatch.poll_ready(cx))
+                .is_ready()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_backend_without_endpoints_says_why() {
+        let mut dispatch = Dispatch::<Stage, Stage>::Fail("no such kind".into());
+        let error = dispatch.call("request").await.unwrap_err();
+        assert_eq!(error.reason(), Reason::InvalidBackend);
+        assert_eq!(error.to_string(), "no such kind");
+        let status = DispatchStatus::<Stage>::Fail("no such kind".into());
+        assert_eq!(status.inspect()["fails"], "no such kind");
+        assert_eq!(status.unavailable(), None, "its own failure is the answer");
+    }
+
+    #[test]
+    fn the_only_endpoint_is_shown_with_its_state() {
+        let status = EndpointStatus::new(linkerd_proxy_core::endpoint::Capacity::Connecting);
+        let status = DispatchStatus::<Stage>::Forward {
+            endpoint: ([10, 0, 0, 1], 80).into(),
+            status: Some(status),
+        };
+        assert_eq!(status.name(), "10.0.0.1:80");
+        assert_eq!(status.inspect()["state"], "connecting");
+        assert_eq!(status.unavailable(), None, "its own error says more");
+    }
+}

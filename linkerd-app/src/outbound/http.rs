@@ -29,9 +29,10 @@ where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
+    let drain = client.listener.drain().watch();
     let router = target.router(outbound, version);
     let stack = |connection: &Rc<Connection>| stack(outbound, connection, version, false, router);
-    serve(io, client, version, stack, &settings).await
+    serve(io, client, version, stack, &settings, drain).await
 }
 
 /// Serves a connection to the explicit proxy: each request names its target.
@@ -45,10 +46,11 @@ where
     I: Duplex + Send + 'static,
 {
     let settings = outbound.ctx.server_settings();
+    let drain = client.listener.drain().watch();
     let by_authority = ByAuthority::new(outbound, client.clone(), version);
     let stack =
         |connection: &Rc<Connection>| stack(outbound, connection, version, true, by_authority);
-    serve(io, client, version, stack, &settings).await
+    serve(io, client, version, stack, &settings, drain).await
 }
 
 /// The server's layers around what routes requests.

@@ -134,3 +134,84 @@ impl ObserveResponse for RouteSeries {
         self.statuses.count(Status::of(exchange, end));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{
+        BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
+    };
+    use http_body_util::BodyExt;
+    use linkerd_proxy_core::{Reason, metrics::Labels};
+    use std::time::Duration;
+
+    type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
+    type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
+
+    const STATUSES: &str = "outbound_http_route_request_statuses_total";
+    const COUNT: &str = "outbound_http_route_request_duration_seconds_count";
+    const SUM: &str = "outbound_http_route_request_duration_seconds_sum";
+
+    fn stage() -> (TestMetrics, RouteMetrics<Stage>, Below) {
+        let metrics = TestMetrics::new();
+        let families = &metrics.families.outbound.http;
+        let labels = Labels::new().with("route_name", "r");
+        let layer = RouteMetricsLayer::new(families, labels.into(), false);
+        let (mock, below) = Stage::new();
+        (metrics, layer.layer(mock), below)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_counts_when_its_body_has_ended() {
+        let (metrics, mut stage, mut below) = stage();
+        let answered = stage.call(request("hello"));
+        let (request, respond) = below.next_request().await.unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let (request, _) = request.into_parts();
+        request.into_body().collect().await.unwrap();
+        respond.send_response(Ok(response("welcome")));
+        let response = answered.await.unwrap();
+        assert_eq!(metrics.sum(STATUSES, &[]), 0.0);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        response.into_body().collect().await.unwrap();
+        let ok = ["route_name=\"r\"", "http_status=\"200\"", "error=\"\""];
+        assert_eq!(metrics.sum(STATUSES, &ok), 1.0);
+        assert_eq!(metrics.sum(SUM, &[]), 2.0);
+        let frames = "outbound_http_route_request_frame_size_bytes_sum";
+        assert_eq!(metrics.sum(frames, &[]), 5.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_counts_when_it_is_known() {
+        let (metrics, mut stage, mut below) = stage();
+        let answered = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        respond.send_response(Err(Reason::QueueFull.into()));
+        assert!(answered.await.is_err());
+        assert_eq!(metrics.sum(STATUSES, &["error=\"LOAD_SHED\""]), 1.0);
+        assert_eq!(metrics.sum(SUM, &[]), 3.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_given_up_counts_nothing_and_a_body_counts_as_unknown() {
+        let (metrics, mut stage, mut below) = stage();
+        drop(stage.call(request("")));
+        below.next_request().await.unwrap();
+        assert_eq!(
+            (metrics.sum(STATUSES, &[]), metrics.sum(COUNT, &[])),
+            (0.0, 0.0)
+        );
+        let answered = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Ok(response("never read")));
+        drop(answered.await.unwrap());
+        assert_eq!(metrics.sum(STATUSES, &["error=\"UNKNOWN\""]), 1.0);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (_metrics, stage, mut below) = stage();
+        assert_readiness_passes(stage, &mut below);
+    }
+}

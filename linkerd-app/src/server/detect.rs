@@ -27,14 +27,13 @@ pub struct DetectSettings {
 pub async fn detect<I>(
     io: &mut Io<I>,
     settings: DetectSettings,
-    drain: &drain::Handle,
+    drain: &mut drain::Watch,
     count: impl FnOnce(&'static str, Duration),
 ) -> Result<Option<Detected>, Error>
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let start = Instant::now();
-    let drain = &mut drain.watch();
     let detected = detect_until_drain(io, settings.timeout, settings.lookalikes, drain).await;
     let result = match &detected {
         Ok((Some(Detected::Http1), _)) => "http/1",

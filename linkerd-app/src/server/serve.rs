@@ -3,6 +3,7 @@
 use http::{Request, Response, Version};
 use hyper::{body::Incoming, service::Service as HyperService};
 use linkerd_proxy_core::{
+    drain,
     http::{
         Connection, HttpRequest, RequestBody, RequestContext, ResponseBody, ServeError,
         ServerSettings, Upload, serve_http1, serve_http2,
@@ -12,20 +13,20 @@ use linkerd_proxy_core::{
 use std::{cell::RefCell, rc::Rc};
 use tower_service::Service;
 
-/// Serves requests by `stack` until the connection ends, or until its exchanges have ended when its listener drains.
+/// Serves requests by `stack` until the connection ends, or until its exchanges have ended when `drain` is signalled.
 pub fn serve<I, S>(
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
     stack: impl FnOnce(&Rc<Connection>) -> S,
     settings: &ServerSettings,
+    drain: drain::Watch,
 ) -> impl Future<Output = Result<(), ServeError>>
 where
     I: Duplex + Send + 'static,
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
         + 'static,
 {
-    let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
     // Shared, as the futures of a connection would have room for several of it.
     let server = Rc::new(Server {

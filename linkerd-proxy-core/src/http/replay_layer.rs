@@ -162,6 +162,7 @@ mod tests {
         Reason,
         http::{RequestBody, RequestContext},
     };
+    use http_body_util::BodyExt;
     use std::{cell::Cell, rc::Rc};
 
     const LAYER: ReplayLayer = ReplayLayer {
@@ -224,5 +225,52 @@ mod tests {
         };
         assert_eq!(sent(layer, Method::POST, Reason::StreamRefused), 4);
         assert_eq!(sent(layer, Method::POST, Reason::ConnectionLost), 1);
+    }
+
+    /// Reads a request's body and then loses the request.
+    struct LoseRead(Rc<Cell<usize>>);
+
+    impl Service<HttpRequest> for LoseRead {
+        type Response = ();
+        type Error = Rejected<HttpRequest>;
+        type Future = futures::future::LocalBoxFuture<'static, Result<(), Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Pending
+        }
+
+        fn call(&mut self, request: HttpRequest) -> Self::Future {
+            let read = self.0.clone();
+            Box::pin(async move {
+                let (request, _) = request.into_parts();
+                let body = request.into_body().collect().await.unwrap();
+                read.set(read.get() + body.to_bytes().len());
+                Err(Rejected::lost(Reason::ConnectionLost))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_comes_back_with_its_body_though_that_was_sent() {
+        let read = Rc::new(Cell::new(0));
+        let mut service = LAYER.layer(LoseRead(read.clone()));
+        let request = Request::put("/").body(RequestBody::full("hello")).unwrap();
+        let request = HttpRequest::new(request, RequestContext::arriving(None));
+        let rejected = service.call(request).await.unwrap_err();
+        let returned = rejected.request.unwrap();
+        assert_eq!(returned.context().returns.lost, 1);
+        let rejected = service.call(returned).await.unwrap_err();
+        assert!(rejected.request.is_none(), "it comes back once");
+        assert_eq!(read.get(), 10, "the whole body, twice");
+    }
+
+    #[test]
+    fn is_not_ready_before_the_client_is() {
+        let mut service = tokio_test::task::spawn(LAYER.layer(LoseRead(Rc::default())));
+        assert!(
+            service
+                .enter(|cx, mut service| service.poll_ready(cx))
+                .is_pending()
+        );
     }
 }

@@ -57,3 +57,21 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::ready;
+
+    #[tokio::test]
+    async fn is_the_answer_of_the_stage_below_or_the_refusal() {
+        type Answer = std::future::Ready<Result<u8, &'static str>>;
+        let called = |answer| Refusable::<Answer, &str>::called(ready(answer));
+        assert_eq!(called(Ok(1)).await, Ok(1));
+        assert_eq!(called(Err("below")).await, Err("below"));
+        assert_eq!(
+            Refusable::<Answer, _>::refused("refused").await,
+            Err("refused")
+        );
+    }
+}

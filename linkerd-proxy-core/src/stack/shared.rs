@@ -66,3 +66,40 @@ impl<Req, Rsp, E> Service<Req> for Shared<Req, Rsp, E> {
         self.0.borrow_mut().call(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Shared;
+    use tokio_test::{assert_pending, assert_ready_ok, task::spawn};
+    use tower_service::Service;
+    use tower_test::mock;
+
+    #[tokio::test]
+    async fn copies_share_the_service_and_its_readiness() {
+        let (mock, mut handle) = mock::pair::<u8, u8>();
+        let shared = Shared::new(mock);
+        let mut copies = [(); 2].map(|()| spawn(shared.clone()));
+        handle.allow(0);
+        assert_pending!(copies[0].enter(|cx, mut copy| copy.poll_ready(cx)));
+        handle.allow(1);
+        assert!(copies[0].is_woken());
+        assert_ready_ok!(copies[0].enter(|cx, mut copy| copy.poll_ready(cx)));
+        let response = copies[1].call(1);
+        let (request, respond) = handle.next_request().await.unwrap();
+        respond.send_response(request + 1);
+        assert_eq!(response.await.unwrap(), 2);
+        assert_pending!(copies[0].enter(|cx, mut copy| copy.poll_ready(cx)));
+    }
+
+    #[tokio::test]
+    async fn errors_pass_and_a_call_outlives_its_copy() {
+        let (mock, mut handle) = mock::pair::<u8, u8>();
+        let mut shared = spawn(Shared::new(mock));
+        assert_ready_ok!(shared.enter(|cx, mut shared| shared.poll_ready(cx)));
+        let response = shared.call(1);
+        drop(shared);
+        let (_, respond) = handle.next_request().await.unwrap();
+        respond.send_error("failed");
+        assert_eq!(response.await.unwrap_err().to_string(), "failed");
+    }
+}

@@ -1,12 +1,14 @@
 //! Dialling.
 
 use super::{
-    DialGuard, OwnConnection, OwnConnections, Side, Socket, SocketOptions, address::reached,
+    DialGuard, OwnConnection, OwnConnections, Side, Socket, SocketOptions, TransportStream,
+    address::reached,
 };
 use crate::{Error, Reason};
+use futures::future::BoxFuture;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Type};
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpStream;
 
 /// How addresses are dialled.
@@ -33,24 +35,55 @@ pub struct Dialer {
     pub guard: DialGuard,
     /// Open connections that the proxy has dialled.
     pub own: OwnConnections,
+    /// The network that it dials in.
+    pub network: Network,
+}
+
+/// The network that a [`Dialer`] dials in.
+#[derive(Clone, Debug, Default)]
+pub enum Network {
+    /// The system's: TCP.
+    #[default]
+    System,
+    /// One within the process.
+    InProcess(Arc<dyn OpenStream>),
+}
+
+/// A network within the process.
+pub trait OpenStream: Send + Sync + fmt::Debug {
+    /// Opens a stream to the peer that listens at `addr`. Fails as a TCP connection would.
+    fn open(&self, addr: SocketAddr) -> BoxFuture<'_, io::Result<TransportStream>>;
 }
 
 impl Dialer {
     /// Dials `addr`. Cancel safe.
-    pub async fn connect(&self, addr: SocketAddr) -> Result<Socket, Error> {
+    pub async fn connect(&self, addr: SocketAddr) -> Result<TransportStream, Error> {
         self.guard.check(addr)?;
-        let dialled = tokio::time::timeout(self.options.timeout, self.dial(addr));
-        let (stream, own) = match dialled.await {
-            Ok(dialled) => dialled.map_err(|error| connect_error(addr, error))?,
-            Err(_) => {
-                let timeout = self.options.timeout;
-                let detail = format!("connect timed out after {timeout:?}");
-                return Err(Error::new(Reason::ConnectTimeout).peer(addr).detail(detail));
+        match &self.network {
+            Network::System => {
+                let (stream, own) = self.in_time(addr, self.dial(addr)).await?;
+                self.check_connected(addr, &stream)?;
+                self.options.socket.apply(&stream);
+                Ok(Socket::dialled(stream, own).into())
             }
-        };
-        self.check_connected(addr, &stream)?;
-        self.options.socket.apply(&stream);
-        Ok(Socket::dialled(stream, own))
+            Network::InProcess(network) => self.in_time(addr, network.open(addr)).await,
+        }
+    }
+
+    /// Waits for an attempt, for the connect timeout at most.
+    async fn in_time<T>(
+        &self,
+        addr: SocketAddr,
+        attempt: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, Error> {
+        let timeout = self.options.timeout;
+        match tokio::time::timeout(timeout, attempt).await {
+            Ok(connected) => connected.map_err(|error| connect_error(addr, error)),
+            Err(_) => {
+                let detail = format!("connect timed out after {timeout:?}");
+                Err(Error::new(Reason::ConnectTimeout).peer(addr).detail(detail))
+            }
+        }
     }
 
     async fn dial(&self, addr: SocketAddr) -> io::Result<(TcpStream, OwnConnection)> {
@@ -127,6 +160,7 @@ mod tests {
                 local_ips: [].into(),
             },
             own: OwnConnections::default(),
+            network: Network::System,
         }
     }
 
@@ -139,6 +173,38 @@ mod tests {
         assert_eq!(error.reason(), Reason::ConnectRefused);
         assert_eq!(error.to_string(), "Connection refused (os error 111)");
         assert_eq!(error.peer_addr(), Some(addr));
+    }
+
+    /// Refuses connections to port 1, and leaves others without an answer.
+    #[derive(Debug)]
+    struct Unreachable;
+
+    impl OpenStream for Unreachable {
+        fn open(&self, addr: SocketAddr) -> BoxFuture<'_, io::Result<TransportStream>> {
+            Box::pin(async move {
+                match addr.port() {
+                    1 => Err(io::ErrorKind::ConnectionRefused.into()),
+                    _ => std::future::pending().await,
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_network_within_the_process_fails_as_tcp_does() {
+        let dialer = Dialer {
+            network: Network::InProcess(Arc::new(Unreachable)),
+            ..dialer(false, &[])
+        };
+        let fails = async |addr: &str| {
+            let error = dialer.connect(addr.parse().unwrap()).await.unwrap_err();
+            error.reason()
+        };
+        assert_eq!(fails("10.0.0.1:1").await, Reason::ConnectRefused);
+        assert_eq!(fails("127.0.0.1:1").await, Reason::Prohibited);
+        let start = tokio::time::Instant::now();
+        assert_eq!(fails("10.0.0.1:2").await, Reason::ConnectTimeout);
+        assert_eq!(start.elapsed(), dialer.options.timeout);
     }
 
     #[tokio::test]

@@ -42,5 +42,4 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
 
 impl Duplex for TokioIo<Upgraded> {}
 
-#[cfg(test)]
 impl Duplex for tokio::io::DuplexStream {}

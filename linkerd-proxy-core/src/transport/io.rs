@@ -1,6 +1,6 @@
 //! Counted connections, to which read bytes can be put back.
 
-use super::{Duplex, Peek, Pipe, Socket};
+use super::{Duplex, Peek, Pipe, TransportStream};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
@@ -48,7 +48,7 @@ pub struct TransferCost {
 
 /// A counted connection. Bytes that were read too early can be put back.
 #[derive(Debug)]
-pub struct Io<S = Socket> {
+pub struct Io<S = TransportStream> {
     stream: S,
     prefix: Bytes,
     series: Arc<TransportSeries>,

@@ -22,7 +22,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
-    pub stream: super::Socket,
+    pub stream: super::TransportStream,
     /// The client.
     pub client: ClientInfo,
     /// Delays the listener's drain.
@@ -95,7 +95,7 @@ impl Listener {
         let local = unmapped(stream.local_addr()?);
         let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
         Ok(Accepted {
-            stream: stream.into(),
+            stream: super::Socket::from(stream).into(),
             client: ClientInfo {
                 addr: unmapped(client),
                 local,

@@ -5,7 +5,7 @@ use http::{Method, Response};
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody, Upgrade},
-    transport::ListenerContext,
+    transport::ClientInfo,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -36,8 +36,7 @@ struct Joining {
 struct Asked {
     upgrade: Upgrade,
     connects: bool,
-    /// The listener of the peer's connection.
-    listener: Rc<ListenerContext>,
+    client: Rc<ClientInfo>,
     joining: Rc<Joining>,
 }
 
@@ -74,12 +73,12 @@ where
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         // In a box: few requests ask for it.
-        let client = request.context().client.as_ref();
-        let asked = Upgrade::of(&request).zip(client).map(|(upgrade, client)| {
+        let asked = Upgrade::of(&request).zip(request.context().client.clone());
+        let asked = asked.map(|(upgrade, client)| {
             Box::new(Asked {
                 upgrade,
-                listener: client.listener.clone(),
                 connects: request.method() == Method::CONNECT,
+                client,
                 joining: self.joining.clone(),
             })
         });
@@ -120,7 +119,7 @@ where
 impl Asked {
     fn join(self, response: &mut Response<ResponseBody>) {
         let Joining { ctx, application } = &*self.joining;
-        let listener = &self.listener;
+        let listener = &self.client.listener;
         match self.connects {
             true => tunnel::join(ctx, application, listener, self.upgrade, response),
             false => self.upgrade.join(response, Some(listener.connection())),

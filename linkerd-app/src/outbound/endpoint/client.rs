@@ -195,3 +195,74 @@ fn not_a_reset(mut rejected: Rejected<HttpRequest>) -> Rejected<HttpRequest> {
 }
 
 const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{request, response};
+
+    const DEFAULT: Authority = Authority::from_static("10.0.0.1:80");
+
+    fn carried(version: Version, uri: &str) -> HttpRequest {
+        let mut request = request("");
+        *request.version_mut() = version;
+        *request.uri_mut() = uri.parse().unwrap();
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+        orig_proto_request(&mut request, &DEFAULT);
+        request
+    }
+
+    #[test]
+    fn http1_is_carried_with_its_version_and_form() {
+        for (version, uri, carried_as) in [
+            (Version::HTTP_10, "/", "HTTP/1.0"),
+            (Version::HTTP_11, "/", "HTTP/1.1"),
+            (
+                Version::HTTP_11,
+                "http://a.example/",
+                "HTTP/1.1; absolute-form",
+            ),
+            (
+                Version::HTTP_10,
+                "http://a.example/",
+                "HTTP/1.0; absolute-form",
+            ),
+        ] {
+            let request = carried(version, uri);
+            assert_eq!(request.version(), Version::HTTP_2);
+            assert_eq!(request.headers()[L5D_ORIG_PROTO], carried_as);
+            assert_eq!(request.headers().get(TRANSFER_ENCODING), None);
+            assert!(request.uri().authority().is_some());
+        }
+    }
+
+    #[test]
+    fn a_response_has_the_version_that_the_application_spoke() {
+        let restored = |said: Option<&'static str>| {
+            let mut response = response("");
+            *response.version_mut() = Version::HTTP_2;
+            if let Some(said) = said {
+                let said = HeaderValue::from_static(said);
+                response.headers_mut().insert(L5D_ORIG_PROTO, said);
+            }
+            orig_proto_response(&mut response, Version::HTTP_11);
+            assert!(response.headers().is_empty());
+            response.version()
+        };
+        assert_eq!(restored(Some("HTTP/1.0")), Version::HTTP_10);
+        assert_eq!(restored(Some("HTTP/1.1")), Version::HTTP_11);
+        assert_eq!(restored(Some("HTTP/3")), Version::HTTP_11);
+        assert_eq!(restored(None), Version::HTTP_11);
+    }
+
+    #[test]
+    fn a_reset_of_what_carries_http1_is_an_answer() {
+        let reset = Error::new(Reason::StreamReset).reset(h2::Reason::CANCEL);
+        let error = not_a_reset(Rejected::lost(reset)).error;
+        assert_eq!(error.reason(), Reason::UpgradedReset);
+        assert_eq!(error.reset_code(), None);
+        let other = not_a_reset(Rejected::lost(Reason::ConnectionLost)).error;
+        assert_eq!(other.reason(), Reason::ConnectionLost);
+    }
+}

@@ -158,3 +158,93 @@ fn scrub_proxy_headers(response: &mut Response<ResponseBody>) {
 
 const L5D_REQUIRE_ID: HeaderName = HeaderName::from_static("l5d-require-id");
 const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request, response};
+    use http::{HeaderValue, Version};
+
+    type Stage = MockStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
+    type Below = BelowStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
+
+    fn stage(authority: Option<&'static str>) -> (HeaderRules<Stage>, Below) {
+        let layer = HeaderRulesLayer {
+            authority_override: authority.map(Authority::from_static),
+        };
+        let (mock, below) = Stage::new();
+        (layer.layer(mock), below)
+    }
+
+    /// The request as the endpoint gets it.
+    async fn sent(authority: Option<&'static str>, request: HttpRequest) -> HttpRequest {
+        let (mut stage, mut below) = stage(authority);
+        let _response = stage.call(request);
+        below.next_request().await.unwrap().0
+    }
+
+    #[tokio::test]
+    async fn an_authority_override_replaces_the_host_and_the_logical_name() {
+        let canonical = HeaderValue::from_static("web.test:80");
+        let mut http1 = request("");
+        http1.headers_mut().insert(L5D_DST_CANONICAL, canonical);
+        let http1 = sent(Some("other.example:81"), http1).await;
+        assert_eq!(http1.headers()[HOST], "other.example:81");
+        assert_eq!(http1.headers().get(L5D_DST_CANONICAL), None);
+        assert_eq!(http1.uri(), "/");
+
+        let mut http2 = request("");
+        *http2.version_mut() = Version::HTTP_2;
+        let http2 = sent(Some("other.example:81"), http2).await;
+        assert_eq!(http2.headers().get(HOST), None);
+        assert_eq!(http2.uri(), "http://other.example:81/");
+    }
+
+    #[tokio::test]
+    async fn without_an_override_the_request_stays_as_it_is() {
+        let request = sent(None, request("")).await;
+        assert_eq!(request.headers()[HOST], "test.example");
+    }
+
+    #[tokio::test]
+    async fn an_identity_that_the_endpoint_cannot_have_is_refused() {
+        let (mut stage, mut below) = stage(None);
+        let mut request = request("");
+        let identity = HeaderValue::from_static("web.test");
+        request.headers_mut().insert(L5D_REQUIRE_ID, identity);
+        let rejected = stage.call(request).await.unwrap_err();
+        assert_eq!(rejected.error.reason(), Reason::IdentityRequired);
+        assert!(rejected.request.is_none(), "no other endpoint has it");
+        let mut asked = tokio_test::task::spawn(below.next_request());
+        assert!(asked.poll().is_pending());
+    }
+
+    #[tokio::test]
+    async fn proxy_headers_of_a_peer_are_removed_from_its_response() {
+        let (mut stage, mut below) = stage(None);
+        let answered = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        let mut response = response("");
+        for name in [L5D_PROXY_ERROR, L5D_PROXY_CONNECTION] {
+            let value = HeaderValue::from_static("close");
+            response.headers_mut().insert(name, value);
+        }
+        respond.send_response(Ok(response));
+        assert!(answered.await.unwrap().headers().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_rejected_request_comes_back() {
+        let (mut stage, mut below) = stage(None);
+        let answered = stage.call(request(""));
+        let (request, respond) = below.next_request().await.unwrap();
+        respond.send_response(Err(Rejected::returned(Reason::ConnectRefused, request)));
+        assert!(answered.await.unwrap_err().request.is_some());
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (stage, mut below) = stage(None);
+        assert_readiness_passes(stage, &mut below);
+    }
+}

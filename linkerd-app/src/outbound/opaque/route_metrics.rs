@@ -137,3 +137,79 @@ impl Drop for OpenConnection {
         self.close.get(labels).incr();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BelowStage, MockStage, TestMetrics, assert_readiness_passes};
+
+    const OPEN: &str = "outbound_tcp_route_open_total";
+    const CLOSE: &str = "outbound_tcp_route_close_total";
+
+    type Stage = MockStage<(), Io, Error>;
+
+    fn stage() -> (
+        TestMetrics,
+        TcpRouteMetrics<Stage>,
+        BelowStage<(), Io, Error>,
+    ) {
+        let metrics = TestMetrics::new();
+        let labels = Labels::new().with("route_name", "r");
+        let layer = TcpRouteMetricsLayer::new(&metrics.families.outbound, labels);
+        let (mock, below) = Stage::new();
+        (metrics, layer.layer(mock), below)
+    }
+
+    fn counts(metrics: &TestMetrics, error: &str) -> (f64, f64) {
+        let error = format!("error=\"{error}\"");
+        (
+            metrics.sum(OPEN, &["route_name=\"r\""]),
+            metrics.sum(CLOSE, &[&error]),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_open_from_its_request_until_it_is_dropped() {
+        let (metrics, mut stage, mut below) = stage();
+        let connected = stage.call(());
+        assert_eq!(counts(&metrics, ""), (1.0, 0.0));
+        let (stream, _far) = tokio::io::duplex(1);
+        let series = metrics.families.transport.series(Labels::new());
+        let ((), respond) = below.next_request().await.unwrap();
+        respond.send_response(Ok(Io::new(stream.into(), series)));
+        let connection = connected.await.unwrap();
+        assert_eq!(counts(&metrics, ""), (1.0, 0.0));
+        drop(connection);
+        assert_eq!(counts(&metrics, ""), (1.0, 1.0));
+    }
+
+    #[tokio::test]
+    async fn a_failure_closes_it_with_its_reason() {
+        for (reason, error) in [
+            (Reason::Forbidden, "forbidden"),
+            (Reason::InvalidBackend, "invalid_backend"),
+            (Reason::InvalidPolicy, "invalid_policy"),
+            (Reason::ConnectRefused, "unexpected"),
+        ] {
+            let (metrics, mut stage, mut below) = stage();
+            let connected = stage.call(());
+            let ((), respond) = below.next_request().await.unwrap();
+            respond.send_response(Err(reason.into()));
+            assert!(connected.await.is_err());
+            assert_eq!(counts(&metrics, error), (1.0, 1.0));
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_is_given_up_is_closed_without_an_error() {
+        let (metrics, mut stage, _below) = stage();
+        drop(stage.call(()));
+        assert_eq!(counts(&metrics, ""), (1.0, 1.0));
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (_metrics, stage, mut below) = stage();
+        assert_readiness_passes(stage, &mut below);
+    }
+}

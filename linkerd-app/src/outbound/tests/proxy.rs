@@ -1,0 +1,224 @@
+//! An outbound side over a source and a network of the test.
+
+use super::{TestClient, TestNetwork, TestSource, network::STREAM_BUFFER};
+use crate::{
+    config::{Config, Env},
+    dialers::{Dialers, OwnListeners},
+    outbound::{Context, Costs, Outbound},
+    server::InFlightLimit,
+    testing::TestMetrics,
+};
+use linkerd_discover::{Discovery, DiscoveryConfig};
+use linkerd_profiles::{
+    Backend, ClientPolicy, Dispatcher, Distribution, Meta, OpaqueRoute, PeakEwma, Policies,
+    PoliciesConfig, Protocol, RouteRule, RouteTable,
+};
+use linkerd_proxy_core::{
+    drain,
+    endpoint::Endpoint,
+    http::{HalfSent, client::Http1Pools},
+    subscription::StreamLimits,
+    transport::{
+        Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
+        TlsStatus,
+    },
+};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
+use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
+
+/// An outbound side, and what it works with.
+pub struct TestProxy {
+    /// Its policies and endpoints.
+    pub source: TestSource,
+    /// Its network.
+    pub network: TestNetwork,
+    /// Its shared parts.
+    pub ctx: Rc<Context>,
+    outbound: Rc<Outbound>,
+    metrics: TestMetrics,
+    listener: Rc<ListenerContext>,
+    drain: drain::Signal,
+}
+
+/// Runs a test with a proxy of its own.
+pub async fn in_process(test: impl AsyncFnOnce(TestProxy)) {
+    LocalSet::new()
+        .run_until(async { test(TestProxy::new()).await })
+        .await;
+}
+
+impl TestProxy {
+    fn new() -> Self {
+        let (source, network) = (TestSource::default(), TestNetwork::default());
+        let metrics = TestMetrics::new();
+        let config = Arc::new(config());
+        let (signal, drain) = drain::channel();
+        let ctx = Rc::new(Context {
+            families: metrics.families.clone(),
+            discovery: discovery(&config, &source),
+            policies: policies(&config, &source),
+            dialer: dialer(&config, &network),
+            workers: 1,
+            in_flight: InFlightLimit::new(config.outbound.max_in_flight),
+            pipes: Rc::new(Pipes::default()),
+            half_sent: HalfSent::default(),
+            http1: Http1Pools::new(config.outbound.pool),
+            costs: Costs::default(),
+            route_bytes: Cell::default(),
+            client_bytes: Cell::default(),
+            config,
+        });
+        Self {
+            source,
+            network,
+            outbound: Outbound::new(ctx.clone()),
+            ctx,
+            metrics,
+            listener: ListenerContext::new(drain),
+            drain: signal,
+        }
+    }
+
+    /// An application's connection that was redirected on its way to a target.
+    pub fn connect(&self, target: &str) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(STREAM_BUFFER);
+        let client = ClientInfo {
+            addr: ([127, 0, 0, 1], 40_000).into(),
+            local: ([127, 0, 0, 1], 4140).into(),
+            orig_dst: Some(target.parse().unwrap()),
+            tls: TlsStatus::None(NoTlsReason::Loopback),
+            listener: self.listener.clone(),
+        };
+        let stream = far.into();
+        let guard = self.listener.connection();
+        let accepted = Accepted {
+            stream,
+            client,
+            guard,
+        };
+        tokio::task::spawn_local(self.outbound.clone().accepted(accepted));
+        near
+    }
+
+    /// An application that speaks HTTP/1 to a target.
+    pub async fn http1(&self, target: &str) -> TestClient {
+        TestClient::http1(self.connect(target)).await
+    }
+
+    /// An application that speaks HTTP/2 to a target.
+    pub async fn http2(&self, target: &str) -> TestClient {
+        TestClient::http2(self.connect(target)).await
+    }
+
+    /// Lets all tasks run until none has anything to do.
+    pub async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    /// The sum of the series of this name that have all of `labels`.
+    pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        self.metrics.sum(name, labels)
+    }
+
+    /// Signals drain, and waits until the last connection has ended.
+    pub async fn drain(self) {
+        self.drain.drain().await;
+    }
+}
+
+/// A policy by which everything goes to one distribution.
+pub fn policy(distribution: Distribution) -> ClientPolicy {
+    let meta = Arc::new(Meta::new_default("test"));
+    let rule = RouteRule::for_all(meta.clone(), distribution.clone());
+    let table = RouteTable::from_iter([rule]);
+    let opaque = OpaqueRoute {
+        meta,
+        distribution,
+        filter: None,
+    };
+    ClientPolicy {
+        protocol: Protocol::Detect {
+            timeout: Duration::from_secs(10),
+            http1: table.clone(),
+            http2: table,
+            opaque: Some(opaque),
+        },
+        ..ClientPolicy::empty()
+    }
+}
+
+/// A backend that is balanced over a destination.
+pub fn backend(destination: &str) -> Distribution {
+    let dispatcher = Dispatcher::Balance {
+        destination: destination.parse().unwrap(),
+        load: PeakEwma::default(),
+    };
+    Distribution::only(reached_by(destination, dispatcher))
+}
+
+/// A backend that is one endpoint.
+pub fn forward(addr: &str) -> Distribution {
+    let endpoint = Arc::new(Endpoint::new(addr.parse().unwrap()));
+    Distribution::only(reached_by(addr, Dispatcher::Forward(endpoint)))
+}
+
+fn reached_by(name: &str, dispatcher: Dispatcher) -> Backend {
+    Backend {
+        meta: Arc::new(Meta::new_default(name)),
+        dispatcher,
+        filter: None,
+    }
+}
+
+/// The default configuration. The control plane that it names is not asked.
+fn config() -> Config {
+    let control_plane = [
+        ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
+        ("LINKERD2_PROXY_POLICY_SVC_ADDR", "127.0.0.1:8090"),
+        ("LINKERD2_PROXY_POLICY_WORKLOAD", "test"),
+    ];
+    let env: Env = control_plane.into_iter().collect();
+    Config::load(&env).unwrap().config
+}
+
+fn dialer(config: &Config, network: &TestNetwork) -> Arc<Dialer> {
+    let listeners = OwnListeners {
+        proxy: config.outbound.listen.clone(),
+        admin: config.admin.listen,
+    };
+    let dialers = Dialers::new(config, &listeners, &OwnConnections::default());
+    Arc::new(Dialer {
+        side: dialers.outbound.side,
+        options: dialers.outbound.options,
+        guard: dialers.outbound.guard.clone(),
+        own: dialers.outbound.own.clone(),
+        network: Network::InProcess(Arc::new(network.clone())),
+    })
+}
+
+fn discovery(config: &Config, source: &TestSource) -> Discovery {
+    let limits = DiscoveryConfig {
+        limits: StreamLimits::default(),
+        backoff: config.outbound.connect.backoff,
+        idle_timeout: config.outbound.discovery_idle,
+        max_destinations: config.discovery.max_destinations,
+        max_endpoints: config.discovery.max_endpoints,
+    };
+    Discovery::new(source.clone(), limits, Handle::current())
+}
+
+fn policies(config: &Config, source: &TestSource) -> Policies {
+    let backoff = config.outbound.connect.backoff;
+    let limits = PoliciesConfig {
+        profile_networks: Arc::new(|_| true),
+        profile_names: Arc::new(|_| true),
+        limits: StreamLimits::default(),
+        policy_backoff: backoff,
+        profile_backoff: backoff,
+        idle_timeout: config.outbound.discovery_idle,
+        max_entries: config.discovery.max_destinations,
+        detect_timeout: config.outbound.detect_timeout,
+        forward_unknown: config.outbound.allow_unknown,
+    };
+    Policies::new(source.clone(), source.clone(), limits, Handle::current())
+}

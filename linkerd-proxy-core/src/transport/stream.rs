@@ -1,0 +1,166 @@
+//! Streams to endpoints: sockets, or streams within the process.
+
+use super::{Duplex, Peek, Pipe, Socket};
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+/// A stream that a [`Dialer`](super::Dialer) has opened.
+///
+/// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call. Streams that are
+/// larger than a socket are boxed, so that it stays as small as one.
+#[derive(Debug)]
+pub enum TransportStream {
+    /// A TCP connection.
+    Socket(Socket),
+    /// A stream to a peer in this process.
+    InMemory(Box<DuplexStream>),
+}
+
+impl From<Socket> for TransportStream {
+    fn from(socket: Socket) -> Self {
+        Self::Socket(socket)
+    }
+}
+
+impl From<DuplexStream> for TransportStream {
+    fn from(stream: DuplexStream) -> Self {
+        Self::InMemory(Box::new(stream))
+    }
+}
+
+impl AsyncRead for TransportStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::InMemory(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for TransportStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Socket(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::InMemory(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Socket(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Self::InMemory(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.is_write_vectored(),
+            Self::InMemory(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(socket) => Pin::new(socket).poll_flush(cx),
+            Self::InMemory(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::InMemory(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl Duplex for TransportStream {
+    fn is_socket(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.is_socket(),
+            Self::InMemory(stream) => stream.is_socket(),
+        }
+    }
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Socket(socket) => socket.poll_readable(cx),
+            Self::InMemory(stream) => stream.poll_readable(cx),
+        }
+    }
+
+    fn peek(&self) -> Option<Peek> {
+        match self {
+            Self::Socket(socket) => socket.peek(),
+            Self::InMemory(stream) => stream.peek(),
+        }
+    }
+
+    fn reset_on_drop(&mut self) {
+        match self {
+            Self::Socket(socket) => socket.reset_on_drop(),
+            Self::InMemory(stream) => stream.reset_on_drop(),
+        }
+    }
+
+    fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(socket) => socket.poll_fill(pipe, cx),
+            Self::InMemory(stream) => stream.poll_fill(pipe, cx),
+        }
+    }
+
+    fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(socket) => socket.poll_empty(pipe, cx),
+            Self::InMemory(stream) => stream.poll_empty(pipe, cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::socket::tests::pair;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[test]
+    fn is_as_small_as_a_socket() {
+        assert_eq!(size_of::<TransportStream>(), size_of::<Socket>());
+    }
+
+    #[tokio::test]
+    async fn either_kind_carries_bytes_and_only_a_socket_can_be_spliced() {
+        let (near, far) = pair().await;
+        let (near_in_memory, far_in_memory) = tokio::io::duplex(64);
+        let sockets = [near, far].map(|stream| Socket::from(stream).into());
+        let in_memory = [near_in_memory, far_in_memory].map(TransportStream::from);
+        for ([mut near, mut far], is_socket) in [(sockets, true), (in_memory, false)] {
+            assert_eq!(
+                (near.is_socket(), near.peek().is_some()),
+                (is_socket, is_socket)
+            );
+            near.write_all(b"hello").await.unwrap();
+            near.shutdown().await.unwrap();
+            let mut read = String::new();
+            far.read_to_string(&mut read).await.unwrap();
+            assert_eq!(read, "hello");
+        }
+    }
+}
