@@ -22,9 +22,5 @@ mod worker;
 pub use configured::{BindError, ConfiguredSockets, ListenAddresses};
 pub use message::{Direction, ListenerError, ListenerMessage, ListenerName, ListenerSpec};
 pub use proxy::ProxyListeners;
-pub use table::{ListenerId, ListenerTable};
+pub use table::{ListenerId, ListenerTable, MAX_LISTENERS};
 pub use worker::WorkerListeners;
-
-/// Listeners of a worker. A proxy has a handful; a control plane that adds and removes them in a loop, faster than
-/// their connections end, is refused before descriptors run out.
-pub const MAX_LISTENERS: usize = 256;

@@ -111,6 +111,10 @@ impl<T> ListenerEntry<T> {
     }
 }
 
+/// Listeners of a worker. A proxy has a handful; a control plane that adds and removes them in a loop, faster than
+/// their connections end, is refused before descriptors run out.
+pub const MAX_LISTENERS: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
