@@ -148,6 +148,12 @@ async fn ten_thousand_endpoints_in_one_message_are_used() {
     };
     let odd = world.mesh.service("odd", []);
     odd.set(EndpointSet::new((0..10_000).map(endpoint)));
+    // Reading them may take longer than a request waits, on a busy machine and without optimisation.
+    eventually(SOON, "they are known", || async {
+        let answer = world.mesh.get("http://odd/").await;
+        (answer.status == 200).then_some(())
+    })
+    .await;
     let load = Load::http1(&world.mesh, 4, Duration::ZERO, "http://odd/");
     load.more(500).await;
     load.stop().await.assert_clean();
