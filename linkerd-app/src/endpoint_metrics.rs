@@ -1,4 +1,4 @@
-//! What an endpoint, or the application, is asked and answers: `request_total`, `response_latency_ms`,
+//! Requests to an endpoint, or to the application, and their responses: `request_total`, `response_latency_ms`,
 //! `response_total`.
 
 use crate::metrics::EndpointFamilies;
@@ -48,7 +48,7 @@ struct EndpointSeries {
     answers: OnceCell<Box<Answers>>,
 }
 
-/// What an endpoint answers.
+/// The series of an endpoint's responses.
 #[derive(Debug, Default)]
 struct Answers {
     /// Few: one for each status that the endpoint answers with.
@@ -66,7 +66,7 @@ struct Class {
     error: Option<Broken>,
 }
 
-/// What ended an exchange without an answer, or in the middle of one.
+/// The cause of an exchange that ended without a response, or in the middle of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Reset(h2::Reason),

@@ -37,12 +37,12 @@ use std::{
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// What every stage of a worker's inbound side shares.
+/// The parts that all stages of a worker's inbound side share.
 #[derive(Debug)]
 pub struct Context {
     /// The configuration.
     pub config: Arc<Config>,
-    /// What is counted.
+    /// Metric families.
     pub families: Families,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
@@ -50,11 +50,11 @@ pub struct Context {
     pub workers: usize,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
-    /// What relays move bytes through; both directions of the worker share them.
+    /// Pipes of relays; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
     /// Requests whose heads have not come whole.
     pub half_sent: HalfSent,
-    /// What the HTTP/1 pools of this side share.
+    /// Bounds and upkeep of this side's HTTP/1 pools.
     pub http1: Http1Pools,
 }
 
@@ -103,7 +103,7 @@ impl Inbound {
         }
     }
 
-    /// What this side holds, for `/state`.
+    /// The inbound side in `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),

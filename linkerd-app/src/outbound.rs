@@ -151,7 +151,7 @@ impl HttpRoutes {
         Shared::new(stack)
     }
 
-    /// Stage 5, A route's use of a backend. The backend is found again when an update still uses it.
+    /// Stage 5, a route's use of a backend. The backend is found again when an update still uses it.
     fn backend(
         &self,
         families: &RouteFamilies,
@@ -172,7 +172,7 @@ impl HttpRoutes {
         (stack, handle)
     }
 
-    /// Stage 6, The endpoints of a backend. One that cannot be made fails its requests and nothing else.
+    /// Stage 6, the endpoints of a backend. One that cannot be made fails its requests and nothing else.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status, kind) = match &key.backend.dispatcher {
@@ -206,7 +206,7 @@ impl HttpRoutes {
         BackendHandle::new(stack, status, Some(alive))
     }
 
-    /// Stage 6, The only endpoint of a backend.
+    /// Stage 6, the only endpoint of a backend.
     ///
     /// HTTP/1 is dialled for each request, so that a refusal is told at once. HTTP/2 must have a connection first: the
     /// request waits for it as it would at a balancer.

@@ -43,7 +43,7 @@ impl PeakEwma {
         self.at = self.at.max(now);
     }
 
-    /// What is left of an old estimate.
+    /// The weight of an old estimate.
     fn weight(&self, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
         let passed = elapsed / self.decay;

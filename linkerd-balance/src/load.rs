@@ -25,7 +25,7 @@ pub struct LoadHandle {
     end: Outcome,
 }
 
-/// What the end of a request says of its endpoint.
+/// The meaning of a request's end for its endpoint's estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// How long it took.
@@ -45,7 +45,7 @@ impl Load {
         }
     }
 
-    /// What candidates are compared by.
+    /// The load by which candidates are compared.
     pub(crate) fn value(&self, now: Instant) -> f64 {
         self.rtt.get().estimate(now) * f64::from(self.pending.get() + 1) * self.scale
     }
@@ -128,6 +128,6 @@ impl ObserveResponse for Load {
     }
 }
 
-/// What a failed request counts for at least. It is far above what any healthy endpoint takes, and forgotten after a few
+/// The least sample of a failed request. It is far above what any healthy endpoint takes, and forgotten after a few
 /// decay times, when the endpoint is tried again.
 const FAILURE_PENALTY: Duration = Duration::from_secs(1);

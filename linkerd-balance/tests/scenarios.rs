@@ -1,4 +1,4 @@
-//! What a user of the balancer sees, in virtual time: shares as bands, waits to the millisecond.
+//! The balancer from outside, in virtual time: shares as bands, waits to the millisecond.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -158,7 +158,7 @@ impl Application {
         }
     }
 
-    /// What counts the peers' connections.
+    /// Series of the peers' connections.
     pub fn client_series(&self) -> Arc<TransportSeries> {
         self.client_series.clone()
     }

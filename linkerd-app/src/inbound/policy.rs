@@ -7,7 +7,7 @@ use crate::config::{Config, DefaultPolicy};
 use linkerd_proxy_core::{Error, Reason, metrics::Labels};
 use std::net::{IpAddr, SocketAddr};
 
-/// What applies to a connection.
+/// The policy of a connection.
 pub struct Policy<'a> {
     config: &'a Config,
     port: u16,

@@ -59,7 +59,7 @@ impl Outbound {
         }
     }
 
-    /// What this side holds, for `/state`.
+    /// The outbound side in `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),

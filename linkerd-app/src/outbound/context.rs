@@ -1,4 +1,4 @@
-//! What every stage of a worker's outbound side shares.
+//! The parts that all stages of a worker's outbound side share.
 
 use super::connect::Connect;
 use crate::{
@@ -26,11 +26,11 @@ use std::{
 pub struct Context {
     /// The configuration.
     pub config: Arc<Config>,
-    /// What is counted.
+    /// Metric families.
     pub families: Families,
-    /// What exists.
+    /// Endpoint discovery.
     pub discovery: Discovery,
-    /// What applies.
+    /// Policies and profiles.
     pub policies: Policies,
     /// Dials endpoints.
     pub dialer: Arc<Dialer>,
@@ -38,13 +38,13 @@ pub struct Context {
     pub workers: usize,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
-    /// What relays move bytes through; both directions of the worker share them.
+    /// Pipes of relays; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
     /// Requests whose heads have not come whole.
     pub half_sent: HalfSent,
-    /// What the HTTP/1 pools of this side share.
+    /// Bounds and upkeep of this side's HTTP/1 pools.
     pub http1: Http1Pools,
-    /// What the bytes of this worker's endpoints cost.
+    /// Transfer costs of this worker's endpoints.
     pub costs: Costs,
     /// The size of the future that the last route boxes for a request; 0 before there is one.
     pub route_bytes: Cell<usize>,
@@ -94,7 +94,7 @@ impl Context {
         })
     }
 
-    /// What an endpoint's bytes may cost.
+    /// The transfer cost of an endpoint, by its zone.
     fn cost(&self, endpoint: &Endpoint) -> TransferCost {
         let (cost, locality) = match endpoint.zone_locality {
             ZoneLocality::Unknown => (&self.costs.0[0], "Unknown"),

@@ -109,7 +109,7 @@ impl Routes for OpaqueRoutes {
 }
 
 impl OpaqueRoutes {
-    /// Stage 4, The route.
+    /// Stage 4, the route.
     fn route(&self, discovered: &Discovered, spec: &RouteSpec) -> RouteService<Self> {
         let outbound = &self.ctx.families.outbound;
         let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
@@ -126,7 +126,7 @@ impl OpaqueRoutes {
         Shared::new(stack)
     }
 
-    /// Stage 4, The way to where a connection was going.
+    /// Stage 4, the way to where a connection was going.
     fn original(&self, addr: SocketAddr) -> RouteService<Self> {
         let endpoint = Arc::new(Endpoint::new(addr));
         let stack = ServiceBuilder::new()
@@ -135,7 +135,7 @@ impl OpaqueRoutes {
         Shared::new(stack)
     }
 
-    /// Stage 5, A backend, found again when an update still uses it.
+    /// Stage 5, a backend, found again when an update still uses it.
     fn backend(
         &self,
         spec: &RouteSpec,
@@ -149,7 +149,7 @@ impl OpaqueRoutes {
         (backend.service.clone(), backend)
     }
 
-    /// Stage 6, The endpoints of a backend.
+    /// Stage 6, the endpoints of a backend.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<OpaqueDispatch> {
         let ctx = &self.ctx;
         match &key.backend.dispatcher {

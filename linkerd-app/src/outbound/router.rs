@@ -18,9 +18,9 @@ pub type RouteService<R> = Shared<<R as Routes>::Request, <R as Routes>::Respons
 
 /// Routes of one protocol.
 pub trait Routes: 'static {
-    /// What is routed.
+    /// A request.
     type Request: 'static;
-    /// What comes back.
+    /// Its response.
     type Response: 'static;
 
     /// Makes the service of a target's route, or says why nothing may pass. Called when its policy changes.

@@ -127,7 +127,7 @@ impl Status {
 
     /// The status of a request without a response.
     ///
-    /// What the incumbent answers for an endpoint counts as that answer.
+    /// An answer that the incumbent makes for an endpoint counts as the endpoint's.
     pub fn of_error(error: &Error) -> Self {
         let answered = |http: u16| Self {
             http: Some(http),

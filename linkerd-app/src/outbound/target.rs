@@ -119,12 +119,12 @@ impl TargetStack {
         self.watch.target()
     }
 
-    /// What counts the application's connections to the target.
+    /// Series of the application's connections to the target.
     pub fn client_series(&self) -> Arc<TransportSeries> {
         self.series.clone()
     }
 
-    /// What applies at present.
+    /// The present policy and profile.
     pub fn discovered(&self) -> Arc<Discovered> {
         if let DiscoveryState::Ready(discovered) = self.watch.current() {
             *self.discovered.borrow_mut() = discovered;

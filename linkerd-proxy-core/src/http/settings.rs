@@ -41,7 +41,7 @@ impl Http2Settings {
         })
     }
 
-    /// What serves connections with these settings.
+    /// A server of connections with these settings.
     pub(super) fn server(&self) -> http2::Builder<LocalExec> {
         let mut builder = http2::Builder::new(LocalExec::default());
         builder

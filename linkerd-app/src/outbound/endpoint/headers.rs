@@ -147,7 +147,7 @@ fn scrub(response: &mut Response<ResponseBody>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a peer proxy says of its own errors is not for the application.
+/// Removes a peer proxy's headers about its own errors: they are not for the application.
 fn scrub_proxy_headers(response: &mut Response<ResponseBody>) {
     let headers = response.headers_mut();
     if has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {

@@ -106,7 +106,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What an HTTP/1 client receives until the connection ends.
+/// The bytes that an HTTP/1 client receives until the connection ends.
 async fn http1(path: &str) -> (String, Vec<String>) {
     let notes = Rc::new(Notes::default());
     let mut client = serve(Version::HTTP_11, &notes);
@@ -117,7 +117,7 @@ async fn http1(path: &str) -> (String, Vec<String>) {
     (received, notes.0.take())
 }
 
-/// What an HTTP/2 client receives: the status, and the body or the error after it.
+/// The response that an HTTP/2 client receives: the status, and the body or the error after it.
 async fn http2(
     path: &str,
     content_type: &'static str,

@@ -1,4 +1,4 @@
-//! What the HTTP/1 pools of one direction of a worker share: their bounds, and one task that looks after all that is idle
+//! The HTTP/1 pools of one direction of a worker: their bounds, and one task that looks after all that is idle
 //! in them.
 //!
 //! An idle connection keeps hyper and its buffers, 23 KB, until it is parked. That waits for half a second, as a
@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-/// What the HTTP/1 pools of one direction of a worker share. Its copies are the same.
+/// The bounds and the upkeep of the HTTP/1 pools of one direction of a worker. Copies share them.
 ///
 /// - **Bounds**: idle connections of each endpoint, in number and in time. Those of more than
 ///   [`limits::HTTP1_WARM_POOLS`] pools are parked early.

@@ -111,14 +111,14 @@ impl Test {
         assert_eq!(body.to_bytes(), text);
     }
 
-    /// What `/state` shows of connections: open, idle.
+    /// The connections in `/state`: open, idle.
     fn connections(&self) -> (u64, u64) {
         let shown = self.client.status().inspect();
         let count = |name: &str| shown[name].as_u64().unwrap();
         (count("open"), count("idle"))
     }
 
-    /// What `/state` shows of pools: those with idle connections, and those with such that are not parked.
+    /// The pools in `/state`: those with idle connections, and those with such that are not parked.
     fn pools(&self) -> (usize, usize) {
         let shown = self.pools.inspect();
         let count = |name: &str| shown[name].as_u64().unwrap() as usize;
