@@ -85,8 +85,9 @@ pub struct HttpRoutes {
 }
 
 /// Sends requests to the endpoints of a backend.
-type HttpDispatch = InContext<Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>>;
+type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
 
+/// The status of a backend.
 type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
@@ -165,9 +166,10 @@ impl HttpRoutes {
         };
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+        let names = [handle.name(), format!("backend {}", backend.meta)];
         let stack = ServiceBuilder::new()
             .layer(BackendMetricsLayer::new(families, labels.into(), grpc))
-            .layer(InContextLayer::new([format!("backend {}", backend.meta)]))
+            .layer(InContextLayer::of_endpoint(names))
             .service(handle.service.clone());
         (stack, handle)
     }
@@ -181,8 +183,8 @@ impl HttpRoutes {
                 let new_endpoint = NewEndpoint::new(ctx, self.version, Some(authority));
                 let target = self.balance_target(key, *load);
                 let (dispatch, status) = match balance(ctx, destination, target, new_endpoint) {
-                    Ok(balance) => balanced(destination.as_str(), balance),
-                    Err(error) => failed(&error.to_string()),
+                    Ok(balance) => Dispatch::balanced(destination, balance),
+                    Err(error) => Dispatch::failed(error),
                 };
                 (dispatch, status, "balance")
             }
@@ -191,7 +193,7 @@ impl HttpRoutes {
                 (dispatch, status, "forward")
             }
             Dispatcher::Fail(message) => {
-                let (dispatch, status) = failed(message);
+                let (dispatch, status) = Dispatch::failed(message);
                 (dispatch, status, "fail")
             }
         };
@@ -199,31 +201,24 @@ impl HttpRoutes {
             .with("direction", "outbound")
             .with("protocol", "http")
             .with("name", kind);
-        let stack = ServiceBuilder::new()
-            .layer(InContextLayer::of_endpoint([status.name()]))
-            .service(dispatch);
         let alive = Alive::new(&ctx.families.stack, labels);
-        BackendHandle::new(stack, status, Some(alive))
+        BackendHandle::new(dispatch, status, Some(alive))
     }
 
     /// Stage 6, the only endpoint of a backend.
     ///
     /// HTTP/1 is dialled for each request, so that a refusal is told at once. HTTP/2 must have a connection first: the
     /// request waits for it as it would at a balancer.
-    fn forward(&self, key: &BackendKey, endpoint: &Arc<Endpoint>) -> (Dispatching, HttpStatus) {
+    fn forward(&self, key: &BackendKey, endpoint: &Arc<Endpoint>) -> (HttpDispatch, HttpStatus) {
         let new_endpoint = NewEndpoint::new(&self.ctx, self.version, None);
         if !new_endpoint.speaks_http2(endpoint) {
             let (service, status) = new_endpoint.only(endpoint);
-            let status = DispatchStatus::Forward {
-                endpoint: endpoint.addr,
-                status: Some(status),
-            };
-            return (Dispatch::Forward(service), status);
+            return Dispatch::forwarded(endpoint.addr, service, Some(status));
         }
         let member = new_endpoint.new_service(endpoint.clone());
         let target = self.balance_target(key, PeakEwma::default());
         let balance = balance_one(&self.ctx, endpoint.addr, member, target);
-        balanced(&endpoint.addr.to_string(), balance)
+        Dispatch::balanced(endpoint.addr, balance)
     }
 
     fn balance_target(&self, key: &BackendKey, load: PeakEwma) -> BalanceTarget<'_> {
@@ -273,23 +268,4 @@ impl<S> HttpService for S where
 /// The size of the future of a request.
 fn future_bytes<S: Service<HttpRequest>>(_: &S) -> usize {
     size_of::<S::Future>()
-}
-
-type Dispatching = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
-
-fn balanced(
-    destination: &str,
-    balance: Balance<SocketAddr, EndpointService>,
-) -> (Dispatching, HttpStatus) {
-    let status = DispatchStatus::Balance {
-        destination: destination.to_owned(),
-        balance: balance.clone(),
-    };
-    (Dispatch::Balance(balance), status)
-}
-
-fn failed(message: &str) -> (Dispatching, HttpStatus) {
-    let message: Rc<str> = message.into();
-    let status = DispatchStatus::Fail(message.clone());
-    (Dispatch::Fail(message), status)
 }

@@ -34,6 +34,9 @@ pub struct BackendHandle<S> {
 
 /// Whether a backend takes requests: a handle beside its service.
 pub trait BackendStatus {
+    /// The backend, as errors name it.
+    fn name(&self) -> String;
+
     /// Why a request would be refused now, if it would.
     fn unavailable(&self) -> Option<Unavailable>;
 
@@ -96,6 +99,10 @@ impl<S> Default for Backends<S> {
 }
 
 impl<S> BackendStatus for BackendHandle<S> {
+    fn name(&self) -> String {
+        self.status.name()
+    }
+
     fn unavailable(&self) -> Option<Unavailable> {
         self.status.unavailable()
     }

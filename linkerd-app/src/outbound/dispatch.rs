@@ -6,6 +6,7 @@ use linkerd_proxy_core::{EndpointStatus, Error, Reason, Unavailable};
 use pin_project_lite::pin_project;
 use serde_json::{Value, json};
 use std::{
+    fmt::Display,
     net::SocketAddr,
     pin::Pin,
     rc::Rc,
@@ -112,18 +113,45 @@ pub enum DispatchStatus<S> {
     Fail(Rc<str>),
 }
 
-impl<S> DispatchStatus<S> {
-    /// The backend, as errors name it.
-    pub fn name(&self) -> String {
+impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
+    /// To one of the endpoints of `destination`.
+    pub fn balanced(
+        destination: impl Display,
+        balance: Balance<SocketAddr, S>,
+    ) -> (Self, DispatchStatus<S>) {
+        let status = DispatchStatus::Balance {
+            destination: destination.to_string(),
+            balance: balance.clone(),
+        };
+        (Self::Balance(balance), status)
+    }
+
+    /// To the only endpoint. `status` is `None` if nothing of it is kept.
+    pub fn forwarded(
+        endpoint: SocketAddr,
+        forward: F,
+        status: Option<EndpointStatus>,
+    ) -> (Self, DispatchStatus<S>) {
+        let status = DispatchStatus::Forward { endpoint, status };
+        (Self::Forward(forward), status)
+    }
+
+    /// To none.
+    pub fn failed(message: impl Display) -> (Self, DispatchStatus<S>) {
+        let message: Rc<str> = message.to_string().into();
+        (Self::Fail(message.clone()), DispatchStatus::Fail(message))
+    }
+}
+
+impl<S: 'static> BackendStatus for DispatchStatus<S> {
+    fn name(&self) -> String {
         match self {
             Self::Balance { destination, .. } => destination.clone(),
             Self::Forward { endpoint, .. } => endpoint.to_string(),
             Self::Fail(_) => String::new(),
         }
     }
-}
 
-impl<S: 'static> BackendStatus for DispatchStatus<S> {
     fn unavailable(&self) -> Option<Unavailable> {
         match self {
             Self::Balance { balance, .. } => balance.unavailable(),

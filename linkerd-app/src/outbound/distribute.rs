@@ -185,6 +185,10 @@ mod tests {
     struct Switch(Cell<bool>);
 
     impl BackendStatus for Switch {
+        fn name(&self) -> String {
+            String::new()
+        }
+
         fn unavailable(&self) -> Option<Unavailable> {
             self.0.get().then_some(Unavailable::Unreachable)
         }

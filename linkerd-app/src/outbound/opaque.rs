@@ -16,7 +16,7 @@ use super::{
     balance::{BalanceTarget, balance},
     connect::Connect,
     context::Context,
-    dispatch::{Dispatch, DispatchStatus},
+    dispatch::Dispatch,
     distribute::{Distribute, RouteBackends},
     lazy::Lazy,
     router::{Refusal, RouteService, Router, Routes},
@@ -50,8 +50,6 @@ pub struct OpaqueRoutes {
 
 /// Connects to the endpoints of a backend.
 type OpaqueDispatch = Dispatch<Balance<SocketAddr, Lazy<NewTcpEndpoint>>, Connect>;
-
-type OpaqueStatus = DispatchStatus<Lazy<NewTcpEndpoint>>;
 
 impl Opaque {
     /// The opaque connections of the target that `watch` watches; `discovered` is its present policy.
@@ -89,7 +87,7 @@ impl Routes for OpaqueRoutes {
 
     fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
         match (discovered.opaque(), &self.target) {
-            (RouteSource::Route(spec), _) => Ok(self.route(discovered, &spec)),
+            (RouteSource::Route(spec), _) => Ok(self.opaque_route(discovered, &spec)),
             (source @ RouteSource::Refused { .. }, _) => Err(Refusal::of(source, &self.name())),
             // No route is for such traffic: it goes where it was going.
             (_, Target::Addr(addr)) if discovered.policy.invalid.is_none() => {
@@ -110,7 +108,7 @@ impl Routes for OpaqueRoutes {
 
 impl OpaqueRoutes {
     /// Stage 4, the route.
-    fn route(&self, discovered: &Discovered, spec: &RouteSpec) -> RouteService<Self> {
+    fn opaque_route(&self, discovered: &Discovered, spec: &RouteSpec) -> RouteService<Self> {
         let outbound = &self.ctx.families.outbound;
         let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
         let logical = match &spec.logical {
@@ -152,15 +150,10 @@ impl OpaqueRoutes {
     /// Stage 6, the endpoints of a backend.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<OpaqueDispatch> {
         let ctx = &self.ctx;
-        match &key.backend.dispatcher {
-            Dispatcher::Fail(message) => failed(message),
+        let (dispatch, status) = match &key.backend.dispatcher {
+            Dispatcher::Fail(message) => Dispatch::failed(message),
             Dispatcher::Forward(endpoint) => {
-                let status = OpaqueStatus::Forward {
-                    endpoint: endpoint.addr,
-                    status: None,
-                };
-                let connect = ctx.connect(endpoint, None);
-                BackendHandle::new(Dispatch::Forward(connect), status, None)
+                Dispatch::forwarded(endpoint.addr, ctx.connect(endpoint, None), None)
             }
             Dispatcher::Balance { destination, load } => {
                 let target = BalanceTarget {
@@ -174,27 +167,15 @@ impl OpaqueRoutes {
                 };
                 let new_endpoint = NewTcpEndpoint::new(ctx, destination.clone());
                 match balance(ctx, destination, target, new_endpoint) {
-                    Ok(balance) => {
-                        let status = OpaqueStatus::Balance {
-                            destination: destination.to_string(),
-                            balance: balance.clone(),
-                        };
-                        BackendHandle::new(Dispatch::Balance(balance), status, None)
-                    }
-                    Err(error) => failed(&error.to_string()),
+                    Ok(balance) => Dispatch::balanced(destination, balance),
+                    Err(error) => Dispatch::failed(error),
                 }
             }
-        }
+        };
+        BackendHandle::new(dispatch, status, None)
     }
 
     fn name(&self) -> String {
         self.target.to_string()
     }
-}
-
-/// A backend without endpoints.
-fn failed(message: &str) -> BackendHandle<OpaqueDispatch> {
-    let message: Rc<str> = message.into();
-    let status = OpaqueStatus::Fail(message.clone());
-    BackendHandle::new(Dispatch::Fail(message), status, None)
 }

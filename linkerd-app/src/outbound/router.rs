@@ -131,7 +131,7 @@ impl Refusal {
                 },
             },
             RouteSource::Invalid { reason, .. } => {
-                tracing::warn!(target, %reason, "invalid client policy");
+                tracing::warn!(%target, %reason, "invalid client policy");
                 Self::new(Reason::InvalidPolicy)
             }
             RouteSource::NoRoute { .. } | RouteSource::Route(_) => Self::new(Reason::NoRoute),
