@@ -33,6 +33,7 @@ impl From<DuplexStream> for TransportStream {
 }
 
 impl AsyncRead for TransportStream {
+    #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -46,6 +47,7 @@ impl AsyncRead for TransportStream {
 }
 
 impl AsyncWrite for TransportStream {
+    #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -57,6 +59,7 @@ impl AsyncWrite for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -68,6 +71,7 @@ impl AsyncWrite for TransportStream {
         }
     }
 
+    #[inline]
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_write_vectored(),
@@ -75,6 +79,7 @@ impl AsyncWrite for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_flush(cx),
@@ -82,6 +87,7 @@ impl AsyncWrite for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_shutdown(cx),
@@ -91,6 +97,7 @@ impl AsyncWrite for TransportStream {
 }
 
 impl Duplex for TransportStream {
+    #[inline]
     fn is_socket(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_socket(),
@@ -98,6 +105,7 @@ impl Duplex for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Socket(socket) => socket.poll_readable(cx),
@@ -105,6 +113,7 @@ impl Duplex for TransportStream {
         }
     }
 
+    #[inline]
     fn peek(&self) -> Option<Peek> {
         match self {
             Self::Socket(socket) => socket.peek(),
@@ -112,6 +121,7 @@ impl Duplex for TransportStream {
         }
     }
 
+    #[inline]
     fn reset_on_drop(&mut self) {
         match self {
             Self::Socket(socket) => socket.reset_on_drop(),
@@ -119,6 +129,7 @@ impl Duplex for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(socket) => socket.poll_fill(pipe, cx),
@@ -126,6 +137,7 @@ impl Duplex for TransportStream {
         }
     }
 
+    #[inline]
     fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(socket) => socket.poll_empty(pipe, cx),
