@@ -31,10 +31,7 @@ use linkerd_proxy_core::{
     },
 };
 use policy::Policy;
-use std::{
-    cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration,
-};
-use tokio::time::Instant;
+use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
 use tower_service::Service;
 
 /// The parts that all stages of a worker's inbound side share.
@@ -93,14 +90,10 @@ impl Inbound {
         accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
-    /// Drops what nobody uses, as long as the worker runs.
+    /// Drops applications that are not in use, as long as the worker runs.
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.inbound.discovery_idle;
-        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
-        loop {
-            ticks.tick().await;
-            self.applications.sweep(idle, Instant::now());
-        }
+        self.applications.sweep(idle).await;
     }
 
     /// The inbound side in `/state`.
@@ -269,7 +262,3 @@ impl Inbound {
         family.get(target_labels(labels, destination)).incr();
     }
 }
-
-/// How often idle applications are looked for.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
-const SWEEP_MAX: Duration = Duration::from_secs(5);

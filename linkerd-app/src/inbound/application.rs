@@ -36,7 +36,6 @@ use std::{
     task::{Context as TaskContext, Poll},
     time::Duration,
 };
-use tokio::time::Instant;
 use tower::ServiceBuilder;
 use tower_service::Service;
 
@@ -80,9 +79,9 @@ impl Applications {
         Ok(self.0.get_or_insert(addr, new))
     }
 
-    /// Drops the applications that no peer has used for the idle timeout. Called regularly.
-    pub fn sweep(&self, idle: Duration, now: Instant) {
-        self.0.sweep(idle, now);
+    /// Drops the applications that no peer has used for the idle timeout, as long as the worker runs.
+    pub async fn sweep(&self, idle: Duration) {
+        self.0.sweep_regularly(idle, SWEEP_AT_LEAST).await;
     }
 
     /// The applications, for `/state`.
@@ -232,3 +231,6 @@ impl Application {
 
 /// The most inbound addresses kept at a time. A pod has a few addresses and ports; a scan of all ports must not fill memory.
 const MAX_APPLICATIONS: usize = 1024;
+
+/// The longest time between two sweeps.
+const SWEEP_AT_LEAST: Duration = Duration::from_secs(5);

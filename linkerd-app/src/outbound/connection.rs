@@ -19,11 +19,8 @@ use linkerd_proxy_core::{
         Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
     },
 };
-use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The outbound side of one worker.
 pub struct Outbound {
@@ -49,14 +46,10 @@ impl Outbound {
         accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
-    /// Drops what nobody uses, as long as the worker runs.
+    /// Drops targets that are not in use, as long as the worker runs.
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.outbound.discovery_idle;
-        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, SWEEP_MAX));
-        loop {
-            ticks.tick().await;
-            self.targets.sweep(idle, Instant::now());
-        }
+        self.targets.sweep(idle).await;
     }
 
     /// The outbound side in `/state`.
@@ -272,7 +265,3 @@ impl Outbound {
         family.get(labels).incr();
     }
 }
-
-/// How often idle targets are looked for: often enough that the idle timeout means what it says, and no oftener.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
-const SWEEP_MAX: Duration = Duration::from_secs(1);

@@ -19,7 +19,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::Instant;
 
 /// Everything that serves one target on one worker.
 pub struct TargetStack {
@@ -66,9 +65,9 @@ impl Targets {
         Ok(self.0.get_or_insert(target, new))
     }
 
-    /// Drops the targets that no connection has used for the idle timeout. Called regularly.
-    pub fn sweep(&self, idle: Duration, now: Instant) {
-        self.0.sweep(idle, now);
+    /// Drops the targets that no connection has used for the idle timeout, as long as the worker runs.
+    pub async fn sweep(&self, idle: Duration) {
+        self.0.sweep_regularly(idle, SWEEP_AT_LEAST).await;
     }
 
     /// The targets, for `/state`.
@@ -152,3 +151,6 @@ impl TargetStack {
 /// How long a connection waits for the control plane's first answer. The incumbent waits for ever; an application that
 /// is told after a while can do something about it.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest time between two sweeps: the idle timeout means what it says.
+const SWEEP_AT_LEAST: Duration = Duration::from_secs(1);

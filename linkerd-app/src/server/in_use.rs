@@ -41,8 +41,17 @@ impl<K: Hash + Eq, V> InUse<K, V> {
         self.0.borrow_mut().retain(|_, entry| entry.users() > 0);
     }
 
-    /// Drops the values that nothing has used for the idle timeout. Called regularly.
-    pub fn sweep(&self, idle: Duration, now: Instant) {
+    /// Sweeps for as long as the worker runs: as often as `idle` asks for, and at least once in `at_least`.
+    pub async fn sweep_regularly(&self, idle: Duration, at_least: Duration) {
+        let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, at_least));
+        loop {
+            ticks.tick().await;
+            self.sweep(idle, Instant::now());
+        }
+    }
+
+    /// Drops the values that nothing has used for the idle timeout.
+    fn sweep(&self, idle: Duration, now: Instant) {
         self.0.borrow_mut().retain(|_, entry| {
             if entry.users() > 0 {
                 entry.idle_since.set(None);
@@ -80,6 +89,9 @@ impl<K, V> Default for InUse<K, V> {
         Self(RefCell::default())
     }
 }
+
+/// The shortest time between two sweeps.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
