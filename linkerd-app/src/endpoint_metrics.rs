@@ -113,8 +113,8 @@ where
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         let upload = request.body().upload();
         EndpointMetricsFuture {
+            start: request.context().attempted,
             inner: self.inner.call(request),
-            start: Instant::now(),
             series: self.series.clone(),
             grpc,
             answered_as_grpc,

@@ -44,7 +44,7 @@ pub use context::{Context, Costs};
 
 use crate::metrics::{RouteFamilies, backend_labels};
 use ::http::{Response, Version};
-use backend_metrics::{BackendMetrics, BackendMetricsLayer};
+use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
 use balance::{BalanceTarget, balance, balance_one};
 use canonical::CanonicalHeaderLayer;
@@ -57,12 +57,12 @@ use linkerd_profiles::{
     RouteSpec, Target,
 };
 use linkerd_proxy_core::{
-    Error, InContextLayer, NewService, Shared,
+    Error, NewService, ObserveLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
-    stack::InContext,
+    stack::Observe,
 };
-use route_metrics::RouteMetricsLayer;
+use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -91,7 +91,7 @@ type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>
 type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
-type HttpBackend = BackendMetrics<InContext<HttpDispatch>>;
+type HttpBackend = Observe<HttpDispatch, (BackendMetrics, StageNames)>;
 
 /// A route's choice of a backend.
 type HttpBackends = Distribute<HttpBackend>;
@@ -138,13 +138,13 @@ impl HttpRoutes {
         });
         let logical = spec.logical.as_ref();
         let logical = logical.map_or(&*self.target, |logical| logical.as_str());
-        let names = [
+        let names = StageNames::new([
             format!("route {}", spec.route),
             format!("logical service {logical}"),
-        ];
+        ]);
+        let metrics = RouteMetrics::new(families, labels.into(), grpc);
         let stack = ServiceBuilder::new()
-            .layer(InContextLayer::new(names))
-            .layer(RouteMetricsLayer::new(families, labels.into(), grpc))
+            .layer(ObserveLayer::new((names, metrics)))
             .layer(CanonicalHeaderLayer::new(spec.canonical_header.as_ref()))
             .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
@@ -166,10 +166,10 @@ impl HttpRoutes {
         };
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
+        let metrics = BackendMetrics::new(families, labels.into(), grpc);
         let names = [handle.name(), format!("backend {}", backend.meta)];
         let stack = ServiceBuilder::new()
-            .layer(BackendMetricsLayer::new(families, labels.into(), grpc))
-            .layer(InContextLayer::of_endpoint(names))
+            .layer(ObserveLayer::new((metrics, StageNames::of_endpoint(names))))
             .service(handle.service.clone());
         (stack, handle)
     }

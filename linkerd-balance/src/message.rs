@@ -14,6 +14,9 @@ pub trait Arrival {
     fn arrived(&self) -> Instant {
         Instant::now()
     }
+
+    /// Notes that an endpoint gets it now, for those who measure the endpoint.
+    fn attempted(&mut self, _now: Instant) {}
 }
 
 /// A response that ends the measurement of its endpoint's latency.
@@ -27,6 +30,10 @@ pub trait MeasuredResponse {
 impl<B> Arrival for HttpRequest<B> {
     fn arrived(&self) -> Instant {
         self.context().arrived
+    }
+
+    fn attempted(&mut self, now: Instant) {
+        self.context_mut().attempted = now;
     }
 }
 

@@ -150,11 +150,13 @@ impl<K, S> Attempt<K, S> {
         arrived: Instant,
         candidate: Rc<Candidate<K, S>>,
         now: Instant,
-        request: Req,
+        mut request: Req,
     ) -> (Self, S::Future)
     where
         S: Service<Req>,
+        Req: Arrival,
     {
+        request.attempted(now);
         let load = candidate.load.clone().start(now);
         let response = candidate.service.borrow_mut().call(request);
         let attempt = Self {
@@ -194,7 +196,10 @@ where
         arrived: Instant,
         candidate: Rc<Candidate<K, S>>,
         request: Req,
-    ) -> Self {
+    ) -> Self
+    where
+        Req: Arrival,
+    {
         let (attempt, response) = Attempt::new(handle, arrived, candidate, arrived, request);
         Self {
             response: Some(response),
@@ -216,7 +221,7 @@ impl<K, S, Req> Future for BalanceFuture<K, S, Req>
 where
     K: Hash + Eq + Clone + Display + 'static,
     S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
-    Req: 'static,
+    Req: Arrival + 'static,
 {
     type Output = Result<S::Response, Error>;
 
@@ -248,7 +253,7 @@ async fn waits<K, S, Req>(
 where
     K: Hash + Eq + Clone + Display + 'static,
     S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
-    Req: 'static,
+    Req: Arrival + 'static,
 {
     let shared = &handle.shared;
     let candidate = shared.wait(arrived, None).await?;
@@ -273,7 +278,7 @@ async fn elsewhere<K, S, Req>(
 where
     K: Hash + Eq + Clone + Display + 'static,
     S: Service<Req, Error = Rejected<Req>, Response: MeasuredResponse> + 'static,
-    Req: 'static,
+    Req: Arrival + 'static,
 {
     loop {
         let Attempt {

@@ -22,4 +22,4 @@ pub use endpoint::{EndpointState, EndpointStatus};
 pub use error::{BoxError, Error, Rejected};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};
-pub use stack::{InContextLayer, NewService, Refusable, Shared};
+pub use stack::{NewService, ObserveLayer, Refusable, Shared, StageNames};

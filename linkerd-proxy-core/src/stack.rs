@@ -5,13 +5,15 @@
 //! thread, so services are shared by `Rc`, and readiness reserves nothing: a service that was ready may be called by
 //! anybody who holds it.
 
-mod in_context;
+mod observe;
 mod refusable;
 mod shared;
+mod stage_names;
 
-pub use in_context::{InContext, InContextFuture, InContextLayer};
+pub use observe::{Observe, ObserveCall, ObserveFuture, ObserveLayer};
 pub use refusable::Refusable;
 pub use shared::Shared;
+pub use stage_names::StageNames;
 
 /// Makes a service for a target, at once and without failing.
 pub trait NewService<T> {

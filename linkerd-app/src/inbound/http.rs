@@ -20,7 +20,7 @@ use crate::{
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
-    Error, InContextLayer, Reason,
+    Error, ObserveLayer, Reason, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
     transport::{ClientInfo, Io},
@@ -72,7 +72,7 @@ fn stack(
         })
         .layer(UpgradesLayer::new(&ctx, &application))
         .layer(PeerProtocolLayer { version })
-        .layer(InContextLayer::of_endpoint([]))
+        .layer(ObserveLayer::new(StageNames::of_endpoint([])))
         .service(ApplicationService::new(application))
 }
 

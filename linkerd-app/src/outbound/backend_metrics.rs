@@ -3,33 +3,18 @@
 use super::status::{Status, StatusCounters};
 use crate::metrics::RouteFamilies;
 use http::Response;
-use linkerd_balance::Arrival;
-use linkerd_proxy_core::http::HttpRequest;
 use linkerd_proxy_core::{
     Error,
-    http::{BodyEnd, Now, ObserveResponse, ObservedResponse, ResponseBody},
+    http::{BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody},
     metrics::{Counter, Histogram, LabelSet},
+    stack::ObserveCall,
 };
-use pin_project_lite::pin_project;
-use std::{
-    pin::Pin,
-    rc::Rc,
-    task::{Context, Poll},
-};
+use std::rc::Rc;
 use tokio::time::Instant;
-use tower_layer::Layer;
-use tower_service::Service;
 
 /// Counts requests to a backend and their responses.
 #[derive(Clone, Debug)]
-pub struct BackendMetricsLayer(Rc<BackendSeries>);
-
-/// See [`BackendMetricsLayer`].
-#[derive(Clone, Debug)]
-pub struct BackendMetrics<S> {
-    inner: S,
-    series: Rc<BackendSeries>,
-}
+pub struct BackendMetrics(Rc<BackendSeries>);
 
 #[derive(Debug)]
 struct BackendSeries {
@@ -39,7 +24,7 @@ struct BackendSeries {
     statuses: StatusCounters,
 }
 
-impl BackendMetricsLayer {
+impl BackendMetrics {
     /// Counts in series with these labels, as gRPC or as HTTP.
     pub fn new(families: &RouteFamilies, labels: LabelSet, grpc: bool) -> Self {
         Self(Rc::new(BackendSeries {
@@ -51,65 +36,21 @@ impl BackendMetricsLayer {
     }
 }
 
-impl<S> Layer<S> for BackendMetricsLayer {
-    type Service = BackendMetrics<S>;
+impl ObserveCall<HttpRequest, Response<ResponseBody>> for BackendMetrics {
+    /// The request's arrival.
+    type Call = Instant;
 
-    fn layer(&self, inner: S) -> Self::Service {
-        let series = self.0.clone();
-        BackendMetrics { inner, series }
-    }
-}
-
-impl<S> Service<HttpRequest> for BackendMetrics<S>
-where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
-{
-    type Response = S::Response;
-    type Error = Error;
-    type Future = BackendMetricsFuture<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
+    fn begin(&self, request: &mut HttpRequest) -> Instant {
+        self.0.requests.incr();
+        request.context().arrived
     }
 
-    fn call(&mut self, request: HttpRequest) -> Self::Future {
-        self.series.requests.incr();
-        BackendMetricsFuture {
-            start: request.arrived(),
-            inner: self.inner.call(request),
-            series: self.series.clone(),
-        }
+    fn answered(&self, arrived: &Instant, response: &mut Response<ResponseBody>) {
+        response.body_mut().observe(self.0.clone(), *arrived);
     }
-}
 
-pin_project! {
-    /// The future of [`BackendMetrics`].
-    pub struct BackendMetricsFuture<F> {
-        #[pin]
-        inner: F,
-        series: Rc<BackendSeries>,
-        start: Instant,
-    }
-}
-
-impl<F> Future for BackendMetricsFuture<F>
-where
-    F: Future<Output = Result<Response<ResponseBody>, Error>>,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let mut polled = this.inner.poll(cx);
-        match &mut polled {
-            Poll::Pending => {}
-            Poll::Ready(Ok(response)) => {
-                let body = response.body_mut();
-                body.observe(this.series.clone(), *this.start);
-            }
-            Poll::Ready(Err(error)) => this.series.statuses.count(Status::of_error(error)),
-        }
-        polled
+    fn failed(&self, _: &Instant, error: &mut Error) {
+        self.0.statuses.count(Status::of_error(error));
     }
 }
 
@@ -135,8 +76,10 @@ mod tests {
         BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
     };
     use http_body_util::BodyExt;
-    use linkerd_proxy_core::{Reason, metrics::Labels};
+    use linkerd_proxy_core::{ObserveLayer, Reason, metrics::Labels, stack::Observe};
     use std::time::Duration;
+    use tower_layer::Layer;
+    use tower_service::Service;
 
     type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
     type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
@@ -144,11 +87,11 @@ mod tests {
     const REQUESTS: &str = "outbound_http_route_backend_requests_total";
     const STATUSES: &str = "outbound_http_route_backend_response_statuses_total";
 
-    fn stage() -> (TestMetrics, BackendMetrics<Stage>, Below) {
+    fn stage() -> (TestMetrics, Observe<Stage, BackendMetrics>, Below) {
         let metrics = TestMetrics::new();
         let families = &metrics.families.outbound.http;
         let labels = Labels::new().with("backend_name", "b");
-        let layer = BackendMetricsLayer::new(families, labels.into(), false);
+        let layer = ObserveLayer::new(BackendMetrics::new(families, labels.into(), false));
         let (mock, below) = Stage::new();
         (metrics, layer.layer(mock), below)
     }

@@ -27,7 +27,7 @@ use linkerd_profiles::{
     Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, RouteSource, RouteSpec, Target,
 };
 use linkerd_proxy_core::{
-    Error, InContextLayer, Shared,
+    Error, ObserveLayer, Shared, StageNames,
     transport::{Duplex, Io, relay},
 };
 use serde_json::Value;
@@ -118,7 +118,7 @@ impl OpaqueRoutes {
         let backends =
             RouteBackends::new(&spec.distribution, |backend| self.backend(spec, backend));
         let stack = ServiceBuilder::new()
-            .layer(InContextLayer::new([logical]))
+            .layer(ObserveLayer::new(StageNames::new([logical])))
             .layer(TcpRouteMetricsLayer::new(outbound, labels))
             .service(Distribute::new(backends, self.ctx.rng()));
         Shared::new(stack)

@@ -3,36 +3,21 @@
 use super::status::{Status, StatusCounters};
 use crate::metrics::RouteFamilies;
 use http::Response;
-use linkerd_balance::Arrival;
-use linkerd_proxy_core::http::HttpRequest;
 use linkerd_proxy_core::{
     Error,
     http::{
-        BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
-        ResponseBody,
+        BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
+        ObservedResponse, ResponseBody,
     },
     metrics::{Histogram, LabelSet},
+    stack::ObserveCall,
 };
-use pin_project_lite::pin_project;
-use std::{
-    pin::Pin,
-    rc::Rc,
-    task::{Context, Poll},
-};
+use std::rc::Rc;
 use tokio::time::Instant;
-use tower_layer::Layer;
-use tower_service::Service;
 
 /// Counts requests of a route and their responses.
 #[derive(Clone, Debug)]
-pub struct RouteMetricsLayer(Rc<RouteSeries>);
-
-/// See [`RouteMetricsLayer`].
-#[derive(Clone, Debug)]
-pub struct RouteMetrics<S> {
-    inner: S,
-    series: Rc<RouteSeries>,
-}
+pub struct RouteMetrics(Rc<RouteSeries>);
 
 #[derive(Debug)]
 struct RouteSeries {
@@ -41,7 +26,7 @@ struct RouteSeries {
     statuses: StatusCounters,
 }
 
-impl RouteMetricsLayer {
+impl RouteMetrics {
     /// Counts in series with these labels, as gRPC or as HTTP.
     pub fn new(families: &RouteFamilies, labels: LabelSet, grpc: bool) -> Self {
         Self(Rc::new(RouteSeries {
@@ -52,70 +37,23 @@ impl RouteMetricsLayer {
     }
 }
 
-impl<S> Layer<S> for RouteMetricsLayer {
-    type Service = RouteMetrics<S>;
+impl ObserveCall<HttpRequest, Response<ResponseBody>> for RouteMetrics {
+    /// The request's arrival.
+    type Call = Instant;
 
-    fn layer(&self, inner: S) -> Self::Service {
-        let series = self.0.clone();
-        RouteMetrics { inner, series }
-    }
-}
-
-impl<S> Service<HttpRequest> for RouteMetrics<S>
-where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
-{
-    type Response = S::Response;
-    type Error = Error;
-    type Future = RouteMetricsFuture<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner.poll_ready(cx)
+    fn begin(&self, request: &mut HttpRequest) -> Instant {
+        let arrived = request.context().arrived;
+        request.body_mut().observe(&self.0, arrived);
+        arrived
     }
 
-    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let start = request.arrived();
-        request.body_mut().observe(&self.series, start);
-        RouteMetricsFuture {
-            inner: self.inner.call(request),
-            series: self.series.clone(),
-            start,
-        }
+    fn answered(&self, arrived: &Instant, response: &mut Response<ResponseBody>) {
+        response.body_mut().observe(self.0.clone(), *arrived);
     }
-}
 
-pin_project! {
-    /// The future of [`RouteMetrics`].
-    pub struct RouteMetricsFuture<F> {
-        #[pin]
-        inner: F,
-        series: Rc<RouteSeries>,
-        start: Instant,
-    }
-}
-
-impl<F> Future for RouteMetricsFuture<F>
-where
-    F: Future<Output = Result<Response<ResponseBody>, Error>>,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let mut polled = this.inner.poll(cx);
-        match &mut polled {
-            Poll::Pending => {}
-            Poll::Ready(Ok(response)) => {
-                let body = response.body_mut();
-                body.observe(this.series.clone(), *this.start);
-            }
-            Poll::Ready(Err(error)) => {
-                this.series.statuses.count(Status::of_error(error));
-                let elapsed = this.start.elapsed();
-                this.series.duration.observe_duration(elapsed);
-            }
-        }
-        polled
+    fn failed(&self, arrived: &Instant, error: &mut Error) {
+        self.0.statuses.count(Status::of_error(error));
+        self.0.duration.observe_duration(arrived.elapsed());
     }
 }
 
@@ -142,8 +80,10 @@ mod tests {
         BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
     };
     use http_body_util::BodyExt;
-    use linkerd_proxy_core::{Reason, metrics::Labels};
+    use linkerd_proxy_core::{ObserveLayer, Reason, metrics::Labels, stack::Observe};
     use std::time::Duration;
+    use tower_layer::Layer;
+    use tower_service::Service;
 
     type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
     type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
@@ -152,11 +92,11 @@ mod tests {
     const COUNT: &str = "outbound_http_route_request_duration_seconds_count";
     const SUM: &str = "outbound_http_route_request_duration_seconds_sum";
 
-    fn stage() -> (TestMetrics, RouteMetrics<Stage>, Below) {
+    fn stage() -> (TestMetrics, Observe<Stage, RouteMetrics>, Below) {
         let metrics = TestMetrics::new();
         let families = &metrics.families.outbound.http;
         let labels = Labels::new().with("route_name", "r");
-        let layer = RouteMetricsLayer::new(families, labels.into(), false);
+        let layer = ObserveLayer::new(RouteMetrics::new(families, labels.into(), false));
         let (mock, below) = Stage::new();
         (metrics, layer.layer(mock), below)
     }

@@ -4,45 +4,29 @@ use http::uri::Authority;
 
 /// Whether a value is a host and an optional port, or empty.
 pub(super) fn is_host(value: &[u8]) -> bool {
-    // Almost all are plain, and need no parser. Nothing is decided before the end, which costs the least for so few bytes.
-    let classes = value
+    // Almost all are plain, and need no parser.
+    let plain = value
         .iter()
-        .fold(0, |all, byte| all | CLASSES[usize::from(*byte)]);
-    match classes {
-        0 => true,
-        COLON => {
-            let (host, port) = split(value);
-            !host.is_empty() && port.iter().all(u8::is_ascii_digit)
-        }
+        .take_while(|byte| IS_PLAIN[usize::from(**byte)]);
+    let host = plain.count();
+    match value.get(host..) {
+        None | Some([]) => true,
+        Some([b':', port @ ..]) => host > 0 && port.iter().all(u8::is_ascii_digit),
         _ => !value.contains(&b'@') && Authority::try_from(value).is_ok(),
     }
 }
 
-/// The parts of a value before its first colon, and after it.
-fn split(value: &[u8]) -> (&[u8], &[u8]) {
-    let colon = value.iter().position(|byte| *byte == b':');
-    let colon = colon.unwrap_or(value.len());
-    (&value[..colon], value.get(colon + 1..).unwrap_or_default())
-}
-
-/// A colon, as one between a host and its port.
-const COLON: u8 = 1;
-/// A character that neither a name nor an IPv4 address has.
-const OTHER: u8 = 2;
-
-/// The classes of characters: 0 for those of names and IPv4 addresses.
-const CLASSES: [u8; 256] = {
-    let mut classes = [OTHER; 256];
+/// Characters of names and IPv4 addresses.
+const IS_PLAIN: [bool; 256] = {
+    let mut is_plain = [false; 256];
     let mut byte = 0;
-    while byte < classes.len() {
+    while byte < is_plain.len() {
         let character = byte as u8;
-        if character.is_ascii_alphanumeric() || matches!(character, b'.' | b'-' | b'_') {
-            classes[byte] = 0;
-        }
+        is_plain[byte] =
+            character.is_ascii_alphanumeric() || matches!(character, b'.' | b'-' | b'_');
         byte += 1;
     }
-    classes[b':' as usize] = COLON;
-    classes
+    is_plain
 };
 
 #[cfg(test)]
@@ -64,6 +48,7 @@ mod tests {
             (":80", false),
             ("web:http", false),
             ("web:80:80", false),
+            ("web:80,81", false),
             ("me@web", false),
             ("a b", false),
             ("web/", false),

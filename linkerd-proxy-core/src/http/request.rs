@@ -26,6 +26,8 @@ struct Parts<B> {
 pub struct RequestContext {
     /// When it reached its target: when it arrived, or when its target was discovered.
     pub arrived: Instant,
+    /// When the present attempt began: when it arrived, or when a balancer gave it to an endpoint later.
+    pub attempted: Instant,
     /// The client's connection; `None` for requests that the proxy makes itself.
     pub client: Option<Rc<ClientInfo>>,
     /// How often it came back from endpoints.
@@ -67,8 +69,10 @@ impl<B> HttpRequest<B> {
 impl RequestContext {
     /// A request that arrives now.
     pub fn arriving(client: Option<Rc<ClientInfo>>) -> Self {
+        let now = Instant::now();
         Self {
-            arrived: Instant::now(),
+            arrived: now,
+            attempted: now,
             client,
             returns: Returns::default(),
         }

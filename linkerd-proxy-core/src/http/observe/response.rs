@@ -81,16 +81,24 @@ impl ResponseObservers {
     }
 
     pub(in crate::http) fn data(&mut self, len: usize, now: &Now) {
-        for (observer, start) in &self.list {
-            observer.data(&self.observed(*start), len, now);
-        }
+        self.notify(|observer, response| observer.data(response, len, now));
         self.has_data = true;
     }
 
     pub(in crate::http) fn end(&mut self, end: BodyEnd<'_>, now: &Now) {
         self.ended = true;
-        for (observer, start) in std::mem::take(&mut self.list) {
-            observer.end(&self.observed(start), end, now);
+        self.notify(|observer, response| observer.end(response, end, now));
+        self.list.clear();
+    }
+
+    fn notify(&self, notify: impl Fn(&dyn ObserveResponse, &ObservedResponse<'_>)) {
+        let Some((_, start)) = self.list.first() else {
+            return;
+        };
+        let mut response = self.observed(*start);
+        for (observer, start) in &self.list {
+            response.start = *start;
+            notify(&**observer, &response);
         }
     }
 
