@@ -209,8 +209,7 @@ impl EndpointSeries {
     /// Measures until the first frame of data, or the end if there is none.
     fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {
-            let latency = now.get().saturating_duration_since(exchange.start);
-            self.latency(exchange.status, latency);
+            self.latency(exchange.status, now.since(exchange.start));
         }
     }
 

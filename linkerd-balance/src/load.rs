@@ -94,9 +94,8 @@ impl LoadHandle {
 }
 
 impl Load {
-    fn record(&self, start: Instant, outcome: Outcome, now: Instant) {
+    fn record(&self, elapsed: Duration, outcome: Outcome, now: Instant) {
         self.pending.set(self.pending.get() - 1);
-        let elapsed = now.saturating_duration_since(start);
         let sample = match outcome {
             Outcome::Answered => elapsed,
             Outcome::Failed => elapsed.max(FAILURE_PENALTY),
@@ -111,7 +110,9 @@ impl Load {
 impl Drop for LoadHandle {
     fn drop(&mut self) {
         if let Some(load) = self.load.take() {
-            load.record(self.start, self.end, Instant::now());
+            let now = Instant::now();
+            let elapsed = now.saturating_duration_since(self.start);
+            load.record(elapsed, self.end, now);
         }
     }
 }
@@ -119,7 +120,8 @@ impl Drop for LoadHandle {
 impl ObserveResponse for Load {
     fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
         if !exchange.has_data {
-            self.record(exchange.start, Outcome::Answered, now.get());
+            let elapsed = now.since(exchange.start);
+            self.record(elapsed, Outcome::Answered, now.get());
         }
     }
 

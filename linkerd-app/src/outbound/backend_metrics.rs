@@ -63,7 +63,7 @@ impl ObserveResponse for BackendSeries {
     /// Measures since the end of the request. A response that ends before its request took no time.
     fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let since = exchange.request_ended();
-        let duration = since.map(|since| now.get().saturating_duration_since(since));
+        let duration = since.map(|since| now.since(since));
         self.duration.observe_duration(duration.unwrap_or_default());
         self.statuses.count(Status::of(exchange, end));
     }

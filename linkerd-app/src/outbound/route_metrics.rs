@@ -67,8 +67,7 @@ impl ObserveRequest for RouteSeries {
 /// Counts a route's responses.
 impl ObserveResponse for RouteSeries {
     fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
-        let duration = now.get().saturating_duration_since(exchange.start);
-        self.duration.observe_duration(duration);
+        self.duration.observe_duration(now.since(exchange.start));
         self.statuses.count(Status::of(exchange, end));
     }
 }
