@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the route of the present policy | here, `router.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its filters | here, `router.rs`, `route_choice.rs`, `filters.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -26,9 +26,11 @@ mod dispatch;
 mod distribute;
 mod endpoint;
 mod explicit;
+mod filters;
 mod http;
 mod lazy;
 mod opaque;
+mod route_choice;
 mod route_metrics;
 mod router;
 mod status;
@@ -51,10 +53,11 @@ use canonical::CanonicalHeaderLayer;
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
+use filters::{Filters, FiltersLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
-    Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, PeakEwma, Protocol, RouteSource,
-    RouteSpec, Target,
+    Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
+    PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
     Error, NewService, ObserveLayer, Shared, StageNames,
@@ -62,6 +65,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     stack::Observe,
 };
+use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
@@ -69,6 +73,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use tower::{
     ServiceBuilder,
     layer::{Layer, util::Identity},
+    util::Either,
 };
 use tower_service::Service;
 
@@ -91,10 +96,11 @@ type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>
 type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
-type HttpBackend = Observe<HttpDispatch, (BackendMetrics, StageNames)>;
+type RouteBackendService =
+    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (BackendMetrics, StageNames)>;
 
 /// A route's choice of a backend.
-type HttpBackends = Distribute<HttpBackend>;
+type HttpBackends = Distribute<RouteBackendService>;
 
 impl HttpRoutes {
     /// The router of the target that `watch` watches; `discovered` is its present policy.
@@ -116,36 +122,42 @@ impl HttpRoutes {
         }
     }
 
-    /// Stage 4, a route: made when the policy changes, shared by all connections to the target. `features` are the layers that
-    /// the route asks for, between its metrics and its choice of a backend.
+    /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
+    fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        match rule.filters.is_empty() {
+            true => self.http_route(routing, rule, Identity::new()),
+            false => self.http_route(routing, rule, self.filters(&rule.filters)),
+        }
+    }
+
+    /// The stack of a rule. `features` are the layers that it asks for, between its metrics and its choice of a backend.
     fn http_route<L>(
         &self,
-        discovered: &Discovered,
-        spec: RouteSpec,
+        routing: &HttpRouting,
+        rule: &RouteRule,
         features: L,
     ) -> RouteService<Self>
     where
         L: Layer<HttpBackends, Service: HttpService + 'static>,
     {
-        let grpc = matches!(discovered.policy.protocol, Protocol::Grpc(_));
-        let families = match grpc {
+        let families = match routing.is_grpc {
             true => &self.ctx.families.outbound.grpc,
             false => &self.ctx.families.outbound.http,
         };
-        let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
-        let backends = RouteBackends::new(&spec.distribution, |backend| {
-            self.backend(families, &spec, backend, grpc)
+        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
+        let backends = RouteBackends::new(&rule.distribution, |used| {
+            self.backend(families, routing, rule, used)
         });
-        let logical = spec.logical.as_ref();
+        let logical = routing.logical.as_ref();
         let logical = logical.map_or(&*self.target, |logical| logical.as_str());
         let names = StageNames::new([
-            format!("route {}", spec.route),
+            format!("route {}", rule.meta),
             format!("logical service {logical}"),
         ]);
-        let metrics = RouteMetrics::new(families, labels.into(), grpc);
+        let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
-            .layer(CanonicalHeaderLayer::new(spec.canonical_header.as_ref()))
+            .layer(CanonicalHeaderLayer::new(routing.canonical_header.as_ref()))
             .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
@@ -156,22 +168,29 @@ impl HttpRoutes {
     fn backend(
         &self,
         families: &RouteFamilies,
-        spec: &RouteSpec,
-        backend: &Backend,
-        grpc: bool,
-    ) -> (HttpBackend, Rc<dyn BackendStatus>) {
+        routing: &HttpRouting,
+        rule: &RouteRule,
+        used: &HttpBackend,
+    ) -> (RouteBackendService, Rc<dyn BackendStatus>) {
         let key = BackendKey {
-            parent: spec.parent.clone(),
-            backend: backend.clone(),
+            parent: routing.parent.clone(),
+            backend: used.backend.clone(),
         };
         let handle = self.backends.get(key, |key| self.dispatch(key));
-        let labels = RouteFamilies::backend_labels(&spec.parent, &spec.route, &backend.meta);
-        let metrics = BackendMetrics::new(families, labels.into(), grpc);
-        let names = [handle.name(), format!("backend {}", backend.meta)];
+        let meta = &used.backend.meta;
+        let labels = RouteFamilies::backend_labels(&routing.parent, &rule.meta, meta);
+        let metrics = BackendMetrics::new(families, labels.into(), routing.is_grpc);
+        let names = [handle.name(), format!("backend {meta}")];
+        let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((metrics, StageNames::of_endpoint(names))))
+            .option_layer(filters)
             .service(handle.service.clone());
         (stack, handle)
+    }
+
+    fn filters(&self, filters: &[HttpFilter]) -> FiltersLayer {
+        FiltersLayer::new(filters, self.ctx.rng())
     }
 
     /// Stage 6, the endpoints of a backend. One that cannot be made fails its requests and nothing else.
@@ -234,23 +253,32 @@ impl HttpRoutes {
 impl Routes for HttpRoutes {
     type Request = HttpRequest;
     type Response = Response<ResponseBody>;
+    type Snapshot = RouteChoice;
 
-    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteChoice, Refusal> {
         match discovered.http(self.version) {
-            RouteSource::Route(spec) => Ok(self.http_route(discovered, spec, Identity::new())),
-            refused => Err(Refusal::of(refused, &self.target)),
+            Ok(routing) => Ok(RouteChoice::new(routing, self.clone())),
+            Err(invalid) => Err(Refusal::invalid(&invalid.reason, &self.target)),
         }
     }
 
-    fn replaced(&self) {
-        self.backends.forget_unused();
+    fn replaced(&self, present: Option<&RouteChoice>) {
+        let is_named = |key: &BackendKey| present.is_some_and(|routes| routes.names(key));
+        self.backends.forget_unused(is_named);
     }
 
-    fn inspect(&self) -> Value {
+    fn inspect(&self, present: Option<&RouteChoice>) -> Value {
         json!({
             "version": format!("{:?}", self.version),
+            "routes": present.map(RouteChoice::inspect),
             "backends": self.backends.inspect(),
         })
+    }
+}
+
+impl MakeRule for HttpRoutes {
+    fn make(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        self.rule(routing, rule)
     }
 }
 

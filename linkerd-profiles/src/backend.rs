@@ -6,16 +6,16 @@ use std::{sync::Arc, time::Duration};
 
 /// The choice among a route's backends.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Distribution {
+pub enum Distribution<B = Backend> {
     /// There is none.
     #[default]
     Empty,
     /// The first that is available. Not empty.
-    FirstAvailable(Vec<Backend>),
+    FirstAvailable(Vec<B>),
     /// At random, by weight, among those that are available.
     ///
     /// At least two, every weight is above 0, and the weights' sum fits a `u32`.
-    RandomAvailable(Vec<(Backend, u32)>),
+    RandomAvailable(Vec<(B, u32)>),
 }
 
 /// A service or an endpoint that requests or connections are sent to.
@@ -66,10 +66,10 @@ pub enum TcpFilter {
     Invalid(String),
 }
 
-impl Distribution {
+impl<B> Distribution<B> {
     /// The backends that could be chosen, in order.
-    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
-        let (first, random): (&[Backend], &[(Backend, u32)]) = match self {
+    pub fn backends(&self) -> impl Iterator<Item = &B> {
+        let (first, random): (&[B], &[(B, u32)]) = match self {
             Self::Empty => (&[], &[]),
             Self::FirstAvailable(backends) => (backends, &[]),
             Self::RandomAvailable(backends) => (&[], backends),
@@ -79,9 +79,36 @@ impl Distribution {
             .chain(random.iter().map(|(backend, _)| backend))
     }
 
+    /// The backends that could be chosen, to be changed.
+    pub fn backends_mut(&mut self) -> impl Iterator<Item = &mut B> {
+        let (first, random): (&mut [B], &mut [(B, u32)]) = match self {
+            Self::Empty => (&mut [], &mut []),
+            Self::FirstAvailable(backends) => (backends, &mut []),
+            Self::RandomAvailable(backends) => (&mut [], backends),
+        };
+        first
+            .iter_mut()
+            .chain(random.iter_mut().map(|(backend, _)| backend))
+    }
+
     /// One backend, always.
-    pub fn only(backend: Backend) -> Self {
+    pub fn only(backend: B) -> Self {
         Self::FirstAvailable(vec![backend])
+    }
+
+    /// The same distribution, over other backends.
+    pub fn map<C>(self, mut map: impl FnMut(B) -> C) -> Distribution<C> {
+        match self {
+            Self::Empty => Distribution::Empty,
+            Self::FirstAvailable(backends) => {
+                Distribution::FirstAvailable(backends.into_iter().map(map).collect())
+            }
+            Self::RandomAvailable(backends) => {
+                let backends = backends.into_iter();
+                let mapped = backends.map(|(backend, weight)| (map(backend), weight));
+                Distribution::RandomAvailable(mapped.collect())
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     meta::Meta,
     policy::{ClientPolicy, Protocol},
     profile::Profile,
+    route::{HttpBackend, RouteRule, RouteTable},
     target::Target,
 };
 use linkerd_proxy_core::Destination;
@@ -45,7 +46,29 @@ pub enum ProtocolKind {
     Tls,
 }
 
-/// The route of traffic, or the reason why it has none.
+/// The routes of HTTP requests to a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpRouting {
+    /// The logical address, if the profile has one.
+    pub logical: Option<Destination>,
+    /// The resource that the requests were meant for.
+    pub parent: Arc<Meta>,
+    /// Whether the policy says that they are gRPC.
+    pub is_grpc: bool,
+    /// The routes.
+    pub table: Arc<RouteTable>,
+    /// The value of `l5d-dst-canonical` for requests that a profile routes.
+    pub canonical_header: Option<Destination>,
+}
+
+/// A policy that is invalid, or not for such traffic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRouting {
+    /// The reason.
+    pub reason: String,
+}
+
+/// The route of connections, or the reason why they have none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteSource {
     /// A route.
@@ -73,7 +96,7 @@ pub enum RouteSource {
     },
 }
 
-/// A route of a policy or of a profile.
+/// A route of a policy or of a profile for connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteSpec {
     /// The logical address, if the profile has one.
@@ -84,8 +107,6 @@ pub struct RouteSpec {
     pub route: Arc<Meta>,
     /// The backends.
     pub distribution: Distribution,
-    /// The value of `l5d-dst-canonical` for requests that a profile routes.
-    pub canonical_header: Option<Destination>,
 }
 
 impl Discovered {
@@ -108,29 +129,37 @@ impl Discovered {
         self.profile.as_ref()?.logical.as_ref()
     }
 
-    /// The route of HTTP requests.
-    pub fn http(&self, version: http::Version) -> RouteSource {
+    /// The routes of HTTP requests.
+    pub fn http(&self, version: http::Version) -> Result<HttpRouting, InvalidRouting> {
         if let Some(profile) = &self.profile
             && (profile.has_routes || !profile.targets.is_empty())
             && let Some(spec) = self.by_profile(profile)
         {
-            return RouteSource::Route(spec);
+            let backends = spec.distribution.map(HttpBackend::from);
+            let rule = RouteRule::for_all(spec.route, backends);
+            return Ok(HttpRouting {
+                canonical_header: spec.logical.clone(),
+                logical: spec.logical,
+                parent: spec.parent,
+                is_grpc: false,
+                table: Arc::new(RouteTable::new(vec![rule])),
+            });
         }
-        if let Some(reason) = &self.policy.invalid {
-            return self.refuse(reason.clone());
-        }
-        let Some(table) = self.policy.http_routes(version) else {
-            return self.refuse("the policy is not for HTTP".to_owned());
+        let invalid = |reason: &str| InvalidRouting {
+            reason: reason.to_owned(),
         };
-        match table.find() {
-            Some(rule) if rule.injects_failures => RouteSource::Refused {
-                parent: self.policy.parent.clone(),
-                route: rule.meta.clone(),
-                filter: TcpFilter::Forbidden,
-            },
-            Some(rule) => self.by_policy(&rule.meta, &rule.distribution),
-            None => self.no_route(),
+        if let Some(reason) = &self.policy.invalid {
+            return Err(invalid(reason));
         }
+        let table = self.policy.http_routes(version);
+        let table = table.ok_or_else(|| invalid("the policy is not for HTTP"))?;
+        Ok(HttpRouting {
+            logical: self.logical().cloned(),
+            parent: self.policy.parent.clone(),
+            is_grpc: matches!(self.policy.protocol, Protocol::Grpc(_)),
+            table: table.clone(),
+            canonical_header: None,
+        })
     }
 
     /// The route of opaque connections.
@@ -139,10 +168,7 @@ impl Discovered {
             && !profile.targets.is_empty()
             && let Some(spec) = self.by_profile(profile)
         {
-            return RouteSource::Route(RouteSpec {
-                canonical_header: None,
-                ..spec
-            });
+            return RouteSource::Route(spec);
         }
         if let Some(reason) = &self.policy.invalid {
             return self.refuse(reason.clone());
@@ -172,7 +198,6 @@ impl Discovered {
             parent: self.policy.parent.clone(),
             route: route.clone(),
             distribution: distribution.clone(),
-            canonical_header: None,
         })
     }
 
@@ -201,7 +226,6 @@ impl Discovered {
             parent: service(logical),
             route: Arc::new(Meta::new_default("serviceprofile")),
             distribution,
-            canonical_header: Some(logical.clone()),
             logical: Some(logical.clone()),
         })
     }

@@ -27,13 +27,20 @@ mod synthesize;
 mod target;
 
 pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
-pub use discovered::{Discovered, ProtocolKind, RouteSource, RouteSpec};
+pub use discovered::{
+    Discovered, HttpRouting, InvalidRouting, ProtocolKind, RouteSource, RouteSpec,
+};
 pub use linkerd_proxy_core::endpoint::Endpoint;
 pub use meta::{Meta, Resource};
 pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
 pub use profile::{Profile, ProfileTarget};
-pub use route::{HostMatch, RouteRule, RouteTable};
+pub use route::{
+    FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
+    HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, MAX_PATTERN_BYTES, PathMatch,
+    PathModifier, Pattern, QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy,
+    RouteRule, RouteTable, Timeouts, ValueMatch,
+};
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};
 pub use target::{InvalidTarget, Target};

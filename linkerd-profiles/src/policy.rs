@@ -28,18 +28,18 @@ pub enum Protocol {
         /// How long to wait for these.
         timeout: Duration,
         /// Routes for HTTP/1.
-        http1: RouteTable,
+        http1: Arc<RouteTable>,
         /// Routes for HTTP/2.
-        http2: RouteTable,
+        http2: Arc<RouteTable>,
         /// The route for everything else.
         opaque: Option<OpaqueRoute>,
     },
     /// As HTTP/1.
-    Http1(RouteTable),
+    Http1(Arc<RouteTable>),
     /// As HTTP/2.
-    Http2(RouteTable),
+    Http2(Arc<RouteTable>),
     /// As gRPC, which is HTTP/2.
-    Grpc(RouteTable),
+    Grpc(Arc<RouteTable>),
     /// As opaque bytes.
     Opaque(Option<OpaqueRoute>),
     /// As TLS that is passed through.
@@ -88,7 +88,7 @@ impl ClientPolicy {
     }
 
     /// The routes for HTTP of this version. `None`: the policy is not for HTTP.
-    pub fn http_routes(&self, version: http::Version) -> Option<&RouteTable> {
+    pub fn http_routes(&self, version: http::Version) -> Option<&Arc<RouteTable>> {
         match &self.protocol {
             Protocol::Detect { http2, .. } if version == http::Version::HTTP_2 => Some(http2),
             Protocol::Detect { http1, .. } => Some(http1),
@@ -112,8 +112,8 @@ impl ClientPolicy {
             parent: Arc::new(parent),
             protocol: Protocol::Detect {
                 timeout: DETECT_TIMEOUT,
-                http1: RouteTable::default(),
-                http2: RouteTable::default(),
+                http1: Arc::default(),
+                http2: Arc::default(),
                 opaque: None,
             },
             invalid: None,

@@ -1,13 +1,37 @@
 //! The rules of HTTP and gRPC routes, as one table.
 
-use crate::{backend::Distribution, meta::Meta};
+mod filter;
+mod host;
+mod pattern;
+mod request_match;
+mod retry;
+
+pub use filter::{
+    FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
+};
+pub use host::HostMatch;
+pub use pattern::{InvalidPattern, MAX_PATTERN_BYTES, Pattern};
+pub use request_match::{
+    GrpcMatch, HeaderMatch, HttpMatch, PathMatch, QueryMatch, RequestMatch, ValueMatch,
+};
+pub use retry::{RetryConditions, RetryPolicy, Timeouts};
+
+use crate::{
+    backend::{Backend, Distribution},
+    meta::Meta,
+};
+use host::HostIndex;
+use http::Request;
+use request_match::Met;
 use std::sync::Arc;
 
 /// The rules of all HTTP or gRPC routes of a policy, in its order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct RouteTable {
-    /// The rules.
-    pub rules: Vec<RouteRule>,
+    rules: Vec<RouteRule>,
+    hosts: HostIndex,
+    /// Whether the first rule is for every request, and the only one.
+    is_trivial: bool,
 }
 
 /// One rule of a route.
@@ -17,87 +41,164 @@ pub struct RouteRule {
     pub meta: Arc<Meta>,
     /// The hosts of its requests. Empty: all.
     pub hosts: Vec<HostMatch>,
-    /// Whether it matches every request to its hosts.
-    pub matches_all: bool,
-    /// Whether it, or one of its backends, injects failures. These are not injected yet, so the rule refuses all
-    /// requests: one that denies by them must not let through.
-    pub injects_failures: bool,
+    /// The conditions of which its requests meet one. Empty: it is for all requests to its hosts.
+    pub matches: Vec<RequestMatch>,
+    /// The filters that its requests pass.
+    pub filters: Vec<HttpFilter>,
     /// The backends of its requests.
-    pub distribution: Distribution,
+    pub distribution: Distribution<HttpBackend>,
+    /// The limits of its requests.
+    pub timeouts: Timeouts,
+    /// The retries of its requests.
+    pub retry: Option<RetryPolicy>,
+    /// Whether requests may change timeouts and retries by headers (`l5d-timeout`, `l5d-retry-http`, and others).
+    pub allows_request_headers: bool,
 }
 
-/// A pattern for the host of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostMatch {
-    /// The host itself.
-    Exact(String),
-    /// A suffix, its labels from the right: `*.example.com` is `[com, example]`.
-    Suffix(Vec<String>),
+/// A rule's use of a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpBackend {
+    /// The backend.
+    pub backend: Backend,
+    /// The filters that requests to it pass.
+    pub filters: Vec<HttpFilter>,
+}
+
+/// The rule of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundRule {
+    /// Its index in the table.
+    pub index: usize,
+    /// The bytes of the request's path that are the prefix by which it was found, if it was by a prefix.
+    pub prefix: Option<usize>,
 }
 
 impl RouteTable {
-    /// The rule of every request: the first that is for all requests, or else the last.
-    pub fn find(&self) -> Option<&RouteRule> {
-        let for_all = self.rules.iter().find(|rule| rule.is_for_all());
-        for_all.or(self.rules.last())
+    /// A table of rules.
+    pub fn new(rules: Vec<RouteRule>) -> Self {
+        let mut hosts = HostIndex::default();
+        for (index, rule) in rules.iter().enumerate() {
+            hosts.add(index, &rule.hosts);
+        }
+        let is_trivial = matches!(&rules[..], [only] if only.is_for_all());
+        Self {
+            rules,
+            hosts,
+            is_trivial,
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[RouteRule] {
+        &self.rules
+    }
+
+    /// The rules, to be changed except for their hosts and conditions.
+    pub fn rules_mut(&mut self) -> &mut [RouteRule] {
+        &mut self.rules
+    }
+
+    /// The rule of a request: of the rules for the most specific host that have one for it, the one with the most specific
+    /// condition, and of several the first.
+    ///
+    /// Exact hosts are more specific than suffixes, and longer suffixes than shorter ones. Of conditions the longest path
+    /// decides, then whether it is the exact path, then the number of headers, of parameters, and a method: not quite the
+    /// order of the Gateway API, but the one that users of linkerd have.
+    pub fn find<B>(&self, request: &Request<B>) -> Option<FoundRule> {
+        if self.is_trivial {
+            return Some(FoundRule {
+                index: 0,
+                prefix: Some(0),
+            });
+        }
+        let levels = self.hosts.of(host(request).unwrap_or_default());
+        levels
+            .into_iter()
+            .find_map(|rules| self.best(rules, request))
+    }
+
+    fn best<B>(&self, rules: &[usize], request: &Request<B>) -> Option<FoundRule> {
+        let mut best: Option<(usize, Met)> = None;
+        for index in rules {
+            let Some(met) = self.rules[*index].meets(request) else {
+                continue;
+            };
+            if best.is_none_or(|(_, best)| met.rank > best.rank) {
+                best = Some((*index, met));
+            }
+        }
+        best.map(|(index, met)| FoundRule {
+            index,
+            prefix: met.prefix,
+        })
     }
 }
 
 impl RouteRule {
-    /// A rule for all requests.
-    pub fn for_all(meta: Arc<Meta>, distribution: Distribution) -> Self {
+    /// A rule for all requests, without any features.
+    pub fn for_all(meta: Arc<Meta>, distribution: Distribution<HttpBackend>) -> Self {
         Self {
             meta,
             hosts: Vec::new(),
-            matches_all: true,
-            injects_failures: false,
+            matches: Vec::new(),
+            filters: Vec::new(),
             distribution,
+            timeouts: Timeouts::default(),
+            retry: None,
+            allows_request_headers: false,
         }
     }
 
+    /// The most specific of its conditions that the request meets.
+    fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
+        if self.matches.is_empty() {
+            return RequestMatch::Http(HttpMatch::default()).meets(request);
+        }
+        let met = self
+            .matches
+            .iter()
+            .filter_map(|condition| condition.meets(request));
+        met.reduce(|best, next| if next.rank > best.rank { next } else { best })
+    }
+
     fn is_for_all(&self) -> bool {
-        self.hosts.is_empty() && self.matches_all
+        let every = || self.matches.iter().any(RequestMatch::is_every);
+        self.hosts.is_empty() && (self.matches.is_empty() || every())
+    }
+}
+
+impl From<Backend> for HttpBackend {
+    /// A use without filters.
+    fn from(backend: Backend) -> Self {
+        let filters = Vec::new();
+        Self { backend, filters }
     }
 }
 
 impl FromIterator<RouteRule> for RouteTable {
     fn from_iter<I: IntoIterator<Item = RouteRule>>(rules: I) -> Self {
-        Self {
-            rules: rules.into_iter().collect(),
-        }
+        Self::new(rules.into_iter().collect())
+    }
+}
+
+impl PartialEq for RouteTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+}
+
+/// The host that a request is for: its target's, or else that of `Host`.
+fn host<B>(request: &Request<B>) -> Option<&str> {
+    if let Some(host) = request.uri().host() {
+        return Some(host);
+    }
+    let authority = request.headers().get(http::header::HOST)?.to_str().ok()?;
+    // The port is after the last colon, unless that is within an IPv6 address.
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(host),
+        _ => Some(authority),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn for_all(name: &str) -> RouteRule {
-        RouteRule::for_all(Arc::new(Meta::new_default(name)), Distribution::Empty)
-    }
-
-    #[test]
-    fn the_least_specific_rule_is_found() {
-        let for_host = || RouteRule {
-            hosts: vec![HostMatch::Exact("web".into())],
-            ..for_all("for-host")
-        };
-        let for_some = || RouteRule {
-            matches_all: false,
-            ..for_all("for-some")
-        };
-        let found = |rules: Vec<RouteRule>| {
-            let table: RouteTable = rules.into_iter().collect();
-            table.find().map(|rule| rule.meta.name().to_owned())
-        };
-        let name = |name: &str| Some(name.to_owned());
-        let rules = vec![for_host(), for_all("first"), for_some(), for_all("second")];
-        assert_eq!(found(rules), name("first"));
-        assert_eq!(
-            found(vec![for_host(), for_some()]),
-            name("for-some"),
-            "else the last"
-        );
-        assert_eq!(found(Vec::new()), None);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma},
     meta::Meta,
     policy::{ClientPolicy, OpaqueRoute, Protocol},
-    route::{RouteRule, RouteTable},
+    route::{HttpBackend, RouteRule, RouteTable},
 };
 use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::{sync::Arc, time::Duration};
@@ -36,8 +36,9 @@ impl PolicyDefaults {
             dispatcher,
             filter: None,
         });
-        let rule = RouteRule::for_all(meta.clone(), distribution.clone());
-        let http = RouteTable { rules: vec![rule] };
+        let http_distribution = distribution.clone().map(HttpBackend::from);
+        let rule = RouteRule::for_all(meta.clone(), http_distribution);
+        let http = Arc::new(RouteTable::new(vec![rule]));
         ClientPolicy {
             parent: meta.clone(),
             protocol: Protocol::Detect {

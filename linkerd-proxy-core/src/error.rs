@@ -1,6 +1,7 @@
 //! The one error at the seams between stages.
 
 use crate::reason::Reason;
+use http::{HeaderValue, StatusCode};
 use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr, rc::Rc};
 
 /// An error of any kind, for the sources of ours.
@@ -19,6 +20,18 @@ struct ErrorParts {
     peer: Option<SocketAddr>,
     reset: Option<h2::Reason>,
     source: Option<BoxError>,
+    answer: Option<Answer>,
+}
+
+/// An answer that a route prescribes, in place of the reason's own status and code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: Option<StatusCode>,
+    /// The gRPC code.
+    pub grpc_code: Option<u16>,
+    /// The target of a redirect.
+    pub location: Option<HeaderValue>,
 }
 
 impl Error {
@@ -31,6 +44,7 @@ impl Error {
             peer: None,
             reset: None,
             source: None,
+            answer: None,
         }))
     }
 
@@ -46,9 +60,34 @@ impl Error {
         self
     }
 
-    /// Names a stage that the error passed, where it is.
+    /// Names a stage that the error passed, where it is. A prescribed answer has its text alone.
     pub fn add_context(&mut self, context: impl Into<String>) {
-        self.0.context.push(context.into());
+        if self.0.answer.is_none() {
+            self.0.context.push(context.into());
+        }
+    }
+
+    /// Prescribes the answer to the request.
+    pub fn answer(mut self, answer: Answer) -> Self {
+        self.0.answer = Some(answer);
+        self
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> StatusCode {
+        let prescribed = self.0.answer.as_ref().and_then(|answer| answer.status);
+        prescribed.unwrap_or_else(|| self.0.reason.status())
+    }
+
+    /// The gRPC code of the answer.
+    pub fn grpc_code(&self) -> u16 {
+        let prescribed = self.0.answer.as_ref().and_then(|answer| answer.grpc_code);
+        prescribed.unwrap_or_else(|| self.0.reason.grpc_code().into())
+    }
+
+    /// The target of a redirect.
+    pub fn location(&self) -> Option<&HeaderValue> {
+        self.0.answer.as_ref()?.location.as_ref()
     }
 
     /// Names the peer that was involved.

@@ -16,10 +16,10 @@ pub mod subscription;
 pub mod transport;
 pub mod yielding;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, InvalidBackoff};
 pub use destination::{Destination, InvalidDestination};
 pub use endpoint::{EndpointState, EndpointStatus};
-pub use error::{BoxError, Error, Rejected};
+pub use error::{Answer, BoxError, Error, Rejected};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};
 pub use stack::{NewService, ObserveLayer, Refusable, Shared, StageNames};

@@ -112,6 +112,12 @@ pub enum Reason {
     IdentityRequired,
     /// No route matches the request.
     NoRoute,
+    /// The route fails requests on purpose.
+    InjectedFailure,
+    /// The route sends the client elsewhere.
+    Redirected,
+    /// The route's redirect cannot be applied to the request.
+    InvalidRedirect,
     /// The route's backend cannot be used.
     InvalidBackend,
     /// The control plane sent an invalid policy.

@@ -12,6 +12,7 @@ pub use invalid::InvalidPolicy;
 use linkerd_api_proto::outbound::{OutboundPolicy, proxy_protocol};
 use linkerd_profiles::{ClientPolicy, Protocol};
 use parts::{NotHonoured, duration, meta, required};
+use std::sync::Arc;
 
 /// Converts a policy. An invalid one is converted into a policy that lets nothing pass.
 pub fn client_policy(policy: OutboundPolicy) -> ClientPolicy {
@@ -38,22 +39,22 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
             later.accrual(http2.failure_accrual.as_ref());
             Protocol::Detect {
                 timeout: duration(detect.timeout, "the detection timeout")?,
-                http1: http::routes(http1.routes, &mut later)?,
-                http2: http::routes(http2.routes, &mut later)?,
+                http1: Arc::new(http::routes(http1.routes, &mut later)?),
+                http2: Arc::new(http::routes(http2.routes, &mut later)?),
                 opaque: tcp::opaque(opaque.routes, &mut later)?,
             }
         }
         Kind::Http1(http1) => {
             later.accrual(http1.failure_accrual.as_ref());
-            Protocol::Http1(http::routes(http1.routes, &mut later)?)
+            Protocol::Http1(Arc::new(http::routes(http1.routes, &mut later)?))
         }
         Kind::Http2(http2) => {
             later.accrual(http2.failure_accrual.as_ref());
-            Protocol::Http2(http::routes(http2.routes, &mut later)?)
+            Protocol::Http2(Arc::new(http::routes(http2.routes, &mut later)?))
         }
         Kind::Grpc(grpc) => {
             later.accrual(grpc.failure_accrual.as_ref());
-            Protocol::Grpc(http::routes(grpc.routes, &mut later)?)
+            Protocol::Grpc(Arc::new(http::routes(grpc.routes, &mut later)?))
         }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
         Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),

@@ -73,10 +73,10 @@ impl<S> Backends<S> {
         backend
     }
 
-    /// Drops the backends that no route uses.
-    pub fn forget_unused(&self) {
+    /// Drops the backends that no route uses, unless `is_named`: a route is made when a request asks for it.
+    pub fn forget_unused(&self, is_named: impl Fn(&BackendKey) -> bool) {
         let mut backends = self.0.borrow_mut();
-        backends.retain(|(_, backend)| Rc::strong_count(backend) > 1);
+        backends.retain(|(key, backend)| Rc::strong_count(backend) > 1 || is_named(key));
     }
 
     /// The backends, for `/state`.

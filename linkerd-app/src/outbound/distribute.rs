@@ -1,7 +1,7 @@
 //! Stage 5: which of a route's backends takes a request.
 
 use super::backends::BackendStatus;
-use linkerd_profiles::{Backend, Distribution};
+use linkerd_profiles::Distribution;
 use linkerd_proxy_core::{Error, Reason, Refusable, Unavailable};
 use rand::{Rng, RngExt, rngs::SmallRng};
 use std::{
@@ -38,11 +38,11 @@ pub struct RouteBackend<S> {
 
 impl<S> RouteBackends<S> {
     /// The backends of a distribution; `new` makes the service of each, and returns it with its status.
-    pub fn new(
-        distribution: &Distribution,
-        new: impl Fn(&Backend) -> (S, Rc<dyn BackendStatus>),
+    pub fn new<B>(
+        distribution: &Distribution<B>,
+        new: impl Fn(&B) -> (S, Rc<dyn BackendStatus>),
     ) -> Self {
-        let new = |backend: &Backend, weight| {
+        let new = |backend: &B, weight| {
             let (service, status) = new(backend);
             RouteBackend {
                 service,

@@ -84,8 +84,9 @@ impl Opaque {
 impl Routes for OpaqueRoutes {
     type Request = ();
     type Response = RoutedConnection;
+    type Snapshot = RouteService<Self>;
 
-    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
         match (discovered.opaque(), &self.target) {
             (RouteSource::Route(spec), _) => Ok(self.opaque_route(discovered, &spec)),
             (source @ RouteSource::Refused { .. }, _) => Err(Refusal::of(source, &self.name())),
@@ -97,11 +98,11 @@ impl Routes for OpaqueRoutes {
         }
     }
 
-    fn replaced(&self) {
-        self.backends.forget_unused();
+    fn replaced(&self, _: Option<&RouteService<Self>>) {
+        self.backends.forget_unused(|_| false);
     }
 
-    fn inspect(&self) -> Value {
+    fn inspect(&self, _: Option<&RouteService<Self>>) -> Value {
         self.backends.inspect().into()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The router reads an immutable snapshot; that an update has come is one atomic load.
 
+use futures::future::LocalBoxFuture;
 use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource, TcpFilter};
 use linkerd_proxy_core::{Error, Reason, Shared};
 use serde_json::Value;
@@ -17,20 +18,27 @@ use tower_service::Service;
 pub type RouteService<R> = Shared<<R as Routes>::Request, <R as Routes>::Response, Error>;
 
 /// Routes of one protocol.
-pub trait Routes: 'static {
+pub trait Routes: Sized + 'static {
     /// A request.
     type Request: 'static;
     /// Its response.
     type Response: 'static;
+    /// The routes of one policy.
+    type Snapshot: Service<
+            Self::Request,
+            Response = Self::Response,
+            Error = Error,
+            Future = LocalBoxFuture<'static, Result<Self::Response, Error>>,
+        >;
 
-    /// Makes the service of a target's route, or says why nothing may pass. Called when its policy changes.
-    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal>;
+    /// Makes the routes of a target's policy, or says why nothing may pass. Called when the policy changes.
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<Self::Snapshot, Refusal>;
 
-    /// The service that was made before is gone: backends that no route uses are dropped.
-    fn replaced(&self);
+    /// The routes that were made before are gone: backends that `present` does not name are dropped.
+    fn replaced(&self, present: Option<&Self::Snapshot>);
 
-    /// The backends, for `/state`.
-    fn inspect(&self) -> Value;
+    /// The routes and backends, for `/state`.
+    fn inspect(&self, present: Option<&Self::Snapshot>) -> Value;
 }
 
 /// Why nothing may pass.
@@ -50,9 +58,9 @@ pub struct Refusal {
 pub struct Router<R: Routes>(Rc<RouterState<R>>);
 
 struct RouterState<R: Routes> {
-    routes: R,
+    routes: Rc<R>,
     updates: RefCell<watch::Receiver<DiscoveryState>>,
-    present: RefCell<Result<RouteService<R>, Refusal>>,
+    present: RefCell<Result<R::Snapshot, Refusal>>,
 }
 
 impl<R: Routes> Router<R> {
@@ -60,16 +68,17 @@ impl<R: Routes> Router<R> {
     pub fn new(watch: &DiscoveryWatch, discovered: &Discovered, routes: R) -> Self {
         let mut updates = watch.receiver();
         updates.mark_unchanged();
+        let routes = Rc::new(routes);
         Self(Rc::new(RouterState {
-            present: RefCell::new(routes.route(discovered)),
+            present: RefCell::new(routes.snapshot(discovered)),
             updates: RefCell::new(updates),
             routes,
         }))
     }
 
-    /// The router's backends, for `/state`.
+    /// The routes and backends, for `/state`.
     pub fn inspect(&self) -> Value {
-        self.0.routes.inspect()
+        self.0.routes.inspect(self.0.present.borrow().as_ref().ok())
     }
 }
 
@@ -82,9 +91,10 @@ impl<R: Routes> RouterState<R> {
         }
         // A failure keeps the last policy.
         if let DiscoveryState::Ready(discovered) = &*updates.borrow_and_update() {
-            let next = self.routes.route(discovered);
-            drop(self.present.replace(next));
-            self.routes.replaced();
+            let next = self.routes.snapshot(discovered);
+            let present = self.present.replace(next);
+            drop(present);
+            self.routes.replaced(self.present.borrow().as_ref().ok());
         }
     }
 }
@@ -98,7 +108,7 @@ impl<R: Routes> Clone for Router<R> {
 impl<R: Routes> Service<R::Request> for Router<R> {
     type Response = R::Response;
     type Error = Error;
-    type Future = <RouteService<R> as Service<R::Request>>::Future;
+    type Future = LocalBoxFuture<'static, Result<R::Response, Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
@@ -120,7 +130,13 @@ impl Refusal {
         Self { reason, detail }
     }
 
-    /// The refusal of a policy without a route for a request.
+    /// The refusal of an invalid policy.
+    pub fn invalid(reason: &str, target: &str) -> Self {
+        tracing::warn!(%target, %reason, "invalid client policy");
+        Self::new(Reason::InvalidPolicy)
+    }
+
+    /// The refusal of a policy without a route for a connection.
     pub fn of(source: RouteSource, target: &str) -> Self {
         match source {
             RouteSource::Refused { filter, .. } => match filter {
@@ -130,10 +146,7 @@ impl Refusal {
                     detail: Some(text),
                 },
             },
-            RouteSource::Invalid { reason, .. } => {
-                tracing::warn!(%target, %reason, "invalid client policy");
-                Self::new(Reason::InvalidPolicy)
-            }
+            RouteSource::Invalid { reason, .. } => Self::invalid(&reason, target),
             RouteSource::NoRoute { .. } | RouteSource::Route(_) => Self::new(Reason::NoRoute),
         }
     }

@@ -131,7 +131,7 @@ impl Status {
     pub fn of_error(error: &Error) -> Self {
         let answered = |http: u16| Self {
             http: Some(http),
-            grpc: Some(error.reason().grpc_code()),
+            grpc: u8::try_from(error.grpc_code()).ok(),
             error: Failure::None,
         };
         let failed = |error| Self {
@@ -153,7 +153,9 @@ impl Status {
             | Reason::ConnectionLost
             | Reason::Prohibited
             | Reason::Loop
-            | Reason::UpgradedReset => answered(error.reason().status().as_u16()),
+            | Reason::InjectedFailure
+            | Reason::Redirected
+            | Reason::UpgradedReset => answered(error.status().as_u16()),
             _ => failed(Failure::Unknown),
         }
     }

@@ -11,6 +11,7 @@ mod network;
 mod opaque;
 mod proxy;
 mod router;
+mod routes;
 mod source;
 
 use client::TestClient;

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     policy::OpaqueRoute,
     profile::ProfileTarget,
-    route::{RouteRule, RouteTable},
+    route::{HttpBackend, RouteRule, RouteTable},
 };
 use http::Version;
 
@@ -18,11 +18,12 @@ fn distribution(path: &str) -> Distribution {
 }
 
 fn rule(path: &str) -> RouteRule {
-    RouteRule::for_all(Arc::new(Meta::new_default("http")), distribution(path))
+    let backends = distribution(path).map(HttpBackend::from);
+    RouteRule::for_all(Arc::new(Meta::new_default("http")), backends)
 }
 
-fn table(rule: RouteRule) -> RouteTable {
-    [rule].into_iter().collect()
+fn table(rule: RouteRule) -> Arc<RouteTable> {
+    Arc::new(RouteTable::new(vec![rule]))
 }
 
 fn opaque(filter: Option<TcpFilter>) -> Option<OpaqueRoute> {
@@ -69,28 +70,36 @@ fn discovered(protocol: Protocol, profile: Option<Profile>) -> Discovered {
     }
 }
 
-/// `parent/route -> paths`, or why not.
+/// The destination of a backend.
+fn destination(backend: &Backend) -> &str {
+    match &backend.dispatcher {
+        Dispatcher::Balance { destination, .. } => destination.as_str(),
+        dispatcher => panic!("{dispatcher:?}"),
+    }
+}
+
+/// `parent/route -> destinations` of each HTTP rule, or why not.
+fn shown_http(routing: Result<HttpRouting, InvalidRouting>) -> String {
+    let routing = match routing {
+        Ok(routing) => routing,
+        Err(invalid) => return format!("invalid: {}", invalid.reason),
+    };
+    let canonical = routing.canonical_header.as_ref();
+    let canonical = canonical.map(|_| " canonical").unwrap_or_default();
+    let rules = routing.table.rules().iter().map(|rule| {
+        let backends = rule.distribution.backends();
+        let paths: Vec<_> = backends.map(|used| destination(&used.backend)).collect();
+        format!("{}/{} -> {}", routing.parent, rule.meta, paths.join(" "))
+    });
+    rules.collect::<Vec<_>>().join(", ") + canonical
+}
+
+/// `parent/route -> destinations`, or why not.
 fn shown(source: RouteSource) -> String {
     match source {
         RouteSource::Route(spec) => {
-            let paths: Vec<_> = spec
-                .distribution
-                .backends()
-                .map(|backend| match &backend.dispatcher {
-                    Dispatcher::Balance { destination, .. } => destination.as_str(),
-                    dispatcher => panic!("{dispatcher:?}"),
-                })
-                .collect();
-            let canonical = spec
-                .canonical_header
-                .map(|_| " canonical")
-                .unwrap_or_default();
-            format!(
-                "{}/{} -> {}{canonical}",
-                spec.parent,
-                spec.route,
-                paths.join(" ")
-            )
+            let paths: Vec<_> = spec.distribution.backends().map(destination).collect();
+            format!("{}/{} -> {}", spec.parent, spec.route, paths.join(" "))
         }
         RouteSource::NoRoute { parent } => format!("{parent} has no route"),
         RouteSource::Refused { parent, filter, .. } => format!("{parent} refuses: {filter:?}"),
@@ -101,7 +110,7 @@ fn shown(source: RouteSource) -> String {
 #[test]
 fn a_profile_with_routes_or_targets_routes_http() {
     let http =
-        |profile: Option<Profile>| shown(discovered(detect(), profile).http(Version::HTTP_11));
+        |profile: Option<Profile>| shown_http(discovered(detect(), profile).http(Version::HTTP_11));
     let by_policy = "default.empty/default.http -> one:80";
     assert_eq!(http(None), by_policy);
     assert_eq!(http(Some(profile(&[]))), by_policy, "nothing to say");
@@ -123,14 +132,13 @@ fn a_profile_with_routes_or_targets_routes_http() {
         "Service.books.web:80/default.serviceprofile -> a.books.svc:80 example.com:80 canonical"
     );
     let discovered = discovered(detect(), Some(profile(&[])));
-    let RouteSource::Route(spec) = discovered.http(Version::HTTP_2) else {
-        panic!("must have a route");
-    };
+    let routing = discovered.http(Version::HTTP_2).unwrap();
     assert_eq!(
-        spec.logical,
+        routing.logical,
         Some("web.books.svc.cluster.local:80".parse().unwrap())
     );
-    assert_eq!(spec.distribution, distribution("two:80"));
+    assert!(!routing.is_grpc);
+    assert_eq!(routing.table, table(rule("two:80")));
 }
 
 #[test]
@@ -162,19 +170,6 @@ fn the_profile_decides_on_opaque_before_the_policy() {
 }
 
 #[test]
-fn a_route_that_denies_by_injected_failures_lets_nothing_through() {
-    let denying = RouteRule {
-        injects_failures: true,
-        ..rule("one:80")
-    };
-    let source = discovered(Protocol::Http1(table(denying)), None).http(Version::HTTP_11);
-    let RouteSource::Refused { filter, .. } = source else {
-        panic!("must be refused: {source:?}");
-    };
-    assert_eq!(filter, TcpFilter::Forbidden);
-}
-
-#[test]
 fn refusals_name_their_reason() {
     let forbidden = Protocol::Opaque(opaque(Some(TcpFilter::Forbidden)));
     assert_eq!(
@@ -182,22 +177,19 @@ fn refusals_name_their_reason() {
         "default.empty refuses: Forbidden"
     );
     assert_eq!(
-        shown(discovered(forbidden, None).http(Version::HTTP_11)),
-        "default.empty is invalid: the policy is not for HTTP"
+        shown_http(discovered(forbidden, None).http(Version::HTTP_11)),
+        "invalid: the policy is not for HTTP"
     );
     assert_eq!(
         shown(discovered(Protocol::Opaque(None), None).opaque()),
-        "default.empty has no route"
-    );
-    assert_eq!(
-        shown(discovered(Protocol::Http1(RouteTable::default()), None).http(Version::HTTP_11)),
         "default.empty has no route"
     );
     let invalid = Discovered {
         policy: Arc::new(ClientPolicy::invalid("weights")),
         ..discovered(detect(), None)
     };
-    for source in [invalid.http(Version::HTTP_2), invalid.opaque()] {
-        assert_eq!(shown(source), "default.invalid is invalid: weights");
-    }
+    let http = shown_http(invalid.http(Version::HTTP_2));
+    assert_eq!(http, "invalid: weights");
+    let opaque = shown(invalid.opaque());
+    assert_eq!(opaque, "default.invalid is invalid: weights");
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    HttpBackend,
     backend::{Dispatcher, Distribution},
     policy::Protocol,
 };
@@ -55,11 +56,12 @@ fn joined(target: &str, policy: Code, profile: Option<Profile>) -> String {
                 panic!("{policy:?}");
             };
             assert_eq!(http1, http2);
-            let Some(route) = http1.find() else {
+            let Some(route) = http1.rules().first() else {
                 return format!("{} -> nowhere", policy.parent);
             };
-            assert_eq!(route.distribution, opaque.as_ref().unwrap().distribution);
-            let Distribution::FirstAvailable(backends) = &route.distribution else {
+            let opaque = opaque.as_ref().unwrap().distribution.clone();
+            assert_eq!(route.distribution, opaque.clone().map(HttpBackend::from));
+            let Distribution::FirstAvailable(backends) = &opaque else {
                 panic!("{route:?}");
             };
             match &backends[0].dispatcher {

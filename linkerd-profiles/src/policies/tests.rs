@@ -99,9 +99,9 @@ fn balanced(path: &str) -> ClientPolicy {
         },
         filter: None,
     };
-    let rule = RouteRule::for_all(meta, Distribution::only(backend));
+    let rule = RouteRule::for_all(meta, Distribution::only(backend.into()));
     ClientPolicy {
-        protocol: Protocol::Http1(RouteTable { rules: vec![rule] }),
+        protocol: Protocol::Http1(Arc::new(RouteTable::new(vec![rule]))),
         ..ClientPolicy::empty()
     }
 }

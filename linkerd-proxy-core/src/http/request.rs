@@ -32,6 +32,8 @@ pub struct RequestContext {
     pub client: Option<Rc<ClientInfo>>,
     /// How often it came back from endpoints.
     pub returns: Returns,
+    /// The bytes of its path that are the prefix by which its route was found, if it was by a prefix.
+    pub matched_prefix: Option<usize>,
 }
 
 /// How often a request came back from endpoints.
@@ -75,6 +77,7 @@ impl RequestContext {
             attempted: now,
             client,
             returns: Returns::default(),
+            matched_prefix: None,
         }
     }
 }

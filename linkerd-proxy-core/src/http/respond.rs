@@ -5,7 +5,7 @@ use crate::Error;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
-    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE},
+    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
 };
 use http_body::Frame;
 
@@ -69,10 +69,12 @@ impl Responder {
         let message = message(error);
         if self.grpc {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            headers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
+            headers.insert(GRPC_STATUS, error.grpc_code().into());
             if self.emit_headers {
                 headers.insert(GRPC_MESSAGE, message.clone());
             }
+        } else if let Some(location) = error.location() {
+            headers.insert(LOCATION, location.clone());
         }
         if reason.is_fatal() && self.version == Version::HTTP_11 {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -83,7 +85,7 @@ impl Responder {
         *response.version_mut() = self.version;
         *response.status_mut() = match self.grpc {
             true => StatusCode::OK,
-            false => reason.status(),
+            false => error.status(),
         };
         Ok(ResponseBody::full(response))
     }

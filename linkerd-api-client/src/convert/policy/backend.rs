@@ -52,10 +52,10 @@ macro_rules! shape {
 pub(super) use shape;
 
 /// Converts a distribution whose backends `convert` converts.
-pub(super) fn distribution<B>(
+pub(super) fn distribution<B, C>(
     shape: Shape<B>,
-    mut convert: impl FnMut(B) -> Result<Backend, InvalidPolicy>,
-) -> Result<Distribution, InvalidPolicy> {
+    mut convert: impl FnMut(B) -> Result<C, InvalidPolicy>,
+) -> Result<Distribution<C>, InvalidPolicy> {
     match shape {
         Shape::Empty => Ok(Distribution::Empty),
         Shape::First(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),

@@ -1,11 +1,13 @@
 //! Errors of policies.
 
 use crate::convert::endpoint::InvalidEndpoint;
-use linkerd_proxy_core::InvalidDestination;
+use ::http::HeaderName;
+use linkerd_profiles::InvalidPattern;
+use linkerd_proxy_core::{InvalidBackoff, InvalidDestination};
 
 /// The reason why a policy is invalid. All of it is refused: half a policy could let through what the other half
 /// forbids.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidPolicy {
     /// A field that must be set is not.
     #[error("{0} is missing")]
@@ -40,4 +42,43 @@ pub enum InvalidPolicy {
     /// Routes of connections have one rule.
     #[error("a TCP or TLS route has {0} rules; it must have one")]
     Rules(usize),
+    /// A regular expression cannot be used.
+    #[error(transparent)]
+    Pattern(#[from] InvalidPattern),
+    /// There are more regular expressions than a policy may have.
+    #[error("the policy has more than {0} regular expressions")]
+    Patterns(usize),
+    /// A match or a filter names an impossible header.
+    #[error("{0:?} is no header name")]
+    HeaderName(String),
+    /// A filter gives a header an impossible value.
+    #[error("the value of the header {0} in a filter is none")]
+    HeaderValue(HeaderName),
+    /// A match names an impossible method.
+    #[error("{0:?} is no method")]
+    Method(String),
+    /// A status does not exist.
+    #[error("{0} is no status code")]
+    Status(u32),
+    /// A failure is injected into an impossible share of requests.
+    #[error("the ratio of injected failures, {0}/{1}, is not between 0 and 1")]
+    Ratio(u32, u32),
+    /// A redirect leads to an impossible host.
+    #[error("{0:?} is no host for a redirect")]
+    RedirectHost(String),
+    /// A redirect leads to an impossible port.
+    #[error("the port of a redirect ({0}) is above 65535")]
+    RedirectPort(u32),
+    /// A redirect leads to an impossible scheme.
+    #[error("{0:?} is no scheme for a redirect")]
+    Scheme(String),
+    /// Statuses to retry.
+    #[error("the statuses to retry, {0} to {1}, are not within 1 to 599")]
+    StatusRange(u32, u32),
+    /// There are too many retries.
+    #[error("the number of retries ({0}) is above 65535")]
+    MaxRetries(u32),
+    /// The pauses between retries are impossible.
+    #[error("a backoff is invalid: {0}")]
+    Backoff(#[from] InvalidBackoff),
 }

@@ -1,6 +1,6 @@
 //! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
 
-use linkerd_profiles::{Backend, ClientPolicy, Distribution, Meta, Protocol, RouteTable};
+use linkerd_profiles::{ClientPolicy, Distribution, Meta, Protocol, RouteTable};
 use std::{collections::HashSet, sync::Arc};
 
 /// Lets equal resources of a policy be the same.
@@ -50,25 +50,19 @@ impl Known {
         }
     }
 
-    fn table(&mut self, table: &mut RouteTable) {
-        for rule in &mut table.rules {
-            self.route(&mut rule.meta, &mut rule.distribution);
+    fn table(&mut self, table: &mut Arc<RouteTable>) {
+        let table = Arc::get_mut(table).expect("a table that was just made is not shared");
+        for rule in table.rules_mut() {
+            self.meta(&mut rule.meta);
+            for used in rule.distribution.backends_mut() {
+                self.meta(&mut used.backend.meta);
+            }
         }
     }
 
     fn route(&mut self, meta: &mut Arc<Meta>, distribution: &mut Distribution) {
         self.meta(meta);
-        match distribution {
-            Distribution::Empty => {}
-            Distribution::FirstAvailable(backends) => self.backends(backends.iter_mut()),
-            Distribution::RandomAvailable(backends) => {
-                self.backends(backends.iter_mut().map(|(backend, _)| backend));
-            }
-        }
-    }
-
-    fn backends<'a>(&mut self, backends: impl Iterator<Item = &'a mut Backend>) {
-        for backend in backends {
+        for backend in distribution.backends_mut() {
             self.meta(&mut backend.meta);
         }
     }

@@ -121,7 +121,10 @@ fn default_route(policy: &ClientPolicy) -> &RouteRule {
 }
 
 fn find(policy: &ClientPolicy) -> Option<&RouteRule> {
-    policy.http_routes(::http::Version::HTTP_11)?.find()
+    policy
+        .http_routes(::http::Version::HTTP_11)?
+        .rules()
+        .first()
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn a_balancer_is_read() {
     };
     let destination = "web.default.svc.cluster.local:80".parse().unwrap();
     let expected = Dispatcher::Balance { destination, load };
-    assert_eq!(backends[0].dispatcher, expected);
+    assert_eq!(backends[0].backend.dispatcher, expected);
 }
 
 #[test]
@@ -228,34 +231,9 @@ fn a_backend_without_a_dispatcher_fails_alone() {
         .next()
         .unwrap();
     assert_eq!(
-        backend.dispatcher,
+        backend.backend.dispatcher,
         Dispatcher::Fail("backend default.backend has no dispatcher".into())
     );
-}
-
-#[test]
-fn the_default_route_is_the_least_specific() {
-    let matching = |path: wire_match::path_match::Kind| http_route::Rule {
-        matches: vec![wire_match::HttpRouteMatch {
-            path: Some(wire_match::PathMatch { kind: Some(path) }),
-            ..Default::default()
-        }],
-        ..rule(first(balancer("web:80")))
-    };
-    use wire_match::path_match::Kind;
-    let for_host = outbound::HttpRoute {
-        hosts: vec![wire_match::HostMatch {
-            r#match: Some(wire_match::host_match::Match::Exact("web".into())),
-        }],
-        ..route("for-host", vec![matching(Kind::Prefix("/".into()))])
-    };
-    let foo = route("foo", vec![matching(Kind::Exact("/foo".into()))]);
-    let all = route("all", vec![matching(Kind::Prefix("/".into()))]);
-    let policy = converted(http1(vec![for_host.clone(), all, foo.clone()]));
-    assert_eq!(default_route(&policy).meta.name(), "all");
-    assert_eq!(policy.not_honoured, ["hosts", "matches"]);
-    let policy = converted(http1(vec![for_host, foo]));
-    assert_eq!(default_route(&policy).meta.name(), "foo", "else the last");
 }
 
 #[test]
@@ -266,11 +244,8 @@ fn what_comes_later_is_named_once() {
         request: secs(1),
         ..Default::default()
     });
-    rule.filters = vec![http_route::Filter {
-        kind: Some(http_route::filter::Kind::Redirect(Default::default())),
-    }];
     let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
-    assert_eq!(policy.not_honoured, ["redirects", "retries", "timeouts"]);
+    assert_eq!(policy.not_honoured, ["retries", "timeouts"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{TestEndpoint, TestResponse, backend, forward, in_process, policy};
 use ::http::StatusCode;
 use futures::StreamExt;
-use linkerd_profiles::{Distribution, Protocol, RouteRule, RouteTable};
+use linkerd_profiles::Protocol;
 use std::{io, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -176,29 +176,10 @@ async fn a_request_that_waits_is_sent_when_an_endpoint_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_route_that_refuses_answers_forbidden() {
-    in_process(async |proxy| {
-        let mut forbidden = policy(forward(A));
-        let rule = RouteRule {
-            injects_failures: true,
-            ..RouteRule::for_all(forbidden.parent.clone(), Distribution::Empty)
-        };
-        forbidden.protocol = Protocol::Http1(RouteTable::from_iter([rule]));
-        proxy.source.set_policy(WEB, forbidden);
-        let endpoint = TestEndpoint::answering(&proxy.network, A, "never");
-        let mut client = proxy.http1(WEB).await;
-        let response = client.get("/").await;
-        assert_eq!(response.head.status, StatusCode::FORBIDDEN);
-        assert_eq!(endpoint.requests(), 0);
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_policy_without_routes_answers_not_found() {
     in_process(async |proxy| {
         let mut empty = policy(forward(A));
-        empty.protocol = Protocol::Http1(RouteTable::default());
+        empty.protocol = Protocol::Http1(Arc::default());
         empty.parent = Arc::new(linkerd_profiles::Meta::new_default("empty"));
         proxy.source.set_policy(WEB, empty);
         let mut client = proxy.http1(WEB).await;

@@ -9,7 +9,7 @@ use crate::testing::request;
 use ::http::{Response, StatusCode, Version};
 use futures::future::LocalBoxFuture;
 use http_body_util::BodyExt;
-use linkerd_profiles::{Discovered, RouteSource, Target};
+use linkerd_profiles::{Discovered, Target};
 use linkerd_proxy_core::{
     Error, Shared,
     http::{
@@ -33,7 +33,7 @@ const A: &str = "10.0.0.1:8080";
 
 /// The routes of a target, with layers of the test on each.
 struct TestRoutes<L> {
-    routes: HttpRoutes,
+    routes: Rc<HttpRoutes>,
     features: L,
 }
 
@@ -44,23 +44,20 @@ where
     type Request = HttpRequest;
     type Response = Response<ResponseBody>;
 
-    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
-        match discovered.http(Version::HTTP_11) {
-            RouteSource::Route(spec) => {
-                Ok(self
-                    .routes
-                    .http_route(discovered, spec, self.features.clone()))
-            }
-            refused => Err(Refusal::of(refused, "test")),
-        }
+    type Snapshot = RouteService<Self>;
+
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+        let routing = discovered.http(Version::HTTP_11).unwrap();
+        let rule = &routing.table.rules()[0];
+        Ok(self
+            .routes
+            .http_route(&routing, rule, self.features.clone()))
     }
 
-    fn replaced(&self) {
-        self.routes.replaced();
-    }
+    fn replaced(&self, _: Option<&RouteService<Self>>) {}
 
-    fn inspect(&self) -> Value {
-        self.routes.inspect()
+    fn inspect(&self, _: Option<&RouteService<Self>>) -> Value {
+        Routes::inspect(&*self.routes, None)
     }
 }
 
@@ -164,7 +161,7 @@ where
     let target = WEB.parse::<Target>().unwrap();
     let mut watch = proxy.ctx.policies.discover(target.clone()).unwrap();
     let discovered = watch.ready().await.unwrap();
-    let routes = HttpRoutes::new(&proxy.ctx, &target, Version::HTTP_11);
+    let routes = Rc::new(HttpRoutes::new(&proxy.ctx, &target, Version::HTTP_11));
     Router::new(&watch, &discovered, TestRoutes { routes, features })
 }
 

@@ -10,8 +10,8 @@ use crate::{
 };
 use linkerd_discover::{Discovery, DiscoveryConfig};
 use linkerd_profiles::{
-    Backend, ClientPolicy, Dispatcher, Distribution, Meta, OpaqueRoute, PeakEwma, Policies,
-    PoliciesConfig, Protocol, RouteRule, RouteTable,
+    Backend, ClientPolicy, Dispatcher, Distribution, HttpBackend, Meta, OpaqueRoute, PeakEwma,
+    Policies, PoliciesConfig, Protocol, RouteRule, RouteTable,
 };
 use linkerd_proxy_core::{
     drain,
@@ -129,8 +129,9 @@ impl TestProxy {
 /// A policy by which everything goes to one distribution.
 pub fn policy(distribution: Distribution) -> ClientPolicy {
     let meta = Arc::new(Meta::new_default("test"));
-    let rule = RouteRule::for_all(meta.clone(), distribution.clone());
-    let table = RouteTable::from_iter([rule]);
+    let backends = distribution.clone().map(HttpBackend::from);
+    let rule = RouteRule::for_all(meta.clone(), backends);
+    let table = Arc::new(RouteTable::new(vec![rule]));
     let opaque = OpaqueRoute {
         meta,
         distribution,

@@ -20,8 +20,9 @@ struct Named {
 impl Routes for Named {
     type Request = ();
     type Response = String;
+    type Snapshot = RouteService<Self>;
 
-    fn route(&self, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
         self.made.set(self.made.get() + 1);
         let name = discovered.policy.parent.name().to_owned();
         if name == "refuses" {
@@ -36,11 +37,11 @@ impl Routes for Named {
         })))
     }
 
-    fn replaced(&self) {
+    fn replaced(&self, _: Option<&RouteService<Self>>) {
         self.replaced.set(self.replaced.get() + 1);
     }
 
-    fn inspect(&self) -> Value {
+    fn inspect(&self, _: Option<&RouteService<Self>>) -> Value {
         self.made.get().into()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use linkerd_api_proto::outbound::grpc_route;
+use linkerd_profiles::HttpFilter;
 
 #[test]
 fn grpc_rules_are_converted_like_those_of_http() {
@@ -51,10 +52,16 @@ fn grpc_rules_are_converted_like_those_of_http() {
         }
     };
     let read = converted(policy(wire_meta("grpc")));
-    assert_eq!(read.not_honoured, ["failure injection"]);
-    let rules = &read.http_routes(::http::Version::HTTP_2).unwrap().rules;
-    let injecting: Vec<_> = rules.iter().map(|rule| rule.injects_failures).collect();
-    assert_eq!(injecting, [false, true, true]);
-    assert!(rules.iter().all(|rule| rule.matches_all));
+    assert!(read.not_honoured.is_empty());
+    let table = read.http_routes(::http::Version::HTTP_2).unwrap();
+    let injects = |filters: &[HttpFilter]| {
+        let injects = |filter: &HttpFilter| matches!(filter, HttpFilter::InjectFailure(_));
+        filters.iter().any(injects)
+    };
+    let injecting = table.rules().iter().map(|rule| {
+        let mut backends = rule.distribution.backends();
+        injects(&rule.filters) || backends.any(|used| injects(&used.filters))
+    });
+    assert_eq!(injecting.collect::<Vec<_>>(), [false, true, true]);
     assert_eq!(refused(policy(None)), "a gRPC route's metadata is missing");
 }

@@ -1,0 +1,214 @@
+//! Conditions on a request, and which of them say most.
+
+use super::Pattern;
+use http::{HeaderName, Method, Request};
+
+/// A condition on a request, all of whose parts must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestMatch {
+    /// Of an HTTP route.
+    Http(HttpMatch),
+    /// Of a gRPC route.
+    Grpc(GrpcMatch),
+}
+
+/// A condition of an HTTP route (`HttpRouteMatch`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpMatch {
+    /// The path; `None` is every path.
+    pub path: Option<PathMatch>,
+    /// Headers.
+    pub headers: Vec<HeaderMatch>,
+    /// Parameters of the query.
+    pub query: Vec<QueryMatch>,
+    /// The method.
+    pub method: Option<Method>,
+}
+
+/// A condition of a gRPC route (`GrpcRouteMatch`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrpcMatch {
+    /// The service; `None` is every service.
+    pub service: Option<String>,
+    /// The method; `None` is every method.
+    pub method: Option<String>,
+    /// Headers.
+    pub headers: Vec<HeaderMatch>,
+}
+
+/// A condition on a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathMatch {
+    /// All of it, byte by byte.
+    Exact(String),
+    /// Its first segments: `/foo` is a prefix of `/foo/bar` and not of `/foobar`.
+    Prefix(String),
+    /// All of it, by a regular expression.
+    Regex(Pattern),
+}
+
+/// A condition on a header. One of its values must meet it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderMatch {
+    /// The header.
+    pub name: HeaderName,
+    /// The value.
+    pub value: ValueMatch<Vec<u8>>,
+}
+
+/// A condition on a parameter of the query, decoded as a form is. One of its values must meet it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryMatch {
+    /// The parameter.
+    pub name: String,
+    /// The value.
+    pub value: ValueMatch<String>,
+}
+
+/// A condition on a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatch<T> {
+    /// It equals this.
+    Exact(T),
+    /// It matches this, as a whole.
+    Regex(Pattern),
+}
+
+/// How specific a condition is; of those that a request meets the greatest decides.
+///
+/// For HTTP: the length of the path that it looked at, whether that is the exact path, the number of headers and of
+/// parameters, and whether it names the method. For gRPC: the lengths of service and method, the number of headers.
+pub(super) type Rank = [usize; 5];
+
+/// A condition that a request meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Met {
+    pub(super) rank: Rank,
+    /// The bytes of the path that are the matched prefix, if it was one.
+    pub(super) prefix: Option<usize>,
+}
+
+impl RequestMatch {
+    /// Whether every request meets it.
+    pub fn is_every(&self) -> bool {
+        match self {
+            Self::Http(HttpMatch {
+                path,
+                headers,
+                query,
+                method,
+            }) => {
+                let any_path = match path {
+                    None => true,
+                    Some(PathMatch::Prefix(prefix)) => prefix.trim_end_matches('/').is_empty(),
+                    Some(_) => false,
+                };
+                any_path && headers.is_empty() && query.is_empty() && method.is_none()
+            }
+            Self::Grpc(_) => false,
+        }
+    }
+
+    /// How the request meets the condition.
+    pub(super) fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
+        match self {
+            Self::Http(condition) => condition.meets(request),
+            Self::Grpc(condition) => condition.meets(request),
+        }
+    }
+}
+
+impl HttpMatch {
+    fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
+        let path = request.uri().path();
+        let (length, is_exact, prefix) = match &self.path {
+            None => (1, 0, Some(0)),
+            Some(PathMatch::Exact(exact)) => (path == exact).then_some((path.len(), 1, None))?,
+            Some(PathMatch::Regex(regex)) => {
+                regex.matches(path).then_some((path.len(), 0, None))?
+            }
+            Some(PathMatch::Prefix(prefix)) => {
+                let length = prefix_length(prefix, path)?;
+                (length.max(1), 0, Some(length))
+            }
+        };
+        let is_met = self
+            .method
+            .as_ref()
+            .is_none_or(|method| request.method() == method)
+            && self.headers.iter().all(|header| header.is_met(request))
+            && (self.query.is_empty() || self.query_is_met(request.uri().query()));
+        is_met.then_some(Met {
+            rank: [
+                length,
+                is_exact,
+                self.headers.len(),
+                self.query.len(),
+                usize::from(self.method.is_some()),
+            ],
+            prefix,
+        })
+    }
+
+    fn query_is_met(&self, query: Option<&str>) -> bool {
+        let query = query.unwrap_or_default().as_bytes();
+        self.query.iter().all(|parameter| {
+            form_urlencoded::parse(query).any(|(name, value)| {
+                name == parameter.name
+                    && match &parameter.value {
+                        ValueMatch::Exact(exact) => value == *exact,
+                        ValueMatch::Regex(regex) => regex.matches(&value),
+                    }
+            })
+        })
+    }
+}
+
+impl GrpcMatch {
+    fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
+        let path = request.uri().path().strip_prefix('/')?;
+        let (service, method) = path.split_once('/')?;
+        if request.method() != Method::POST || service.is_empty() || method.is_empty() {
+            return None;
+        }
+        let is = |expected: &Option<String>, name: &str| {
+            expected.as_ref().is_none_or(|expected| expected == name)
+        };
+        let is_met = is(&self.service, service)
+            && is(&self.method, method)
+            && self.headers.iter().all(|header| header.is_met(request));
+        let length = |name: &Option<String>| name.as_ref().map_or(0, String::len);
+        is_met.then(|| Met {
+            rank: [
+                length(&self.service),
+                length(&self.method),
+                self.headers.len(),
+                0,
+                0,
+            ],
+            prefix: None,
+        })
+    }
+}
+
+impl HeaderMatch {
+    fn is_met<B>(&self, request: &Request<B>) -> bool {
+        let values = request.headers().get_all(&self.name);
+        values.iter().any(|value| match &self.value {
+            ValueMatch::Exact(exact) => value.as_bytes() == exact,
+            ValueMatch::Regex(regex) => {
+                std::str::from_utf8(value.as_bytes()).is_ok_and(|value| regex.matches(value))
+            }
+        })
+    }
+}
+
+/// The length of `prefix` without slashes at its end, if it is one of `path` by segments.
+fn prefix_length(prefix: &str, path: &str) -> Option<usize> {
+    let prefix = prefix.trim_end_matches('/');
+    let rest = path.strip_prefix(prefix)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
+}
+
+#[cfg(test)]
+mod tests;
