@@ -169,6 +169,8 @@ impl<R: AsyncRead + Unpin> Source<R> {
         if self.slow {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        // Without room it would read 64 bytes, and take a minute for what is to take a tenth of a second.
+        self.buf.reserve(most);
         match (&mut self.io)
             .take(most as u64)
             .read_buf(&mut self.buf)
