@@ -3,7 +3,10 @@
 use super::{Outbound, target::TargetStack};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::transport::{ClientInfo, Io};
+use linkerd_proxy_core::{
+    task::spawn_local,
+    transport::{ClientInfo, Io},
+};
 use std::rc::Rc;
 
 /// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
@@ -14,7 +17,7 @@ pub fn spawn(
     upgrade: OnUpgrade,
 ) {
     let guard = client.listener.connection();
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         let _guard = guard;
         let io = match upgrade.await {
             Ok(upgraded) => TokioIo::new(upgraded),
