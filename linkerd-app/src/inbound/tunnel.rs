@@ -4,7 +4,7 @@
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
 //! relayed, as is all when the other end speaks first.
 
-use super::{Context, application::Application};
+use super::{application::Application, context::Context};
 use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};

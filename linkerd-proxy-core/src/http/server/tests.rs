@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{
+    Reason,
     drain::Signal,
     metrics::{Labels, Registry},
     task::spawn_local,
