@@ -1,7 +1,7 @@
 //! Tunnels through the explicit proxy: CONNECT.
 
-use super::{Outbound, target::TargetStack};
-use hyper::upgrade::OnUpgrade;
+use super::target::TargetStack;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     task::spawn_local,
@@ -9,12 +9,12 @@ use linkerd_proxy_core::{
 };
 use std::rc::Rc;
 
-/// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
+/// Serves the bytes of a tunnel as a connection to its target, once the client's side is there.
 pub fn spawn(
-    outbound: Rc<Outbound>,
     client: Rc<ClientInfo>,
     stack: Rc<TargetStack>,
     upgrade: OnUpgrade,
+    serve: impl AsyncFnOnce(Io<TokioIo<Upgraded>>, Rc<ClientInfo>, Rc<TargetStack>) + 'static,
 ) {
     let guard = client.listener.connection();
     spawn_local(async move {
@@ -27,6 +27,6 @@ pub fn spawn(
             }
         };
         let io = Io::new(io, stack.client_series());
-        outbound.connection(io, client, stack).await;
+        serve(io, client, stack).await;
     });
 }
