@@ -21,6 +21,11 @@ netns:
 fuzz seconds="10" seed="1":
     cargo run -p linkerd-fuzz -- --seconds {{seconds}} --seed {{seed}}
 
+# The same targets under libFuzzer, with coverage: needs cargo-fuzz and a nightly compiler (fuzz/README.md).
+libfuzzer target seconds="600":
+    mkdir -p fuzz/libfuzzer/corpus/{{target}}
+    cargo +nightly fuzz run --fuzz-dir fuzz/libfuzzer {{target}} fuzz/libfuzzer/corpus/{{target}} fuzz/corpus/{{target}} -- -max_total_time={{seconds}}
+
 # The proxy at work on this machine.
 quickstart:
     cargo run --no-default-features -- quickstart

@@ -16,7 +16,7 @@ pub struct Target {
     pub name: &'static str,
     /// Processes an input, and panics on an error.
     pub run: fn(&[u8]),
-    /// Valid inputs.
+    /// Valid inputs. The corpus has each of them as a file.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Tokens of valid inputs.
     pub words: &'static [&'static [u8]],

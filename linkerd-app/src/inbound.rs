@@ -10,61 +10,27 @@
 //! TLS comes before stage 2, and discovered policies into it, with later versions; the stages stay.
 
 mod application;
+mod context;
 mod http;
 mod policy;
 mod tunnel;
 
+pub use context::Context;
+
 use crate::{
-    config::Config,
-    metrics::{Families, target_labels},
-    server::{DetectSettings, InFlightLimit, accept, detect},
+    metrics::target_labels,
+    server::{DetectSettings, accept, detect},
 };
 use ::http::Version;
 use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{HalfSent, ServerSettings, client::Http1Pools},
     metrics::Labels,
-    transport::{
-        Accepted, ClientInfo, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
-        relay,
-    },
+    transport::{Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, relay},
 };
 use policy::Policy;
-use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
+use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll};
 use tower_service::Service;
-
-/// The parts that all stages of a worker's inbound side share.
-#[derive(Debug)]
-pub struct Context {
-    /// The configuration.
-    pub config: Arc<Config>,
-    /// Metric families.
-    pub families: Families,
-    /// Dials applications.
-    pub dialer: Arc<Dialer>,
-    /// How many workers there are; limits of the whole proxy are divided by it.
-    pub workers: usize,
-    /// Requests in flight on this worker.
-    pub in_flight: InFlightLimit,
-    /// Pipes of relays; both directions of the worker share them.
-    pub pipes: Rc<Pipes>,
-    /// Requests whose heads have not come whole.
-    pub half_sent: HalfSent,
-    /// Bounds and upkeep of this side's HTTP/1 pools.
-    pub http1: Http1Pools,
-}
-
-impl Context {
-    /// How peers are served.
-    fn server_settings(&self) -> ServerSettings {
-        ServerSettings {
-            header_timeout: self.config.header_timeout,
-            http2: self.config.inbound.http2_server.clone(),
-            half_sent: self.half_sent.clone(),
-        }
-    }
-}
 
 /// The inbound side of one worker.
 pub struct Inbound {
@@ -151,7 +117,7 @@ impl Inbound {
             }
         };
         // 4. The application.
-        match http::serve(self, io, client, version, application, authorized).await {
+        match http::serve(&self.ctx, io, client, version, application, authorized).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");

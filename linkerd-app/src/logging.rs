@@ -12,7 +12,7 @@ use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
 use std::fmt;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{Directive, EnvFilter};
@@ -170,6 +170,10 @@ fn without_access_log(filter: EnvFilter) -> EnvFilter {
 struct Uptime {
     start: Instant,
 }
+
+/// Lines are also logged where there is no runtime, and a paused clock would date them wrong.
+#[expect(clippy::disallowed_types, reason = "the real time since the start")]
+type Instant = std::time::Instant;
 
 impl Uptime {
     fn starting_now() -> Self {

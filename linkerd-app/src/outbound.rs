@@ -12,7 +12,7 @@
 //! | 8 | connect | TCP | `connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
-//! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`http.rs`), and so does a
+//! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`explicit.rs`), and so does a
 //! CONNECT tunnel (`tunnel.rs`).
 
 mod backend_metrics;

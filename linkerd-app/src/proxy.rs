@@ -15,7 +15,7 @@ use futures::FutureExt;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain, metrics::Registry, readiness::Readiness, transport::OwnConnections,
+    drain, metrics::Registry, readiness::Readiness, task::spawn_local, transport::OwnConnections,
 };
 use serde_json::{Value, json};
 use std::{
@@ -243,7 +243,7 @@ async fn run_control(
         shutdown: parts.shutdown,
     };
     // Discovery continues while the workers drain.
-    tokio::task::spawn_local(inspect_control(control, inspected));
+    spawn_local(inspect_control(control, inspected));
     admin::serve(parts.listener, Rc::new(admin), drain.watch()).await;
     std::future::pending().await
 }

@@ -48,6 +48,7 @@ pub fn local() -> io::Result<LocalRuntime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linkerd_proxy_core::task::spawn_local;
     use std::rc::Rc;
 
     #[test]
@@ -56,7 +57,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let thread = spawn("test", &runtimes, move || async move {
             let shared = Rc::new("shared");
-            let task = tokio::task::spawn_local({
+            let task = spawn_local({
                 let shared = shared.clone();
                 async move { shared.len() }
             });

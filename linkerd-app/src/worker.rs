@@ -15,6 +15,7 @@ use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
+    task::spawn_local,
     transport::Pipes,
 };
 use serde_json::{Value, json};
@@ -84,9 +85,9 @@ impl Worker {
             Direction::Inbound => to_inbound.clone().serve(listener).boxed_local(),
         };
         let listeners = WorkerListeners::new(&self.config, self.drain, accept);
-        tokio::task::spawn_local(outbound.clone().sweep());
-        tokio::task::spawn_local(inbound.clone().sweep());
-        tokio::task::spawn_local(sweep(pipes.clone()));
+        spawn_local(outbound.clone().sweep());
+        spawn_local(inbound.clone().sweep());
+        spawn_local(sweep(pipes.clone()));
         let parts = InspectedParts {
             index: self.index,
             outbound,
@@ -94,7 +95,7 @@ impl Worker {
             pipes,
             listeners: listeners.clone(),
         };
-        tokio::task::spawn_local(parts.answer(self.inspect));
+        spawn_local(parts.answer(self.inspect));
         listeners.run(self.listeners).await;
         // Listeners close when drain is signalled; connections hold drain until they have ended, and then the process
         // ends.

@@ -8,7 +8,7 @@ use crate::{
     state::BalanceState,
 };
 use futures::{Stream, future::LocalBoxFuture, stream};
-use linkerd_proxy_core::{Error, Rejected, Unavailable, reason::Origin};
+use linkerd_proxy_core::{Error, Rejected, Unavailable, reason::Origin, task::spawn_local};
 use pin_project_lite::pin_project;
 use std::{
     cell::{Cell, RefCell},
@@ -62,7 +62,7 @@ where
         let driver = Driver::<K, S, Req, D>::new(shared.clone(), updates);
         Self(Rc::new(Handle {
             shared,
-            driver: tokio::task::spawn_local(driver),
+            driver: spawn_local(driver),
         }))
     }
 

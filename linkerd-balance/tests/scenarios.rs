@@ -8,6 +8,7 @@ use linkerd_proxy_core::{
     EndpointStatus, Error, Reason, Rejected, Unavailable,
     endpoint::{Capacity, Outage},
     http::QueueSettings,
+    task::spawn_local,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -188,7 +189,7 @@ impl Harness {
         for n in 0..rate * seconds {
             ticks.tick().await;
             let (call, failures) = (self.call(n), failures.clone());
-            tasks.push(tokio::task::spawn_local(async move {
+            tasks.push(spawn_local(async move {
                 if call.await.is_err() {
                     failures.set(failures.get() + 1);
                 }
@@ -230,9 +231,9 @@ fn requests_that_fail_one_after_the_other_are_served_when_the_endpoint_returns()
         a.0.refuses.set(true);
         a.0.refusal.set(Duration::from_millis(10));
         h.insert(&[("a", &a, 1)]).await;
-        let first = tokio::task::spawn_local(h.call(1));
+        let first = spawn_local(h.call(1));
         tokio::time::sleep(Duration::from_millis(5)).await;
-        let second = tokio::task::spawn_local(h.call(2));
+        let second = spawn_local(h.call(2));
         tokio::time::sleep(Duration::from_millis(20)).await;
         a.0.refuses.set(false);
         a.set_down(false);
@@ -254,8 +255,8 @@ fn a_request_that_finds_the_free_place_taken_does_not_wait_for_ever() {
         a.0.takes_one.set(true);
         a.set_down(true);
         h.insert(&[("a", &a, 1)]).await;
-        let first = tokio::task::spawn_local(h.call(1));
-        let second = tokio::task::spawn_local(h.call(2));
+        let first = spawn_local(h.call(1));
+        let second = spawn_local(h.call(2));
         tokio::time::sleep(Duration::from_secs(1)).await;
         a.set_down(false);
         let start = Instant::now();
@@ -417,7 +418,7 @@ fn a_request_waits_for_an_endpoint_that_comes_back() {
         let (h, a) = (Harness::new(10), Fake::taking(1));
         a.set_down(true);
         h.insert(&[("a", &a, 1)]).await;
-        let call = tokio::task::spawn_local(h.call(0));
+        let call = spawn_local(h.call(0));
         tokio::time::sleep(Duration::from_millis(800)).await;
         a.set_down(false);
         assert!(call.await.unwrap().is_ok());
@@ -447,9 +448,7 @@ fn the_queue_is_bounded() {
         let (h, a) = (Harness::new(2), Fake::taking(1));
         a.set_down(true);
         h.insert(&[("a", &a, 1)]).await;
-        let waiting: Vec<_> = (0..3)
-            .map(|n| tokio::task::spawn_local(h.call(n)))
-            .collect();
+        let waiting: Vec<_> = (0..3).map(|n| spawn_local(h.call(n))).collect();
         settle().await;
         let error = h.call(9).await.unwrap_err();
         assert_eq!(error.reason(), Reason::QueueFull);
@@ -524,7 +523,7 @@ fn a_breaker_that_closes_early_readmits_at_once() {
         h.insert(&[("a", &a, 1)]).await;
         a.0.status
             .eject(Some(Instant::now() + Duration::from_secs(60)));
-        let waits = tokio::task::spawn_local(h.call(1));
+        let waits = spawn_local(h.call(1));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(a.0.calls.get(), 0);
         a.0.status.eject(None);

@@ -256,7 +256,7 @@ async fn a_delay_keeps_the_lookup_waiting() {
     let (controller, _server, proxy) = start().await;
     let web = controller.destination(WEB);
     web.add([addr(1)]).delay(Duration::from_millis(100));
-    let asked = std::time::Instant::now();
+    let asked = tokio::time::Instant::now();
     let mut stream = proxy.get(WEB).await.expect("a stream");
     assert!(asked.elapsed() >= Duration::from_millis(100));
     assert_eq!(told(&mut stream).await, ["+1"]);

@@ -18,6 +18,7 @@ mod replay;
 mod replay_layer;
 mod request;
 mod respond;
+mod responder;
 mod response;
 mod server;
 mod settings;
@@ -40,7 +41,8 @@ pub use observe::{
 };
 pub use replay_layer::{ReplayLayer, ReplayService};
 pub use request::{HttpRequest, RequestContext, Returns};
-pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, Responder};
+pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
+pub use responder::Responder;
 pub use response::ResponseBody;
 pub use server::{
     Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,

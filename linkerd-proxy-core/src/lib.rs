@@ -13,6 +13,7 @@ pub mod reason;
 pub mod reconnect;
 pub mod stack;
 pub mod subscription;
+pub mod task;
 pub mod transport;
 pub mod yielding;
 

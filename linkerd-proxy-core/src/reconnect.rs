@@ -4,6 +4,7 @@ use crate::{
     Backoff, Error,
     endpoint::{EndpointStatus, Outage},
     limits,
+    task::spawn_local,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -106,7 +107,7 @@ pub fn reconnect<C: Connects>(client: &Rc<C>) {
         return;
     }
     let client = Rc::downgrade(client);
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         while let Some(client) = client.upgrade() {
             let reconnect = client.reconnect();
             let due = timeout(limits::PROBE_CHECK, reconnect.due());

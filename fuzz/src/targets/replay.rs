@@ -8,7 +8,10 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::http::{BodyError, RequestBody, Upload};
+use linkerd_proxy_core::{
+    http::{BodyError, RequestBody, Upload},
+    task::spawn_local,
+};
 use std::{cell::RefCell, convert::Infallible};
 use tokio::{io::AsyncWriteExt, sync::oneshot, task::LocalSet};
 
@@ -81,7 +84,7 @@ async fn receive(chunks: &[&[u8]]) -> Incoming {
     let (mut client, server) = tokio::io::duplex(64);
     let (tx, rx) = oneshot::channel();
     let tx = RefCell::new(Some(tx));
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         let service = service_fn(move |request: Request<Incoming>| {
             let tx = tx.borrow_mut().take().expect("there is one request");
             let _ = tx.send(request.into_body());
@@ -92,7 +95,7 @@ async fn receive(chunks: &[&[u8]]) -> Incoming {
             .serve_connection(TokioIo::new(server), service)
             .await;
     });
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         let _ = client.write_all(&message).await;
         std::future::pending::<()>().await;
     });

@@ -11,16 +11,11 @@ use linkerd_proxy_core::{
     metrics::{Labels, Registry},
     transport::{Detected, Io, Lookalikes, Socket, TransportMetrics, detect},
 };
-use std::{
-    cell::Cell,
-    collections::BTreeMap,
-    net::SocketAddr,
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, collections::BTreeMap, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
     net::TcpStream,
     task::{AbortHandle, Id, JoinSet},
+    time::Instant,
 };
 
 /// The open connections. Dropping it closes them.

@@ -19,8 +19,8 @@ use std::{
     io::Write,
     pin::Pin,
     task::{Context, Poll},
-    time::Instant,
 };
+use tokio::time::Instant;
 
 /// All metrics; compressed if the client accepts it.
 pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {

@@ -13,6 +13,7 @@ use client::{Answer, get, request};
 use linkerd_proxy_core::{
     metrics::{Labels, Registry, RegistryStyle},
     readiness::Readiness,
+    task::spawn_local,
 };
 use serde_json::{Value, json};
 use std::{
@@ -46,7 +47,7 @@ async fn with<F: Future>(admin: AdminContext, test: impl FnOnce(SocketAddr) -> F
     let addr = listener.local_addr().unwrap();
     let (_signal, drain) = drain::channel();
     let test = async {
-        tokio::task::spawn_local(serve(listener, Rc::new(admin), drain.watch()));
+        spawn_local(serve(listener, Rc::new(admin), drain.watch()));
         tokio::time::timeout(SOON, test(addr))
             .await
             .expect("in time")
@@ -64,7 +65,7 @@ async fn from(peer: &str, admin: AdminContext, head: &str) -> Answer {
     let (_signal, drain) = drain::channel();
     let admin = Rc::new(admin);
     let test = async {
-        tokio::task::spawn_local(async move {
+        spawn_local(async move {
             let (stream, _) = listener.accept().await.unwrap();
             let answer = move |request| {
                 let admin = admin.clone();

@@ -6,6 +6,7 @@ use linkerd_control::{
     Controller, FileWatch, HostAddresses, MeshError, Resolve, Server, watch_file_with,
 };
 use linkerd_discover::dns::{self, Resolve as _};
+use linkerd_proxy_core::task::spawn_local;
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
 
@@ -62,7 +63,7 @@ pub async fn follow(
         "Mesh file loaded"
     );
     let mut loads = watch.loads();
-    let reporter = tokio::task::spawn_local(async move {
+    let reporter = spawn_local(async move {
         while loads.changed().await.is_ok() {
             match &loads.borrow_and_update().outcome {
                 Ok(accepted) => tracing::info!(

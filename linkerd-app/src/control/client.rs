@@ -29,6 +29,7 @@ use linkerd_proxy_core::{
         grpc_status, is_failure,
     },
     metrics::{Counter, Family, LabelSet, Labels},
+    task::spawn_local,
     transport::{NoTlsReason, OwnConnections, TlsStatus},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -132,7 +133,7 @@ impl ControllerClient {
             families: families.clone(),
             labels: tls_labels(labels, tls).into(),
         });
-        tokio::task::spawn_local(server.take(rx));
+        spawn_local(server.take(rx));
         Self {
             role,
             name,
@@ -221,7 +222,7 @@ impl CallServer {
     async fn take(self: Rc<Self>, mut calls: mpsc::Receiver<Call>) {
         while let Some(call) = calls.recv().await {
             let server = self.clone();
-            tokio::task::spawn_local(async move {
+            spawn_local(async move {
                 let Call { request, mut reply } = call;
                 tokio::select! {
                     response = server.call(request) => {

@@ -5,7 +5,7 @@
 //! - **Bounds**: idle connections; applications that nobody uses are dropped.
 //! - **Metrics**: `request_total` and its kin, `tcp_*{peer="dst"}`.
 
-use super::{Context, policy::Policy};
+use super::{context::Context, policy::Policy};
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,

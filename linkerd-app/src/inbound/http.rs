@@ -11,8 +11,8 @@ mod upgrades;
 
 use self::{authorize::AuthorizeLayer, peer_protocol::PeerProtocolLayer, upgrades::UpgradesLayer};
 use super::{
-    Context, Inbound,
     application::{Application, ApplicationService},
+    context::Context,
 };
 use crate::{
     metrics::target_labels,
@@ -31,18 +31,17 @@ use tower_service::Service;
 
 /// Serves HTTP until the connection ends.
 pub fn serve(
-    inbound: &Rc<Inbound>,
+    ctx: &Rc<Context>,
     io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     application: Rc<Application>,
     authorized: Result<(), Error>,
 ) -> impl Future<Output = Result<(), ServeError>> + use<> {
-    let ctx = inbound.ctx.clone();
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
-    let stack = stack(ctx, &connection, version, application, authorized);
+    let stack = stack(ctx.clone(), &connection, version, application, authorized);
     server::serve(io, client, version, connection, stack, settings, drain)
 }
 

@@ -4,7 +4,7 @@
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
 //! relayed, as is all when the other end speaks first.
 
-use super::{Context, application::Application};
+use super::{application::Application, context::Context};
 use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -18,6 +18,7 @@ use linkerd_proxy_core::{
         prepare_request, prepare_response, serve_http1,
     },
     limits,
+    task::spawn_local,
     transport::{Detected, Io, ListenerContext, Lookalikes, Pipes, detect_until_drain, relay},
 };
 use std::{
@@ -74,7 +75,7 @@ pub fn join(
     };
     let (ctx, series) = (ctx.clone(), application.client_series());
     let (guard, drain) = (listener.connection(), listener.drain().watch());
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         let _guard = guard;
         match upgraded.await {
             Ok((client, server)) => {
@@ -146,7 +147,7 @@ async fn served(
         .max_headers(limits::HTTP1_MAX_HEADERS)
         .handshake(TokioIo::new(server))
         .await?;
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "tunnel's other end ended");
         }

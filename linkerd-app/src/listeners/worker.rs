@@ -8,15 +8,12 @@ use crate::config::Config;
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     drain,
+    task::spawn_local,
     transport::{Listener, ListenerContext, NoTlsReason, SocketOptions, TlsStatus},
 };
 use serde_json::Value;
 use std::{cell::RefCell, net::TcpListener, pin::pin, rc::Rc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, spawn_local},
-    time::timeout,
-};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
 /// The listeners of a worker. Runs on the worker's thread.
 pub struct WorkerListeners {

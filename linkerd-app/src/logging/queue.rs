@@ -14,7 +14,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -60,13 +60,12 @@ impl LineQueue {
 
     /// Waits until all lines are written, for a limited time: their reader may be gone.
     pub fn flush(&self, within: Duration) {
-        let deadline = Instant::now() + within;
+        let is_pending =
+            |lines: &mut LineBuffer| lines.writing || !lines.waiting.is_empty() || lines.lost > 0;
         let mut lines = self.0.lines.lock();
-        while lines.writing || !lines.waiting.is_empty() || lines.lost > 0 {
-            if self.0.changed.wait_until(&mut lines, deadline).timed_out() {
-                return;
-            }
-        }
+        self.0
+            .changed
+            .wait_while_for(&mut lines, is_pending, within);
     }
 
     /// The queue's part of `/state`.

@@ -256,7 +256,8 @@ Groups of labels:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{collections::HashSet, time::Duration, time::Instant};
+    use std::{collections::HashSet, time::Duration};
+    use tokio::time::Instant;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a switch of this test")]

@@ -82,7 +82,8 @@ pub fn backend_labels(parent: &Meta, backend: &Meta) -> Labels {
 mod tests {
     use super::*;
     use linkerd_proxy_core::metrics::{LabelSet, Registry, RegistryStyle};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+    use tokio::time::Instant;
 
     fn labels() -> LabelSet {
         let mut endpoint = Endpoint::new(SocketAddr::from(([10, 0, 0, 1], 80)));

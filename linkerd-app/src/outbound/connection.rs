@@ -2,14 +2,17 @@
 
 use super::{
     context::Context,
-    http::{serve_explicit, serve_target},
+    explicit::ByAuthority,
+    http::{count_error, serve_explicit, serve_target},
     target::{TargetStack, Targets},
+    tunnel,
 };
 use crate::{
     metrics::{meta_labels, target_labels, tls_labels},
     server::{DetectSettings, accept, detect},
 };
 use ::http::Version;
+use hyper::upgrade::OnUpgrade;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
@@ -24,8 +27,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The outbound side of one worker.
 pub struct Outbound {
-    pub(super) ctx: Rc<Context>,
-    targets: Targets,
+    ctx: Rc<Context>,
+    targets: Rc<Targets>,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -35,7 +38,7 @@ impl Outbound {
     pub fn new(ctx: Rc<Context>) -> Rc<Self> {
         Rc::new(Self {
             ctx,
-            targets: Targets::default(),
+            targets: Rc::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -88,7 +91,7 @@ impl Outbound {
             Err(_) if explicit => return self.explicit(stream, client).await,
             Err(error) => return self.failed(client.local, &error),
         };
-        match self.target(destination.into()).await {
+        match self.targets.get(&self.ctx, destination.into()).await {
             Ok(stack) => {
                 let io = Io::new(stream, stack.client_series());
                 self.connection(io, client, stack).await;
@@ -98,7 +101,7 @@ impl Outbound {
     }
 
     /// Stage 3: the protocol of a connection to a target.
-    pub(super) async fn connection<I>(
+    async fn connection<I>(
         self: &Rc<Self>,
         mut io: Io<I>,
         client: Rc<ClientInfo>,
@@ -120,7 +123,7 @@ impl Outbound {
             Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
             Err(error) => return self.failed_target(stack.target(), &error),
         };
-        let served = serve_target(self, io, client, version, &stack).await;
+        let served = serve_target(&self.ctx, io, client, version, &stack).await;
         self.served(stack.target(), served);
     }
 
@@ -142,8 +145,30 @@ impl Outbound {
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
         };
-        let served = serve_explicit(&self, io, client, version).await;
+        let by_authority = self.by_authority(&client, version);
+        let served = serve_explicit(&self.ctx, io, client, version, by_authority).await;
         self.served(&local.into(), served);
+    }
+
+    /// Routes the requests of a client of the explicit proxy. What comes through a tunnel is a connection of its own.
+    fn by_authority(
+        self: &Rc<Self>,
+        client: &Rc<ClientInfo>,
+        version: Version,
+    ) -> ByAuthority<impl Fn(Rc<TargetStack>, OnUpgrade) + use<>> {
+        let (outbound, client) = (self.clone(), client.clone());
+        let open_tunnel = move |stack, upgrade| {
+            let outbound = outbound.clone();
+            tunnel::spawn(
+                client.clone(),
+                stack,
+                upgrade,
+                async move |io, client, stack| {
+                    outbound.connection(io, client, stack).await;
+                },
+            );
+        };
+        ByAuthority::new(&self.ctx, &self.targets, version, open_tunnel)
     }
 
     async fn detect<I>(
@@ -182,15 +207,10 @@ impl Outbound {
     where
         I: Duplex,
     {
-        let relayed = stack.opaque(self).relay(io);
+        let relayed = stack.opaque(&self.ctx).relay(io);
         if let Err(error) = relayed.await {
             self.failed_target(stack.target(), &error);
         }
-    }
-
-    /// Stage 2: the stack of a target.
-    pub(super) async fn target(&self, target: Target) -> Result<Rc<TargetStack>, Error> {
-        self.targets.get(&self.ctx, target).await
     }
 
     fn served(&self, target: &Target, served: Result<(), ServeError>) {
@@ -205,7 +225,7 @@ impl Outbound {
             {
                 self.failed_target(target, &failure);
             }
-            Some(failure) => self.count_http_error(&failure),
+            Some(failure) => count_error(&self.ctx, &failure),
             None => tracing::debug!(%target, %error, "connection closed"),
         }
     }
@@ -228,27 +248,6 @@ impl Outbound {
             .tcp_errors
             .get(target_labels(labels, destination))
             .incr();
-    }
-
-    /// A request that the proxy answers itself.
-    pub(super) fn count_http_error(&self, error: &Error) {
-        use linkerd_proxy_core::reason::Phase;
-        let reason = error.reason();
-        match reason {
-            Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
-            _ => {
-                let (reason, hint) = (reason.label(), reason.hint());
-                tracing::debug!(reason, %error, hint, "request failed");
-            }
-        }
-        let families = &self.ctx.families.outbound;
-        let failures = Labels::new().with("reason", reason.label());
-        families.failures.get(failures).incr();
-        // What is answered on behalf of an endpoint is counted there, as with the incumbent.
-        if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
-            let labels = Labels::new().with("error", reason.error_label());
-            families.http_errors.get(labels).incr();
-        }
     }
 
     fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {

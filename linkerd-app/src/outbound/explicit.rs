@@ -3,33 +3,38 @@
 //! - **Waits for** the control plane's first answer.
 //! - **Fails as** `NoAuthority`, `InvalidRequest`, and as the target's router.
 
-use super::{HttpRouter, Outbound, target::TargetStack, tunnel};
+use super::{
+    HttpRouter,
+    context::Context,
+    target::{TargetStack, Targets},
+};
 use futures::future::{LocalBoxFuture, ready};
 use http::{
     Method, Response, Version,
     uri::{Authority, Scheme},
 };
+use hyper::upgrade::OnUpgrade;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{HttpRequest, ResponseBody, authority, host_and_port, host_from_target, to_origin_form},
-    transport::ClientInfo,
 };
 use std::{
     cell::RefCell,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context as TaskContext, Poll},
 };
 use tokio::time::Instant;
 use tower_service::Service;
 
 /// Gives each request of a connection to the router of the target that it names.
-pub struct ByAuthority(Rc<ExplicitConnection>);
+pub struct ByAuthority<T>(Rc<ExplicitConnection<T>>);
 
-struct ExplicitConnection {
-    outbound: Rc<Outbound>,
-    client: Rc<ClientInfo>,
+struct ExplicitConnection<T> {
+    ctx: Rc<Context>,
+    targets: Rc<Targets>,
     version: Version,
+    open_tunnel: T,
     /// The target of the last request, as most connections ask for one only.
     last: RefCell<Option<LastTarget>>,
 }
@@ -40,24 +45,25 @@ struct LastTarget {
     _in_use: Rc<TargetStack>,
 }
 
-impl ByAuthority {
-    /// Routes the requests of `client`, which speaks `version`.
-    pub fn new(outbound: &Rc<Outbound>, client: Rc<ClientInfo>, version: Version) -> Self {
+impl<T> ByAuthority<T> {
+    /// Routes the requests of a client that speaks `version`. `open_tunnel` serves a tunnel to a target.
+    pub fn new(ctx: &Rc<Context>, targets: &Rc<Targets>, version: Version, open_tunnel: T) -> Self {
         Self(Rc::new(ExplicitConnection {
-            outbound: outbound.clone(),
-            client,
+            ctx: ctx.clone(),
+            targets: targets.clone(),
             version,
+            open_tunnel,
             last: RefCell::default(),
         }))
     }
 }
 
-impl Service<HttpRequest> for ByAuthority {
+impl<T: Fn(Rc<TargetStack>, OnUpgrade) + 'static> Service<HttpRequest> for ByAuthority<T> {
     type Response = Response<ResponseBody>;
     type Error = Error;
     type Future = LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 
@@ -76,7 +82,7 @@ impl Service<HttpRequest> for ByAuthority {
     }
 }
 
-impl ExplicitConnection {
+impl<T: Fn(Rc<TargetStack>, OnUpgrade)> ExplicitConnection<T> {
     /// The router of the last request, if this one has the same target.
     fn last(&self, authority: &Authority) -> Option<HttpRouter> {
         let last = self.last.borrow();
@@ -90,9 +96,9 @@ impl ExplicitConnection {
         authority: Authority,
         mut request: HttpRequest,
     ) -> Result<Response<ResponseBody>, Error> {
-        let stack = self.outbound.target(target_of(&authority)?).await?;
+        let stack = self.target(&authority).await?;
         refuse_opaque(&stack)?;
-        let router = stack.router(&self.outbound, self.version);
+        let router = stack.router(&self.ctx, self.version);
         *self.last.borrow_mut() = Some(LastTarget {
             authority: detached(&authority),
             router: router.clone(),
@@ -100,6 +106,10 @@ impl ExplicitConnection {
         });
         request.context_mut().arrived = Instant::now();
         forward(router, request).await
+    }
+
+    async fn target(&self, authority: &Authority) -> Result<Rc<TargetStack>, Error> {
+        self.targets.get(&self.ctx, target_of(authority)?).await
     }
 
     /// Opens a tunnel: what comes through it is treated as a connection to the target.
@@ -113,9 +123,9 @@ impl ExplicitConnection {
         }
         let authority = authority(&request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
         // Whether there is such a target is told before the tunnel opens.
-        let stack = self.outbound.target(target_of(&authority)?).await?;
+        let stack = self.target(&authority).await?;
         let upgrade = hyper::upgrade::on(&mut *request);
-        tunnel::spawn(self.outbound.clone(), self.client.clone(), stack, upgrade);
+        (self.open_tunnel)(stack, upgrade);
         Ok(Response::new(ResponseBody::empty()))
     }
 }
@@ -124,7 +134,7 @@ impl ExplicitConnection {
 fn forward(
     mut router: HttpRouter,
     mut request: HttpRequest,
-) -> <ByAuthority as Service<HttpRequest>>::Future {
+) -> LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>> {
     as_server_expects(&mut request);
     router.call(request)
 }

@@ -5,12 +5,14 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
-use super::{Outbound, explicit::ByAuthority, target::TargetStack};
+use super::{context::Context, target::TargetStack};
 use crate::server::{Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve};
 use http::{Response, Version};
 use linkerd_proxy_core::{
-    Error,
+    Error, Reason,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
+    metrics::Labels,
+    reason::Phase,
     transport::{ClientInfo, Duplex, Io},
 };
 use std::rc::Rc;
@@ -19,7 +21,7 @@ use tower_service::Service;
 
 /// Serves a connection, all requests of which have one target. The caller keeps the target in use.
 pub fn serve_target<I>(
-    outbound: &Rc<Outbound>,
+    ctx: &Rc<Context>,
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
@@ -28,35 +30,37 @@ pub fn serve_target<I>(
 where
     I: Duplex + Send + 'static,
 {
-    let settings = outbound.ctx.server_settings();
+    let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
-    let router = target.router(outbound, version);
+    let router = target.router(ctx, version);
     let connection = Rc::new(Connection::default());
-    let stack = stack(outbound, &connection, version, false, router);
+    let stack = stack(ctx, &connection, version, false, router);
     serve(io, client, version, connection, stack, settings, drain)
 }
 
 /// Serves a connection to the explicit proxy: each request names its target.
-pub fn serve_explicit<I>(
-    outbound: &Rc<Outbound>,
+pub fn serve_explicit<I, S>(
+    ctx: &Rc<Context>,
     io: Io<I>,
     client: Rc<ClientInfo>,
     version: Version,
-) -> impl Future<Output = Result<(), ServeError>> + use<I>
+    by_authority: S,
+) -> impl Future<Output = Result<(), ServeError>> + use<I, S>
 where
     I: Duplex + Send + 'static,
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
+        + 'static,
 {
-    let settings = outbound.ctx.server_settings();
+    let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
-    let by_authority = ByAuthority::new(outbound, client.clone(), version);
     let connection = Rc::new(Connection::default());
-    let stack = stack(outbound, &connection, version, true, by_authority);
+    let stack = stack(ctx, &connection, version, true, by_authority);
     serve(io, client, version, connection, stack, settings, drain)
 }
 
 /// The server's layers around what routes requests.
 fn stack<S>(
-    outbound: &Rc<Outbound>,
+    ctx: &Rc<Context>,
     connection: &Rc<Connection>,
     version: Version,
     explicit: bool,
@@ -68,17 +72,37 @@ where
 {
     let answers = Answers {
         version,
-        emit_headers: outbound.ctx.config.outbound.emit_headers,
+        emit_headers: ctx.config.outbound.emit_headers,
         explicit,
     };
-    let counting = outbound.clone();
-    let count = move |error: &Error| counting.count_http_error(error);
+    let counting = ctx.clone();
+    let count = move |error: &Error| count_error(&counting, error);
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, count))
-        .layer(InFlightLimitLayer::new(&outbound.ctx.in_flight))
+        .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,
             removes_claims: false,
         })
         .service(routed)
+}
+
+/// Counts a request that the proxy answers itself.
+pub fn count_error(ctx: &Context, error: &Error) {
+    let reason = error.reason();
+    match reason {
+        Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
+        _ => {
+            let (reason, hint) = (reason.label(), reason.hint());
+            tracing::debug!(reason, %error, hint, "request failed");
+        }
+    }
+    let families = &ctx.families.outbound;
+    let failures = Labels::new().with("reason", reason.label());
+    families.failures.get(failures).incr();
+    // What is answered on behalf of an endpoint is counted there, as with the incumbent.
+    if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
+        let labels = Labels::new().with("error", reason.error_label());
+        families.http_errors.get(labels).incr();
+    }
 }

@@ -1,6 +1,6 @@
 //! Stage 2: the policy and profile of a target, and the stacks that serve it, kept while connections use them.
 
-use super::{HttpRouter, HttpRoutes, Outbound, context::Context, opaque::Opaque};
+use super::{HttpRouter, HttpRoutes, context::Context, opaque::Opaque};
 use crate::{
     metrics::{target_labels, tls_labels},
     server::InUse,
@@ -132,18 +132,18 @@ impl TargetStack {
     }
 
     /// The router of requests of this version.
-    pub fn router(&self, outbound: &Outbound, version: Version) -> HttpRouter {
+    pub fn router(&self, ctx: &Rc<Context>, version: Version) -> HttpRouter {
         let (router, version) = match version {
             Version::HTTP_2 => (&self.http2, Version::HTTP_2),
             _ => (&self.http1, Version::HTTP_11),
         };
-        let new = || HttpRoutes::router(&outbound.ctx, &self.watch, &self.discovered(), version);
+        let new = || HttpRoutes::router(ctx, &self.watch, &self.discovered(), version);
         router.get_or_init(new).clone()
     }
 
     /// The route of opaque connections.
-    pub fn opaque(&self, outbound: &Outbound) -> &Opaque {
-        let new = || Opaque::new(&outbound.ctx, &self.watch, &self.discovered());
+    pub fn opaque(&self, ctx: &Rc<Context>) -> &Opaque {
+        let new = || Opaque::new(ctx, &self.watch, &self.discovered());
         self.opaque.get_or_init(new)
     }
 }

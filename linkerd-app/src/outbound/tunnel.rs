@@ -1,20 +1,23 @@
 //! Tunnels through the explicit proxy: CONNECT.
 
-use super::{Outbound, target::TargetStack};
-use hyper::upgrade::OnUpgrade;
+use super::target::TargetStack;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::transport::{ClientInfo, Io};
+use linkerd_proxy_core::{
+    task::spawn_local,
+    transport::{ClientInfo, Io},
+};
 use std::rc::Rc;
 
-/// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
+/// Serves the bytes of a tunnel as a connection to its target, once the client's side is there.
 pub fn spawn(
-    outbound: Rc<Outbound>,
     client: Rc<ClientInfo>,
     stack: Rc<TargetStack>,
     upgrade: OnUpgrade,
+    serve: impl AsyncFnOnce(Io<TokioIo<Upgraded>>, Rc<ClientInfo>, Rc<TargetStack>) + 'static,
 ) {
     let guard = client.listener.connection();
-    tokio::task::spawn_local(async move {
+    spawn_local(async move {
         let _guard = guard;
         let io = match upgrade.await {
             Ok(upgraded) => TokioIo::new(upgraded),
@@ -24,6 +27,6 @@ pub fn spawn(
             }
         };
         let io = Io::new(io, stack.client_series());
-        outbound.connection(io, client, stack).await;
+        serve(io, client, stack).await;
     });
 }

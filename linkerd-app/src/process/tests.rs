@@ -2,7 +2,7 @@
 
 use super::*;
 use linkerd_proxy_core::metrics::ExpositionFormat;
-use std::time::Instant;
+use tokio::time::Instant;
 
 fn render(registry: &Registry) -> String {
     registry.render(Duration::MAX, Instant::now())

@@ -6,7 +6,7 @@ use http::{HeaderValue, Request, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
-use linkerd_proxy_core::drain;
+use linkerd_proxy_core::{drain, task::spawn_local};
 use rand::RngExt;
 use std::{
     cell::RefCell,
@@ -93,7 +93,7 @@ impl Backend {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (name, pace): (Rc<str>, _) = (self.name.as_str().into(), self.pace);
         let answer = move |request| answer(name.clone(), pace, request);
-        let task = tokio::task::spawn_local(accept(listener, answer));
+        let task = spawn_local(accept(listener, answer));
         self.running.replace(Some(task.abort_handle()));
         Ok(())
     }

@@ -5,7 +5,7 @@ use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::BoxError;
+use linkerd_proxy_core::{BoxError, task::spawn_local};
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::TcpStream;
 
@@ -25,7 +25,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let (client, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends when the client is dropped; the client sees its errors.
-        tokio::task::spawn_local(connection);
+        spawn_local(connection);
         Ok(Self(client))
     }
 

@@ -13,18 +13,12 @@ use super::{
     view::{SERVICE, View},
 };
 use linkerd_control::{Controller, watch_file};
-use linkerd_proxy_core::BoxError;
-use std::{
-    cell::RefCell,
-    io,
-    net::SocketAddr,
-    rc::Rc,
-    sync::mpsc,
-    time::{Duration, Instant},
-};
+use linkerd_proxy_core::{BoxError, task::spawn_local};
+use std::{cell::RefCell, io, net::SocketAddr, rc::Rc, sync::mpsc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
+    time::Instant,
 };
 
 /// Synchronises this thread with the one that starts the proxy.
@@ -66,7 +60,7 @@ async fn live(
     let backends: Rc<[Backend]> = named(backends)?.into();
     let switched = Switched::default();
     let switch = switch::serve(switch, backends.clone(), switched.clone());
-    let switch = tokio::task::spawn_local(switch);
+    let switch = spawn_local(switch);
 
     let controller = Controller::new();
     let server = controller.spawn().await?;
@@ -84,7 +78,7 @@ async fn live(
 
     let tally = Rc::new(RefCell::new(Tally::default()));
     let traffic = Rc::new(Traffic::new(addresses.outbound, SERVICE, tally.clone())?);
-    let flow = tokio::task::spawn_local(traffic.clone().flow(options.rate));
+    let flow = spawn_local(traffic.clone().flow(options.rate));
     let mut view = View {
         start: Instant::now(),
         terminal,
@@ -97,7 +91,7 @@ async fn live(
     };
     // A closed output ends the run, as Ctrl-C does.
     let mut is_read = view.begin().is_ok();
-    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + SECOND, SECOND);
+    let mut tick = tokio::time::interval_at(Instant::now() + SECOND, SECOND);
     let mut seconds = 0;
     while is_read {
         tokio::select! {

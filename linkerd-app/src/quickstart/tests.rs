@@ -11,7 +11,7 @@ use crate::{
 };
 use http::{Request, Response};
 use hyper::body::Incoming;
-use linkerd_proxy_core::{Readiness, drain, metrics::Registry};
+use linkerd_proxy_core::{Readiness, drain, metrics::Registry, task::spawn_local};
 use serde_json::json;
 use std::{
     cell::Cell,
@@ -66,7 +66,7 @@ impl StartProxy for InTurns {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().build().unwrap();
             runtime.block_on(LocalSet::new().run_until(async {
-                tokio::task::spawn_local(serve_admin(admin, endpoints.clone()));
+                spawn_local(serve_admin(admin, endpoints.clone()));
                 let turn = Rc::new(Cell::new(0));
                 let answer = move |request| forward(endpoints.clone(), turn.clone(), request);
                 let outbound = tokio::net::TcpListener::from_std(outbound).unwrap();
@@ -251,7 +251,7 @@ async fn backends_are_stopped_and_started() {
         let socket = listener();
         let at = socket.local_addr().unwrap();
         let server = switch::serve(socket, backends.clone(), switched.clone());
-        tokio::task::spawn_local(server);
+        spawn_local(server);
 
         let list = get(at, "/").await;
         let text = String::from_utf8(list.body.to_vec()).unwrap();

@@ -7,13 +7,8 @@ use super::{
 };
 use http::Uri;
 use linkerd_proxy_core::BoxError;
-use std::{
-    cell::RefCell,
-    net::SocketAddr,
-    rc::Rc,
-    time::{Duration, Instant},
-};
-use tokio::{sync::Notify, task::JoinSet, time::MissedTickBehavior};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
+use tokio::{sync::Notify, task::JoinSet, time::Instant, time::MissedTickBehavior};
 
 /// Requests to one service, through the proxy.
 pub(super) struct Traffic {

@@ -12,14 +12,9 @@ use super::{
 };
 use linkerd_proxy_core::BoxError;
 use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    io,
-    net::SocketAddr,
-    path::PathBuf,
-    rc::Rc,
-    time::{Duration, Instant},
+    collections::BTreeSet, fmt::Write, io, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration,
 };
+use tokio::time::Instant;
 
 /// The view and its sources.
 pub(super) struct View {

@@ -1,6 +1,9 @@
 //! Taking connections in, in either direction.
 
-use linkerd_proxy_core::transport::{AcceptErrors, Accepted, Listener};
+use linkerd_proxy_core::{
+    task::spawn_local,
+    transport::{AcceptErrors, Accepted, Listener},
+};
 use std::{cell::Cell, time::Duration};
 
 /// Gives each connection a task of its own, until the listener's drain is signalled. `bytes` is set to the size of their
@@ -22,7 +25,7 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
         };
         match accepted {
             Ok(accepted) => {
-                tokio::task::spawn_local(serve(accepted));
+                spawn_local(serve(accepted));
             }
             Err(error) => {
                 // File descriptors may have run out: a pause lets connections end instead of burning the core.

@@ -2,7 +2,8 @@
 
 use crate::metrics::Families;
 use linkerd_proxy_core::metrics::Registry;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// All families of the data path, in a registry of their own.
 pub struct TestMetrics {

@@ -1,5 +1,7 @@
 //! Runs hyper's tasks on the worker's own thread.
 
+use crate::task::spawn_local;
+
 /// Spawns onto the present thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExec {
@@ -24,8 +26,8 @@ where
 {
     fn execute(&self, task: F) {
         match self.boxes {
-            true => tokio::task::spawn_local(Box::pin(task)),
-            false => tokio::task::spawn_local(task),
+            true => spawn_local(Box::pin(task)),
+            false => spawn_local(task),
         };
     }
 }

@@ -4,7 +4,6 @@
 //! header timeout. So a head that does not come at once is gathered in a buffer of its own size, and hyper is put on the
 //! socket when it is whole.
 
-use super::server::ServeError;
 use crate::{
     limits,
     transport::{Duplex, Io},
@@ -48,6 +47,15 @@ impl fmt::Display for HalfSentBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} bytes in all", self.count, self.bytes)
     }
+}
+
+/// The error of a request whose head does not come whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HalfSentError {
+    /// It took longer than this.
+    Timeout(Duration),
+    /// Requests that began later took its room.
+    Limit(HalfSentBound),
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +109,7 @@ impl HalfSent {
         &self,
         io: &mut Io<I>,
         header_timeout: Duration,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), HalfSentError> {
         if !io.inner().is_socket() || is_whole(io.prefix(), 0) {
             return Ok(());
         }
@@ -110,9 +118,9 @@ impl HalfSent {
             let waiting = self.0.enter();
             tokio::select! {
                 biased;
-                () = waiting.waiter.given_up.notified() => Err(ServeError::HalfSentLimit(self.0.bound)),
+                () = waiting.waiter.given_up.notified() => Err(HalfSentError::Limit(self.0.bound)),
                 gathered = timeout(header_timeout, gather(io, &waiting)) => {
-                    gathered.map_err(|_| ServeError::HeaderTimeout(header_timeout))
+                    gathered.map_err(|_| HalfSentError::Timeout(header_timeout))
                 }
             }
         })

@@ -1,52 +1,16 @@
 //! The proxy's own answers.
 
-use super::{BodyError, ResponseBody, classify::is_grpc};
+use super::{
+    Responder, ResponseBody,
+    responder::{GRPC_MESSAGE, GRPC_STATUS, UNEXPECTED},
+};
 use crate::Error;
-use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
 };
-use http_body::Frame;
-
-/// The form of an answer, taken from the request before it is passed on.
-#[derive(Clone, Copy, Debug)]
-pub struct Responder {
-    version: Version,
-    grpc: bool,
-    emit_headers: bool,
-    is_head: bool,
-    has_text: bool,
-}
 
 impl Responder {
-    /// Remembers how to answer `request`. `emit_headers` allows the informational headers.
-    pub fn new<B>(request: &Request<B>, emit_headers: bool) -> Self {
-        Self {
-            version: request.version(),
-            grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
-            emit_headers,
-            is_head: request.method() == Method::HEAD,
-            has_text: false,
-        }
-    }
-
-    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own, nor to HEAD.
-    pub fn with_text(mut self) -> Self {
-        self.has_text = self.emit_headers && !self.grpc && !self.is_head;
-        self
-    }
-
-    /// Whether a response without a length ends with the client's connection.
-    pub(super) fn ends_with_connection(&self) -> bool {
-        self.version == Version::HTTP_10
-    }
-
-    /// Whether the request is gRPC.
-    pub fn is_grpc(&self) -> bool {
-        self.grpc
-    }
-
     /// The answer to a request that failed; `Err` when the stream shall be reset as the endpoint did.
     pub fn respond(&self, error: &Error) -> Result<Response<ResponseBody>, h2::Error> {
         let reason = error.reason();
@@ -105,22 +69,6 @@ impl Responder {
             headers.insert(PROXY_STATUS, status);
         }
     }
-
-    /// The trailers that end a gRPC response whose body broke off, unless its reset is passed on.
-    pub(super) fn rescue(&self, error: &BodyError) -> Option<Frame<Bytes>> {
-        if !self.grpc || error.reset_code().is_some() {
-            return None;
-        }
-        let reason = error.reason();
-        let mut trailers = HeaderMap::with_capacity(2);
-        trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
-        if self.emit_headers {
-            let text = error.to_string();
-            let text = HeaderValue::try_from(text).unwrap_or(UNEXPECTED);
-            trailers.insert(GRPC_MESSAGE, text);
-        }
-        Some(Frame::trailers(trailers))
-    }
 }
 
 /// An answer's text: what failed, why, and what to look at.
@@ -139,9 +87,6 @@ fn message(error: &Error) -> HeaderValue {
 }
 
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");
-pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The message of an answer that a proxy made.
@@ -153,6 +98,7 @@ pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-
 mod tests {
     use super::*;
     use crate::Reason;
+    use http::Request;
 
     fn request(version: Version, content_type: &'static str) -> Request<()> {
         let request = Request::builder().version(version);

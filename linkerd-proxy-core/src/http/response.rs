@@ -189,7 +189,7 @@ type PolledBody = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// The gRPC code in the headers of a response that has no more than these.
 fn code(headers: &HeaderMap) -> Option<u8> {
-    super::has_any(headers, &[super::respond::GRPC_STATUS])
+    super::has_any(headers, &[super::responder::GRPC_STATUS])
         .then(|| super::grpc_status(headers))
         .flatten()
 }

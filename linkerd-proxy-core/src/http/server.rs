@@ -1,25 +1,26 @@
 //! Serving a client's connection.
 
 mod connection;
+mod error;
 mod lent;
 mod linger;
 mod run;
 
 use self::lent::LentIo;
-use super::{HalfSent, HalfSentBound, Http2Settings, idle::IdleTimer};
+use super::{HalfSent, Http2Settings, idle::IdleTimer};
 use crate::{
-    Error, Reason, drain, limits,
+    drain, limits,
     transport::{Duplex, Io},
 };
 use bytes::Bytes;
 pub use connection::{Busy, Connection};
+pub use error::ServeError;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use run::{RunEnd, run};
 use std::{
-    error::Error as _,
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
@@ -37,44 +38,6 @@ pub struct ServerSettings {
     pub http2: Http2Settings,
     /// Requests whose heads have not come whole.
     pub half_sent: HalfSent,
-}
-
-/// The error that ended the serving of a connection.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The protocol failed, or the connection did.
-    #[error(transparent)]
-    Http(#[from] hyper::Error),
-    /// The client did not end its headers in time.
-    #[error("the request's headers took longer than {0:?}")]
-    HeaderTimeout(Duration),
-    /// Requests that began later took the room for half-sent ones.
-    #[error("more requests are half sent than there is room for: {0}")]
-    HalfSentLimit(HalfSentBound),
-}
-
-impl ServeError {
-    /// The failure that no exchange has counted: a request that the codec refused, or a response that it could not write. A
-    /// client that broke off is none.
-    pub fn failure(&self) -> Option<Error> {
-        match self {
-            Self::HeaderTimeout(_) => {
-                Some(Error::new(Reason::HeaderTimeout).detail(self.to_string()))
-            }
-            Self::Http(error) if error.is_parse() => {
-                Some(Error::new(Reason::InvalidRequest).detail(error.to_string()))
-            }
-            Self::HalfSentLimit(_) => {
-                Some(Error::new(Reason::HalfSentLimit).detail(self.to_string()))
-            }
-            // An endpoint's body that broke off has a source, and was counted as its failure.
-            Self::Http(error) if error.is_user() && error.source().is_none() => {
-                let detail = format!("the response could not be written: {error}");
-                Some(Error::new(Reason::Unexpected).detail(detail))
-            }
-            Self::Http(_) => None,
-        }
-    }
 }
 
 /// Serves HTTP/1 until the connection ends, or gracefully after its present exchange when `drain` is signalled.
@@ -102,7 +65,7 @@ where
                 .await
         {
             // In a box, here and below: few connections end so, and all would have room for it.
-            return Box::pin(end(io, Err(late), drain)).await;
+            return Box::pin(end(io, Err(late.into()), drain)).await;
         }
         let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()

@@ -1,6 +1,9 @@
 //! Upgrades of connections: WebSocket, CONNECT.
 
-use crate::transport::{ConnectionGuard, Pipes, relay};
+use crate::{
+    task::spawn_local,
+    transport::{ConnectionGuard, Pipes, relay},
+};
 use futures::future::LocalBoxFuture;
 use http::{
     Method, Request, Response, StatusCode,
@@ -42,7 +45,7 @@ impl Upgrade {
         let Some(upgraded) = self.agreed(response) else {
             return;
         };
-        tokio::task::spawn_local(async move {
+        spawn_local(async move {
             let _guard = guard;
             let (client, server) = match upgraded.await {
                 Ok(both) => both,

@@ -1,10 +1,8 @@
 //! The document of a scrape, rendered piece by piece.
 
 use super::{Exposition, ExpositionFormat, Registry, RegistryStyle};
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
+use tokio::time::Instant;
 
 /// A document being written. With 10,000 endpoints it has many megabytes, which are never in memory at once.
 ///

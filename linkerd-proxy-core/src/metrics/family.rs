@@ -9,8 +9,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// All series of one metric. Clones share them.
 pub struct Family<M: Metric>(Arc<FamilyState<M>>);

@@ -7,8 +7,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// The incumbent's registry that a family belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

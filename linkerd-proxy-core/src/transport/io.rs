@@ -357,7 +357,8 @@ fn errno_name(errno: i32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+    use tokio::time::Instant;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpStream,

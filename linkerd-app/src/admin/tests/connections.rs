@@ -4,6 +4,7 @@ use super::{client::read, *};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use linkerd_proxy_core::task::spawn_local;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -142,7 +143,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
     };
     let (signal, watch) = drain::channel();
     let test = async {
-        let server = tokio::task::spawn_local(serve(listener, Rc::new(admin), watch.watch()));
+        let server = spawn_local(serve(listener, Rc::new(admin), watch.watch()));
         let mut idle = connect(addr).await;
         idle.write_all(b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
@@ -154,7 +155,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
             .await
             .unwrap();
         begins.recv().await.unwrap();
-        let drained = tokio::task::spawn_local(signal.drain());
+        let drained = spawn_local(signal.drain());
         while !is_closed(&mut idle).await {}
         assert!(is_closed(&mut silent).await);
         assert!(

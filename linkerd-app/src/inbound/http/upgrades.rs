@@ -1,6 +1,6 @@
 //! Upgrades of a peer's connection that the application agrees to: WebSocket, CONNECT.
 
-use crate::inbound::{Context, application::Application, tunnel};
+use crate::inbound::{application::Application, context::Context, tunnel};
 use http::{Method, Response};
 use linkerd_proxy_core::{
     Error,

@@ -3,11 +3,11 @@
 use super::{ANY_PORT, config};
 use crate::listeners::{ListenerError, ListenerSpec, ProxyListeners, WorkerListeners};
 use futures::FutureExt;
-use linkerd_proxy_core::{drain, transport::ListenerContext};
+use linkerd_proxy_core::{drain, task::spawn_local, transport::ListenerContext};
 use serde_json::Value;
 use std::{cell::RefCell, io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{
-    task::{LocalSet, spawn_local},
+    task::LocalSet,
     time::{Instant, sleep},
 };
 

@@ -1,6 +1,6 @@
 //! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
 
-use super::{http2_settings, upgrades_http1};
+use super::protocol::{http2_settings, upgrades_http1};
 use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};

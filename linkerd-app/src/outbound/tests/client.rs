@@ -10,8 +10,8 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::http::LocalExec;
-use tokio::{io::DuplexStream, task::spawn_local};
+use linkerd_proxy_core::{http::LocalExec, task::spawn_local};
+use tokio::io::DuplexStream;
 
 /// An application's connection.
 pub enum TestClient {

@@ -11,9 +11,9 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::http::LocalExec;
+use linkerd_proxy_core::{http::LocalExec, task::spawn_local};
 use std::{cell::Cell, io, rc::Rc};
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::task::JoinHandle;
 
 /// An endpoint that listens until it is dropped.
 pub struct TestEndpoint {

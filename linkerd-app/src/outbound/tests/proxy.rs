@@ -18,6 +18,7 @@ use linkerd_proxy_core::{
     endpoint::Endpoint,
     http::{HalfSent, client::Http1Pools},
     subscription::StreamLimits,
+    task::spawn_local,
     transport::{
         Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
         TlsStatus,
@@ -96,7 +97,7 @@ impl TestProxy {
             client,
             guard,
         };
-        tokio::task::spawn_local(self.outbound.clone().accepted(accepted));
+        spawn_local(self.outbound.clone().accepted(accepted));
         near
     }
 

@@ -12,6 +12,7 @@ use super::{
     body::PolledFrame,
     http1::socket::{Attached, Parked},
 };
+use crate::task::spawn_local;
 use futures::task::AtomicWaker;
 use http_body::Body as _;
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
@@ -143,7 +144,7 @@ impl<B: 'static> Driven<B> {
     pub(super) fn detach(&mut self) {
         match self.take() {
             Link::Attached(sender, connection) => {
-                tokio::task::spawn_local(connection.detach());
+                spawn_local(connection.detach());
                 self.link = Link::Detached(sender);
             }
             other => self.link = other,

@@ -12,6 +12,7 @@ use crate::{
     http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
     limits,
     reconnect::{Connects, Reconnect, reconnect},
+    task::spawn_local,
 };
 use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
@@ -234,7 +235,7 @@ where
         let limit = limit.map_err(|error| peer.explain(error))?;
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
-        tokio::task::spawn_local(async move {
+        spawn_local(async move {
             let ended = poll_fn(|cx| {
                 let polled = Pin::new(&mut connection).poll(cx);
                 let limit = connection.current_max_send_streams();
@@ -337,11 +338,7 @@ mod tests {
     use http_body_util::Empty;
     use hyper::{server::conn, service::service_fn};
     use std::{convert::Infallible, time::Duration};
-    use tokio::{
-        io::DuplexStream,
-        task::{LocalSet, spawn_local},
-        time::Instant,
-    };
+    use tokio::{io::DuplexStream, task::LocalSet, time::Instant};
 
     /// Connects to a server that takes this many streams.
     #[derive(Clone)]

@@ -1,14 +1,12 @@
 //! A response that an endpoint wrote, for tests of bodies.
 
+use crate::task::spawn_local;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Empty;
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    task::spawn_local,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The response that is written so, over a connection that stays open. Must run where tasks may stay on their thread.
 pub(in crate::http) async fn incoming(response: &str) -> Response<Incoming> {

@@ -8,6 +8,7 @@ use crate::{
         client::tests::incoming, serve_http1, serve_http2,
     },
     metrics::{Labels, Registry},
+    task::spawn_local,
     transport::{Duplex, Io, Socket, TransportMetrics},
 };
 use http::{Request, Version, header::CONTENT_TYPE};
@@ -18,7 +19,7 @@ use std::{cell::RefCell, io::ErrorKind, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     net::{TcpListener, TcpStream},
-    task::{LocalSet, spawn_local},
+    task::LocalSet,
 };
 
 struct NoLease;

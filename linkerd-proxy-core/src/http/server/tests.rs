@@ -3,8 +3,10 @@
 
 use super::*;
 use crate::{
+    Reason,
     drain::Signal,
     metrics::{Labels, Registry},
+    task::spawn_local,
     transport::{Socket, TransportMetrics},
 };
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
@@ -56,9 +58,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
             half_sent: HalfSent::default(),
         };
         let (watch, shared) = (handle.watch(), connection.clone());
-        let serving = tokio::task::spawn_local(async move {
-            serve_http1(io, service, &settings, shared, watch).await
-        });
+        let serving =
+            spawn_local(async move { serve_http1(io, service, &settings, shared, watch).await });
         Self {
             client,
             connection,
@@ -112,7 +113,7 @@ async fn answer(
     }
     if path == "/elsewhere" {
         let upload = connection.busy();
-        tokio::task::spawn_local(async move {
+        spawn_local(async move {
             sleep(Duration::from_secs(5)).await;
             drop(upload);
         });
@@ -394,9 +395,10 @@ async fn an_http2_client_may_write_until_it_knows_that_the_proxy_closes() {
             http2: Http2Settings::default(),
             half_sent: HalfSent::default(),
         };
-        let serving = tokio::task::spawn_local(async move {
-            serve_http2(io, service, &settings, connection, watch).await
-        });
+        let serving =
+            spawn_local(
+                async move { serve_http2(io, service, &settings, connection, watch).await },
+            );
         // Settings, and GET http://a/close on stream 1.
         let (settings, ping) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 8, 6]);
         let get = b"\x00\x00\x0d\x01\x05\x00\x00\x00\x01\x82\x86\x41\x01a\x04\x06/close";

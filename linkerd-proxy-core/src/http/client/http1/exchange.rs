@@ -1,17 +1,9 @@
 //! One exchange over one connection.
 
-use super::pool::Pool;
+use super::pool::Connection;
 use crate::{
     Error, Reason, Rejected,
-    http::{
-        HttpRequest, RequestContext, ResponseBody,
-        client::{
-            body::{Lease, PolledFrame},
-            driven::Driven,
-            failure::classify,
-        },
-    },
-    transport::Peek,
+    http::{HttpRequest, ResponseBody, client::failure::classify},
 };
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -19,25 +11,8 @@ use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
-    rc::Weak,
     task::{Context, Poll, ready},
 };
-use tokio::time::Instant;
-
-/// A connection. It returns to its pool when an exchange is complete.
-pub(super) struct Connection<C, B> {
-    pub(super) driven: Driven<B>,
-    pub(super) pool: Weak<Pool<C, B>>,
-    /// Whether it serves another exchange after this one.
-    pub(super) reusable: bool,
-    pub(super) idle_since: Instant,
-    /// The round in which it became idle.
-    pub(super) idle_round: u32,
-    /// Looks whether something came since.
-    pub(super) peek: Option<Peek>,
-    /// The context of the request that is being sent.
-    pub(super) context: Option<RequestContext>,
-}
 
 /// The outcome of sending a request: a response, or the request if the connection did not begin to send it.
 pub(super) type Exchanged<B> = Result<Response<ResponseBody>, Rejected<HttpRequest<B>>>;
@@ -113,20 +88,6 @@ where
             connection.driven.detach();
         }
         Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection)))
-    }
-}
-
-impl<C: 'static, B: 'static> Lease for Connection<C, B> {
-    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
-        self.driven.poll_frame(incoming, cx)
-    }
-
-    fn complete(self: Box<Self>) {
-        if self.reusable
-            && let Some(pool) = self.pool.upgrade()
-        {
-            pool.put(self);
-        }
     }
 }
 

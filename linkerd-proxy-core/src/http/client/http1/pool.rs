@@ -1,22 +1,30 @@
 //! The connections of one endpoint, kept for reuse.
 
 use super::{
-    exchange::Connection,
     pools::{Http1Pools, Left, Place, Tend},
     socket::attach,
 };
 use crate::{
     Backoff, EndpointStatus, Error, Reason,
-    http::client::{driven::Driven, failure::classify},
+    http::{
+        RequestContext,
+        client::{
+            body::{Lease, PolledFrame},
+            driven::Driven,
+            failure::classify,
+        },
+    },
     reconnect::{Connects, Reconnect, reconnect},
     transport::{self, Duplex, Peek},
 };
 use bytes::Bytes;
 use http_body::Body;
+use hyper::body::Incoming;
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
     rc::{Rc, Weak},
+    task::Context,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -34,6 +42,21 @@ pub(super) struct Pool<C, B> {
     idle: RefCell<Vec<Box<Connection<C, B>>>>,
     open: Cell<usize>,
     place: Place,
+}
+
+/// A connection of a pool, to which it returns when an exchange is complete.
+pub(super) struct Connection<C, B> {
+    pub(super) driven: Driven<B>,
+    pool: Weak<Pool<C, B>>,
+    /// Whether it serves another exchange after this one.
+    pub(super) reusable: bool,
+    idle_since: Instant,
+    /// The round in which it became idle.
+    idle_round: u32,
+    /// Looks whether something came since.
+    peek: Option<Peek>,
+    /// The context of the request that is being sent.
+    pub(super) context: Option<RequestContext>,
 }
 
 impl<C: 'static, B: 'static> Pool<C, B> {
@@ -101,6 +124,20 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         connection.idle_round = transport::round();
         idle.push(connection);
         self.place.has_warm(self);
+    }
+}
+
+impl<C: 'static, B: 'static> Lease for Connection<C, B> {
+    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
+        self.driven.poll_frame(incoming, cx)
+    }
+
+    fn complete(self: Box<Self>) {
+        if self.reusable
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.put(self);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! connection in use should never be parked. When many pools have idle connections at once, half a second's worth of them
 //! is more than 10 MB, so that then those are parked that nobody used since the last look, a twentieth of a second ago.
 
-use crate::{http::PoolSettings, limits};
+use crate::{http::PoolSettings, limits, task::spawn_local};
 use std::{
     cell::{Cell, RefCell},
     fmt,
@@ -123,7 +123,7 @@ impl Place {
             pools.idle.borrow_mut().push(pool);
         }
         if !pools.tending.replace(true) {
-            tokio::task::spawn_local(tend(pools.clone()));
+            spawn_local(tend(pools.clone()));
         }
     }
 

@@ -2,7 +2,7 @@
 //! anything to do.
 
 use super::*;
-use crate::{endpoint::Capacity, http::RequestContext};
+use crate::{endpoint::Capacity, http::RequestContext, task::spawn_local};
 use crate::{http::PoolSettings, limits};
 use http::Request;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -12,7 +12,7 @@ use std::{cell::Cell, convert::Infallible, time::Duration};
 use tokio::{
     io::DuplexStream,
     sync::{mpsc, oneshot},
-    task::{JoinHandle, LocalSet, spawn_local},
+    task::{JoinHandle, LocalSet},
 };
 
 mod unasked;

@@ -1,12 +1,7 @@
 //! Allowed dependencies between crates. A missing arrow is a decision to be made, not a line to be added.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
-use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::Command,
-};
+use super::metadata;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Each crate, and the crates of this workspace that it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -66,20 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 #[test]
 fn crates_use_only_those_that_they_may() {
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-        ])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
     let ours: BTreeSet<_> = packages
         .iter()

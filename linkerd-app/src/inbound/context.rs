@@ -1,0 +1,40 @@
+//! The parts that all stages of a worker's inbound side share.
+
+use crate::{config::Config, metrics::Families, server::InFlightLimit};
+use linkerd_proxy_core::{
+    http::{HalfSent, ServerSettings, client::Http1Pools},
+    transport::{Dialer, Pipes},
+};
+use std::{rc::Rc, sync::Arc};
+
+/// One worker's view of the proxy.
+#[derive(Debug)]
+pub struct Context {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Metric families.
+    pub families: Families,
+    /// Dials applications.
+    pub dialer: Arc<Dialer>,
+    /// How many workers there are; limits of the whole proxy are divided by it.
+    pub workers: usize,
+    /// Requests in flight on this worker.
+    pub in_flight: InFlightLimit,
+    /// Pipes of relays; both directions of the worker share them.
+    pub pipes: Rc<Pipes>,
+    /// Requests whose heads have not come whole.
+    pub half_sent: HalfSent,
+    /// Bounds and upkeep of this side's HTTP/1 pools.
+    pub http1: Http1Pools,
+}
+
+impl Context {
+    /// How peers are served.
+    pub fn server_settings(&self) -> ServerSettings {
+        ServerSettings {
+            header_timeout: self.config.header_timeout,
+            http2: self.config.inbound.http2_server.clone(),
+            half_sent: self.half_sent.clone(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The form of the proxy's answers to a request.
+
+use super::{BodyError, classify::is_grpc};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
+use http_body::Frame;
+
+/// The form of an answer, taken from the request before it is passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Responder {
+    pub(super) version: Version,
+    pub(super) grpc: bool,
+    pub(super) emit_headers: bool,
+    is_head: bool,
+    pub(super) has_text: bool,
+}
+
+impl Responder {
+    /// Remembers how to answer `request`. `emit_headers` allows the informational headers.
+    pub fn new<B>(request: &Request<B>, emit_headers: bool) -> Self {
+        Self {
+            version: request.version(),
+            grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
+            emit_headers,
+            is_head: request.method() == Method::HEAD,
+            has_text: false,
+        }
+    }
+
+    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own, nor to HEAD.
+    pub fn with_text(mut self) -> Self {
+        self.has_text = self.emit_headers && !self.grpc && !self.is_head;
+        self
+    }
+
+    /// Whether a response without a length ends with the client's connection.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.version == Version::HTTP_10
+    }
+
+    /// Whether the request is gRPC.
+    pub fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
+    /// The trailers that end a gRPC response whose body broke off, unless its reset is passed on.
+    pub(super) fn rescue(&self, error: &BodyError) -> Option<Frame<Bytes>> {
+        if !self.grpc || error.reset_code().is_some() {
+            return None;
+        }
+        let reason = error.reason();
+        let mut trailers = HeaderMap::with_capacity(2);
+        trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
+        if self.emit_headers {
+            let text = error.to_string();
+            let text = HeaderValue::try_from(text).unwrap_or(UNEXPECTED);
+            trailers.insert(GRPC_MESSAGE, text);
+        }
+        Some(Frame::trailers(trailers))
+    }
+}
+
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// The text in place of one that no header can carry.
+pub(super) const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");

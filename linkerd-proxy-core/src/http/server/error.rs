@@ -1,0 +1,54 @@
+//! The errors that end the serving of a connection.
+
+use crate::{
+    Error, Reason,
+    http::half_sent::{HalfSentBound, HalfSentError},
+};
+use std::{error::Error as _, time::Duration};
+
+/// The error that ended the serving of a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The protocol failed, or the connection did.
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    /// The client did not end its headers in time.
+    #[error("the request's headers took longer than {0:?}")]
+    HeaderTimeout(Duration),
+    /// Requests that began later took the room for half-sent ones.
+    #[error("more requests are half sent than there is room for: {0}")]
+    HalfSentLimit(HalfSentBound),
+}
+
+impl ServeError {
+    /// The failure that no exchange has counted: a request that the codec refused, or a response that it could not write. A
+    /// client that broke off is none.
+    pub fn failure(&self) -> Option<Error> {
+        match self {
+            Self::HeaderTimeout(_) => {
+                Some(Error::new(Reason::HeaderTimeout).detail(self.to_string()))
+            }
+            Self::Http(error) if error.is_parse() => {
+                Some(Error::new(Reason::InvalidRequest).detail(error.to_string()))
+            }
+            Self::HalfSentLimit(_) => {
+                Some(Error::new(Reason::HalfSentLimit).detail(self.to_string()))
+            }
+            // An endpoint's body that broke off has a source, and was counted as its failure.
+            Self::Http(error) if error.is_user() && error.source().is_none() => {
+                let detail = format!("the response could not be written: {error}");
+                Some(Error::new(Reason::Unexpected).detail(detail))
+            }
+            Self::Http(_) => None,
+        }
+    }
+}
+
+impl From<HalfSentError> for ServeError {
+    fn from(error: HalfSentError) -> Self {
+        match error {
+            HalfSentError::Timeout(timeout) => Self::HeaderTimeout(timeout),
+            HalfSentError::Limit(bound) => Self::HalfSentLimit(bound),
+        }
+    }
+}
