@@ -9,7 +9,7 @@
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
-//! | 8 | connect | TCP | `connect.rs` |
+//! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
 //! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`http.rs`), and so does a
@@ -19,7 +19,6 @@ mod backend_metrics;
 mod backends;
 mod balance;
 mod canonical;
-mod connect;
 mod connection;
 mod context;
 mod dispatch;
@@ -38,7 +37,6 @@ mod tunnel;
 #[cfg(test)]
 mod tests;
 
-pub use connect::Connect;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 

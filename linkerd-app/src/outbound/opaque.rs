@@ -14,7 +14,6 @@ use self::{
 use super::{
     backends::{BackendHandle, BackendKey, BackendStatus, Backends},
     balance::{BalanceTarget, balance},
-    connect::Connect,
     context::Context,
     dispatch::Dispatch,
     distribute::{Distribute, RouteBackends},
@@ -28,7 +27,7 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Error, InContextLayer, Shared,
-    transport::{Duplex, Io, relay},
+    transport::{Connect, Duplex, Io, relay},
 };
 use serde_json::Value;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};

@@ -1,7 +1,7 @@
 //! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
 
 use super::{http2_settings, upgrades_http1};
-use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
+use crate::outbound::{context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
 use linkerd_proxy_core::{
@@ -12,6 +12,7 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
         for_http2, to_absolute_form, wants_upgrade,
     },
+    transport::Connect,
 };
 use std::{
     rc::Rc,
