@@ -9,7 +9,7 @@ use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::{body::Incoming, client::conn::http1::SendRequest, upgrade::Upgraded};
+use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     BoxError, drain,
@@ -18,7 +18,9 @@ use linkerd_proxy_core::{
         prepare_request, prepare_response, serve_http1,
     },
     limits,
-    transport::{Detected, Io, ListenerContext, Lookalikes, Pipes, detect_until_drain, relay},
+    transport::{
+        Detected, Io, ListenerContext, Lookalikes, TransportStream, detect_until_drain, relay,
+    },
 };
 use std::{
     cell::RefCell,
@@ -28,9 +30,6 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-type Client = Io<TokioIo<Upgraded>>;
-type Server = TokioIo<Upgraded>;
 
 /// In a box: as a type of its own it leaves the code that pools use to them alone, where it is inlined.
 type BoxedBody = Box<RequestBody>;
@@ -78,15 +77,19 @@ pub fn join(
         let _guard = guard;
         match upgraded.await {
             Ok((client, server)) => {
-                let client = Io::new(TokioIo::new(client), series);
-                tunnelled(&ctx, client, TokioIo::new(server), drain).await;
+                tunnelled(&ctx, Io::new(client, series), server, drain).await;
             }
             Err(error) => tracing::debug!(%error, "tunnel was not opened"),
         }
     });
 }
 
-async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut drain: drain::Watch) {
+async fn tunnelled(
+    ctx: &Context,
+    mut client: Io,
+    mut server: TransportStream,
+    mut drain: drain::Watch,
+) {
     let detected = detect_unless_server_speaks(ctx, &mut client, &mut server, &mut drain).await;
     let detected = match detected {
         Ok(detected) => detected,
@@ -102,7 +105,7 @@ async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut dr
             tracing::debug!("HTTP/2 in a tunnel to the application is refused")
         }
         Some(Detected::Opaque) | None => {
-            let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
+            let relayed = relay(&mut client, &mut server, &ctx.pipes).await;
             tracing::debug!(?relayed, "tunnel ended");
         }
     }
@@ -112,8 +115,8 @@ async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut dr
 /// the server's were first, which were passed on.
 async fn detect_unless_server_speaks(
     ctx: &Context,
-    client: &mut Client,
-    server: &mut Server,
+    client: &mut Io,
+    server: &mut TransportStream,
     drain: &mut drain::Watch,
 ) -> Result<Option<Detected>, BoxError> {
     let (mut asked, mut said) = (BytesMut::new(), BytesMut::new());
@@ -137,8 +140,8 @@ async fn detect_unless_server_speaks(
 /// Serves requests that come through the tunnel, one after the other, over its other end.
 async fn served(
     ctx: &Context,
-    client: Client,
-    server: Server,
+    client: Io,
+    server: TransportStream,
     drain: drain::Watch,
 ) -> Result<(), BoxError> {
     let (sender, connection) = hyper::client::conn::http1::Builder::new()

@@ -15,12 +15,9 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{
-        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
-    },
+    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc};
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The outbound side of one worker.
 pub struct Outbound {
@@ -98,14 +95,12 @@ impl Outbound {
     }
 
     /// Stage 3: the protocol of a connection to a target.
-    pub(super) async fn connection<I>(
+    pub(super) async fn connection(
         self: &Rc<Self>,
-        mut io: Io<I>,
+        mut io: Io,
         client: Rc<ClientInfo>,
         stack: Rc<TargetStack>,
-    ) where
-        I: Duplex + Send + 'static,
-    {
+    ) {
         let protocol = stack.discovered().protocol();
         self.count_protocol(protocol, &stack);
         let detected = match protocol {
@@ -146,15 +141,12 @@ impl Outbound {
         self.served(&local.into(), served);
     }
 
-    async fn detect<I>(
+    async fn detect(
         &self,
-        io: &mut Io<I>,
+        io: &mut Io,
         client: &ClientInfo,
         stack: &TargetStack,
-    ) -> Result<Detected, Error>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
+    ) -> Result<Detected, Error> {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
         let count = |result, took| {
@@ -178,10 +170,7 @@ impl Outbound {
         }
     }
 
-    async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
-    where
-        I: Duplex,
-    {
+    async fn opaque(&self, io: Io, stack: &TargetStack) {
         let relayed = stack.opaque(self).relay(io);
         if let Err(error) = relayed.await {
             self.failed_target(stack.target(), &error);

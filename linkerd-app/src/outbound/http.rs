@@ -11,23 +11,20 @@ use http::{Response, Version};
 use linkerd_proxy_core::{
     Error,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
-    transport::{ClientInfo, Duplex, Io},
+    transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
 use tower::ServiceBuilder;
 use tower_service::Service;
 
 /// Serves a connection, all requests of which have one target. The caller keeps the target in use.
-pub fn serve_target<I>(
+pub fn serve_target(
     outbound: &Rc<Outbound>,
-    io: Io<I>,
+    io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     target: &TargetStack,
-) -> impl Future<Output = Result<(), ServeError>> + use<I>
-where
-    I: Duplex + Send + 'static,
-{
+) -> impl Future<Output = Result<(), ServeError>> + use<> {
     let settings = outbound.ctx.server_settings();
     let drain = client.listener.drain().watch();
     let router = target.router(outbound, version);
@@ -37,15 +34,12 @@ where
 }
 
 /// Serves a connection to the explicit proxy: each request names its target.
-pub fn serve_explicit<I>(
+pub fn serve_explicit(
     outbound: &Rc<Outbound>,
-    io: Io<I>,
+    io: Io,
     client: Rc<ClientInfo>,
     version: Version,
-) -> impl Future<Output = Result<(), ServeError>> + use<I>
-where
-    I: Duplex + Send + 'static,
-{
+) -> impl Future<Output = Result<(), ServeError>> + use<> {
     let settings = outbound.ctx.server_settings();
     let drain = client.listener.drain().watch();
     let by_authority = ByAuthority::new(outbound, client.clone(), version);

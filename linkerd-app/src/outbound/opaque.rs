@@ -27,7 +27,7 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Error, InContextLayer, Shared,
-    transport::{Connect, Duplex, Io, relay},
+    transport::{Connect, Io, relay},
 };
 use serde_json::Value;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -65,7 +65,7 @@ impl Opaque {
     }
 
     /// Relays a connection until both sides have ended.
-    pub async fn relay<I: Duplex>(&self, mut io: Io<I>) -> Result<(), Error> {
+    pub async fn relay(&self, mut io: Io) -> Result<(), Error> {
         let mut server = self.router.clone().call(()).await?;
         match relay(&mut io, server.io(), &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),

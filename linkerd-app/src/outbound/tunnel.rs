@@ -2,8 +2,10 @@
 
 use super::{Outbound, target::TargetStack};
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
-use linkerd_proxy_core::transport::{ClientInfo, Io};
+use linkerd_proxy_core::{
+    http::upgraded,
+    transport::{ClientInfo, Io},
+};
 use std::rc::Rc;
 
 /// Serves what comes through the tunnel as a connection to its target, once the client's side is there.
@@ -16,14 +18,14 @@ pub fn spawn(
     let guard = client.listener.connection();
     tokio::task::spawn_local(async move {
         let _guard = guard;
-        let io = match upgrade.await {
-            Ok(upgraded) => TokioIo::new(upgraded),
+        let stream = match upgraded(upgrade).await {
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(%error, "tunnel was not opened");
                 return;
             }
         };
-        let io = Io::new(io, stack.client_series());
+        let io = Io::new(stream, stack.client_series());
         outbound.connection(io, client, stack).await;
     });
 }

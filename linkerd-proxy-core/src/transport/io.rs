@@ -1,6 +1,6 @@
-//! Counted connections, to which read bytes can be put back.
+//! Counted streams, to which read bytes can be put back.
 
-use super::{Duplex, Peek, Pipe, TransportStream};
+use super::{Duplex, Peek, Pipe};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
@@ -46,9 +46,9 @@ pub struct TransferCost {
     pub received: Counter,
 }
 
-/// A counted connection. Bytes that were read too early can be put back.
+/// A counted stream. Bytes that were read too early can be put back.
 #[derive(Debug)]
-pub struct Io<S = TransportStream> {
+pub struct CountedStream<S> {
     stream: S,
     prefix: Bytes,
     series: Arc<TransportSeries>,
@@ -146,7 +146,7 @@ impl TransportSeries {
     }
 }
 
-impl<S> Io<S> {
+impl<S> CountedStream<S> {
     /// Counts a connection as open, until it is dropped.
     pub fn new(stream: S, series: Arc<TransportSeries>) -> Self {
         series.open_total.incr();
@@ -162,9 +162,12 @@ impl<S> Io<S> {
     }
 
     /// Puts back bytes that were read; they are read again first.
-    pub fn put_back(&mut self, prefix: Bytes) {
-        debug_assert!(self.prefix.is_empty(), "bytes are put back once");
-        self.prefix = prefix;
+    pub fn put_back(&mut self, read: Bytes) {
+        self.prefix = match self.prefix.is_empty() {
+            true => read,
+            // A part of what was put back before was read.
+            false => [read, self.take_prefix()].concat().into(),
+        };
     }
 
     /// The bytes that were put back and not read again.
@@ -180,6 +183,11 @@ impl<S> Io<S> {
     /// Records reads and flushes in `activity`.
     pub fn watch(&mut self, activity: Arc<Activity>) {
         self.activity = Some(activity);
+    }
+
+    /// Ends the record of reads and flushes.
+    pub fn unwatch(&mut self) {
+        self.activity = None;
     }
 
     /// Whether the end of the peer's side was read, or the connection failed.
@@ -221,7 +229,7 @@ impl<S> Io<S> {
     }
 }
 
-impl<S> Drop for Io<S> {
+impl<S> Drop for CountedStream<S> {
     fn drop(&mut self) {
         let series = &self.series;
         series.open.decr();
@@ -235,7 +243,7 @@ impl<S> Drop for Io<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -263,7 +271,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -301,7 +309,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 }
 
-impl<S: Duplex> Duplex for Io<S> {
+impl<S: Duplex> Duplex for CountedStream<S> {
     fn is_socket(&self) -> bool {
         self.prefix.is_empty() && self.stream.is_socket()
     }
@@ -372,9 +380,10 @@ mod tests {
         let (client, server) = tokio::join!(client, listener.accept());
         let mut client = client.unwrap();
         let labels = Labels::new().with("peer", "src");
-        let mut io = Io::new(server.unwrap().0, metrics.series(labels));
+        let mut io = CountedStream::new(server.unwrap().0, metrics.series(labels));
         client.write_all(b"world").await.unwrap();
-        io.put_back(Bytes::from_static(b"hello "));
+        io.put_back(Bytes::from_static(b"lo "));
+        io.put_back(Bytes::from_static(b"hel"));
         let mut read = [0; 11];
         io.read_exact(&mut read).await.unwrap();
         io.write_all(b"ok").await.unwrap();
