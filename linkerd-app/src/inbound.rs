@@ -27,7 +27,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     transport::{
         Accepted, ClientInfo, Detected, Dialer, Duplex, Io, Listener, Lookalikes, Pipes, Side,
-        relay,
+        TransportStream, relay,
     },
 };
 use policy::Policy;
@@ -108,21 +108,26 @@ impl Inbound {
     }
 
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        let destination = accepted.client.going_to();
-        if let Err(error) = self.connection(accepted).await {
+        let Accepted {
+            stream,
+            client,
+            guard,
+        } = accepted;
+        let destination = client.going_to();
+        let served = guard.until_cut_off(self.connection(stream, client)).await;
+        if let Err(error) = served.flatten() {
             self.failed(destination, &error);
         }
     }
 
     /// All stages of one connection.
-    async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
+    async fn connection(
+        self: &Rc<Self>,
+        stream: TransportStream,
+        client: Rc<ClientInfo>,
+    ) -> Result<(), Error> {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
-        let Accepted {
-            stream,
-            client,
-            guard: _guard,
-        } = accepted;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
         let destination = client.destination()?;
         self.check_destination(destination)?;

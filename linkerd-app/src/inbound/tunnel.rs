@@ -74,12 +74,14 @@ pub fn join(
     let (ctx, series) = (ctx.clone(), application.client_series());
     let (guard, drain) = (listener.connection(), listener.drain().watch());
     tokio::task::spawn_local(async move {
-        let _guard = guard;
-        match upgraded.await {
-            Ok((client, server)) => {
-                tunnelled(&ctx, Io::new(client, series), server, drain).await;
-            }
-            Err(error) => tracing::debug!(%error, "tunnel was not opened"),
+        let (client, server) = match upgraded.await {
+            Ok(both) => both,
+            Err(error) => return tracing::debug!(%error, "tunnel was not opened"),
+        };
+        guard.resets(&client);
+        let tunnelled = tunnelled(&ctx, Io::new(client, series), server, drain);
+        if let Err(error) = guard.until_cut_off(tunnelled).await {
+            tracing::debug!(reason = error.reason().label(), %error, "tunnel ended");
         }
     });
 }

@@ -67,14 +67,23 @@ impl Outbound {
         })
     }
 
-    /// Stages 1 and 2: a connection, and what is known of where it was going.
+    /// All stages of a connection, until it ends or its listener cuts it off.
     pub(super) async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        let explicit = self.ctx.config.outbound.explicit;
         let Accepted {
             stream,
             client,
-            guard: _guard,
+            guard,
         } = accepted;
+        let going_to = client.going_to();
+        let served = guard.until_cut_off(self.discover(stream, client)).await;
+        if let Err(error) = served {
+            self.failed(going_to, &error);
+        }
+    }
+
+    /// Stages 1 and 2: the target of a connection.
+    async fn discover(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
+        let explicit = self.ctx.config.outbound.explicit;
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
         if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
@@ -120,7 +129,7 @@ impl Outbound {
     }
 
     /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
+    async fn explicit(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
@@ -137,7 +146,7 @@ impl Outbound {
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
         };
-        let served = serve_explicit(&self, io, client, version).await;
+        let served = serve_explicit(self, io, client, version).await;
         self.served(&local.into(), served);
     }
 
@@ -199,7 +208,7 @@ impl Outbound {
         }
     }
 
-    fn failed_target(&self, target: &Target, error: &Error) {
+    pub(super) fn failed_target(&self, target: &Target, error: &Error) {
         let addr = match target {
             Target::Addr(addr) => *addr,
             Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),

@@ -17,7 +17,6 @@ pub fn spawn(
 ) {
     let guard = client.listener.connection();
     tokio::task::spawn_local(async move {
-        let _guard = guard;
         let stream = match upgraded(upgrade).await {
             Ok(stream) => stream,
             Err(error) => {
@@ -25,7 +24,11 @@ pub fn spawn(
                 return;
             }
         };
+        guard.resets(&stream);
         let io = Io::new(stream, stack.client_series());
-        outbound.connection(io, client, stack).await;
+        let served = outbound.connection(io, client, stack.clone());
+        if let Err(error) = guard.until_cut_off(served).await {
+            outbound.failed_target(stack.target(), &error);
+        }
     });
 }

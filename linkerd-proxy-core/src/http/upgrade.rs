@@ -39,8 +39,8 @@ impl Upgrade {
         })
     }
 
-    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection, and is not cut
-    /// off by drain.
+    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection: a drain waits for
+    /// it, until the listener cuts off its connections.
     pub fn join<B>(
         self,
         response: &mut Response<B>,
@@ -52,7 +52,6 @@ impl Upgrade {
         };
         let pipes = pipes.clone();
         tokio::task::spawn_local(async move {
-            let _guard = guard;
             let (mut client, mut server) = match upgraded.await {
                 Ok(both) => both,
                 Err(error) => {
@@ -60,8 +59,21 @@ impl Upgrade {
                     return;
                 }
             };
-            let relayed = relay(&mut client, &mut server, &pipes).await;
-            tracing::debug!(?relayed, "upgraded connection ended");
+            if let Some(guard) = &guard {
+                guard.resets(&client);
+            }
+            let relayed = relay(&mut client, &mut server, &pipes);
+            let relayed = match guard {
+                Some(guard) => guard.until_cut_off(relayed).await,
+                None => Ok(relayed.await),
+            };
+            match relayed {
+                Ok(relayed) => tracing::debug!(?relayed, "upgraded connection ended"),
+                Err(error) => {
+                    let reason = error.reason().label();
+                    tracing::debug!(reason, %error, "upgraded connection ended");
+                }
+            }
         });
     }
 

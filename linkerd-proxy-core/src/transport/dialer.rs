@@ -156,7 +156,8 @@ mod tests {
             },
             guard: DialGuard {
                 allow_loopback,
-                listeners: listeners.into(),
+                listeners: listeners.iter().copied().collect(),
+                admin: None,
                 local_ips: [].into(),
             },
             own: OwnConnections::default(),

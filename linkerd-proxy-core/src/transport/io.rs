@@ -1,15 +1,12 @@
 //! Counted streams, to which read bytes can be put back.
 
-use super::{Duplex, Peek, Pipe};
+use super::{Activity, Duplex, Peek, Pipe};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -56,30 +53,6 @@ pub struct CountedStream<S> {
     /// The peer has ended its side, or the connection failed.
     has_ended: bool,
     activity: Option<Arc<Activity>>,
-}
-
-/// Reads and flushes of a connection, as observed below its codec.
-#[derive(Debug, Default)]
-pub struct Activity {
-    was_read: AtomicBool,
-    is_unflushed: AtomicBool,
-}
-
-impl Activity {
-    /// Whether bytes were read since [`Activity::forget_reads`].
-    pub fn was_read(&self) -> bool {
-        self.was_read.load(Relaxed)
-    }
-
-    /// Forgets all reads so far.
-    pub fn forget_reads(&self) {
-        self.was_read.store(false, Relaxed);
-    }
-
-    /// Whether all writes were flushed. A codec flushes when it has nothing left to write.
-    pub fn is_flushed(&self) -> bool {
-        !self.is_unflushed.load(Relaxed)
-    }
 }
 
 impl TransportMetrics {
@@ -218,13 +191,13 @@ impl<S> CountedStream<S> {
         if let Some(activity) = &self.activity
             && count > 0
         {
-            activity.was_read.store(true, Relaxed);
+            activity.note_read();
         }
     }
 
     fn set_unflushed(&self, unflushed: bool) {
         if let Some(activity) = &self.activity {
-            activity.is_unflushed.store(unflushed, Relaxed);
+            activity.set_unflushed(unflushed);
         }
     }
 }

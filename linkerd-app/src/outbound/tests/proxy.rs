@@ -3,7 +3,7 @@
 use super::{TestClient, TestNetwork, TestSource, network::STREAM_BUFFER};
 use crate::{
     config::{Config, Env},
-    dialers::{Dialers, OwnListeners},
+    dialers::Dialers,
     outbound::{Context, Costs, Outbound},
     server::InFlightLimit,
     testing::TestMetrics,
@@ -182,11 +182,9 @@ fn config() -> Config {
 }
 
 fn dialer(config: &Config, network: &TestNetwork) -> Arc<Dialer> {
-    let listeners = OwnListeners {
-        proxy: config.outbound.listen.clone(),
-        admin: config.admin.listen,
-    };
-    let dialers = Dialers::new(config, &listeners, &OwnConnections::default());
+    let listeners = config.outbound.listen.iter().copied().collect();
+    let own = OwnConnections::default();
+    let dialers = Dialers::new(config, &listeners, config.admin.listen, &own);
     Arc::new(Dialer {
         side: dialers.outbound.side,
         options: dialers.outbound.options,
