@@ -12,6 +12,8 @@
 mod application;
 mod http;
 mod policy;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 use crate::{
