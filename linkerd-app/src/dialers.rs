@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ConnectConfig};
 use linkerd_proxy_core::transport::{
-    ConnectOptions, DialGuard, Dialer, Network, OwnConnections, Side,
+    ConnectOptions, DialGuard, Dialer, Network, OwnConnections, OwnListeners, Side,
 };
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,46 +18,36 @@ pub struct Dialers {
     pub inbound: Arc<Dialer>,
 }
 
-/// The proxy's own listeners, by kind.
-#[derive(Clone, Debug)]
-pub struct OwnListeners {
-    /// Both directions' listeners.
-    pub proxy: Vec<SocketAddr>,
-    /// The admin server.
-    pub admin: SocketAddr,
-}
-
 impl Dialers {
-    /// Dialers of a proxy with these listeners.
-    pub fn new(config: &Config, listeners: &OwnListeners, own: &OwnConnections) -> Self {
+    /// Dialers of a proxy with these listeners, and its admin server at `admin`.
+    pub fn new(
+        config: &Config,
+        listeners: &OwnListeners,
+        admin: SocketAddr,
+        own: &OwnConnections,
+    ) -> Self {
         let local_ips = local_ips(config);
-        let dialer = |side, connect: &ConnectConfig, allow_loopback, listeners| Dialer {
+        let dialer = |side, connect: &ConnectConfig, allow_loopback, admin| Dialer {
             side,
             options: connect_options(connect),
             guard: DialGuard {
                 allow_loopback,
-                listeners,
+                listeners: listeners.clone(),
+                admin,
                 local_ips: local_ips.clone(),
             },
             own: own.clone(),
             network: Network::System,
         };
-        let directions = listeners.proxy.iter().copied();
-        let all = directions.clone().chain([listeners.admin]);
         let (outbound, inbound) = (&config.outbound, &config.inbound);
         Self {
             outbound: Arc::new(dialer(
                 Side::Outbound,
                 &outbound.connect,
                 outbound.allow_loopback,
-                all.collect(),
+                Some(admin),
             )),
-            inbound: Arc::new(dialer(
-                Side::Inbound,
-                &inbound.connect,
-                true,
-                directions.collect(),
-            )),
+            inbound: Arc::new(dialer(Side::Inbound, &inbound.connect, true, None)),
         }
     }
 }
@@ -69,7 +59,8 @@ pub fn controller(connect: &ConnectConfig, own: &OwnConnections) -> Arc<Dialer> 
         options: connect_options(connect),
         guard: DialGuard {
             allow_loopback: true,
-            listeners: [].into(),
+            listeners: OwnListeners::default(),
+            admin: None,
             local_ips: [].into(),
         },
         own: own.clone(),

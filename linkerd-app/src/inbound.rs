@@ -13,6 +13,8 @@ mod application;
 mod context;
 mod http;
 mod policy;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 pub use context::Context;
@@ -26,7 +28,10 @@ use application::{Application, Applications};
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
-    transport::{Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, relay},
+    transport::{
+        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
+        relay,
+    },
 };
 use policy::Policy;
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll};
@@ -74,21 +79,26 @@ impl Inbound {
     }
 
     async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        let destination = accepted.client.going_to();
-        if let Err(error) = self.connection(accepted).await {
+        let Accepted {
+            stream,
+            client,
+            guard,
+        } = accepted;
+        let destination = client.going_to();
+        let served = guard.until_cut_off(self.connection(stream, client)).await;
+        if let Err(error) = served.flatten() {
             self.failed(destination, &error);
         }
     }
 
     /// All stages of one connection.
-    async fn connection(self: &Rc<Self>, accepted: Accepted) -> Result<(), Error> {
+    async fn connection(
+        self: &Rc<Self>,
+        stream: TransportStream,
+        client: Rc<ClientInfo>,
+    ) -> Result<(), Error> {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
-        let Accepted {
-            stream,
-            client,
-            guard: _guard,
-        } = accepted;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
         let destination = client.destination()?;
         self.check_destination(destination)?;

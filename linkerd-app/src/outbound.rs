@@ -9,7 +9,7 @@
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
-//! | 8 | connect | TCP | `connect.rs` |
+//! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
 //! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`explicit.rs`), and so does a
@@ -19,7 +19,6 @@ mod backend_metrics;
 mod backends;
 mod balance;
 mod canonical;
-mod connect;
 mod connection;
 mod context;
 mod dispatch;
@@ -40,7 +39,6 @@ mod tunnel;
 #[cfg(test)]
 mod tests;
 
-pub use connect::Connect;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 
@@ -253,21 +251,21 @@ impl HttpRoutes {
 impl Routes for HttpRoutes {
     type Request = HttpRequest;
     type Response = Response<ResponseBody>;
-    type Snapshot = RouteChoice;
+    type Snapshot = RouteChoice<Self>;
 
-    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteChoice, Refusal> {
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteChoice<Self>, Refusal> {
         match discovered.http(self.version) {
             Ok(routing) => Ok(RouteChoice::new(routing, self.clone())),
             Err(invalid) => Err(Refusal::invalid(&invalid.reason, &self.target)),
         }
     }
 
-    fn replaced(&self, present: Option<&RouteChoice>) {
+    fn replaced(&self, present: Option<&RouteChoice<Self>>) {
         let is_named = |key: &BackendKey| present.is_some_and(|routes| routes.names(key));
         self.backends.forget_unused(is_named);
     }
 
-    fn inspect(&self, present: Option<&RouteChoice>) -> Value {
+    fn inspect(&self, present: Option<&RouteChoice<Self>>) -> Value {
         json!({
             "version": format!("{:?}", self.version),
             "routes": present.map(RouteChoice::inspect),

@@ -15,7 +15,11 @@ use futures::FutureExt;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    drain, metrics::Registry, readiness::Readiness, task::spawn_local, transport::OwnConnections,
+    drain,
+    metrics::Registry,
+    readiness::Readiness,
+    task::spawn_local,
+    transport::{OwnConnections, OwnListeners},
 };
 use serde_json::{Value, json};
 use std::{
@@ -89,7 +93,8 @@ pub async fn start(
     let (shutdown_tx, shutdown) = mpsc::channel(1);
     let addresses = sockets.addresses()?;
     let own = OwnConnections::default();
-    let dialers = Dialers::new(&config, &addresses.own(), &own);
+    let own_listeners = OwnListeners::default();
+    let dialers = Dialers::new(&config, &own_listeners, addresses.admin, &own);
     announce(&addresses, &config);
 
     let (inspectors, inspected): (Vec<_>, Vec<_>) =
@@ -113,7 +118,7 @@ pub async fn start(
         drain.clone(),
     )?;
 
-    let (mut listeners, messages) = ProxyListeners::channel(decision.workers);
+    let (mut listeners, messages) = ProxyListeners::channel(decision.workers, own_listeners);
     let mut pending = Vec::new();
     for (index, (inspect, listeners)) in inspected.into_iter().zip(messages).enumerate() {
         pending.push(readiness.wait_for(format!("worker {index} to take connections")));

@@ -48,5 +48,5 @@ pub use server::{
     Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
-pub use upgrade::{Upgrade, decline_upgrade, wants_upgrade};
+pub use upgrade::{Upgrade, decline_upgrade, upgraded, wants_upgrade};
 pub use upload::Upload;

@@ -150,6 +150,8 @@ pub enum Reason {
     HalfSentLimit,
     /// The connection's original destination is not known.
     NoDestination,
+    /// The listener was removed, and the time of its drain is over.
+    ListenerRemoved,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.

@@ -10,7 +10,6 @@ use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
     metrics::{target_labels, tls_labels},
-    outbound::Connect,
     server::{InUse, share},
 };
 use futures::future::LocalBoxFuture;
@@ -25,7 +24,7 @@ use linkerd_proxy_core::{
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    transport::{NoTlsReason, TlsStatus, TransportSeries},
+    transport::{Connect, NoTlsReason, TlsStatus, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{

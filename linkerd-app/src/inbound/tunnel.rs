@@ -9,7 +9,7 @@ use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::{body::Incoming, client::conn::http1::SendRequest, upgrade::Upgraded};
+use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     BoxError, drain,
@@ -19,7 +19,9 @@ use linkerd_proxy_core::{
     },
     limits,
     task::spawn_local,
-    transport::{Detected, Io, ListenerContext, Lookalikes, Pipes, detect_until_drain, relay},
+    transport::{
+        Detected, Io, ListenerContext, Lookalikes, TransportStream, detect_until_drain, relay,
+    },
 };
 use std::{
     cell::RefCell,
@@ -29,9 +31,6 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-type Client = Io<TokioIo<Upgraded>>;
-type Server = TokioIo<Upgraded>;
 
 /// In a box: as a type of its own it leaves the code that pools use to them alone, where it is inlined.
 type BoxedBody = Box<RequestBody>;
@@ -76,18 +75,24 @@ pub fn join(
     let (ctx, series) = (ctx.clone(), application.client_series());
     let (guard, drain) = (listener.connection(), listener.drain().watch());
     spawn_local(async move {
-        let _guard = guard;
-        match upgraded.await {
-            Ok((client, server)) => {
-                let client = Io::new(TokioIo::new(client), series);
-                tunnelled(&ctx, client, TokioIo::new(server), drain).await;
-            }
-            Err(error) => tracing::debug!(%error, "tunnel was not opened"),
+        let (client, server) = match upgraded.await {
+            Ok(both) => both,
+            Err(error) => return tracing::debug!(%error, "tunnel was not opened"),
+        };
+        guard.resets(&client);
+        let tunnelled = tunnelled(&ctx, Io::new(client, series), server, drain);
+        if let Err(error) = guard.until_cut_off(tunnelled).await {
+            tracing::debug!(reason = error.reason().label(), %error, "tunnel ended");
         }
     });
 }
 
-async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut drain: drain::Watch) {
+async fn tunnelled(
+    ctx: &Context,
+    mut client: Io,
+    mut server: TransportStream,
+    mut drain: drain::Watch,
+) {
     let detected = detect_unless_server_speaks(ctx, &mut client, &mut server, &mut drain).await;
     let detected = match detected {
         Ok(detected) => detected,
@@ -103,7 +108,7 @@ async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut dr
             tracing::debug!("HTTP/2 in a tunnel to the application is refused")
         }
         Some(Detected::Opaque) | None => {
-            let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
+            let relayed = relay(&mut client, &mut server, &ctx.pipes).await;
             tracing::debug!(?relayed, "tunnel ended");
         }
     }
@@ -113,8 +118,8 @@ async fn tunnelled(ctx: &Context, mut client: Client, mut server: Server, mut dr
 /// the server's were first, which were passed on.
 async fn detect_unless_server_speaks(
     ctx: &Context,
-    client: &mut Client,
-    server: &mut Server,
+    client: &mut Io,
+    server: &mut TransportStream,
     drain: &mut drain::Watch,
 ) -> Result<Option<Detected>, BoxError> {
     let (mut asked, mut said) = (BytesMut::new(), BytesMut::new());
@@ -138,8 +143,8 @@ async fn detect_unless_server_speaks(
 /// Serves requests that come through the tunnel, one after the other, over its other end.
 async fn served(
     ctx: &Context,
-    client: Client,
-    server: Server,
+    client: Io,
+    server: TransportStream,
     drain: drain::Watch,
 ) -> Result<(), BoxError> {
     let (sender, connection) = hyper::client::conn::http1::Builder::new()

@@ -1,12 +1,9 @@
 //! The listeners of the configuration, bound before any thread starts.
 
 use super::{ListenerError, ListenerSpec, ProxyListeners};
-use crate::{
-    config::{
-        Config,
-        variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS},
-    },
-    dialers::OwnListeners,
+use crate::config::{
+    Config,
+    variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS},
 };
 use linkerd_proxy_core::transport;
 use std::{
@@ -123,20 +120,17 @@ impl ProxyListeners {
         configured: Vec<ConfiguredListener>,
     ) -> Result<(), ListenerError> {
         for (listener, sockets) in configured {
-            self.add(listener, sockets).await?;
+            let addr = sockets.first().map(TcpListener::local_addr);
+            // There is a socket, as there is a worker.
+            let Some(addr) = addr.transpose().map_err(|error| {
+                let name = listener.name.clone();
+                ListenerError::Socket { name, error }
+            })?
+            else {
+                continue;
+            };
+            self.add(listener, addr, sockets).await?;
         }
         Ok(())
-    }
-}
-
-impl ListenAddresses {
-    /// The addresses that the proxy must not dial.
-    pub fn own(&self) -> OwnListeners {
-        let mut proxy = self.outbound.clone();
-        proxy.extend(self.inbound);
-        OwnListeners {
-            proxy,
-            admin: self.admin,
-        }
     }
 }

@@ -8,22 +8,51 @@ use tokio::sync::oneshot;
 pub enum ListenerMessage {
     /// Accept connections of a socket.
     Add {
+        /// Identifies the listener in later messages.
+        id: ListenerId,
         /// The listener.
         listener: ListenerSpec,
-        /// This worker's socket, which is bound and listens.
-        socket: TcpListener,
+        /// This worker's socket.
+        socket: ListenerSocket,
         /// The answer: the listener accepts connections, or its socket is closed again.
         reply: oneshot::Sender<Result<(), ListenerError>>,
     },
     /// Close the socket of a listener and drain its connections.
     Remove {
-        /// Name of the listener.
+        /// The listener.
+        id: ListenerId,
+        /// Its name.
         name: ListenerName,
-        /// Longest wait for the connections to end. Those that are still open then go on, and end by themselves.
-        drain: Duration,
-        /// The answer, once the socket is closed: the number of connections that are still open.
-        reply: oneshot::Sender<Result<usize, ListenerError>>,
+        /// The drain of its connections.
+        drain: ListenerDrain,
+        /// The answer, once the socket is closed.
+        reply: oneshot::Sender<Result<Draining, ListenerError>>,
     },
+}
+
+/// The end of a listener's drain: the number of connections that were open when its time was over.
+pub type Draining = oneshot::Receiver<usize>;
+
+/// Identifies a listener of the proxy: an active listener and others that drain may have the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerId(pub(super) u64);
+
+/// The socket of a listener on a worker.
+#[derive(Debug)]
+pub enum ListenerSocket {
+    /// A socket that is bound and listens.
+    Bound(TcpListener),
+    /// The socket of the listener that this one replaces, shared: no connection attempt finds it closed.
+    Of(ListenerId),
+}
+
+/// The drain of a listener that is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerDrain {
+    /// Longest wait for the connections to end.
+    pub timeout: Duration,
+    /// Whether those that are open then are cut off. They end by themselves otherwise.
+    pub cuts_off: bool,
 }
 
 /// The properties of a listener that its workers share.
@@ -72,7 +101,7 @@ pub enum ListenerError {
         error: io::Error,
     },
     /// Another listener of the name accepts connections.
-    #[error("there is a listener {0} already; remove it first")]
+    #[error("there is a listener {0} already; remove it first, or replace it")]
     Exists(ListenerName),
     /// No listener of the name accepts connections.
     #[error("there is no listener {0}")]
@@ -86,6 +115,24 @@ pub enum ListenerError {
     /// The worker's thread has ended.
     #[error("worker {0} has ended")]
     WorkerEnded(usize),
+}
+
+impl ListenerDrain {
+    /// Waits for connections, which may go on after the timeout.
+    pub fn wait(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            cuts_off: false,
+        }
+    }
+
+    /// Waits for connections, and cuts off those that are open after the timeout.
+    pub fn cut_off_after(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            cuts_off: true,
+        }
+    }
 }
 
 impl ListenerSpec {

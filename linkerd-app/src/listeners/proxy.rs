@@ -1,28 +1,62 @@
 //! The listeners of the whole proxy.
 
-use super::{ListenerError, ListenerMessage, ListenerName, ListenerSpec};
+use super::{
+    Draining, ListenerDrain, ListenerError, ListenerId, ListenerMessage, ListenerName,
+    ListenerSocket, ListenerSpec,
+};
 use futures::future::join_all;
-use linkerd_proxy_core::transport;
+use linkerd_proxy_core::transport::{self, OwnListeners};
 use std::{
     net::{SocketAddr, TcpListener},
     time::Duration,
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// Adds listeners to all workers, and removes them.
+/// Adds listeners to all workers, replaces and removes them.
 ///
 /// It has one owner, who makes one change after the other: all workers have the same listeners. Changes are not cancel
-/// safe: one that is given up may have reached some of the workers.
+/// safe: one that is given up may have reached some of the workers. An address is one that the proxy does not dial from
+/// before its listener accepts until its sockets are closed.
 #[derive(Debug)]
 pub struct ProxyListeners {
     workers: Vec<mpsc::Sender<ListenerMessage>>,
+    next: u64,
+    /// The listeners that accept connections: at most one of each name.
+    active: Vec<ActiveListener>,
+    own: OwnListeners,
+}
+
+/// A listener that accepts connections.
+#[derive(Debug)]
+struct ActiveListener {
+    id: ListenerId,
+    name: ListenerName,
+    addr: SocketAddr,
+}
+
+/// A listener in place of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Address of the new listener.
+    pub addr: SocketAddr,
+    /// Connections of the old one that were open when the time of its drain was over.
+    pub left: usize,
 }
 
 impl ProxyListeners {
-    /// The listeners of this many workers, none yet, and the messages to each worker.
-    pub fn channel(workers: usize) -> (Self, Vec<mpsc::Receiver<ListenerMessage>>) {
+    /// The listeners of this many workers, none yet, and the messages to each worker. `own` follows their addresses.
+    pub fn channel(
+        workers: usize,
+        own: OwnListeners,
+    ) -> (Self, Vec<mpsc::Receiver<ListenerMessage>>) {
         let (workers, messages) = (0..workers).map(|_| mpsc::channel(MESSAGES)).unzip();
-        (Self { workers }, messages)
+        let listeners = Self {
+            workers,
+            next: 0,
+            active: Vec::new(),
+            own,
+        };
+        (listeners, messages)
     }
 
     /// Binds an address and adds its listener. Returns the address, whose port may have been left open.
@@ -32,72 +66,160 @@ impl ProxyListeners {
         addr: SocketAddr,
         backlog: Option<u32>,
     ) -> Result<SocketAddr, ListenerError> {
-        let failed = |error| ListenerError::Bind {
-            name: listener.name.clone(),
-            addr,
-            error,
-        };
-        let sockets = transport::bind(addr, backlog, self.workers.len()).map_err(failed)?;
-        let bound = sockets.first().map_or(Ok(addr), TcpListener::local_addr);
-        let bound = bound.map_err(failed)?;
-        self.add(listener, sockets).await?;
-        Ok(bound)
+        self.check_new(&listener.name)?;
+        let (addr, sockets) = self.sockets(&listener.name, addr, backlog)?;
+        self.open(listener, addr, sockets).await
     }
 
     /// Adds a listener with one socket for each worker. If a worker refuses, the others give theirs up again.
     pub async fn add(
         &mut self,
         listener: ListenerSpec,
+        addr: SocketAddr,
         sockets: Vec<TcpListener>,
-    ) -> Result<(), ListenerError> {
+    ) -> Result<SocketAddr, ListenerError> {
+        self.check_new(&listener.name)?;
+        let sockets = sockets.into_iter().map(ListenerSocket::Bound).collect();
+        self.open(listener, addr, sockets).await
+    }
+
+    /// Replaces the listener of the same name: the new one accepts before the old one stops, and then the connections of
+    /// the old one drain. With the address of the old one it shares its sockets; an error leaves the old one as it was.
+    pub async fn replace(
+        &mut self,
+        listener: ListenerSpec,
+        addr: SocketAddr,
+        backlog: Option<u32>,
+        drain: ListenerDrain,
+    ) -> Result<Replaced, ListenerError> {
+        let old = &self.active[self.position(&listener.name)?];
+        let old_id = old.id;
+        let (addr, sockets) = match old.addr == addr {
+            true => {
+                let shared = self.workers.iter().map(|_| ListenerSocket::Of(old_id));
+                (addr, shared.collect())
+            }
+            false => self.sockets(&listener.name, addr, backlog)?,
+        };
+        let name = listener.name.clone();
+        let addr = self.open(listener, addr, sockets).await?;
+        // The first of the name is the old one: the new one was added behind it.
+        let left = self.close(self.position(&name)?, drain).await?;
+        Ok(Replaced { addr, left })
+    }
+
+    /// Removes a listener: closes its sockets, and drains its connections. Returns the number of connections that were
+    /// still open when the time of the drain was over.
+    pub async fn remove(
+        &mut self,
+        name: &ListenerName,
+        drain: ListenerDrain,
+    ) -> Result<usize, ListenerError> {
+        self.close(self.position(name)?, drain).await
+    }
+
+    /// Adds a listener to all workers, or to none.
+    async fn open(
+        &mut self,
+        listener: ListenerSpec,
+        addr: SocketAddr,
+        sockets: Vec<ListenerSocket>,
+    ) -> Result<SocketAddr, ListenerError> {
+        let id = ListenerId(self.next);
+        self.next += 1;
+        self.own.add(addr);
         let sent = self.workers.iter().zip(sockets).enumerate();
         let sent = sent.map(|(index, (worker, socket))| {
             let listener = listener.clone();
             request(index, worker, |reply| ListenerMessage::Add {
+                id,
                 listener,
                 socket,
                 reply,
             })
         });
-        let mut added = Vec::new();
-        let mut refused = None;
+        let (mut added, mut refused) = (Vec::new(), None);
         for (index, answer) in join_all(sent).await.into_iter().enumerate() {
             match answer {
                 Ok(()) => added.push(index),
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        let Some(error) = refused else { return Ok(()) };
-        let back = added.into_iter().map(|index| {
-            let name = listener.name.clone();
-            let worker = &self.workers[index];
-            request(index, worker, |reply| remove(name, Duration::ZERO, reply))
-        });
-        join_all(back).await;
-        Err(error)
+        let name = listener.name;
+        if let Some(error) = refused {
+            let back = added.into_iter().map(|index| {
+                let drain = ListenerDrain::wait(Duration::ZERO);
+                let worker = &self.workers[index];
+                request(index, worker, remove(id, &name, drain))
+            });
+            join_all(back).await;
+            self.own.remove(addr);
+            return Err(error);
+        }
+        self.active.push(ActiveListener { id, name, addr });
+        Ok(addr)
     }
 
-    /// Removes a listener: closes its sockets, and waits for its connections for `drain` at most. Returns the number of
-    /// connections that are still open, which end by themselves.
-    pub async fn remove(
-        &mut self,
+    /// Removes a listener from all workers.
+    async fn close(&mut self, index: usize, drain: ListenerDrain) -> Result<usize, ListenerError> {
+        let ActiveListener { id, name, addr } = self.active.remove(index);
+        let sent = self.workers.iter().enumerate();
+        let sent = sent.map(|(index, worker)| request(index, worker, remove(id, &name, drain)));
+        let closed = join_all(sent).await;
+        self.own.remove(addr);
+        let mut left = 0;
+        for (index, draining) in closed.into_iter().enumerate() {
+            left += draining?
+                .await
+                .map_err(|_| ListenerError::WorkerEnded(index))?;
+        }
+        Ok(left)
+    }
+
+    /// Sockets for all workers, and their address.
+    fn sockets(
+        &self,
         name: &ListenerName,
-        drain: Duration,
-    ) -> Result<usize, ListenerError> {
-        let sent = self.workers.iter().enumerate().map(|(index, worker)| {
-            let name = name.clone();
-            request(index, worker, move |reply| remove(name, drain, reply))
-        });
-        join_all(sent).await.into_iter().sum()
+        addr: SocketAddr,
+        backlog: Option<u32>,
+    ) -> Result<(SocketAddr, Vec<ListenerSocket>), ListenerError> {
+        let failed = |error| ListenerError::Bind {
+            name: name.clone(),
+            addr,
+            error,
+        };
+        let sockets = transport::bind(addr, backlog, self.workers.len()).map_err(failed)?;
+        let bound = sockets.first().map_or(Ok(addr), TcpListener::local_addr);
+        let sockets = sockets.into_iter().map(ListenerSocket::Bound).collect();
+        Ok((bound.map_err(failed)?, sockets))
+    }
+
+    fn check_new(&self, name: &ListenerName) -> Result<(), ListenerError> {
+        match self.position(name) {
+            Ok(_) => Err(ListenerError::Exists(name.clone())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn position(&self, name: &ListenerName) -> Result<usize, ListenerError> {
+        let position = self.active.iter().position(|active| active.name == *name);
+        position.ok_or_else(|| ListenerError::Unknown(name.clone()))
     }
 }
 
+/// A message that removes a listener.
 fn remove(
-    name: ListenerName,
-    drain: Duration,
-    reply: oneshot::Sender<Result<usize, ListenerError>>,
-) -> ListenerMessage {
-    ListenerMessage::Remove { name, drain, reply }
+    id: ListenerId,
+    name: &ListenerName,
+    drain: ListenerDrain,
+) -> impl FnOnce(oneshot::Sender<Result<Draining, ListenerError>>) -> ListenerMessage {
+    let name = name.clone();
+    move |reply| ListenerMessage::Remove {
+        id,
+        name,
+        drain,
+        reply,
+    }
 }
 
 /// Sends a message to a worker and waits for the answer.

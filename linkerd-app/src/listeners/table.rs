@@ -1,24 +1,19 @@
-//! The listeners of one worker, by name.
+//! The listeners of one worker.
 
-use super::{ListenerError, ListenerName, ListenerSpec};
+use super::{ListenerError, ListenerId, ListenerSpec};
 use linkerd_proxy_core::transport::ListenerContext;
 use serde_json::{Value, json};
 use std::{net::SocketAddr, rc::Rc};
 
-/// The listeners of a worker: at most one that is active for each name, and those that drain.
+/// The listeners of a worker: those that are active, and those that drain.
 ///
 /// `T` is the means by which the owner of the table ends an active listener.
 #[derive(Debug)]
 pub struct ListenerTable<T> {
     limit: usize,
-    next: u64,
     /// In the order in which listeners were added. They are few: a search costs no more than a map.
     entries: Vec<ListenerEntry<T>>,
 }
-
-/// Identifies a listener of a worker: an active listener and others that drain may have the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerId(u64);
 
 #[derive(Debug)]
 struct ListenerEntry<T> {
@@ -35,33 +30,28 @@ impl<T> ListenerTable<T> {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            next: 0,
             entries: Vec::new(),
         }
     }
 
-    /// Whether a listener of this name can be added.
-    pub fn check(&self, name: &ListenerName) -> Result<(), ListenerError> {
-        if self.position(name).is_some() {
-            return Err(ListenerError::Exists(name.clone()));
+    /// Whether a listener can be added.
+    pub fn check(&self) -> Result<(), ListenerError> {
+        match self.entries.len() < self.limit {
+            true => Ok(()),
+            false => Err(ListenerError::Limit(self.limit)),
         }
-        if self.entries.len() >= self.limit {
-            return Err(ListenerError::Limit(self.limit));
-        }
-        Ok(())
     }
 
     /// Adds a listener, which [`check`](Self::check) allows.
     pub fn add(
         &mut self,
+        id: ListenerId,
         listener: ListenerSpec,
         addr: SocketAddr,
         context: Rc<ListenerContext>,
         active: T,
-    ) -> Result<ListenerId, ListenerError> {
-        self.check(&listener.name)?;
-        let id = ListenerId(self.next);
-        self.next += 1;
+    ) -> Result<(), ListenerError> {
+        self.check()?;
         self.entries.push(ListenerEntry {
             id,
             listener,
@@ -69,16 +59,19 @@ impl<T> ListenerTable<T> {
             context,
             active: Some(active),
         });
-        Ok(id)
+        Ok(())
     }
 
-    /// Makes an active listener one that drains. Its name can be used again.
-    pub fn remove(&mut self, name: &ListenerName) -> Result<(ListenerId, T), ListenerError> {
-        let unknown = || ListenerError::Unknown(name.clone());
-        let position = self.position(name).ok_or_else(unknown)?;
-        let entry = &mut self.entries[position];
-        let active = entry.active.take().ok_or_else(unknown)?;
-        Ok((entry.id, active))
+    /// An active listener.
+    pub fn active(&self, id: ListenerId) -> Option<&T> {
+        let entry = self.entries.iter().find(|entry| entry.id == id)?;
+        entry.active.as_ref()
+    }
+
+    /// Makes an active listener one that drains.
+    pub fn remove(&mut self, id: ListenerId) -> Option<T> {
+        let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
+        entry.active.take()
     }
 
     /// Forgets a listener whose connections have ended.
@@ -90,12 +83,6 @@ impl<T> ListenerTable<T> {
     pub fn inspect(&self) -> Value {
         let entries = self.entries.iter().map(ListenerEntry::inspect);
         json!({ "limit": self.limit, "open": entries.collect::<Vec<_>>() })
-    }
-
-    fn position(&self, name: &ListenerName) -> Option<usize> {
-        let named =
-            |entry: &ListenerEntry<T>| entry.active.is_some() && entry.listener.name == *name;
-        self.entries.iter().position(named)
     }
 }
 
@@ -124,41 +111,37 @@ mod tests {
         table: &mut ListenerTable<u16>,
         name: &str,
         drain: &drain::Handle,
-        port: u16,
-    ) -> Result<(ListenerId, Rc<ListenerContext>), ListenerError> {
+        id: u16,
+    ) -> Result<Rc<ListenerContext>, ListenerError> {
         let context = ListenerContext::new(drain.clone());
-        let addr = ([127, 0, 0, 1], port).into();
-        let id = table.add(ListenerSpec::outbound(name), addr, context.clone(), port)?;
-        Ok((id, context))
+        let addr = ([127, 0, 0, 1], id).into();
+        let (key, listener) = (ListenerId(id.into()), ListenerSpec::outbound(name));
+        table.add(key, listener, addr, context.clone(), id)?;
+        Ok(context)
     }
 
     #[test]
-    fn a_name_is_that_of_one_active_listener() {
+    fn listeners_of_one_name_are_told_apart_by_their_ids() {
         let (_signal, drain) = drain::channel();
         let mut table = ListenerTable::new(8);
-        let (first, _) = add(&mut table, "web", &drain, 1).unwrap();
-        let (other, _) = add(&mut table, "api", &drain, 2).unwrap();
-        let error = add(&mut table, "web", &drain, 3).unwrap_err();
-        assert!(matches!(error, ListenerError::Exists(name) if name == "web".into()));
-
-        assert_eq!(table.remove(&"web".into()).unwrap(), (first, 1));
-        let error = table.remove(&"web".into()).unwrap_err();
-        assert!(matches!(error, ListenerError::Unknown(_)), "it drains");
-        let (second, _) = add(&mut table, "web", &drain, 4).unwrap();
-        assert_eq!(table.remove(&"web".into()).unwrap(), (second, 4));
-        assert_eq!(table.remove(&"api".into()).unwrap(), (other, 2));
+        add(&mut table, "web", &drain, 1).unwrap();
+        add(&mut table, "web", &drain, 2).unwrap();
+        assert_eq!(table.remove(ListenerId(1)), Some(1));
+        assert_eq!(table.remove(ListenerId(1)), None, "it drains");
+        assert_eq!(table.active(ListenerId(1)), None);
+        assert_eq!(table.active(ListenerId(2)), Some(&2));
     }
 
     #[test]
     fn those_that_drain_count_until_they_have() {
         let (_signal, drain) = drain::channel();
         let mut table = ListenerTable::new(2);
-        let (first, _) = add(&mut table, "one", &drain, 1).unwrap();
+        add(&mut table, "one", &drain, 1).unwrap();
         add(&mut table, "two", &drain, 2).unwrap();
-        table.remove(&"one".into()).unwrap();
+        table.remove(ListenerId(1)).unwrap();
         let error = add(&mut table, "three", &drain, 3).unwrap_err();
         assert!(matches!(error, ListenerError::Limit(2)));
-        table.drained(first);
+        table.drained(ListenerId(1));
         add(&mut table, "three", &drain, 3).unwrap();
     }
 
@@ -167,10 +150,10 @@ mod tests {
         let (_process, root) = drain::channel();
         let ((signal, drain), (_other, quiet)) = (root.child(), root.child());
         let mut table = ListenerTable::new(2);
-        let (_, context) = add(&mut table, "one", &drain, 1).unwrap();
+        let context = add(&mut table, "one", &drain, 1).unwrap();
         add(&mut table, "two", &quiet, 2).unwrap();
         let _guard = context.connection();
-        table.remove(&"one".into()).unwrap();
+        table.remove(ListenerId(1)).unwrap();
         drop(signal);
         let listener = |name, address, connections, draining| {
             json!({

@@ -1,19 +1,25 @@
 //! The listeners of one worker, as they are added and removed.
 
 use super::{
-    Direction, ListenerError, ListenerId, ListenerMessage, ListenerName, ListenerSpec,
-    ListenerTable, MAX_LISTENERS,
+    Direction, ListenerDrain, ListenerError, ListenerId, ListenerMessage, ListenerName,
+    ListenerSocket, ListenerSpec, ListenerTable, MAX_LISTENERS,
 };
 use crate::config::Config;
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     drain,
     task::spawn_local,
-    transport::{Listener, ListenerContext, NoTlsReason, SocketOptions, TlsStatus},
+    transport::{
+        Listener, ListenerContext, ListeningSocket, NoTlsReason, SocketOptions, TlsStatus,
+    },
 };
 use serde_json::Value;
-use std::{cell::RefCell, net::TcpListener, pin::pin, rc::Rc, time::Duration};
-use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
+use std::{cell::RefCell, io, net::TcpListener, pin::pin, rc::Rc};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
 
 /// The listeners of a worker. Runs on the worker's thread.
 pub struct WorkerListeners {
@@ -32,6 +38,7 @@ struct ActiveListener {
     signal: drain::Signal,
     accepting: JoinHandle<()>,
     context: Rc<ListenerContext>,
+    socket: ListeningSocket,
 }
 
 impl WorkerListeners {
@@ -55,27 +62,32 @@ impl WorkerListeners {
         while let Some(message) = messages.recv().await {
             match message {
                 ListenerMessage::Add {
+                    id,
                     listener,
                     socket,
                     reply,
                 } => {
                     // The sender may have been dropped. The listener stays: removing it takes another message.
-                    let _ = reply.send(self.add(listener, socket));
+                    let _ = reply.send(self.add(id, listener, socket));
                 }
-                ListenerMessage::Remove { name, drain, reply } => {
-                    let removed = self.table.borrow_mut().remove(&name);
-                    match removed {
-                        Ok((id, active)) => {
-                            let removal = self.clone().drain(id, active, drain, move |left| {
-                                let _ = reply.send(Ok(left));
-                            });
-                            // Other messages do not wait for the connections.
-                            spawn_local(removal);
-                        }
-                        Err(error) => {
-                            let _ = reply.send(Err(error));
-                        }
-                    }
+                ListenerMessage::Remove {
+                    id,
+                    name,
+                    drain,
+                    reply,
+                } => {
+                    let removed = self.table.borrow_mut().remove(id);
+                    let Some(active) = removed else {
+                        let _ = reply.send(Err(ListenerError::Unknown(name)));
+                        continue;
+                    };
+                    let (drained, draining) = oneshot::channel();
+                    let closed = move || drop(reply.send(Ok(draining)));
+                    let removal = self.clone().drain(id, active, drain, closed, move |left| {
+                        let _ = drained.send(left);
+                    });
+                    // Other messages do not wait for the connections.
+                    spawn_local(removal);
                 }
             }
         }
@@ -86,11 +98,16 @@ impl WorkerListeners {
         self.table.borrow().inspect()
     }
 
-    fn add(&self, listener: ListenerSpec, socket: TcpListener) -> Result<(), ListenerError> {
+    fn add(
+        &self,
+        id: ListenerId,
+        listener: ListenerSpec,
+        socket: ListenerSocket,
+    ) -> Result<(), ListenerError> {
         if self.drain.is_draining() {
             return Err(ListenerError::Draining);
         }
-        self.table.borrow().check(&listener.name)?;
+        self.table.borrow().check()?;
         let (signal, drain) = self.drain.child();
         let context = ListenerContext::new(drain);
         let (options, tls) = match listener.direction {
@@ -101,46 +118,69 @@ impl WorkerListeners {
             let name = name.clone();
             move |error| ListenerError::Socket { name, error }
         };
+        let socket = self.socket(socket).map_err(failed(&listener.name))?;
         let socket =
             Listener::new(socket, options, tls, context.clone()).map_err(failed(&listener.name))?;
         let addr = socket.local_addr().map_err(failed(&listener.name))?;
         let active = ActiveListener {
             signal,
+            socket: socket.socket(),
             accepting: spawn_local((self.accept)(listener.direction, socket)),
             context: context.clone(),
         };
         self.table
             .borrow_mut()
-            .add(listener, addr, context, active)?;
-        Ok(())
+            .add(id, listener, addr, context, active)
     }
 
-    /// Drains a listener; passes the number of connections that are open after `patience` at most to `reply`.
+    /// The socket of a new listener.
+    fn socket(&self, socket: ListenerSocket) -> io::Result<TcpListener> {
+        match socket {
+            ListenerSocket::Bound(socket) => Ok(socket),
+            ListenerSocket::Of(id) => match self.table.borrow().active(id) {
+                Some(active) => active.socket.try_clone(),
+                None => Err(io::ErrorKind::NotConnected.into()),
+            },
+        }
+    }
+
+    /// Drains a listener. Calls `closed` once its socket is closed, and `drained` with the number of connections that are
+    /// open when the time of the drain is over, after they have been cut off if that is asked for.
     async fn drain(
         self: Rc<Self>,
         id: ListenerId,
         active: ActiveListener,
-        patience: Duration,
-        reply: impl FnOnce(usize),
+        drain: ListenerDrain,
+        closed: impl FnOnce(),
+        drained: impl FnOnce(usize),
     ) {
         let ActiveListener {
             signal,
             accepting,
             context,
+            socket: _,
         } = active;
         signal.signal();
         // It closes the socket: the address is free when the sender has its answer.
         if let Err(error) = accepting.await {
             tracing::error!(%error, "a listener failed");
         }
-        let mut drained = pin!(signal.drain());
-        if timeout(patience, &mut drained).await.is_ok() {
+        closed();
+        let mut ended = pin!(signal.drain());
+        if timeout(drain.timeout, &mut ended).await.is_ok() {
             self.table.borrow_mut().drained(id);
-            return reply(0);
+            return drained(0);
         }
-        reply(context.connections());
-        drained.await;
+        let left = context.connections();
+        if !drain.cuts_off {
+            drained(left);
+            ended.await;
+            return self.table.borrow_mut().drained(id);
+        }
+        context.cut_off();
+        ended.await;
         self.table.borrow_mut().drained(id);
+        drained(left);
     }
 }
 

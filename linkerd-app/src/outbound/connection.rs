@@ -18,12 +18,9 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{
-        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
-    },
+    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc};
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The outbound side of one worker.
 pub struct Outbound {
@@ -73,14 +70,23 @@ impl Outbound {
         })
     }
 
-    /// Stages 1 and 2: a connection, and what is known of where it was going.
+    /// All stages of a connection, until it ends or its listener cuts it off.
     pub(super) async fn accepted(self: Rc<Self>, accepted: Accepted) {
-        let explicit = self.ctx.config.outbound.explicit;
         let Accepted {
             stream,
             client,
-            guard: _guard,
+            guard,
         } = accepted;
+        let going_to = client.going_to();
+        let served = guard.until_cut_off(self.discover(stream, client)).await;
+        if let Err(error) = served {
+            self.failed(going_to, &error);
+        }
+    }
+
+    /// Stages 1 and 2: the target of a connection.
+    async fn discover(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
+        let explicit = self.ctx.config.outbound.explicit;
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
         if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
@@ -101,14 +107,12 @@ impl Outbound {
     }
 
     /// Stage 3: the protocol of a connection to a target.
-    async fn connection<I>(
+    pub(super) async fn connection(
         self: &Rc<Self>,
-        mut io: Io<I>,
+        mut io: Io,
         client: Rc<ClientInfo>,
         stack: Rc<TargetStack>,
-    ) where
-        I: Duplex + Send + 'static,
-    {
+    ) {
         let protocol = stack.discovered().protocol();
         self.count_protocol(protocol, &stack);
         let detected = match protocol {
@@ -128,7 +132,7 @@ impl Outbound {
     }
 
     /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
+    async fn explicit(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
@@ -157,29 +161,26 @@ impl Outbound {
         version: Version,
     ) -> ByAuthority<impl Fn(Rc<TargetStack>, OnUpgrade) + use<>> {
         let (outbound, client) = (self.clone(), client.clone());
-        let open_tunnel = move |stack, upgrade| {
+        let open_tunnel = move |stack: Rc<TargetStack>, upgrade| {
             let outbound = outbound.clone();
-            tunnel::spawn(
-                client.clone(),
-                stack,
-                upgrade,
-                async move |io, client, stack| {
-                    outbound.connection(io, client, stack).await;
-                },
-            );
+            let (client, series) = (client.clone(), stack.client_series());
+            let guard = client.listener.connection();
+            tunnel::spawn(guard, series, upgrade, async move |io, guard| {
+                let served = outbound.connection(io, client, stack.clone());
+                if let Err(error) = guard.until_cut_off(served).await {
+                    outbound.failed_target(stack.target(), &error);
+                }
+            });
         };
         ByAuthority::new(&self.ctx, &self.targets, version, open_tunnel)
     }
 
-    async fn detect<I>(
+    async fn detect(
         &self,
-        io: &mut Io<I>,
+        io: &mut Io,
         client: &ClientInfo,
         stack: &TargetStack,
-    ) -> Result<Detected, Error>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
+    ) -> Result<Detected, Error> {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
         let count = |result, took| {
@@ -203,10 +204,7 @@ impl Outbound {
         }
     }
 
-    async fn opaque<I>(&self, io: Io<I>, stack: &TargetStack)
-    where
-        I: Duplex,
-    {
+    async fn opaque(&self, io: Io, stack: &TargetStack) {
         let relayed = stack.opaque(&self.ctx).relay(io);
         if let Err(error) = relayed.await {
             self.failed_target(stack.target(), &error);
@@ -230,7 +228,7 @@ impl Outbound {
         }
     }
 
-    fn failed_target(&self, target: &Target, error: &Error) {
+    pub(super) fn failed_target(&self, target: &Target, error: &Error) {
         let addr = match target {
             Target::Addr(addr) => *addr,
             Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),

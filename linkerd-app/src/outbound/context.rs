@@ -1,6 +1,5 @@
 //! The parts that all stages of a worker's outbound side share.
 
-use super::connect::Connect;
 use crate::{
     config::Config,
     metrics::{EndpointLabels, Families},
@@ -12,7 +11,7 @@ use linkerd_proxy_core::{
     endpoint::{Endpoint, ZoneLocality},
     http::{HalfSent, QueueSettings, ServerSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
-    transport::{Dialer, Pipes, TransferCost},
+    transport::{Connect, Dialer, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{

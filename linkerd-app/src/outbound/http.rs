@@ -13,23 +13,20 @@ use linkerd_proxy_core::{
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
     reason::Phase,
-    transport::{ClientInfo, Duplex, Io},
+    transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
 use tower::ServiceBuilder;
 use tower_service::Service;
 
 /// Serves a connection, all requests of which have one target. The caller keeps the target in use.
-pub fn serve_target<I>(
+pub fn serve_target(
     ctx: &Rc<Context>,
-    io: Io<I>,
+    io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     target: &TargetStack,
-) -> impl Future<Output = Result<(), ServeError>> + use<I>
-where
-    I: Duplex + Send + 'static,
-{
+) -> impl Future<Output = Result<(), ServeError>> + use<> {
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let router = target.router(ctx, version);
@@ -39,15 +36,14 @@ where
 }
 
 /// Serves a connection to the explicit proxy: each request names its target.
-pub fn serve_explicit<I, S>(
+pub fn serve_explicit<S>(
     ctx: &Rc<Context>,
-    io: Io<I>,
+    io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     by_authority: S,
-) -> impl Future<Output = Result<(), ServeError>> + use<I, S>
+) -> impl Future<Output = Result<(), ServeError>> + use<S>
 where
-    I: Duplex + Send + 'static,
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
         + 'static,
 {

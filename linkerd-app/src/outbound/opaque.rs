@@ -14,7 +14,6 @@ use self::{
 use super::{
     backends::{BackendHandle, BackendKey, BackendStatus, Backends},
     balance::{BalanceTarget, balance},
-    connect::Connect,
     context::Context,
     dispatch::Dispatch,
     distribute::{Distribute, RouteBackends},
@@ -28,7 +27,7 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::{
     Error, ObserveLayer, Shared, StageNames,
-    transport::{Duplex, Io, relay},
+    transport::{Connect, Io, relay},
 };
 use serde_json::Value;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -66,7 +65,7 @@ impl Opaque {
     }
 
     /// Relays a connection until both sides have ended.
-    pub async fn relay<I: Duplex>(&self, mut io: Io<I>) -> Result<(), Error> {
+    pub async fn relay(&self, mut io: Io) -> Result<(), Error> {
         let mut server = self.router.clone().call(()).await?;
         match relay(&mut io, server.io(), &self.ctx.pipes).await {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),

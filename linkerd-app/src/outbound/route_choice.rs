@@ -23,7 +23,7 @@ use tower_service::Service;
 ///
 /// - **Waits for** nothing.
 /// - **Fails as** `NoRoute`, and as the rule fails.
-pub struct RouteChoice<M: MakeRule = super::HttpRoutes> {
+pub struct RouteChoice<M: MakeRule> {
     routing: HttpRouting,
     make: Rc<M>,
     /// By the index of the rule.

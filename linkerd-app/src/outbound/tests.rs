@@ -3,19 +3,15 @@
 //! The clock is paused: it runs on to the next timer when no task has anything to do, so that a wait of seconds takes no
 //! time and its length is exact.
 
-mod client;
-mod endpoint;
+mod explicit;
 mod http;
 mod layers;
-mod network;
 mod opaque;
 mod proxy;
 mod router;
 mod routes;
 mod source;
+mod upgrades;
 
-use client::TestClient;
-use endpoint::{TestEndpoint, TestResponse};
-use network::TestNetwork;
-use proxy::{TestProxy, backend, forward, in_process, policy};
+use proxy::{TestProxy, backend, forward, in_process, in_process_with, only, policy};
 use source::TestSource;

@@ -1,32 +1,28 @@
 //! Tunnels through the explicit proxy: CONNECT.
 
-use super::target::TargetStack;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use hyper::upgrade::OnUpgrade;
 use linkerd_proxy_core::{
+    http::upgraded,
     task::spawn_local,
-    transport::{ClientInfo, Io},
+    transport::{ConnectionGuard, Io, TransportSeries},
 };
-use std::rc::Rc;
+use std::sync::Arc;
 
-/// Serves the bytes of a tunnel as a connection to its target, once the client's side is there.
+/// Serves the bytes of a tunnel as a connection to its target, once the client's side is there. `serve` gets the guard of
+/// the client's connection, too.
 pub fn spawn(
-    client: Rc<ClientInfo>,
-    stack: Rc<TargetStack>,
+    guard: ConnectionGuard,
+    series: Arc<TransportSeries>,
     upgrade: OnUpgrade,
-    serve: impl AsyncFnOnce(Io<TokioIo<Upgraded>>, Rc<ClientInfo>, Rc<TargetStack>) + 'static,
+    serve: impl AsyncFnOnce(Io, ConnectionGuard) + 'static,
 ) {
-    let guard = client.listener.connection();
     spawn_local(async move {
-        let _guard = guard;
-        let io = match upgrade.await {
-            Ok(upgraded) => TokioIo::new(upgraded),
-            Err(error) => {
-                tracing::debug!(%error, "tunnel was not opened");
-                return;
+        match upgraded(upgrade).await {
+            Ok(stream) => {
+                guard.resets(&stream);
+                serve(Io::new(stream, series), guard).await;
             }
-        };
-        let io = Io::new(io, stack.client_series());
-        serve(io, client, stack).await;
+            Err(error) => tracing::debug!(%error, "tunnel was not opened"),
+        }
     });
 }

@@ -6,10 +6,7 @@ use linkerd_proxy_core::{
     transport::{Detected, Io, Lookalikes, detect_until_drain},
 };
 use std::time::Duration;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 /// How the protocol of a client is told.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +21,12 @@ pub struct DetectSettings {
 /// `result`, and the time that it took.
 ///
 /// A client that begins an HTTP request and does not go on is answered.
-pub async fn detect<I>(
-    io: &mut Io<I>,
+pub async fn detect(
+    io: &mut Io,
     settings: DetectSettings,
     drain: &mut drain::Watch,
     count: impl FnOnce(&'static str, Duration),
-) -> Result<Option<Detected>, Error>
-where
-    I: AsyncRead + AsyncWrite + Unpin,
-{
+) -> Result<Option<Detected>, Error> {
     let start = Instant::now();
     let detected = detect_until_drain(io, settings.timeout, settings.lookalikes, drain).await;
     let result = match &detected {

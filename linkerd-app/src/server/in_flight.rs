@@ -129,6 +129,7 @@ pub fn share(limit: usize, workers: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{MockStage, assert_readiness_passes};
 
     #[test]
     fn what_ends_makes_room() {
@@ -150,6 +151,28 @@ mod tests {
         assert_eq!(refused.reason(), Reason::InFlightLimit);
         drop(first);
         assert_eq!(limit.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (mock, mut below) = MockStage::<(), (), Error>::new();
+        let service = InFlightLimitLayer::new(&InFlightLimit::new(1)).layer(mock);
+        assert_readiness_passes(service, &mut below);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_fails_below_makes_room() {
+        let limit = InFlightLimit::new(1);
+        let (mock, mut below) = MockStage::<(), (), Error>::new();
+        let mut service = InFlightLimitLayer::new(&limit).layer(mock);
+        for _ in 0..2 {
+            let answer = service.call(());
+            let ((), respond) = below.next_request().await.unwrap();
+            assert_eq!(limit.count(), 1);
+            respond.send_response(Err(Reason::NoRoute.into()));
+            assert_eq!(answer.await.unwrap_err().reason(), Reason::NoRoute);
+            assert_eq!(limit.count(), 0);
+        }
     }
 
     #[test]

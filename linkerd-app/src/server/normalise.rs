@@ -82,3 +82,74 @@ pub fn remove_claims(headers: &mut HeaderMap) {
 
 const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
 const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request};
+    use http::{HeaderValue, header::HOST};
+    use linkerd_proxy_core::Reason;
+
+    type Stage = MockStage<HttpRequest, (), Error>;
+    type Below = BelowStage<HttpRequest, (), Error>;
+
+    fn stage(removes_claims: bool) -> (Normalise<Stage>, Below) {
+        let (mock, below) = Stage::new();
+        let layer = NormaliseLayer {
+            version: Version::HTTP_11,
+            removes_claims,
+        };
+        (layer.layer(mock), below)
+    }
+
+    #[tokio::test]
+    async fn claims_are_removed_where_clients_may_lie_and_hop_by_hop_fields_everywhere() {
+        for removes_claims in [true, false] {
+            let (mut stage, mut below) = stage(removes_claims);
+            let mut claiming = request("");
+            for (name, value) in [
+                ("l5d-client-id", "admin"),
+                ("connection", "x-hop"),
+                ("x-hop", "1"),
+            ] {
+                let value = HeaderValue::from_static(value);
+                claiming.headers_mut().insert(name, value);
+            }
+            let _answer = stage.call(claiming);
+            let (passed, _) = below.next_request().await.unwrap();
+            let headers = passed.headers();
+            assert_eq!(headers.contains_key(L5D_CLIENT_ID), !removes_claims);
+            assert!(!headers.contains_key("x-hop"));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_invalid_request_is_refused_and_not_passed_on() {
+        let (mut stage, mut below) = stage(false);
+        let mut two_hosts = request("");
+        let other = HeaderValue::from_static("other.example");
+        two_hosts.headers_mut().append(HOST, other);
+        let error = stage.call(two_hosts).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::InvalidRequest);
+        assert!(
+            tokio_test::task::spawn(below.next_request())
+                .poll()
+                .is_pending()
+        );
+    }
+
+    #[tokio::test]
+    async fn the_error_of_the_stage_below_is_passed_on() {
+        let (mut stage, mut below) = stage(false);
+        let answer = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Err(Reason::NoRoute.into()));
+        assert_eq!(answer.await.unwrap_err().reason(), Reason::NoRoute);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (stage, mut below) = stage(true);
+        assert_readiness_passes(stage, &mut below);
+    }
+}

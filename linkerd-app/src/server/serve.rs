@@ -8,23 +8,22 @@ use linkerd_proxy_core::{
         Connection, HttpRequest, RequestBody, RequestContext, ResponseBody, ServeError,
         ServerSettings, Upload, serve_http1, serve_http2,
     },
-    transport::{ClientInfo, Duplex, Io},
+    transport::{ClientInfo, Io},
 };
 use std::{cell::RefCell, rc::Rc};
 use tower_service::Service;
 
 /// Serves requests by `stack` until the connection ends, or until its exchanges have ended when `drain` is signalled.
-pub fn serve<I, S>(
-    io: Io<I>,
+pub fn serve<S>(
+    io: Io,
     client: Rc<ClientInfo>,
     version: Version,
     connection: Rc<Connection>,
     stack: S,
     settings: ServerSettings,
     drain: drain::Watch,
-) -> impl Future<Output = Result<(), ServeError>> + use<I, S>
+) -> impl Future<Output = Result<(), ServeError>> + use<S>
 where
-    I: Duplex + Send + 'static,
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
         + 'static,
 {

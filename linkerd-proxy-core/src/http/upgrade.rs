@@ -1,9 +1,11 @@
 //! Upgrades of connections: WebSocket, CONNECT.
 
+use super::client;
 use crate::{
     task::spawn_local,
-    transport::{ConnectionGuard, Pipes, relay},
+    transport::{ConnectionGuard, Io, Pipes, TransportStream, relay},
 };
+use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use http::{
     Method, Request, Response, StatusCode,
@@ -11,6 +13,7 @@ use http::{
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use std::rc::Rc;
 
 /// The client's side of an upgrade that its request asks for.
 pub struct Upgrade {
@@ -39,24 +42,41 @@ impl Upgrade {
         })
     }
 
-    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection, and is not cut
-    /// off by drain.
-    pub fn join<B>(self, response: &mut Response<B>, guard: Option<ConnectionGuard>) {
+    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection: a drain waits for
+    /// it, until the listener cuts off its connections.
+    pub fn join<B>(
+        self,
+        response: &mut Response<B>,
+        pipes: &Rc<Pipes>,
+        guard: Option<ConnectionGuard>,
+    ) {
         let Some(upgraded) = self.agreed(response) else {
             return;
         };
+        let pipes = pipes.clone();
         spawn_local(async move {
-            let _guard = guard;
-            let (client, server) = match upgraded.await {
+            let (mut client, mut server) = match upgraded.await {
                 Ok(both) => both,
                 Err(error) => {
                     tracing::debug!(%error, "upgrade failed");
                     return;
                 }
             };
-            let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-            let relayed = relay(&mut client, &mut server, &Pipes::none()).await;
-            tracing::debug!(?relayed, "upgraded connection ended");
+            if let Some(guard) = &guard {
+                guard.resets(&client);
+            }
+            let relayed = relay(&mut client, &mut server, &pipes);
+            let relayed = match guard {
+                Some(guard) => guard.until_cut_off(relayed).await,
+                None => Ok(relayed.await),
+            };
+            match relayed {
+                Ok(relayed) => tracing::debug!(?relayed, "upgraded connection ended"),
+                Err(error) => {
+                    let reason = error.reason().label();
+                    tracing::debug!(reason, %error, "upgraded connection ended");
+                }
+            }
         });
     }
 
@@ -64,7 +84,7 @@ impl Upgrade {
     pub fn agreed<B>(
         self,
         response: &mut Response<B>,
-    ) -> Option<LocalBoxFuture<'static, hyper::Result<(Upgraded, Upgraded)>>> {
+    ) -> Option<LocalBoxFuture<'static, hyper::Result<Joined>>> {
         let agreed = match self.connect {
             true => response.status().is_success(),
             false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
@@ -77,8 +97,39 @@ impl Upgrade {
             response.headers_mut().remove(TRANSFER_ENCODING);
         }
         let server = hyper::upgrade::on(response);
-        Some(Box::pin(
-            async move { tokio::try_join!(self.client, server) },
-        ))
+        let joined = async move { tokio::try_join!(upgraded(self.client), upgraded(server)) };
+        Some(Box::pin(joined))
     }
 }
+
+/// The streams of the client and of the endpoint.
+type Joined = (TransportStream, TransportStream);
+
+/// One side of an upgrade, as soon as the response has been sent.
+pub async fn upgraded(side: OnUpgrade) -> hyper::Result<TransportStream> {
+    side.await.map(transport_stream)
+}
+
+/// The connection behind hyper's end of it, with the bytes that hyper has read ahead put back; or else hyper's end.
+fn transport_stream(upgraded: Upgraded) -> TransportStream {
+    let upgraded = match upgraded.downcast::<TokioIo<Io>>() {
+        Ok(parts) => return upgraded_stream(parts.io.into_inner(), parts.read_buf),
+        Err(other) => other,
+    };
+    match client::upgraded_io(upgraded) {
+        Ok((io, read_ahead)) => upgraded_stream(io, read_ahead),
+        Err(tunnel) => TransportStream::Http2Tunnel(Box::new(TokioIo::new(tunnel))),
+    }
+}
+
+fn upgraded_stream(mut io: Io, read_ahead: Bytes) -> TransportStream {
+    // No codec is above it any more.
+    io.unwatch();
+    if !read_ahead.is_empty() {
+        io.put_back(read_ahead);
+    }
+    TransportStream::Upgraded(Box::new(io))
+}
+
+#[cfg(test)]
+mod tests;

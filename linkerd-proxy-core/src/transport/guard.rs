@@ -1,6 +1,9 @@
 //! Addresses that must not be dialled.
 
-use super::address::{reached, reached_ip};
+use super::{
+    OwnListeners,
+    address::{reached, reached_ip},
+};
 use crate::{Error, Reason};
 use std::{
     net::{IpAddr, SocketAddr},
@@ -15,8 +18,10 @@ use std::{
 pub struct DialGuard {
     /// Whether loopback addresses may be dialled.
     pub allow_loopback: bool,
-    /// The proxy's own listeners.
-    pub listeners: Arc<[SocketAddr]>,
+    /// The proxy's own listeners, as they are added and removed.
+    pub listeners: OwnListeners,
+    /// The admin server, if that must not be dialled either.
+    pub admin: Option<SocketAddr>,
     /// The addresses of this machine or pod: a listener on all addresses is reached by each of them.
     pub local_ips: Arc<[IpAddr]>,
 }
@@ -47,7 +52,7 @@ impl DialGuard {
             let everywhere = own.ip().is_unspecified() && is_local;
             own.port() == is.port() && (everywhere || reached_ip(own.ip()) == is.ip())
         };
-        match self.listeners.iter().any(is_own) {
+        match self.admin.as_ref().is_some_and(is_own) || self.listeners.any(is_own) {
             true => Err(Error::new(Reason::Loop)),
             false => Ok(()),
         }
@@ -62,9 +67,8 @@ mod tests {
     fn guard(allow_loopback: bool) -> DialGuard {
         DialGuard {
             allow_loopback,
-            listeners: ["127.0.0.1:4140", "0.0.0.0:4191"]
-                .map(|addr| addr.parse().unwrap())
-                .into(),
+            listeners: OwnListeners::from_iter(["127.0.0.1:4140".parse().unwrap()]),
+            admin: Some("0.0.0.0:4191".parse().unwrap()),
             local_ips: ["10.0.0.9".parse().unwrap()].into(),
         }
     }
@@ -110,6 +114,16 @@ mod tests {
         }
         assert_eq!(reason(&guard(true), "10.0.0.8:4191"), None);
         assert_eq!(reason(&guard(true), "127.0.0.2:4140"), None);
+    }
+
+    #[test]
+    fn a_listener_is_refused_from_when_it_is_added_until_it_is_removed() {
+        let (guard, addr) = (guard(true), "127.0.0.1:4500");
+        assert_eq!(reason(&guard, addr), None);
+        guard.listeners.add(addr.parse().unwrap());
+        assert_eq!(reason(&guard, addr), Some(Reason::Loop));
+        guard.listeners.remove(addr.parse().unwrap());
+        assert_eq!(reason(&guard, addr), None);
     }
 
     #[test]

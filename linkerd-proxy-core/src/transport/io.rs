@@ -1,15 +1,12 @@
-//! Counted connections, to which read bytes can be put back.
+//! Counted streams, to which read bytes can be put back.
 
-use super::{Duplex, Peek, Pipe, TransportStream};
+use super::{Activity, Duplex, Peek, Pipe};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
 use bytes::{Buf, Bytes};
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -46,9 +43,9 @@ pub struct TransferCost {
     pub received: Counter,
 }
 
-/// A counted connection. Bytes that were read too early can be put back.
+/// A counted stream. Bytes that were read too early can be put back.
 #[derive(Debug)]
-pub struct Io<S = TransportStream> {
+pub struct CountedStream<S> {
     stream: S,
     prefix: Bytes,
     series: Arc<TransportSeries>,
@@ -56,30 +53,6 @@ pub struct Io<S = TransportStream> {
     /// The peer has ended its side, or the connection failed.
     has_ended: bool,
     activity: Option<Arc<Activity>>,
-}
-
-/// Reads and flushes of a connection, as observed below its codec.
-#[derive(Debug, Default)]
-pub struct Activity {
-    was_read: AtomicBool,
-    is_unflushed: AtomicBool,
-}
-
-impl Activity {
-    /// Whether bytes were read since [`Activity::forget_reads`].
-    pub fn was_read(&self) -> bool {
-        self.was_read.load(Relaxed)
-    }
-
-    /// Forgets all reads so far.
-    pub fn forget_reads(&self) {
-        self.was_read.store(false, Relaxed);
-    }
-
-    /// Whether all writes were flushed. A codec flushes when it has nothing left to write.
-    pub fn is_flushed(&self) -> bool {
-        !self.is_unflushed.load(Relaxed)
-    }
 }
 
 impl TransportMetrics {
@@ -146,7 +119,7 @@ impl TransportSeries {
     }
 }
 
-impl<S> Io<S> {
+impl<S> CountedStream<S> {
     /// Counts a connection as open, until it is dropped.
     pub fn new(stream: S, series: Arc<TransportSeries>) -> Self {
         series.open_total.incr();
@@ -162,9 +135,12 @@ impl<S> Io<S> {
     }
 
     /// Puts back bytes that were read; they are read again first.
-    pub fn put_back(&mut self, prefix: Bytes) {
-        debug_assert!(self.prefix.is_empty(), "bytes are put back once");
-        self.prefix = prefix;
+    pub fn put_back(&mut self, read: Bytes) {
+        self.prefix = match self.prefix.is_empty() {
+            true => read,
+            // A part of what was put back before was read.
+            false => [read, self.take_prefix()].concat().into(),
+        };
     }
 
     /// The bytes that were put back and not read again.
@@ -180,6 +156,11 @@ impl<S> Io<S> {
     /// Records reads and flushes in `activity`.
     pub fn watch(&mut self, activity: Arc<Activity>) {
         self.activity = Some(activity);
+    }
+
+    /// Ends the record of reads and flushes.
+    pub fn unwatch(&mut self) {
+        self.activity = None;
     }
 
     /// Whether the end of the peer's side was read, or the connection failed.
@@ -210,18 +191,18 @@ impl<S> Io<S> {
         if let Some(activity) = &self.activity
             && count > 0
         {
-            activity.was_read.store(true, Relaxed);
+            activity.note_read();
         }
     }
 
     fn set_unflushed(&self, unflushed: bool) {
         if let Some(activity) = &self.activity {
-            activity.is_unflushed.store(unflushed, Relaxed);
+            activity.set_unflushed(unflushed);
         }
     }
 }
 
-impl<S> Drop for Io<S> {
+impl<S> Drop for CountedStream<S> {
     fn drop(&mut self) {
         let series = &self.series;
         series.open.decr();
@@ -235,7 +216,7 @@ impl<S> Drop for Io<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -263,7 +244,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -301,7 +282,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Io<S> {
     }
 }
 
-impl<S: Duplex> Duplex for Io<S> {
+impl<S: Duplex> Duplex for CountedStream<S> {
     fn is_socket(&self) -> bool {
         self.prefix.is_empty() && self.stream.is_socket()
     }
@@ -373,9 +354,10 @@ mod tests {
         let (client, server) = tokio::join!(client, listener.accept());
         let mut client = client.unwrap();
         let labels = Labels::new().with("peer", "src");
-        let mut io = Io::new(server.unwrap().0, metrics.series(labels));
+        let mut io = CountedStream::new(server.unwrap().0, metrics.series(labels));
         client.write_all(b"world").await.unwrap();
-        io.put_back(Bytes::from_static(b"hello "));
+        io.put_back(Bytes::from_static(b"lo "));
+        io.put_back(Bytes::from_static(b"hel"));
         let mut read = [0; 11];
         io.read_exact(&mut read).await.unwrap();
         io.write_all(b"ok").await.unwrap();

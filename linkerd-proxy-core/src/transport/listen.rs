@@ -1,28 +1,44 @@
 //! Listening sockets, and the original destination of accepted connections.
 
-use super::{ClientInfo, ConnectionGuard, ListenerContext, SocketOptions, TlsStatus};
+use super::{
+    ClientInfo, ConnectionGuard, ListenerContext, SocketOptions, TlsStatus, TransportStream,
+};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    rc::Rc,
+    os::fd::AsFd,
+    rc::{Rc, Weak},
 };
 use tokio::net::{TcpListener, TcpStream};
 
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener {
-    inner: TcpListener,
+    inner: Rc<TcpListener>,
     options: SocketOptions,
     tls: TlsStatus,
     context: Rc<ListenerContext>,
+}
+
+/// The socket of a listener, as long as that accepts connections.
+#[derive(Clone, Debug)]
+pub struct ListeningSocket(Weak<TcpListener>);
+
+impl ListeningSocket {
+    /// Another descriptor of the socket. Fails as `NotConnected` once the listener is gone.
+    pub fn try_clone(&self) -> io::Result<std::net::TcpListener> {
+        let open = self.0.upgrade();
+        let open = open.ok_or(io::ErrorKind::NotConnected)?;
+        Ok(open.as_fd().try_clone_to_owned()?.into())
+    }
 }
 
 /// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
-    pub stream: super::TransportStream,
+    pub stream: TransportStream,
     /// The client.
     pub client: Rc<ClientInfo>,
     /// Delays the listener's drain.
@@ -71,7 +87,7 @@ impl Listener {
         context: Rc<ListenerContext>,
     ) -> io::Result<Self> {
         Ok(Self {
-            inner: TcpListener::from_std(socket)?,
+            inner: Rc::new(TcpListener::from_std(socket)?),
             options,
             tls,
             context,
@@ -81,6 +97,11 @@ impl Listener {
     /// The address of the listener.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
+    }
+
+    /// Its socket, for another listener that is to share it.
+    pub fn socket(&self) -> ListeningSocket {
+        ListeningSocket(Rc::downgrade(&self.inner))
     }
 
     /// The context of its connections.
@@ -94,8 +115,11 @@ impl Listener {
         self.options.apply(&stream);
         let local = unmapped(stream.local_addr()?);
         let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
+        let stream: TransportStream = super::Socket::from(stream).into();
+        let guard = self.context.connection();
+        guard.resets(&stream);
         Ok(Accepted {
-            stream: super::Socket::from(stream).into(),
+            stream,
             client: Rc::new(ClientInfo {
                 addr: unmapped(client),
                 local,
@@ -103,7 +127,7 @@ impl Listener {
                 tls: self.tls,
                 listener: self.context.clone(),
             }),
-            guard: self.context.connection(),
+            guard,
         })
     }
 }

@@ -1,16 +1,19 @@
 //! The part of a listener that its connections share.
 
+use super::{Duplex, open_connections::OpenConnections};
 use crate::drain;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    task::Waker,
 };
 
-/// A listener's drain and the number of its connections; each [`ClientInfo`](super::ClientInfo) carries it.
+/// A listener's drain and its open connections; each [`ClientInfo`](super::ClientInfo) carries it.
 #[derive(Debug)]
 pub struct ListenerContext {
     drain: drain::Handle,
-    connections: Cell<usize>,
+    open: RefCell<OpenConnections>,
+    is_cut_off: Cell<bool>,
     /// Held while there are connections: they count on their own thread, and one of them for all on the drain that
     /// the threads share.
     hold: RefCell<Option<drain::Watch>>,
@@ -19,31 +22,44 @@ pub struct ListenerContext {
 /// Counts a connection of a listener, and delays the end of the listener's drain until dropped.
 #[derive(Debug)]
 #[must_use = "dropping the guard lets drain end before the connection"]
-pub struct ConnectionGuard(Rc<ListenerContext>);
+pub struct ConnectionGuard {
+    listener: Rc<ListenerContext>,
+    number: usize,
+}
 
 impl ListenerContext {
     /// The context of a listener without connections.
     pub fn new(drain: drain::Handle) -> Rc<Self> {
         Rc::new(Self {
             drain,
-            connections: Cell::new(0),
+            open: RefCell::default(),
+            is_cut_off: Cell::new(false),
             hold: RefCell::new(None),
         })
     }
 
     /// Counts a connection. It may still be counted by another guard, as one that becomes a tunnel.
     pub fn connection(self: &Rc<Self>) -> ConnectionGuard {
-        let count = self.connections.get();
-        if count == 0 {
+        let mut open = self.open.borrow_mut();
+        if open.count() == 0 {
             *self.hold.borrow_mut() = Some(self.drain.watch());
         }
-        self.connections.set(count + 1);
-        ConnectionGuard(self.clone())
+        ConnectionGuard {
+            number: open.add(),
+            listener: self.clone(),
+        }
     }
 
     /// The number of open connections.
     pub fn connections(&self) -> usize {
-        self.connections.get()
+        self.open.borrow().count()
+    }
+
+    /// Cuts off the connections that are open, and those that come too late. Sockets end with a reset: the end of a
+    /// connection may be that of a response.
+    pub fn cut_off(&self) {
+        self.is_cut_off.set(true);
+        self.open.borrow().cut_off();
     }
 
     /// The drain of the listener, which is signalled with that of the process, too.
@@ -52,12 +68,35 @@ impl ListenerContext {
     }
 }
 
+impl ConnectionGuard {
+    /// Makes `client` end with a reset if it is cut off.
+    pub fn resets(&self, client: &impl Duplex) {
+        let socket = client.peek().map(|peek| peek.downgrade());
+        let mut open = self.listener.open.borrow_mut();
+        open.set_socket(self.number, socket);
+    }
+
+    /// Whether the listener has cut off the connection.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.listener.is_cut_off.get()
+    }
+
+    /// Wakes `task` when the listener cuts off the connection.
+    pub(super) fn watched_by(&self, task: &Waker) {
+        let mut open = self.listener.open.borrow_mut();
+        open.set_task(self.number, task.clone());
+    }
+}
+
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let count = self.0.connections.get() - 1;
-        self.0.connections.set(count);
-        if count == 0 {
-            *self.0.hold.borrow_mut() = None;
+        let mut open = self.listener.open.borrow_mut();
+        let ended = open.remove(self.number);
+        let left = open.count();
+        drop(open);
+        drop(ended);
+        if left == 0 {
+            *self.listener.hold.borrow_mut() = None;
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::{
 use std::{
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU8, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
@@ -190,6 +190,27 @@ impl Peek {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peeked = retry_on_intr(|| recv(&self.0.stream, &mut [0; 1], flags));
         !matches!(peeked, Err(Errno::AGAIN))
+    }
+
+    /// A reference to the socket, which does not keep it open.
+    pub fn downgrade(&self) -> SocketRef {
+        SocketRef(Arc::downgrade(&self.0))
+    }
+}
+
+/// Refers to a socket while its owner keeps it open.
+#[derive(Clone, Debug)]
+pub struct SocketRef(Weak<SocketState>);
+
+impl SocketRef {
+    /// Makes the socket end with a reset when it is dropped.
+    pub fn reset_on_drop(&self) {
+        let Some(socket) = self.0.upgrade() else {
+            return;
+        };
+        if let Err(error) = socket.stream.set_zero_linger() {
+            tracing::debug!(%error, "a socket will end without a reset");
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-//! Streams to endpoints: sockets, or streams within the process.
+//! Streams of clients and to endpoints: sockets, streams within the process, and tunnels through either.
 
-use super::{Duplex, Peek, Pipe, Socket};
+use super::{CountedStream, Duplex, Peek, Pipe, Socket};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use std::{
     io::{self, IoSlice},
     pin::Pin,
@@ -8,7 +10,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// A stream that a [`Dialer`](super::Dialer) has opened.
+/// A stream that was accepted, that a [`Dialer`](super::Dialer) has opened, or that an upgrade has made of one of these.
 ///
 /// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call. Streams that are
 /// larger than a socket are boxed, so that it stays as small as one.
@@ -18,7 +20,14 @@ pub enum TransportStream {
     Socket(Socket),
     /// A stream to a peer in this process.
     InMemory(Box<DuplexStream>),
+    /// A connection that carried HTTP until it was upgraded. It is still counted as that connection.
+    Upgraded(Box<Io>),
+    /// A tunnel in a stream of HTTP/2, which only hyper can read and write.
+    Http2Tunnel(Box<TokioIo<Upgraded>>),
 }
+
+/// A counted connection.
+pub type Io<S = TransportStream> = CountedStream<S>;
 
 impl From<Socket> for TransportStream {
     fn from(socket: Socket) -> Self {
@@ -42,6 +51,8 @@ impl AsyncRead for TransportStream {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_read(cx, buf),
             Self::InMemory(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
+            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
         }
     }
 }
@@ -56,6 +67,8 @@ impl AsyncWrite for TransportStream {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_write(cx, buf),
             Self::InMemory(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_write(cx, buf),
+            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_write(cx, buf),
         }
     }
 
@@ -68,6 +81,8 @@ impl AsyncWrite for TransportStream {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
             Self::InMemory(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, bufs),
+            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -76,6 +91,8 @@ impl AsyncWrite for TransportStream {
         match self {
             Self::Socket(socket) => socket.is_write_vectored(),
             Self::InMemory(stream) => stream.is_write_vectored(),
+            Self::Upgraded(stream) => stream.is_write_vectored(),
+            Self::Http2Tunnel(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -84,6 +101,8 @@ impl AsyncWrite for TransportStream {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_flush(cx),
             Self::InMemory(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_flush(cx),
         }
     }
 
@@ -92,6 +111,8 @@ impl AsyncWrite for TransportStream {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::InMemory(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
         }
     }
 }
@@ -102,6 +123,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.is_socket(),
             Self::InMemory(stream) => stream.is_socket(),
+            Self::Upgraded(stream) => stream.is_socket(),
+            Self::Http2Tunnel(stream) => stream.is_socket(),
         }
     }
 
@@ -110,6 +133,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.poll_readable(cx),
             Self::InMemory(stream) => stream.poll_readable(cx),
+            Self::Upgraded(stream) => stream.poll_readable(cx),
+            Self::Http2Tunnel(stream) => stream.poll_readable(cx),
         }
     }
 
@@ -118,6 +143,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.peek(),
             Self::InMemory(stream) => stream.peek(),
+            Self::Upgraded(stream) => stream.peek(),
+            Self::Http2Tunnel(stream) => stream.peek(),
         }
     }
 
@@ -126,6 +153,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.reset_on_drop(),
             Self::InMemory(stream) => stream.reset_on_drop(),
+            Self::Upgraded(stream) => stream.reset_on_drop(),
+            Self::Http2Tunnel(stream) => stream.reset_on_drop(),
         }
     }
 
@@ -134,6 +163,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.poll_fill(pipe, cx),
             Self::InMemory(stream) => stream.poll_fill(pipe, cx),
+            Self::Upgraded(stream) => stream.poll_fill(pipe, cx),
+            Self::Http2Tunnel(stream) => stream.poll_fill(pipe, cx),
         }
     }
 
@@ -142,6 +173,8 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.poll_empty(pipe, cx),
             Self::InMemory(stream) => stream.poll_empty(pipe, cx),
+            Self::Upgraded(stream) => stream.poll_empty(pipe, cx),
+            Self::Http2Tunnel(stream) => stream.poll_empty(pipe, cx),
         }
     }
 }

@@ -82,26 +82,28 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Request;
-    use linkerd_proxy_core::http::{RequestBody, RequestContext};
-    use std::cell::Cell;
-    use tower::service_fn;
+    use crate::testing::{MockStage, assert_readiness_passes, request};
 
     #[tokio::test]
     async fn a_denied_request_does_not_reach_the_application() {
-        for (authorized, reached) in [(Ok(()), 1), (Err(Error::new(Reason::Unauthorized)), 0)] {
-            let calls = Rc::new(Cell::new(0));
-            let counted = calls.clone();
-            let inner = service_fn(move |_: HttpRequest| {
-                counted.set(counted.get() + 1);
-                std::future::ready(Ok::<_, Error>(()))
-            });
-            let context = RequestContext::arriving(None);
-            let request = HttpRequest::new(Request::new(RequestBody::empty()), context);
-            let sent = AuthorizeLayer::new(authorized).layer(inner).call(request);
-            let denied = sent.await.err().map(|error| error.reason());
-            assert_eq!(calls.get(), reached);
-            assert_eq!(denied.is_some(), reached == 0);
-        }
+        let (mock, mut below) = MockStage::<_, (), Error>::new();
+        let denied = Err(Error::new(Reason::Unauthorized));
+        let mut denying = AuthorizeLayer::new(denied).layer(mock.clone());
+        let error = denying.call(request("")).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Unauthorized);
+        let mut reached = tokio_test::task::spawn(below.next_request());
+        assert!(reached.poll().is_pending());
+
+        let answer = AuthorizeLayer::new(Ok(())).layer(mock).call(request(""));
+        let (_, respond) = reached.await.unwrap();
+        respond.send_response(Err(Reason::ConnectRefused.into()));
+        assert_eq!(answer.await.unwrap_err().reason(), Reason::ConnectRefused);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (mock, mut below) = MockStage::<_, (), Error>::new();
+        let stage = AuthorizeLayer::new(Ok(())).layer(mock);
+        assert_readiness_passes::<_, HttpRequest, _, _>(stage, &mut below);
     }
 }

@@ -131,8 +131,15 @@ const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Request, header::HOST};
-    use linkerd_proxy_core::http::{RequestBody, RequestContext};
+    use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request, response};
+    use http::{
+        Request,
+        header::{CONTENT_LENGTH, HOST},
+    };
+    use linkerd_proxy_core::{
+        Reason,
+        http::{RequestBody, RequestContext},
+    };
     use std::{cell::RefCell, rc::Rc};
     use tower::service_fn;
 
@@ -178,5 +185,43 @@ mod tests {
         let (request, response) = exchange("HTTP/9").await;
         assert_eq!(request.version(), Version::HTTP_2);
         assert!(!response.headers().contains_key(L5D_ORIG_PROTO));
+    }
+
+    type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
+    type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
+
+    fn stage() -> (PeerProtocol<Stage>, Below) {
+        let (mock, below) = Stage::new();
+        let layer = PeerProtocolLayer {
+            version: Version::HTTP_2,
+        };
+        (layer.layer(mock), below)
+    }
+
+    #[tokio::test]
+    async fn errors_of_the_application_are_passed_on_and_its_invalid_responses_refused() {
+        let (mut stage, mut below) = stage();
+        let answer = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Err(Reason::ConnectRefused.into()));
+        let error = answer.await.unwrap_err();
+        assert_eq!(error.reason(), Reason::ConnectRefused);
+
+        let answer = stage.call(request(""));
+        let (_, respond) = below.next_request().await.unwrap();
+        let mut invalid = response("");
+        for length in ["1", "2"] {
+            let length = HeaderValue::from_static(length);
+            invalid.headers_mut().append(CONTENT_LENGTH, length);
+        }
+        respond.send_response(Ok(invalid));
+        let error = answer.await.map(drop).unwrap_err();
+        assert_eq!(error.reason(), Reason::InvalidResponse);
+    }
+
+    #[tokio::test]
+    async fn is_ready_when_the_stage_below_is() {
+        let (stage, mut below) = stage();
+        assert_readiness_passes(stage, &mut below);
     }
 }

@@ -122,7 +122,9 @@ impl Asked {
         let listener = &self.client.listener;
         match self.connects {
             true => tunnel::join(ctx, application, listener, self.upgrade, response),
-            false => self.upgrade.join(response, Some(listener.connection())),
+            false => self
+                .upgrade
+                .join(response, &ctx.pipes, Some(listener.connection())),
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::{ANY_PORT, env};
 use crate::{
     config::Config,
-    listeners::{ListenerError, ListenerSpec},
+    listeners::{ListenerDrain, ListenerError, ListenerSpec},
     proxy,
 };
 use linkerd_control::{Controller, Policy};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -66,8 +66,35 @@ async fn a_listener_comes_and_goes_while_the_proxy_runs() {
             assert!(response.ends_with("hello"), "{response}");
             second.ended().await;
         };
-        let (left, ()) = tokio::join!(running.listeners.remove(&name, SOON), rest);
+        let (left, ()) = tokio::join!(
+            running.listeners.remove(&name, ListenerDrain::wait(SOON)),
+            rest
+        );
         assert_eq!(left.unwrap(), 0);
+
+        // At the same address a client finds the old listener or the new one, and never none.
+        let replaced = running
+            .listeners
+            .bind(ListenerSpec::outbound("extra"), ANY_PORT, None)
+            .await
+            .unwrap();
+        let mut cut_off = Wire::connect(replaced).await;
+        cut_off.send("/gated").await;
+        gate.reached.notified().await;
+        let listener = ListenerSpec::outbound("extra");
+        let drain = ListenerDrain::cut_off_after(MOMENT);
+        let replacing = running.listeners.replace(listener, replaced, None, drain);
+        let outcome = replacing.await.unwrap();
+        assert_eq!((outcome.addr, outcome.left), (replaced, 1));
+        let reset = cut_off.0.read(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+        let mut later = Wire::connect(replaced).await;
+        assert!(later.get("/").await.ends_with("hello"));
+        // The proxy does not dial its own listener, whenever that was added.
+        later.send_to(&replaced.to_string(), "/").await;
+        let response = later.head().await;
+        assert!(response.contains("this proxy itself"), "{response}");
+        gate.opened.notify_one();
 
         // The other listener has the same connection as before.
         assert!(first.get("/").await.ends_with("hello"));
@@ -132,7 +159,11 @@ impl Wire {
     }
 
     async fn send(&mut self, path: &str) {
-        let request = format!("GET http://web{path} HTTP/1.1\r\nhost: web\r\n\r\n");
+        self.send_to("web", path).await;
+    }
+
+    async fn send_to(&mut self, authority: &str, path: &str) {
+        let request = format!("GET http://{authority}{path} HTTP/1.1\r\nhost: {authority}\r\n\r\n");
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 
@@ -167,6 +198,9 @@ impl Wire {
         assert_eq!(self.0.read(&mut [0; 1]).await.unwrap(), 0);
     }
 }
+
+/// Time in which a request that is held up is not answered.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// Enough for a busy machine.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
 
 use super::protocol::{http2_settings, upgrades_http1};
-use crate::outbound::{connect::Connect, context::Context, lazy::EndpointTarget};
+use crate::outbound::{context::Context, lazy::EndpointTarget};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
 use linkerd_proxy_core::{
@@ -12,6 +12,7 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
         for_http2, to_absolute_form, wants_upgrade,
     },
+    transport::Connect,
 };
 use std::{
     rc::Rc,
@@ -90,7 +91,7 @@ impl Client {
                 for_http2(&mut request);
                 client.call(request)
             }
-            Kind::Http1(client) => send_http1(client, request),
+            Kind::Http1(client) => send_http1(client, &self.ctx, request),
             Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
                 // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
                 // attempt tells why.
@@ -98,7 +99,7 @@ impl Client {
                 async move {
                     let patience = ctx.config.outbound.http_queue.failfast;
                     let _ = tokio::time::timeout(patience, client.status().up()).await;
-                    send_http1(&mut client, request).await
+                    send_http1(&mut client, &ctx, request).await
                 }
                 .boxed_local()
             }
@@ -142,16 +143,21 @@ impl Service<HttpRequest> for Client {
 }
 
 /// Sends a request over HTTP/1; a connection that becomes something else is joined with the application's.
-fn send_http1(client: &mut Http1Client<Connect, RequestBody>, request: HttpRequest) -> SendFuture {
+fn send_http1(
+    client: &mut Http1Client<Connect, RequestBody>,
+    ctx: &Context,
+    request: HttpRequest,
+) -> SendFuture {
     let Some(upgrade) = Upgrade::of(&request) else {
         return client.call(request);
     };
     let connected = request.context().client.as_ref();
     let guard = connected.map(|connected| connected.listener.connection());
+    let pipes = ctx.pipes.clone();
     let response = client.call(request);
     response
-        .map_ok(|mut response| {
-            upgrade.join(&mut response, guard);
+        .map_ok(move |mut response| {
+            upgrade.join(&mut response, &pipes, guard);
             response
         })
         .boxed_local()

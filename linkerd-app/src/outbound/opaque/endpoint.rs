@@ -1,7 +1,6 @@
 //! Stage 7 of opaque connections: one endpoint.
 
 use crate::outbound::{
-    connect::Connect,
     context::Context,
     lazy::{EndpointTarget, Lazy},
 };
@@ -13,7 +12,7 @@ use linkerd_proxy_core::{
     endpoint::Capacity,
     reason::Retry,
     reconnect::{Connects, Reconnect, reconnect},
-    transport::Io,
+    transport::{Connect, Io},
 };
 use std::{
     rc::Rc,

@@ -1,9 +1,14 @@
 //! Requests, from the application to endpoints and back.
 
-use super::{TestEndpoint, TestResponse, backend, forward, in_process, policy};
-use ::http::StatusCode;
-use futures::StreamExt;
+use super::{backend, forward, in_process, only, policy};
+use crate::testing::{TestEndpoint, TestResponse, TestWire, text};
+use ::http::{HeaderName, HeaderValue, StatusCode, Version};
+use futures::{FutureExt, StreamExt};
 use linkerd_profiles::Protocol;
+use linkerd_proxy_core::{
+    Reason,
+    endpoint::{Endpoint, ProtocolHint},
+};
 use std::{io, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -212,3 +217,75 @@ async fn drain_waits_for_the_request_in_flight_and_closes_its_connection() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn http1_is_carried_over_http2_to_a_peer_proxy_and_answered_as_http1() {
+    in_process(async |proxy| {
+        let peer = Endpoint {
+            protocol_hint: ProtocolHint::H2,
+            ..Endpoint::new(A.parse().unwrap())
+        };
+        proxy.source.set_policy(WEB, policy(only(peer)));
+        let _endpoint = TestEndpoint::new(&proxy.network, A, true, |request| {
+            let original = &request.headers()[L5D_ORIG_PROTO];
+            let seen = format!("{:?} as {original:?}", request.version());
+            let mut response = text(seen);
+            let headers = response.headers_mut();
+            headers.insert(L5D_ORIG_PROTO, HeaderValue::from_static("HTTP/1.1"));
+            async { response }.boxed_local()
+        });
+        let response = proxy.http1(WEB).await.get("/").await;
+        assert_eq!(response.head.version, Version::HTTP_11);
+        assert!(!response.head.headers.contains_key(L5D_ORIG_PROTO));
+        let seen = "HTTP/2.0 as \"HTTP/1.1; absolute-form\"";
+        assert_eq!(response.body.as_deref(), Some(seen));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_breaks_off_is_the_failure_of_its_client() {
+    in_process(async |proxy| {
+        proxy.source.set_policy(WEB, policy(forward(A)));
+        let mut accepting = proxy.network.listen(A);
+        let mut client = proxy.wire(WEB);
+        let head = "POST / HTTP/1.1\r\nhost: web\r\ntransfer-encoding: chunked\r\n\r\n";
+        client.send(&format!("{head}5\r\nhello\r\n")).await;
+        let mut endpoint = TestWire::from(accepting.recv().await.unwrap());
+        endpoint.head().await;
+        endpoint.expect("5\r\nhello\r\n").await;
+        client.send("no length\r\n").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 400"));
+        assert_eq!(
+            endpoint.rest().await,
+            "",
+            "the end of the body is not made up"
+        );
+        assert_eq!(proxy.metric("request_total", &[]), 1.0);
+        assert_eq!(proxy.metric("response_total", &[]), 0.0);
+        let failures = "outbound_http_failures_total";
+        assert_eq!(proxy.metric(failures, &["broken_body"]), 1.0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_cut_off_closes_its_connections_as_removed() {
+    in_process(async |proxy| {
+        proxy.source.set_policy(WEB, policy(forward(A)));
+        let (_endpoint, mut bodies) = TestEndpoint::streaming(&proxy.network, A);
+        let mut client = proxy.http1(WEB).await;
+        let response = client.send("/", "").await;
+        let body = bodies.next().await.unwrap();
+        body.unbounded_send(Ok("the first half")).unwrap();
+        let response = response.await.unwrap();
+        proxy.cut_off();
+        assert_eq!(TestResponse::read(response).await.body, None);
+        let label = format!("error=\"{}\"", Reason::ListenerRemoved.error_label());
+        assert_eq!(proxy.metric("outbound_tcp_errors_total", &[&label]), 1.0);
+        proxy.drain().await;
+    })
+    .await;
+}
+
+const L5D_ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");

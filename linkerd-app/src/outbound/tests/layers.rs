@@ -1,11 +1,11 @@
 //! Layers that are added to a route: each takes its own place in this file, and one line of the route's stack.
 
-use super::{TestEndpoint, TestProxy, forward, in_process, policy};
+use super::{TestProxy, forward, in_process, policy};
 use crate::outbound::{
     HttpBackends, HttpRoutes, HttpService,
     router::{Refusal, RouteService, Router, Routes},
 };
-use crate::testing::request;
+use crate::testing::{TestEndpoint, request};
 use ::http::{Response, StatusCode, Version};
 use futures::future::LocalBoxFuture;
 use http_body_util::BodyExt;

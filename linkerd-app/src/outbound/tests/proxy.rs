@@ -1,12 +1,12 @@
 //! An outbound side over a source and a network of the test.
 
-use super::{TestClient, TestNetwork, TestSource, network::STREAM_BUFFER};
+use super::TestSource;
 use crate::{
-    config::{Config, Env},
-    dialers::{Dialers, OwnListeners},
+    config::Config,
+    dialers::Dialers,
     outbound::{Context, Costs, Outbound},
     server::InFlightLimit,
-    testing::TestMetrics,
+    testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
 use linkerd_discover::{Discovery, DiscoveryConfig};
 use linkerd_profiles::{
@@ -24,7 +24,7 @@ use linkerd_proxy_core::{
         TlsStatus,
     },
 };
-use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
 
 /// An outbound side, and what it works with.
@@ -43,16 +43,21 @@ pub struct TestProxy {
 
 /// Runs a test with a proxy of its own.
 pub async fn in_process(test: impl AsyncFnOnce(TestProxy)) {
+    in_process_with(&[], test).await;
+}
+
+/// Runs a test with a proxy of its own, in this environment.
+pub async fn in_process_with(env: &[(&str, &str)], test: impl AsyncFnOnce(TestProxy)) {
     LocalSet::new()
-        .run_until(async { test(TestProxy::new()).await })
+        .run_until(async { test(TestProxy::new(env)).await })
         .await;
 }
 
 impl TestProxy {
-    fn new() -> Self {
+    fn new(env: &[(&str, &str)]) -> Self {
         let (source, network) = (TestSource::default(), TestNetwork::default());
         let metrics = TestMetrics::new();
-        let config = Arc::new(config());
+        let config = Arc::new(config(env));
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
@@ -82,11 +87,25 @@ impl TestProxy {
 
     /// An application's connection that was redirected on its way to a target.
     pub fn connect(&self, target: &str) -> DuplexStream {
+        self.connect_to(Some(target.parse().unwrap()))
+    }
+
+    /// An application's connection, byte by byte.
+    pub fn wire(&self, target: &str) -> TestWire {
+        self.connect(target).into()
+    }
+
+    /// An application's connection to the explicit proxy.
+    pub fn connect_explicit(&self) -> DuplexStream {
+        self.connect_to(None)
+    }
+
+    fn connect_to(&self, orig_dst: Option<SocketAddr>) -> DuplexStream {
         let (near, far) = tokio::io::duplex(STREAM_BUFFER);
         let client = Rc::new(ClientInfo {
             addr: ([127, 0, 0, 1], 40_000).into(),
             local: ([127, 0, 0, 1], 4140).into(),
-            orig_dst: Some(target.parse().unwrap()),
+            orig_dst,
             tls: TlsStatus::None(NoTlsReason::Loopback),
             listener: self.listener.clone(),
         });
@@ -119,6 +138,11 @@ impl TestProxy {
     /// The sum of the series of this name that have all of `labels`.
     pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         self.metrics.sum(name, labels)
+    }
+
+    /// Cuts off all connections, as a removal of the listener does.
+    pub fn cut_off(&self) {
+        self.listener.cut_off();
     }
 
     /// Signals drain, and waits until the last connection has ended.
@@ -160,8 +184,13 @@ pub fn backend(destination: &str) -> Distribution {
 
 /// A backend that is one endpoint.
 pub fn forward(addr: &str) -> Distribution {
-    let endpoint = Arc::new(Endpoint::new(addr.parse().unwrap()));
-    Distribution::only(reached_by(addr, Dispatcher::Forward(endpoint)))
+    only(Endpoint::new(addr.parse().unwrap()))
+}
+
+/// A backend that is this endpoint.
+pub fn only(endpoint: Endpoint) -> Distribution {
+    let addr = endpoint.addr.to_string();
+    Distribution::only(reached_by(&addr, Dispatcher::Forward(Arc::new(endpoint))))
 }
 
 fn reached_by(name: &str, dispatcher: Dispatcher) -> Backend {
@@ -172,23 +201,10 @@ fn reached_by(name: &str, dispatcher: Dispatcher) -> Backend {
     }
 }
 
-/// The default configuration. The control plane that it names is not asked.
-fn config() -> Config {
-    let control_plane = [
-        ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
-        ("LINKERD2_PROXY_POLICY_SVC_ADDR", "127.0.0.1:8090"),
-        ("LINKERD2_PROXY_POLICY_WORKLOAD", "test"),
-    ];
-    let env: Env = control_plane.into_iter().collect();
-    Config::load(&env).unwrap().config
-}
-
 fn dialer(config: &Config, network: &TestNetwork) -> Arc<Dialer> {
-    let listeners = OwnListeners {
-        proxy: config.outbound.listen.clone(),
-        admin: config.admin.listen,
-    };
-    let dialers = Dialers::new(config, &listeners, &OwnConnections::default());
+    let listeners = config.outbound.listen.iter().copied().collect();
+    let own = OwnConnections::default();
+    let dialers = Dialers::new(config, &listeners, config.admin.listen, &own);
     Arc::new(Dialer {
         side: dialers.outbound.side,
         options: dialers.outbound.options,

@@ -1,6 +1,7 @@
 //! Several routes of a policy, and their filters.
 
-use super::{TestEndpoint, TestProxy, backend, forward, in_process, policy};
+use super::{TestProxy, backend, forward, in_process, policy};
+use crate::testing::TestEndpoint;
 use http::StatusCode;
 use linkerd_profiles::{
     ClientPolicy, Distribution, FailureInjector, HttpBackend, HttpFilter, HttpMatch,

@@ -89,7 +89,7 @@ fn statuses_of(start: u32, end: u32) -> Result<RangeInclusive<u16>, InvalidPolic
 }
 
 /// A backoff between attempts.
-pub(in super::super) fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy> {
+fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy> {
     let min = duration(wire.min_backoff, "a backoff's minimum")?;
     let max = duration(wire.max_backoff, "a backoff's maximum")?;
     Ok(Backoff::new(min, max, f64::from(wire.jitter_ratio))?)

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 /// The regular expressions of a policy. Each is compiled once, and there is room for [`MAX_PATTERNS`].
 #[derive(Default)]
-pub(in super::super) struct Patterns(HashMap<String, Pattern>);
+pub struct Patterns(HashMap<String, Pattern>);
 
 /// The regular expressions of one protocol of a policy; each may need a few hundred KB.
-pub(in super::super) const MAX_PATTERNS: usize = 256;
+const MAX_PATTERNS: usize = 256;
 
 impl Patterns {
     /// Converts a condition of an HTTP route.

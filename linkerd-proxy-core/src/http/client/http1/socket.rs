@@ -7,11 +7,15 @@
 use crate::{
     http::client::watched::{Watch, Watched},
     limits,
+    transport::Io,
 };
 use bytes::Bytes;
 use futures::{FutureExt, future::LocalBoxFuture};
 use http_body::Body;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{
+    client::conn::http1::{self, SendRequest},
+    upgrade::Upgraded,
+};
 use hyper_util::rt::TokioIo;
 use std::{
     pin::Pin,
@@ -55,6 +59,12 @@ where
         .handshake(TokioIo::new(Watched { io, watch }))
         .await?;
     Ok((sender, Box::new(Socket { connection, open })))
+}
+
+/// The connection to an endpoint behind hyper's end of it, and the bytes that hyper has read ahead.
+pub(in crate::http) fn upgraded_io(upgraded: Upgraded) -> Result<(Io, Bytes), Upgraded> {
+    let parts = upgraded.downcast::<TokioIo<Watched<Io, Writes>>>()?;
+    Ok((parts.io.into_inner().io, parts.read_buf))
 }
 
 struct Socket<I, B, G>

@@ -30,8 +30,10 @@ pub struct TestResponse {
     pub body: Option<String>,
 }
 
-type TestBody = UnsyncBoxBody<Bytes, io::Error>;
-type Answered = LocalBoxFuture<'static, Response<TestBody>>;
+/// The body of a test's response.
+pub type TestBody = UnsyncBoxBody<Bytes, io::Error>;
+/// A response that is being made.
+pub type Answered = LocalBoxFuture<'static, Response<TestBody>>;
 type Handler = Rc<dyn Fn(Request<Incoming>) -> Answered>;
 
 /// Writes the body of a response. Its error breaks it off.
@@ -70,7 +72,8 @@ impl TestEndpoint {
         (endpoint, bodies)
     }
 
-    fn new(
+    /// Answers each request by `handle`.
+    pub fn new(
         network: &TestNetwork,
         addr: &str,
         is_http2: bool,
@@ -118,8 +121,13 @@ impl Drop for TestEndpoint {
     }
 }
 
-fn full(text: &'static str) -> TestBody {
-    Full::from(text)
+/// A response with a text.
+pub fn text(text: impl Into<Bytes>) -> Response<TestBody> {
+    Response::new(full(text))
+}
+
+fn full(text: impl Into<Bytes>) -> TestBody {
+    Full::from(text.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }

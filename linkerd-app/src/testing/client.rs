@@ -24,13 +24,15 @@ pub enum TestClient {
 type Sent = LocalBoxFuture<'static, hyper::Result<Response<Incoming>>>;
 
 impl TestClient {
-    pub(super) async fn http1(stream: DuplexStream) -> Self {
+    /// Speaks HTTP/1 over a stream.
+    pub async fn http1(stream: DuplexStream) -> Self {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         spawn_local(connection);
         Self::Http1(sender)
     }
 
-    pub(super) async fn http2(stream: DuplexStream) -> Self {
+    /// Speaks HTTP/2 over a stream.
+    pub async fn http2(stream: DuplexStream) -> Self {
         let handshake = http2::handshake(LocalExec::default(), TokioIo::new(stream));
         let (sender, connection) = handshake.await.unwrap();
         spawn_local(connection);
@@ -41,7 +43,12 @@ impl TestClient {
     pub async fn send(&mut self, path: &str, body: &'static str) -> Sent {
         let uri = format!("http://test.example{path}");
         let request = Request::post(uri).header("host", "test.example");
-        let request = request.body(Full::from(body)).unwrap();
+        self.send_request(request.body(Full::from(body)).unwrap())
+            .await
+    }
+
+    /// Sends a request as it is.
+    pub async fn send_request(&mut self, request: Request<Full<Bytes>>) -> Sent {
         let sent: Sent = match self {
             Self::Http1(sender) => {
                 sender.ready().await.unwrap();

@@ -1,0 +1,136 @@
+//! An inbound side over a network of the test.
+
+use crate::{
+    config::Config,
+    dialers::Dialers,
+    inbound::{Context, Inbound},
+    server::InFlightLimit,
+    testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
+};
+use linkerd_proxy_core::{
+    drain,
+    http::{HalfSent, client::Http1Pools},
+    transport::{
+        Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
+        TlsStatus,
+    },
+};
+use std::{rc::Rc, sync::Arc, time::Duration};
+use tokio::{io::DuplexStream, task::LocalSet};
+
+/// An inbound side, and what it works with.
+pub struct TestProxy {
+    /// Its network.
+    pub network: TestNetwork,
+    /// Its shared parts.
+    pub ctx: Rc<Context>,
+    inbound: Rc<Inbound>,
+    metrics: TestMetrics,
+    listener: Rc<ListenerContext>,
+    drain: drain::Signal,
+}
+
+/// Runs a test with a proxy of its own.
+pub async fn in_process(test: impl AsyncFnOnce(TestProxy)) {
+    in_process_with(&[], test).await;
+}
+
+/// Runs a test with a proxy of its own, in this environment.
+pub async fn in_process_with(env: &[(&str, &str)], test: impl AsyncFnOnce(TestProxy)) {
+    LocalSet::new()
+        .run_until(async { test(TestProxy::new(env)).await })
+        .await;
+}
+
+impl TestProxy {
+    fn new(env: &[(&str, &str)]) -> Self {
+        let (network, metrics) = (TestNetwork::default(), TestMetrics::new());
+        let config = Arc::new(config(env));
+        let (signal, drain) = drain::channel();
+        let ctx = Rc::new(Context {
+            families: metrics.families.clone(),
+            dialer: dialer(&config, &network),
+            workers: 1,
+            in_flight: InFlightLimit::new(config.inbound.max_in_flight),
+            pipes: Rc::new(Pipes::default()),
+            half_sent: HalfSent::default(),
+            http1: Http1Pools::new(config.inbound.pool),
+            config,
+        });
+        Self {
+            network,
+            inbound: Inbound::new(ctx.clone()),
+            ctx,
+            metrics,
+            listener: ListenerContext::new(drain),
+            drain: signal,
+        }
+    }
+
+    /// A peer's connection that was redirected on its way to an application.
+    pub fn connect(&self, application: &str) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(STREAM_BUFFER);
+        let client = Rc::new(ClientInfo {
+            addr: ([10, 0, 0, 7], 40_000).into(),
+            local: ([10, 0, 0, 9], 4143).into(),
+            orig_dst: Some(application.parse().unwrap()),
+            tls: TlsStatus::None(NoTlsReason::NoTlsFromRemote),
+            listener: self.listener.clone(),
+        });
+        let accepted = Accepted {
+            stream: far.into(),
+            client,
+            guard: self.listener.connection(),
+        };
+        tokio::task::spawn_local(self.inbound.clone().accepted(accepted));
+        near
+    }
+
+    /// A peer's connection, byte by byte.
+    pub fn wire(&self, application: &str) -> TestWire {
+        self.connect(application).into()
+    }
+
+    /// A peer that speaks HTTP/1 to an application.
+    pub async fn http1(&self, application: &str) -> TestClient {
+        TestClient::http1(self.connect(application)).await
+    }
+
+    /// A peer that speaks HTTP/2 to an application.
+    pub async fn http2(&self, application: &str) -> TestClient {
+        TestClient::http2(self.connect(application)).await
+    }
+
+    /// Lets all tasks run until none has anything to do.
+    pub async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    /// The sum of the series of this name that have all of `labels`.
+    pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        self.metrics.sum(name, labels)
+    }
+
+    /// Cuts off all connections, as a removal of the listener does.
+    pub fn cut_off(&self) {
+        self.listener.cut_off();
+    }
+
+    /// Signals drain, and waits until the last connection has ended.
+    pub async fn drain(self) {
+        self.drain.drain().await;
+    }
+}
+
+fn dialer(config: &Config, network: &TestNetwork) -> Arc<Dialer> {
+    let listeners = config.inbound.listen.into_iter().collect();
+    let own = OwnConnections::default();
+    let inbound = Dialers::new(config, &listeners, config.admin.listen, &own).inbound;
+    Arc::new(Dialer {
+        side: inbound.side,
+        options: inbound.options,
+        guard: inbound.guard.clone(),
+        own,
+        network: Network::InProcess(Arc::new(network.clone())),
+    })
+}
