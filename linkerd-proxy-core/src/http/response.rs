@@ -220,16 +220,15 @@ impl Body for ResponseBody {
         let Some(endpoint) = &mut this.endpoint else {
             return Poll::Ready(this.take_text().map(|text| Ok(Frame::data(text))));
         };
-        let frame = match ready!(Pin::new(&mut *endpoint).poll_frame(cx)) {
+        let now = Now::default();
+        let frame = match ready!(endpoint.poll_frame(cx, &now)) {
             Some(Err(error)) => return this.fail(error.into(), cx),
             Some(Ok(frame)) => frame,
             None => {
-                let end = BodyEnd::Complete(None);
-                this.observers.end(end, &Now::default());
+                this.observers.end(BodyEnd::Complete(None), &now);
                 return Poll::Ready(None);
             }
         };
-        let now = Now::default();
         match frame.data_ref() {
             None => {
                 let trailers = frame.trailers_ref();

@@ -10,6 +10,7 @@ use crate::{
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
+    task::spawn_local,
     transport::{
         Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
         TlsStatus,
@@ -82,7 +83,7 @@ impl TestProxy {
             client,
             guard: self.listener.connection(),
         };
-        tokio::task::spawn_local(self.inbound.clone().accepted(accepted));
+        spawn_local(self.inbound.clone().accepted(accepted));
         near
     }
 

@@ -1,5 +1,6 @@
 //! The body of an endpoint's response, which holds its connection until it ends.
 
+use crate::http::observe::Now;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -25,8 +26,8 @@ pub(in crate::http) trait Lease {
         Pin::new(incoming).poll_frame(cx)
     }
 
-    /// The exchange is complete.
-    fn complete(self: Box<Self>);
+    /// The exchange is complete, as of now.
+    fn complete(self: Box<Self>, now: &Now);
 }
 
 impl ClientBody {
@@ -36,7 +37,7 @@ impl ClientBody {
             lease: Some(lease),
             ended: false,
         };
-        body.complete_at_end();
+        body.complete_at_end(&Now::default());
         body
     }
 
@@ -50,16 +51,40 @@ impl ClientBody {
         self.ended
     }
 
-    fn complete_at_end(&mut self) {
+    /// Polls the next frame. `now` is the time of the event, for all who see it.
+    pub(in crate::http) fn poll_frame(&mut self, cx: &mut Context<'_>, now: &Now) -> PolledFrame {
+        let frame = ready!(match &mut self.lease {
+            Some(lease) => lease.poll_frame(&mut self.incoming, cx),
+            None => Pin::new(&mut self.incoming).poll_frame(cx),
+        });
+        match &frame {
+            None => self.complete(now),
+            // The codec does not poll again after trailers.
+            Some(Ok(frame)) if frame.is_trailers() => self.complete(now),
+            Some(Ok(_)) => self.complete_at_end(now),
+            Some(Err(_)) => self.lease = None,
+        }
+        Poll::Ready(frame)
+    }
+
+    pub(in crate::http) fn is_end_stream(&self) -> bool {
+        self.ended || self.incoming.is_end_stream()
+    }
+
+    pub(in crate::http) fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+
+    fn complete_at_end(&mut self, now: &Now) {
         if self.incoming.is_end_stream() {
-            self.complete();
+            self.complete(now);
         }
     }
 
-    fn complete(&mut self) {
+    fn complete(&mut self, now: &Now) {
         self.ended = true;
         if let Some(lease) = self.lease.take() {
-            lease.complete();
+            lease.complete(now);
         }
     }
 }
@@ -67,34 +92,5 @@ impl ClientBody {
 impl std::fmt::Debug for ClientBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.incoming.fmt(f)
-    }
-}
-
-impl Body for ClientBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
-        let this = &mut *self;
-        let frame = ready!(match &mut this.lease {
-            Some(lease) => lease.poll_frame(&mut this.incoming, cx),
-            None => Pin::new(&mut this.incoming).poll_frame(cx),
-        });
-        match &frame {
-            None => this.complete(),
-            // The codec does not poll again after trailers.
-            Some(Ok(frame)) if frame.is_trailers() => this.complete(),
-            Some(Ok(_)) => this.complete_at_end(),
-            Some(Err(_)) => this.lease = None,
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.ended || self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
     }
 }

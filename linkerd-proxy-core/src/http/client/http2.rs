@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Backoff, EndpointStatus, Error, Rejected,
     endpoint::Capacity,
-    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
+    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, Now, ResponseBody},
     limits,
     reconnect::{Connects, Reconnect, reconnect},
     task::spawn_local,
@@ -276,7 +276,7 @@ struct Stream<C, B> {
 }
 
 impl<C, B> Lease for Stream<C, B> {
-    fn complete(self: Box<Self>) {}
+    fn complete(self: Box<Self>, _: &Now) {}
 }
 
 impl<C, B> Drop for Stream<C, B> {

@@ -25,7 +25,7 @@ use tokio::{
 struct NoLease;
 
 impl Lease for NoLease {
-    fn complete(self: Box<Self>) {}
+    fn complete(self: Box<Self>, _: &Now) {}
 }
 
 /// Writes its notifications down.

@@ -1,13 +1,13 @@
 //! The connections of one endpoint, kept for reuse.
 
 use super::{
-    pools::{Http1Pools, Left, Place, Tend},
+    pools::{Http1Pools, IdleLeft, MaintainPool, PoolEntry},
     socket::attach,
 };
 use crate::{
     Backoff, EndpointStatus, Error, Reason,
     http::{
-        RequestContext,
+        Now, RequestContext,
         client::{
             body::{Lease, PolledFrame},
             driven::Driven,
@@ -41,7 +41,7 @@ pub(super) struct Pool<C, B> {
     )]
     idle: RefCell<Vec<Box<Connection<C, B>>>>,
     open: Cell<usize>,
-    place: Place,
+    entry: PoolEntry,
 }
 
 /// A connection of a pool, to which it returns when an exchange is complete.
@@ -74,7 +74,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
                 reconnect: Reconnect::new(backoff, status),
                 idle: RefCell::default(),
                 open: Cell::new(0),
-                place: pools.place(),
+                entry: pools.entry(),
             }
         })
     }
@@ -84,11 +84,11 @@ impl<C: 'static, B: 'static> Pool<C, B> {
             "protocol": "HTTP/1",
             "open": self.open.get(),
             "idle": self.idle.borrow().len(),
-            "max_idle": self.place.settings().max_idle,
+            "max_idle": self.entry.settings().max_idle,
         })
     }
 
-    /// Takes an idle connection that still lives. [`Pool::tend`] keeps out those that were idle for too long.
+    /// Takes an idle connection that still lives. [`Pool::maintain`] keeps out those that were idle for too long.
     ///
     /// A connection that has sent something while it was idle is none: the next request would take it for its response.
     /// That is found when the request is sent, as far as the runtime knows; of a connection that became idle since it has
@@ -109,9 +109,9 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         }
     }
 
-    /// Keeps a connection for the next exchange.
-    pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>) {
-        let max_idle = self.place.settings().max_idle;
+    /// Keeps a connection, idle from now on, for the next exchange.
+    pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>, now: Instant) {
+        let max_idle = self.entry.settings().max_idle;
         if max_idle == 0 || !connection.driven.is_open() {
             return;
         }
@@ -120,10 +120,10 @@ impl<C: 'static, B: 'static> Pool<C, B> {
             // The oldest is the likeliest to have been closed by the endpoint.
             idle.remove(0);
         }
-        connection.idle_since = Instant::now();
+        connection.idle_since = now;
         connection.idle_round = transport::round();
         idle.push(connection);
-        self.place.has_warm(self);
+        self.entry.has_warm(self);
     }
 }
 
@@ -132,18 +132,18 @@ impl<C: 'static, B: 'static> Lease for Connection<C, B> {
         self.driven.poll_frame(incoming, cx)
     }
 
-    fn complete(self: Box<Self>) {
+    fn complete(self: Box<Self>, now: &Now) {
         if self.reusable
             && let Some(pool) = self.pool.upgrade()
         {
-            pool.put(self);
+            pool.put(self, now.get());
         }
     }
 }
 
-impl<C: 'static, B: 'static> Tend for Pool<C, B> {
-    fn tend(&self, now: Instant, park: Duration) -> Option<Left> {
-        let timeout = self.place.settings().idle_timeout;
+impl<C: 'static, B: 'static> MaintainPool for Pool<C, B> {
+    fn maintain(&self, now: Instant, park: Duration) -> Option<IdleLeft> {
+        let timeout = self.entry.settings().idle_timeout;
         let mut idle = self.idle.borrow_mut();
         for idle in idle.iter_mut().filter(|idle| idle.idle_since + park <= now) {
             idle.driven.park();
@@ -154,14 +154,14 @@ impl<C: 'static, B: 'static> Tend for Pool<C, B> {
             true => idle.idle_since + park.min(timeout),
             false => idle.idle_since + timeout,
         };
-        Some(Left {
+        Some(IdleLeft {
             due: idle.iter().map(|idle| due(idle)).min()?,
             warm: idle.iter().any(|idle| warm(idle)),
         })
     }
 
-    fn place(&self) -> &Place {
-        &self.place
+    fn entry(&self) -> &PoolEntry {
+        &self.entry
     }
 }
 
@@ -219,7 +219,7 @@ where
 
     async fn attempt(self: &Rc<Self>) -> Result<(), Error> {
         let connection = self.dial().await?;
-        self.put(connection);
+        self.put(connection, Instant::now());
         self.reconnect.succeeded();
         Ok(())
     }

@@ -23,30 +23,30 @@ use tokio::{
 ///   [`limits::HTTP1_WARM_POOLS`] pools are parked early.
 /// - **Costs** a request nothing: a pool is told of when its first connection becomes idle, and then it is looked at.
 #[derive(Clone)]
-pub struct Http1Pools(Rc<Shared>);
+pub struct Http1Pools(Rc<PoolsState>);
 
-struct Shared {
+struct PoolsState {
     settings: PoolSettings,
     /// Those that had idle connections at the last look, and others since.
-    idle: RefCell<Vec<Weak<dyn Tend>>>,
+    idle: RefCell<Vec<Weak<dyn MaintainPool>>>,
     /// How many of them have connections that are not parked.
     warm: Cell<usize>,
     /// There are more of them than may wait.
     crowded: Notify,
-    tending: Cell<bool>,
+    maintaining: Cell<bool>,
 }
 
 /// A pool that is looked after.
-pub(super) trait Tend {
+pub(super) trait MaintainPool {
     /// Parks connections that have been idle for `park`, and closes those that were for too long.
-    fn tend(&self, now: Instant, park: Duration) -> Option<Left>;
+    fn maintain(&self, now: Instant, park: Duration) -> Option<IdleLeft>;
 
     /// Its place among the others.
-    fn place(&self) -> &Place;
+    fn entry(&self) -> &PoolEntry;
 }
 
 /// The idle connections that a pool has left.
-pub(super) struct Left {
+pub(super) struct IdleLeft {
     /// Whether some of them are not parked.
     pub(super) warm: bool,
     /// When something is to be done about the first of them.
@@ -54,8 +54,8 @@ pub(super) struct Left {
 }
 
 /// A pool's place among those that are looked after.
-pub(super) struct Place {
-    pools: Rc<Shared>,
+pub(super) struct PoolEntry {
+    pools: Rc<PoolsState>,
     /// Whether it is counted as one that has connections that are not parked.
     warm: Cell<bool>,
     listed: Cell<bool>,
@@ -64,18 +64,18 @@ pub(super) struct Place {
 impl Http1Pools {
     /// Pools within these bounds. There are none yet.
     pub fn new(settings: PoolSettings) -> Self {
-        Self(Rc::new(Shared {
+        Self(Rc::new(PoolsState {
             settings,
             idle: RefCell::default(),
             warm: Cell::new(0),
             crowded: Notify::new(),
-            tending: Cell::new(false),
+            maintaining: Cell::new(false),
         }))
     }
 
     /// A place for one more pool.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn entry(&self) -> PoolEntry {
+        PoolEntry {
             pools: self.0.clone(),
             warm: Cell::new(false),
             listed: Cell::new(false),
@@ -98,14 +98,14 @@ impl fmt::Debug for Http1Pools {
     }
 }
 
-impl Place {
+impl PoolEntry {
     /// The bounds of the pool.
     pub(super) fn settings(&self) -> &PoolSettings {
         &self.pools.settings
     }
 
     /// The pool has an idle connection that is not parked. Called for every request: it is known already for most.
-    pub(super) fn has_warm<P: Tend + 'static>(&self, pool: &Rc<P>) {
+    pub(super) fn has_warm<P: MaintainPool + 'static>(&self, pool: &Rc<P>) {
         if !self.warm.get() {
             let pool = Rc::downgrade(pool);
             self.warmed(pool);
@@ -113,7 +113,7 @@ impl Place {
     }
 
     #[cold]
-    fn warmed(&self, pool: Weak<dyn Tend>) {
+    fn warmed(&self, pool: Weak<dyn MaintainPool>) {
         let pools = &self.pools;
         self.count_warm(true);
         if pools.is_crowded() {
@@ -122,8 +122,8 @@ impl Place {
         if !self.listed.replace(true) {
             pools.idle.borrow_mut().push(pool);
         }
-        if !pools.tending.replace(true) {
-            spawn_local(tend(pools.clone()));
+        if !pools.maintaining.replace(true) {
+            spawn_local(maintain(pools.clone()));
         }
     }
 
@@ -133,13 +133,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PoolEntry {
     fn drop(&mut self) {
         self.count_warm(false);
     }
 }
 
-impl Shared {
+impl PoolsState {
     fn is_crowded(&self) -> bool {
         self.warm.get() > limits::HTTP1_WARM_POOLS
     }
@@ -161,10 +161,10 @@ impl Shared {
             let Some(pool) = listed.upgrade() else {
                 continue;
             };
-            let left = pool.tend(now, park);
-            let place = pool.place();
-            place.count_warm(left.as_ref().is_some_and(|left| left.warm));
-            place.listed.set(left.is_some());
+            let left = pool.maintain(now, park);
+            let entry = pool.entry();
+            entry.count_warm(left.as_ref().is_some_and(|left| left.warm));
+            entry.listed.set(left.is_some());
             if let Some(left) = left {
                 due = Some(due.map_or(left.due, |due: Instant| due.min(left.due)));
                 self.idle.borrow_mut().push(listed);
@@ -175,7 +175,7 @@ impl Shared {
 }
 
 /// Looks after the pools until none has an idle connection.
-async fn tend(pools: Rc<Shared>) {
+async fn maintain(pools: Rc<PoolsState>) {
     let mut looked = Instant::now();
     // Before what is due first, others may become idle for which that is too late.
     let latest = limits::HTTP1_PARK.min(pools.settings.idle_timeout);
@@ -189,7 +189,7 @@ async fn tend(pools: Rc<Shared>) {
         looked = Instant::now();
         let due = pools.look().await;
         if pools.idle.borrow().is_empty() {
-            pools.tending.set(false);
+            pools.maintaining.set(false);
             return;
         }
         next = match due {
