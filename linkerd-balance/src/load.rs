@@ -46,8 +46,15 @@ impl Load {
     }
 
     /// The load by which candidates are compared.
+    ///
+    /// One that was not measured yet has none until it gets its first request. By its guess it would get nothing for seconds,
+    /// beside others that answer faster than the guess.
     pub(crate) fn value(&self, now: Instant) -> f64 {
-        self.rtt.get().estimate(now) * f64::from(self.pending.get() + 1) * self.scale
+        let (rtt, pending) = (self.rtt.get(), self.pending.get());
+        if rtt.is_guess() && pending == 0 {
+            return 0.0;
+        }
+        rtt.estimate(now) * f64::from(pending + 1) * self.scale
     }
 
     pub(crate) fn estimate(&self, now: Instant) -> f64 {

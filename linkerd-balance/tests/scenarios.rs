@@ -200,6 +200,23 @@ impl Harness {
         }
         failures.get()
     }
+
+    /// Sends requests by as many clients, each of which waits for its response before it sends the next; returns how long they
+    /// took.
+    async fn closed_loop(&self, clients: u32, time: Duration) -> Vec<Duration> {
+        let end = Instant::now() + time;
+        let client = async |first: u32| {
+            let mut latencies = Vec::new();
+            while Instant::now() < end {
+                let start = Instant::now();
+                self.call(first).await.unwrap();
+                latencies.push(start.elapsed());
+            }
+            latencies
+        };
+        let clients = futures::future::join_all((0..clients).map(client)).await;
+        clients.concat()
+    }
 }
 
 /// Lets the driver see what was sent.
@@ -302,6 +319,35 @@ fn an_endpoint_that_turns_slow_loses_its_share_within_ten_seconds() {
         shares(&[&a, &b, &c]);
         assert_eq!(h.load(500, 10).await, 0);
         assert!(shares(&[&a, &b, &c])[2] < 0.05);
+    });
+}
+
+#[test]
+fn one_slow_endpoint_of_three_does_not_make_the_slowest_hundredth() {
+    run(async {
+        let [a, b, slow] = [1, 1, 200].map(Fake::taking);
+        let h = Harness::new(10);
+        h.insert(&[("a", &a, 1), ("b", &b, 1), ("slow", &slow, 1)])
+            .await;
+        let mut latencies = h.closed_loop(32, Duration::from_secs(10)).await;
+        latencies.sort_unstable();
+        let p99 = latencies[latencies.len() * 99 / 100];
+        assert!(p99 < Duration::from_millis(20), "{p99:?}");
+        let calls = slow.0.calls.get();
+        assert!(calls < 20, "{calls}: those of the first moment");
+    });
+}
+
+#[test]
+fn a_new_endpoint_gets_its_share_at_once_beside_faster_ones_than_the_guess() {
+    run(async {
+        let (h, a, b) = (Harness::new(10), Fake::taking(5), Fake::taking(5));
+        h.insert(&[("a", &a, 1)]).await;
+        assert_eq!(h.load(100, 5).await, 0);
+        shares(&[&a, &b]);
+        h.insert(&[("b", &b, 1)]).await;
+        assert_eq!(h.load(100, 2).await, 0);
+        assert!(shares(&[&a, &b])[1] > 0.3);
     });
 }
 
