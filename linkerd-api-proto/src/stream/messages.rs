@@ -18,6 +18,10 @@ use super::{BoxError, yielding::YieldingBuf};
 
 pin_project! {
     /// Decodes the messages of a body. Between two messages it holds no read buffer.
+    ///
+    /// tonic's `Streaming` keeps one as large as its largest message took, also if it begins with 256 bytes or none. With
+    /// it a proxy of 1,000 destinations has 1.7 MB more after their use and 2.0 MB more 20 s later, which is 4 and 5 % of
+    /// all its memory (docs/performance.md). Below 3 % this reader would not be worth its code.
     pub struct Messages<B, M> {
         #[pin]
         body: B,
