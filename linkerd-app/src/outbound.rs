@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its filters | here, `router.rs`, `route_choice.rs`, `filters.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts and filters | here, `router.rs`, `route_choice.rs`, `timeouts.rs`, `filters.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -34,6 +34,7 @@ mod route_metrics;
 mod router;
 mod status;
 mod target;
+mod timeouts;
 mod tunnel;
 
 #[cfg(test)]
@@ -68,10 +69,11 @@ use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use timeouts::TimeoutsLayer;
 use tower::{
     ServiceBuilder,
     layer::{Layer, util::Identity},
-    util::Either,
+    util::{Either, option_layer},
 };
 use tower_service::Service;
 
@@ -122,10 +124,13 @@ impl HttpRoutes {
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
-        match rule.filters.is_empty() {
-            true => self.http_route(routing, rule, Identity::new()),
-            false => self.http_route(routing, rule, self.filters(&rule.filters)),
+        if rule.filters.is_empty() && rule.timeouts.is_none() {
+            return self.http_route(routing, rule, Identity::new());
         }
+        let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
+        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
+        let features = (option_layer(timeouts), option_layer(filters));
+        self.http_route(routing, rule, features)
     }
 
     /// The stack of a rule. `features` are the layers that it asks for, between its metrics and its choice of a backend.

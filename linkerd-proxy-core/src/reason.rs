@@ -112,6 +112,12 @@ pub enum Reason {
     IdentityRequired,
     /// No route matches the request.
     NoRoute,
+    /// The route's limit for a request and its response passed.
+    RequestTimeout,
+    /// The route's limit for a response passed.
+    ResponseTimeout,
+    /// No frame passed for as long as the route allows.
+    IdleTimeout,
     /// The route fails requests on purpose.
     InjectedFailure,
     /// The route sends the client elsewhere.

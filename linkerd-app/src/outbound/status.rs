@@ -24,6 +24,10 @@ enum Failure {
     Io,
     FailFast,
     LoadShed,
+    RequestTimeout,
+    ResponseHeadersTimeout,
+    ResponseStreamTimeout,
+    IdleTimeout,
     Cancel,
     Refused,
     EnhanceYourCalm,
@@ -40,6 +44,10 @@ impl Failure {
             Self::Io => "IO",
             Self::FailFast => "FAIL_FAST",
             Self::LoadShed => "LOAD_SHED",
+            Self::RequestTimeout => "REQUEST_TIMEOUT",
+            Self::ResponseHeadersTimeout => "RESPONSE_HEADERS_TIMEOUT",
+            Self::ResponseStreamTimeout => "RESPONSE_STREAM_TIMEOUT",
+            Self::IdleTimeout => "IDLE_TIMEOUT",
             Self::Cancel => "CANCEL",
             Self::Refused => "REFUSED",
             Self::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
@@ -119,7 +127,12 @@ impl Status {
                 ..response
             },
             BodyEnd::Failed(error) => Self {
-                error: error.reset_code().map_or(Failure::Io, Failure::of_reset),
+                error: match error.reason() {
+                    Reason::RequestTimeout => Failure::RequestTimeout,
+                    Reason::ResponseTimeout => Failure::ResponseStreamTimeout,
+                    Reason::IdleTimeout => Failure::IdleTimeout,
+                    _ => error.reset_code().map_or(Failure::Io, Failure::of_reset),
+                },
                 ..response
             },
         }
@@ -147,6 +160,9 @@ impl Status {
             Reason::Unavailable(_) | Reason::QueueFull | Reason::InFlightLimit => {
                 failed(Failure::LoadShed)
             }
+            Reason::RequestTimeout => failed(Failure::RequestTimeout),
+            Reason::ResponseTimeout => failed(Failure::ResponseHeadersTimeout),
+            Reason::IdleTimeout => failed(Failure::IdleTimeout),
             Reason::ConnectRefused
             | Reason::ConnectFailed
             | Reason::ConnectTimeout

@@ -96,12 +96,12 @@ impl RequestBody {
         }
     }
 
-    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    /// Ends the body by an error if it goes on after the deadline. Others that it has already stay.
     pub fn end_by(&mut self, deadline: Deadline) {
         if !self.is_end_stream() {
             let attempt = self.attempt.get_or_insert_default();
             let known = attempt.deadline.take();
-            attempt.deadline = Some(deadline.or_earlier(known));
+            attempt.deadline = Some(deadline.and(known));
         }
     }
 

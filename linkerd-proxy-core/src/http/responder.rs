@@ -1,6 +1,7 @@
 //! The form of the proxy's answers to a request.
 
 use super::{BodyError, classify::is_grpc};
+use crate::Reason;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use http_body::Frame;
@@ -50,7 +51,12 @@ impl Responder {
         }
         let reason = error.reason();
         let mut trailers = HeaderMap::with_capacity(2);
-        trailers.insert(GRPC_STATUS, u16::from(reason.grpc_code()).into());
+        let code = match reason {
+            // Before the headers they are DEADLINE_EXCEEDED. The incumbent does not know them here, and clients see its code.
+            Reason::RequestTimeout | Reason::ResponseTimeout | Reason::IdleTimeout => INTERNAL,
+            reason => reason.grpc_code().into(),
+        };
+        trailers.insert(GRPC_STATUS, code.into());
         if self.emit_headers {
             let text = error.to_string();
             let text = HeaderValue::try_from(text).unwrap_or(UNEXPECTED);
@@ -60,6 +66,8 @@ impl Responder {
     }
 }
 
+/// The gRPC code of an internal error.
+const INTERNAL: u16 = 13;
 pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// The text in place of one that no header can carry.

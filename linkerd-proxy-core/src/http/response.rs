@@ -108,10 +108,10 @@ impl ResponseBody {
         self.0.busy = busy;
     }
 
-    /// Ends the body by an error if it goes on after the deadline, or after an earlier one that it has already.
+    /// Ends the body by an error if it goes on after the deadline. Others that it has already stay.
     pub fn end_by(&mut self, deadline: Deadline) {
         let known = self.0.deadline.take();
-        self.0.deadline = Some(deadline.or_earlier(known));
+        self.0.deadline = Some(deadline.and(known));
     }
 
     /// Keeps the client's side of the request's body, for observers. If that breaks off, the end of the response is not the

@@ -47,7 +47,7 @@ impl Upload {
     }
 
     /// The time at which the last attempt had sent all of the body.
-    pub(super) fn ended(&self) -> Option<Instant> {
+    pub fn ended(&self) -> Option<Instant> {
         self.ended.get()
     }
 }

@@ -245,7 +245,9 @@ fn what_comes_later_is_named_once() {
         ..Default::default()
     });
     let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
-    assert_eq!(policy.not_honoured, ["retries", "timeouts"]);
+    assert_eq!(policy.not_honoured, ["retries"]);
+    let limit = default_route(&policy).timeouts.request;
+    assert_eq!(limit, Some(Duration::from_secs(1)));
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Several routes of a policy, and their filters.
 
 use super::{TestProxy, backend, forward, in_process, policy};
-use crate::testing::TestEndpoint;
+use crate::testing::{TestEndpoint, TestResponse};
+use futures::StreamExt;
 use http::StatusCode;
 use linkerd_profiles::{
     ClientPolicy, Distribution, FailureInjector, HttpBackend, HttpFilter, HttpMatch,
     InjectedFailure, Meta, PathMatch, Protocol, Ratio, RequestMatch, RouteRule, RouteTable,
+    Timeouts,
 };
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 const WEB: &str = "10.1.0.1:80";
 const A: &str = "10.0.0.1:8080";
@@ -131,6 +134,90 @@ async fn a_backend_survives_an_update_whose_route_was_not_asked_for_yet() {
         proxy.settle().await;
         let dropped = proxy.metric("stack_drop_total", &balancers);
         assert_eq!(dropped, 1.0, "nobody names it any more");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_ends_a_response_that_does_not_begin_and_one_that_does_not_go_on() {
+    in_process(async |proxy| {
+        let limited = |path: &str, timeouts| RouteRule {
+            timeouts,
+            ..below(path, forward(A))
+        };
+        let (none, limit) = (Timeouts::default(), Some(Duration::from_secs(2)));
+        let (request, response, idle) = (limit, limit, limit);
+        let rules = vec![
+            limited("/request", Timeouts { request, ..none }),
+            limited("/response", Timeouts { response, ..none }),
+            limited("/idle", Timeouts { idle, ..none }),
+        ];
+        proxy.source.set_policy(WEB, routes(rules));
+        let (_endpoint, mut bodies) = TestEndpoint::streaming(&proxy.network, A);
+        for (path, error) in [
+            ("/request", "REQUEST_TIMEOUT"),
+            ("/response", "RESPONSE_STREAM_TIMEOUT"),
+            ("/idle", "IDLE_TIMEOUT"),
+        ] {
+            let mut client = proxy.http1(WEB).await;
+            let answered = client.send(path, "a body").await;
+            let body = bodies.next().await.unwrap();
+            let response = answered.await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK);
+            let start = Instant::now();
+            let read = async {
+                let read = TestResponse::read(response).await;
+                (read, start.elapsed().as_secs())
+            };
+            // Two frames, each of which an idle limit begins anew with.
+            let write = async {
+                for _ in 0..2 {
+                    tokio::time::sleep(Duration::from_millis(1500)).await;
+                    let _ = body.unbounded_send(Ok("frame"));
+                }
+                std::future::pending::<()>().await;
+            };
+            let (read, took) = tokio::select! {
+                read = read => read,
+                () = write => unreachable!(),
+            };
+            assert_eq!(read.body, None, "it broke off");
+            assert_eq!(took, if path == "/idle" { 5 } else { 2 }, "{path}");
+            proxy.settle().await;
+            let error = format!("error=\"{error}\"");
+            let family = "outbound_http_route_request_statuses_total";
+            let counted = proxy.metric(family, &["http_status=\"200\"", &error]);
+            assert_eq!(counted, 1.0, "{path}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_limit_counts_the_wait_for_an_endpoint() {
+    in_process(async |proxy| {
+        let rule = RouteRule {
+            timeouts: Timeouts {
+                request: Some(Duration::from_secs(1)),
+                ..Timeouts::default()
+            },
+            ..below("/", backend("web:80"))
+        };
+        proxy.source.set_policy(WEB, routes(vec![rule]));
+        let mut client = proxy.http1(WEB).await;
+        let start = Instant::now();
+        let response = client.get("/").await;
+        assert_eq!(start.elapsed().as_secs(), 1);
+        assert_eq!(response.head.status, StatusCode::GATEWAY_TIMEOUT);
+        let message = &response.head.headers["l5d-proxy-error"];
+        let text = "timed out waiting for response headers: ";
+        assert!(message.to_str().unwrap().contains(text), "{message:?}");
+        let again = client.get("/").await;
+        assert_eq!(
+            again.head.status,
+            StatusCode::GATEWAY_TIMEOUT,
+            "same connection"
+        );
     })
     .await;
 }
