@@ -131,16 +131,20 @@ async fn a_prefix_cannot_be_replaced_where_none_was_matched() {
     ])
     .await;
     for path in ["/exact", "/rr"] {
-        let mut client = routed.mesh.http1().await;
-        let reply = client.get(&format!("http://web{path}")).await.unwrap();
-        assert_eq!(reply.status, 500, "{path}");
-        assert_eq!(reply.header("location"), None);
-        let error = reply.header("l5d-proxy-error").unwrap();
-        assert!(error.ends_with("unexpected error"), "{error}");
-        assert_eq!(reply.header("connection"), Some("close"));
+        for _ in 0..3 {
+            let reply = routed.get(&format!("http://web{path}")).await;
+            assert_eq!(reply.status, 500, "{path}");
+            assert_eq!(reply.header("location"), None);
+            let error = reply.header("l5d-proxy-error").unwrap();
+            assert!(error.ends_with("unexpected error"), "{error}");
+            assert_eq!(reply.header("connection"), Some("close"));
+        }
         let log = routed.mesh.proxy.wait_for_log(&format!("uri={path}")).await;
         assert!(log.contains("cannot redirect"), "{log}");
     }
+    let log = routed.mesh.proxy.log();
+    let lines = log.lines().filter(|line| line.contains("cannot redirect"));
+    assert_eq!(lines.count(), 2, "one of each rule: {log}");
 }
 
 #[tokio::test]
