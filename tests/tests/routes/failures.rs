@@ -1,6 +1,7 @@
 //! Injected failures.
 
 use crate::{Routed, named, outcome, policy};
+use linkerd_api_proto::http_route::RequestRedirect;
 use linkerd_control::{RouteFilter, RouteMatch, RouteRule};
 use linkerd_tests::{Load, Message, soon};
 use std::time::Duration;
@@ -88,7 +89,7 @@ async fn a_share_of_the_requests_fails() {
 #[tokio::test]
 async fn the_first_filter_that_answers_decides_and_the_routes_come_before_the_backends() {
     let redirect = || {
-        RouteFilter::Redirect(linkerd_api_proto::http_route::RequestRedirect {
+        RouteFilter::Redirect(RequestRedirect {
             host: "other.test".to_owned(),
             ..Default::default()
         })

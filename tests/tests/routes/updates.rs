@@ -1,7 +1,7 @@
 //! Policies that change.
 
 use crate::{Routed, named, outcome, policy};
-use linkerd_control::{Policy, RouteFilter, RouteMatch, RouteRule};
+use linkerd_control::{HeaderChanges, Policy, RouteFilter, RouteMatch, RouteRule};
 use linkerd_tests::{Load, Mesh, SOON, Server, eventually, get};
 use std::time::Duration;
 
@@ -62,8 +62,7 @@ async fn a_policy_that_cannot_be_converted_is_invalid_until_a_valid_one_comes() 
 
 #[tokio::test]
 async fn the_next_request_of_a_connection_meets_the_new_rules_and_one_in_flight_its_own() {
-    let slow = |name: &'static str| Server::says(name);
-    let (old, new) = (slow("old").await, slow("new").await);
+    let (old, new) = (Server::says("old").await, Server::says("new").await);
     old.set_latency(Duration::from_secs(1));
     let mesh = Mesh::start().await;
     mesh.service("old", [old.addr()]);
@@ -71,7 +70,7 @@ async fn the_next_request_of_a_connection_meets_the_new_rules_and_one_in_flight_
     let to = |name: &str| {
         let rule = RouteRule::new().to(name, 80);
         policy([rule.filter(RouteFilter::response_headers(
-            linkerd_control::HeaderChanges::new().set("x-route", name),
+            HeaderChanges::new().set("x-route", name),
         ))])
     };
     mesh.policy("web").set(to("old"));
@@ -110,7 +109,7 @@ async fn a_backend_that_survives_keeps_its_connections() {
             .to(service, 80)
     };
     let tagged = |rule: RouteRule, n: usize| {
-        let changes = linkerd_control::HeaderChanges::new().set("x-policy", &n.to_string());
+        let changes = HeaderChanges::new().set("x-policy", &n.to_string());
         rule.filter(RouteFilter::response_headers(changes))
     };
     mesh.policy("web")
