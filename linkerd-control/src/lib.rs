@@ -45,7 +45,9 @@ pub use crate::mesh::{
     AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Resolve,
     SystemResolver, watch_file, watch_file_with,
 };
-pub use crate::policy::{Policy, Protocol};
+pub use crate::policy::{
+    HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
+};
 pub use crate::script::Script;
 pub use crate::serve::Server;
 pub use crate::state::Content;

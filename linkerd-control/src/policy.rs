@@ -7,7 +7,14 @@ use linkerd_api_proto::outbound::{
 use linkerd_api_proto::prost_types;
 use std::time::Duration;
 
+mod route;
+mod route_filter;
+mod route_match;
 mod routes;
+
+pub use route::{Route, RouteRule};
+pub use route_filter::{HeaderChanges, RouteFilter};
+pub use route_match::RouteMatch;
 
 /// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be
 /// changed further.
@@ -23,6 +30,7 @@ pub struct Policy {
     parent: Parent,
     protocol: Protocol,
     dispatch: Dispatch,
+    routes: Vec<Route>,
     request_timeout: Option<Duration>,
     failure_accrual: Option<FailureAccrual>,
 }
@@ -58,6 +66,7 @@ enum Dispatch {
     /// A balancer over the parent, or over another path.
     Balance(Option<String>),
     Weighted(Vec<Weighted>),
+    Service(Weighted),
     Forward(Box<WeightedAddr>),
     Empty,
 }
@@ -84,13 +93,7 @@ impl Policy {
         port: u16,
         backends: impl IntoIterator<Item = (N, u16, u32)>,
     ) -> Self {
-        let backends = backends.into_iter().map(|(name, port, weight)| Weighted {
-            name: name.into(),
-            namespace: None,
-            port,
-            weight,
-        });
-        Self::service(name.into(), port, Dispatch::Weighted(backends.collect()))
+        Self::service(name.into(), port, Dispatch::weighted(backends))
     }
 
     /// Forwards to one endpoint.
@@ -137,6 +140,7 @@ impl Policy {
             },
             protocol: Protocol::Detect,
             dispatch,
+            routes: Vec::new(),
             request_timeout: None,
             failure_accrual: None,
         }
@@ -189,6 +193,13 @@ impl Policy {
         self.protocol(Protocol::Opaque)
     }
 
+    /// Adds a route, in place of the one for every request that a policy without any has. Opaque bytes have no routes.
+    #[must_use]
+    pub fn route(mut self, route: Route) -> Self {
+        self.routes.push(route);
+        self
+    }
+
     /// Sets the timeout of whole requests.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -208,11 +219,11 @@ impl Policy {
         use proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque};
         let failure_accrual = self.failure_accrual;
         let http1 = || Http1 {
-            routes: vec![self.http_route()],
+            routes: self.http_routes(),
             failure_accrual,
         };
         let http2 = || Http2 {
-            routes: vec![self.http_route()],
+            routes: self.http_routes(),
             failure_accrual,
         };
         let opaque = || Opaque {
@@ -228,7 +239,7 @@ impl Policy {
             Protocol::Http1 => Kind::Http1(http1()),
             Protocol::Http2 => Kind::Http2(http2()),
             Protocol::Grpc => Kind::Grpc(Grpc {
-                routes: vec![self.grpc_route()],
+                routes: self.grpc_routes(),
                 failure_accrual,
             }),
             Protocol::Opaque => Kind::Opaque(opaque()),
@@ -239,9 +250,21 @@ impl Policy {
         }
     }
 
-    /// The backends with their weights, and whether weights are set.
-    fn backends(&self) -> (Vec<(Backend, u32)>, bool) {
-        match &self.dispatch {
+    /// The backends of a dispatch, or else of the policy's, with their weights, and whether weights are set.
+    fn backends(&self, dispatch: Option<&Dispatch>) -> (Vec<(Backend, u32)>, bool) {
+        let service = |service: &Weighted| {
+            let parent = Parent::Service {
+                name: service.name.clone(),
+                namespace: service
+                    .namespace
+                    .clone()
+                    .unwrap_or_else(|| self.parent.namespace().to_owned()),
+                port: service.port,
+            };
+            let kind = balancer(parent.path());
+            (new_backend(parent.metadata(), kind), service.weight)
+        };
+        match dispatch.unwrap_or(&self.dispatch) {
             Dispatch::Empty => (Vec::new(), false),
             Dispatch::Forward(endpoint) => {
                 let kind = backend::Kind::Forward((**endpoint).clone());
@@ -252,22 +275,22 @@ impl Policy {
                 let backend = new_backend(self.parent.metadata(), balancer(path));
                 (vec![(backend, 1)], false)
             }
-            Dispatch::Weighted(backends) => {
-                let backend = |b: &Weighted| {
-                    let service = Parent::Service {
-                        name: b.name.clone(),
-                        namespace: b
-                            .namespace
-                            .clone()
-                            .unwrap_or_else(|| self.parent.namespace().to_owned()),
-                        port: b.port,
-                    };
-                    let kind = balancer(service.path());
-                    (new_backend(service.metadata(), kind), b.weight)
-                };
-                (backends.iter().map(backend).collect(), true)
-            }
+            Dispatch::Service(only) => (vec![service(only)], false),
+            Dispatch::Weighted(services) => (services.iter().map(service).collect(), true),
         }
+    }
+}
+
+impl Dispatch {
+    /// Services of the parent's namespace: name, port and weight of each.
+    fn weighted<N: Into<String>>(backends: impl IntoIterator<Item = (N, u16, u32)>) -> Self {
+        let backends = backends.into_iter().map(|(name, port, weight)| Weighted {
+            name: name.into(),
+            namespace: None,
+            port,
+            weight,
+        });
+        Self::Weighted(backends.collect())
     }
 }
 

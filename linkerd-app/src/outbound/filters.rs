@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
 };
 use pin_project_lite::pin_project;
 use rand::{RngExt, rngs::SmallRng};
-use redirect::redirect;
+use redirect::{RedirectLog, redirect};
 use std::{
     pin::Pin,
     rc::Rc,
@@ -25,6 +25,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct FiltersLayer {
     filters: Rc<[HttpFilter]>,
+    redirects: RedirectLog,
     rng: SmallRng,
 }
 
@@ -35,14 +36,18 @@ pub struct Filters<S> {
     filters: Rc<[HttpFilter]>,
     /// Whether one of them changes responses.
     is_for_responses: bool,
+    redirects: RedirectLog,
     rng: SmallRng,
 }
 
 impl FiltersLayer {
     /// Applies `filters`; `rng` draws the requests that fail.
     pub fn new(filters: &[HttpFilter], rng: SmallRng) -> Self {
-        let filters = filters.into();
-        Self { filters, rng }
+        Self {
+            filters: filters.into(),
+            redirects: RedirectLog::default(),
+            rng,
+        }
     }
 }
 
@@ -55,6 +60,7 @@ impl<S> Layer<S> for FiltersLayer {
             inner,
             filters: self.filters.clone(),
             is_for_responses: self.filters.iter().any(is_for_responses),
+            redirects: self.redirects.clone(),
             rng: self.rng.clone(),
         }
     }
@@ -72,7 +78,7 @@ impl<S> Filters<S> {
                 }
                 HttpFilter::Redirect(rule) => {
                     let prefix = request.context().matched_prefix;
-                    redirect(rule, request, prefix)?;
+                    redirect(rule, request, prefix, &self.redirects)?;
                 }
                 HttpFilter::RequestHeaders(changes) => modify(request.headers_mut(), changes),
                 HttpFilter::ResponseHeaders(_) => {}

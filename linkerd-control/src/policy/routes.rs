@@ -1,6 +1,5 @@
-use super::{Policy, duration};
-use linkerd_api_proto::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
-use linkerd_api_proto::http_route::{HttpRouteMatch, PathMatch, Timeouts, path_match};
+use super::{Policy, Route, RouteFilter, RouteMatch, RouteRule, duration};
+use linkerd_api_proto::http_route::Timeouts;
 use linkerd_api_proto::meta::{Metadata, metadata};
 use linkerd_api_proto::outbound::{
     GrpcRoute, HttpRoute, OpaqueRoute, grpc_route, http_route, opaque_route,
@@ -8,12 +7,13 @@ use linkerd_api_proto::outbound::{
 
 /// The API has a type of its own, of the same shape, for the distribution of each kind of route.
 macro_rules! distribution {
-    ($kind:ident, $backends:expr, { $($field:ident),* }) => {{
+    ($kind:ident, $backends:expr, $filters:expr, { $($field:ident),* }) => {{
         use $kind::distribution::{Empty, FirstAvailable, Kind, RandomAvailable};
+        let filters: Vec<$kind::Filter> = $filters;
         #[allow(deprecated)]
         let route_backend = |backend| $kind::RouteBackend {
             backend: Some(backend),
-            filters: Vec::new(),
+            filters: filters.clone(),
             $($field: None,)*
         };
         let (backends, weighted) = $backends;
@@ -37,48 +37,90 @@ macro_rules! distribution {
 }
 
 impl Policy {
-    pub(super) fn http_route(&self) -> HttpRoute {
+    /// The declared routes, or else one for every request.
+    pub(super) fn http_routes(&self) -> Vec<HttpRoute> {
+        let namespace = self.parent.namespace();
+        let routes = self.routes.iter().map(|route| HttpRoute {
+            metadata: Some(route.metadata("HTTPRoute", namespace)),
+            hosts: route.hosts.clone(),
+            rules: route
+                .rules
+                .iter()
+                .map(|rule| self.http_rule(rule))
+                .collect(),
+        });
+        let mut routes: Vec<_> = routes.collect();
+        if routes.is_empty() {
+            routes.push(HttpRoute {
+                metadata: default("http"),
+                hosts: Vec::new(),
+                rules: vec![self.http_rule(&RouteRule::new().when(RouteMatch::prefix("/")))],
+            });
+        }
+        routes
+    }
+
+    /// The declared routes, or else one for every call.
+    pub(super) fn grpc_routes(&self) -> Vec<GrpcRoute> {
+        let namespace = self.parent.namespace();
+        let routes = self.routes.iter().map(|route: &Route| GrpcRoute {
+            metadata: Some(route.metadata("GRPCRoute", namespace)),
+            hosts: route.hosts.clone(),
+            rules: route
+                .rules
+                .iter()
+                .map(|rule| self.grpc_rule(rule))
+                .collect(),
+        });
+        let mut routes: Vec<_> = routes.collect();
+        if routes.is_empty() {
+            routes.push(GrpcRoute {
+                metadata: default("grpc"),
+                hosts: Vec::new(),
+                // Empty names match all.
+                rules: vec![self.grpc_rule(&RouteRule::new().when(RouteMatch::rpc("", "")))],
+            });
+        }
+        routes
+    }
+
+    fn http_rule(&self, rule: &RouteRule) -> http_route::Rule {
+        let filters =
+            |filters: &[RouteFilter]| filters.iter().filter_map(RouteFilter::http).collect();
         #[allow(deprecated)]
-        let rule = http_route::Rule {
-            matches: vec![HttpRouteMatch {
-                path: Some(PathMatch {
-                    kind: Some(path_match::Kind::Prefix("/".to_owned())),
-                }),
-                ..HttpRouteMatch::default()
-            }],
-            filters: Vec::new(),
-            backends: distribution!(http_route, self.backends(), { request_timeout }),
+        http_route::Rule {
+            matches: rule.matches.iter().map(RouteMatch::http).collect(),
+            filters: filters(&rule.filters),
+            backends: distribution!(
+                http_route,
+                self.backends(rule.dispatch.as_ref()),
+                filters(&rule.backend_filters),
+                { request_timeout }
+            ),
             request_timeout: None,
             timeouts: self.timeouts(),
             retry: None,
             allow_l5d_request_headers: false,
-        };
-        HttpRoute {
-            metadata: default("http"),
-            hosts: Vec::new(),
-            rules: vec![rule],
         }
     }
 
-    pub(super) fn grpc_route(&self) -> GrpcRoute {
+    fn grpc_rule(&self, rule: &RouteRule) -> grpc_route::Rule {
+        let filters =
+            |filters: &[RouteFilter]| filters.iter().filter_map(RouteFilter::grpc).collect();
         #[allow(deprecated)]
-        let rule = grpc_route::Rule {
-            matches: vec![GrpcRouteMatch {
-                // Empty names match all.
-                rpc: Some(GrpcRpcMatch::default()),
-                headers: Vec::new(),
-            }],
-            filters: Vec::new(),
-            backends: distribution!(grpc_route, self.backends(), { request_timeout }),
+        grpc_route::Rule {
+            matches: rule.matches.iter().map(RouteMatch::grpc).collect(),
+            filters: filters(&rule.filters),
+            backends: distribution!(
+                grpc_route,
+                self.backends(rule.dispatch.as_ref()),
+                filters(&rule.backend_filters),
+                { request_timeout }
+            ),
             request_timeout: None,
             timeouts: self.timeouts(),
             retry: None,
             allow_l5d_request_headers: false,
-        };
-        GrpcRoute {
-            metadata: default("grpc"),
-            hosts: Vec::new(),
-            rules: vec![rule],
         }
     }
 
@@ -86,7 +128,7 @@ impl Policy {
         OpaqueRoute {
             metadata: default("opaque"),
             rules: vec![opaque_route::Rule {
-                backends: distribution!(opaque_route, self.backends(), {}),
+                backends: distribution!(opaque_route, self.backends(None), Vec::new(), {}),
                 filters: Vec::new(),
             }],
         }

@@ -103,8 +103,51 @@ fn a_forward_policy_names_no_service() {
 
 #[test]
 fn an_empty_policy_has_an_empty_distribution() {
-    let (backends, _) = Policy::empty("web", 80).backends();
+    let (backends, _) = Policy::empty("web", 80).backends(None);
     assert!(backends.is_empty());
+}
+
+#[test]
+fn routes_are_those_of_the_protocol() {
+    let rule = RouteRule::new()
+        .when(RouteMatch::rpc("pkg.Svc", "Get").header("x-a", "1"))
+        .when(RouteMatch::prefix("/a").query("q", "1").method("GET"))
+        .filter(RouteFilter::fail(503, "no"))
+        .filter(RouteFilter::fail_grpc(7, "no").ratio(1, 2))
+        .filter(RouteFilter::request_headers(
+            HeaderChanges::new().remove("x-a"),
+        ))
+        .to("other", 81);
+    let route = Route::new("route")
+        .host("web.test")
+        .host("*.shop.test")
+        .rule(rule);
+    let policy = Policy::balance("web", 80).namespace("shop").route(route);
+
+    let http = policy.http_routes().remove(0);
+    assert_eq!(http.hosts.len(), 2);
+    let rule = &http.rules[0];
+    assert_eq!((rule.matches.len(), rule.filters.len()), (2, 2));
+    let Some(distribution::Kind::FirstAvailable(first)) =
+        rule.backends.as_ref().and_then(|b| b.kind.as_ref())
+    else {
+        panic!("not the first available: {:?}", rule.backends);
+    };
+    let backend = first.backends[0].backend.as_ref().expect("a backend");
+    assert_eq!(path(backend), "other.shop.svc.cluster.local:81");
+
+    let grpc = policy.grpc_routes().remove(0);
+    let rule = &grpc.rules[0];
+    assert_eq!(
+        rule.matches[0].rpc.as_ref().map(|rpc| &*rpc.method),
+        Some("Get")
+    );
+    assert_eq!(rule.filters.len(), 2);
+    let Some(metadata::Kind::Resource(route)) = grpc.metadata.and_then(|m| m.kind) else {
+        panic!("the route is not a resource");
+    };
+    let names = (&*route.kind, &*route.namespace, &*route.name);
+    assert_eq!(names, ("GRPCRoute", "shop", "route"));
 }
 
 fn path(backend: &Backend) -> String {

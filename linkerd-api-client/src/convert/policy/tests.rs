@@ -1,4 +1,7 @@
+mod filters;
 mod grpc;
+mod limits;
+mod matches;
 
 use super::*;
 use linkerd_api_proto::{

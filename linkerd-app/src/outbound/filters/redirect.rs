@@ -2,8 +2,28 @@
 
 use http::{HeaderValue, Request, uri::Scheme};
 use linkerd_profiles::{PathModifier, Redirect};
-use linkerd_proxy_core::{Answer, Error, Reason, http::authority};
-use std::fmt::Write;
+use linkerd_proxy_core::{Answer, Error, Reason, http::authority, subscription::RateLimit};
+use std::{cell::RefCell, fmt::Write, rc::Rc, time::Duration};
+use tokio::time::Instant;
+
+/// The log of a rule's redirects that cannot be made, one line per interval: it is the rule that is wrong, so that each of
+/// its requests may fail.
+#[derive(Clone, Debug)]
+pub struct RedirectLog(Rc<RefCell<RateLimit>>);
+
+impl RedirectLog {
+    fn warn<B>(&self, request: &Request<B>, why: &'static str) {
+        if let Some(unreported) = self.0.borrow_mut().take(Instant::now()) {
+            tracing::warn!(uri = %request.uri(), unreported, "cannot redirect: {why}");
+        }
+    }
+}
+
+impl Default for RedirectLog {
+    fn default() -> Self {
+        Self(Rc::new(RefCell::new(RateLimit::new(WARNING_INTERVAL))))
+    }
+}
 
 /// Fails with the redirect of a request, unless it leads where the request goes already.
 ///
@@ -12,9 +32,10 @@ pub fn redirect<B>(
     redirect: &Redirect,
     request: &Request<B>,
     prefix: Option<usize>,
+    log: &RedirectLog,
 ) -> Result<(), Error> {
     let invalid = |why: &'static str| {
-        tracing::warn!(uri = %request.uri(), "cannot redirect: {why}");
+        log.warn(request, why);
         Error::new(Reason::InvalidRedirect)
     };
     let scheme = request.uri().scheme().unwrap_or(&Scheme::HTTP);
@@ -56,6 +77,8 @@ pub fn redirect<B>(
     }))
 }
 
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
 fn default_port(scheme: &Scheme) -> Option<u16> {
     match scheme.as_str() {
         "http" => Some(80),
@@ -80,7 +103,7 @@ mod tests {
     /// The location, `None` if the request passes.
     fn location(rule: Redirect, uri: &str, prefix: Option<usize>) -> Option<String> {
         let request = Request::get(uri).body(()).unwrap();
-        let error = redirect(&rule, &request, prefix).err()?;
+        let error = redirect(&rule, &request, prefix, &RedirectLog::default()).err()?;
         let location = error.location().expect("an answer of a redirect");
         Some(location.to_str().unwrap().to_owned())
     }
@@ -170,14 +193,14 @@ mod tests {
             assert_eq!(location.as_deref(), Some(expected), "{uri}");
         }
         let request = Request::get("http://web/foo").body(()).unwrap();
-        let error = redirect(&rule("/bar"), &request, None).unwrap_err();
+        let error = redirect(&rule("/bar"), &request, None, &RedirectLog::default()).unwrap_err();
         assert_eq!(error.reason(), Reason::InvalidRedirect);
     }
 
     #[test]
     fn a_request_without_a_host_cannot_be_redirected() {
         let request = Request::get("/foo").body(()).unwrap();
-        let error = redirect(&NONE, &request, None).unwrap_err();
+        let error = redirect(&NONE, &request, None, &RedirectLog::default()).unwrap_err();
         assert_eq!(error.reason(), Reason::InvalidRedirect);
     }
 }

@@ -1,0 +1,129 @@
+//! Routes of a policy and their rules.
+
+use super::{Dispatch, RouteFilter, RouteMatch, Weighted};
+use linkerd_api_proto::http_route::{HostMatch, host_match};
+use linkerd_api_proto::meta::{Metadata, Resource, metadata};
+
+/// A route of a policy: a `GRPCRoute` in a gRPC policy, else an `HTTPRoute`.
+///
+/// ```
+/// use linkerd_control::{Policy, Route, RouteFilter, RouteMatch, RouteRule};
+///
+/// let admin = RouteRule::new()
+///     .when(RouteMatch::prefix("/admin").header("x-admin", "yes"))
+///     .to("web-admin", 80);
+/// let rest = RouteRule::new().filter(RouteFilter::fail(503, "later"));
+/// let route = Route::new("web").host("*.shop.test").rule(admin).rule(rest);
+/// let policy = Policy::balance("web", 80).route(route).build();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Route {
+    name: String,
+    pub(super) hosts: Vec<HostMatch>,
+    pub(super) rules: Vec<RouteRule>,
+}
+
+/// A rule of a [`Route`]. Its backends are the policy's unless it names its own.
+#[derive(Clone, Debug, Default)]
+pub struct RouteRule {
+    pub(super) matches: Vec<RouteMatch>,
+    pub(super) filters: Vec<RouteFilter>,
+    pub(super) dispatch: Option<Dispatch>,
+    pub(super) backend_filters: Vec<RouteFilter>,
+}
+
+impl Route {
+    /// A route without hosts and rules, in the namespace of the policy's service.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            hosts: Vec::new(),
+            rules: Vec::new(),
+        }
+    }
+
+    /// Adds a host: `web.test`, or with `*.test` a suffix.
+    #[must_use]
+    pub fn host(mut self, host: &str) -> Self {
+        let host = match host.strip_prefix("*.") {
+            Some(suffix) => host_match::Match::Suffix(host_match::Suffix {
+                reverse_labels: suffix.rsplit('.').map(str::to_owned).collect(),
+            }),
+            None => host_match::Match::Exact(host.to_owned()),
+        };
+        self.hosts.push(HostMatch {
+            r#match: Some(host),
+        });
+        self
+    }
+
+    /// Adds a rule.
+    #[must_use]
+    pub fn rule(mut self, rule: RouteRule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    pub(super) fn metadata(&self, kind: &str, namespace: &str) -> Metadata {
+        Metadata {
+            kind: Some(metadata::Kind::Resource(Resource {
+                group: "gateway.networking.k8s.io".to_owned(),
+                kind: kind.to_owned(),
+                name: self.name.clone(),
+                namespace: namespace.to_owned(),
+                section: String::new(),
+                port: 0,
+            })),
+        }
+    }
+}
+
+impl RouteRule {
+    /// A rule for every request, without filters.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a match; a request meets one of them.
+    #[must_use]
+    pub fn when(mut self, condition: RouteMatch) -> Self {
+        self.matches.push(condition);
+        self
+    }
+
+    /// Adds a filter.
+    #[must_use]
+    pub fn filter(mut self, filter: RouteFilter) -> Self {
+        self.filters.push(filter);
+        self
+    }
+
+    /// Adds a filter to the rule's use of its backends.
+    #[must_use]
+    pub fn backend_filter(mut self, filter: RouteFilter) -> Self {
+        self.backend_filters.push(filter);
+        self
+    }
+
+    /// Sends requests to a service of the policy's namespace.
+    #[must_use]
+    pub fn to(mut self, name: impl Into<String>, port: u16) -> Self {
+        self.dispatch = Some(Dispatch::Service(Weighted {
+            name: name.into(),
+            namespace: None,
+            port,
+            weight: 1,
+        }));
+        self
+    }
+
+    /// Splits requests among services of the policy's namespace: name, port and weight of each.
+    #[must_use]
+    pub fn split<N: Into<String>>(
+        mut self,
+        backends: impl IntoIterator<Item = (N, u16, u32)>,
+    ) -> Self {
+        self.dispatch = Some(Dispatch::weighted(backends));
+        self
+    }
+}

@@ -1,0 +1,71 @@
+//! Routes and filters of client policies.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod failures;
+mod grpc;
+mod headers;
+mod hosts;
+mod many;
+mod matches;
+mod metrics;
+mod redirects;
+mod updates;
+
+use linkerd_control::{HeaderChanges, Policy, Route, RouteFilter, RouteMatch, RouteRule};
+use linkerd_tests::{Mesh, Reply, Server, reply};
+
+/// A mesh whose every target has one policy, and the server behind it. The server answers with the name of the rule by
+/// which it was reached.
+struct Routed {
+    mesh: Mesh,
+    server: Server,
+}
+
+impl Routed {
+    async fn start(policy: Policy) -> Self {
+        let server = Server::start(|request| async move {
+            let rule = request.headers().get("x-rule");
+            let rule = rule.map_or("", |name| name.to_str().unwrap());
+            reply(rule.to_owned())
+        })
+        .await;
+        let mesh = Mesh::with(&server).await;
+        // The own policy of the service would hide that of all targets.
+        mesh.policy("web").unset();
+        mesh.controller.any_policy().set(policy);
+        Self { mesh, server }
+    }
+
+    /// A policy of one route.
+    async fn with(rules: impl IntoIterator<Item = RouteRule>) -> Self {
+        Self::start(policy(rules)).await
+    }
+
+    async fn get(&self, uri: &str) -> Reply {
+        self.mesh.get(uri).await
+    }
+}
+
+/// A policy of the service `web` with one route, `main`.
+fn policy(rules: impl IntoIterator<Item = RouteRule>) -> Policy {
+    Policy::balance("web", 80).route(route("main", rules))
+}
+
+fn route(name: &str, rules: impl IntoIterator<Item = RouteRule>) -> Route {
+    rules.into_iter().fold(Route::new(name), Route::rule)
+}
+
+/// A rule that tells the server its name.
+fn named(name: &str, condition: RouteMatch) -> RouteRule {
+    let tells = RouteFilter::request_headers(HeaderChanges::new().set("x-rule", name));
+    RouteRule::new().when(condition).filter(tells)
+}
+
+/// The name of the rule, or the status without one.
+fn outcome(reply: &Reply) -> &str {
+    match reply.status.as_u16() {
+        200 => reply.text(),
+        _ => reply.status.as_str(),
+    }
+}
