@@ -118,7 +118,7 @@ fn transport_stream(upgraded: Upgraded) -> TransportStream {
     };
     match client::upgraded_io(upgraded) {
         Ok((io, read_ahead)) => upgraded_stream(io, read_ahead),
-        Err(tunnel) => TransportStream::Http2Tunnel(Box::new(TokioIo::new(tunnel))),
+        Err(tunnel) => TransportStream::other(TokioIo::new(tunnel)),
     }
 }
 
@@ -128,7 +128,7 @@ fn upgraded_stream(mut io: Io, read_ahead: Bytes) -> TransportStream {
     if !read_ahead.is_empty() {
         io.put_back(read_ahead);
     }
-    TransportStream::Upgraded(Box::new(io))
+    TransportStream::other(io)
 }
 
 #[cfg(test)]

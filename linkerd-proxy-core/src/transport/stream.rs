@@ -1,9 +1,8 @@
 //! Streams of clients and to endpoints: sockets, streams within the process, and tunnels through either.
 
 use super::{CountedStream, Duplex, Peek, Pipe, Socket};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use std::{
+    fmt::Debug,
     io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll},
@@ -12,19 +11,21 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// A stream that was accepted, that a [`Dialer`](super::Dialer) has opened, or that an upgrade has made of one of these.
 ///
-/// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call. Streams that are
-/// larger than a socket are boxed, so that it stays as small as one.
+/// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call, and is inlined.
 #[derive(Debug)]
 pub enum TransportStream {
     /// A TCP connection.
     Socket(Socket),
-    /// A stream to a peer in this process.
-    InMemory(Box<DuplexStream>),
-    /// A connection that carried HTTP until it was upgraded. It is still counted as that connection.
-    Upgraded(Box<Io>),
-    /// A tunnel in a stream of HTTP/2, which only hyper can read and write.
-    Http2Tunnel(Box<TokioIo<Upgraded>>),
+    /// Any other stream. Virtual: one that contains a stream of this type would keep all from being inlined. In a second box,
+    /// as a virtual one is larger than a socket.
+    Other(Box<Box<dyn OtherStream>>),
 }
+
+/// A stream that is no socket: one to a peer in this process, a connection that carried HTTP until it was upgraded (still
+/// counted as that connection), or a tunnel in a stream of HTTP/2, which only hyper can read and write.
+pub trait OtherStream: Duplex + Send + Debug {}
+
+impl<S: Duplex + Send + Debug> OtherStream for S {}
 
 /// A counted connection.
 pub type Io<S = TransportStream> = CountedStream<S>;
@@ -37,7 +38,14 @@ impl From<Socket> for TransportStream {
 
 impl From<DuplexStream> for TransportStream {
     fn from(stream: DuplexStream) -> Self {
-        Self::InMemory(Box::new(stream))
+        Self::other(stream)
+    }
+}
+
+impl TransportStream {
+    /// A stream that is no socket.
+    pub fn other(stream: impl OtherStream + 'static) -> Self {
+        Self::Other(Box::new(Box::new(stream)))
     }
 }
 
@@ -50,9 +58,7 @@ impl AsyncRead for TransportStream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_read(cx, buf),
-            Self::InMemory(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
-            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
+            Self::Other(stream) => Pin::new(&mut ***stream).poll_read(cx, buf),
         }
     }
 }
@@ -66,9 +72,7 @@ impl AsyncWrite for TransportStream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_write(cx, buf),
-            Self::InMemory(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_write(cx, buf),
-            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_write(cx, buf),
+            Self::Other(stream) => Pin::new(&mut ***stream).poll_write(cx, buf),
         }
     }
 
@@ -80,9 +84,7 @@ impl AsyncWrite for TransportStream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
-            Self::InMemory(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, bufs),
-            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, bufs),
+            Self::Other(stream) => Pin::new(&mut ***stream).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -90,9 +92,7 @@ impl AsyncWrite for TransportStream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_write_vectored(),
-            Self::InMemory(stream) => stream.is_write_vectored(),
-            Self::Upgraded(stream) => stream.is_write_vectored(),
-            Self::Http2Tunnel(stream) => stream.is_write_vectored(),
+            Self::Other(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -100,9 +100,7 @@ impl AsyncWrite for TransportStream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_flush(cx),
-            Self::InMemory(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_flush(cx),
-            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Self::Other(stream) => Pin::new(&mut ***stream).poll_flush(cx),
         }
     }
 
@@ -110,9 +108,7 @@ impl AsyncWrite for TransportStream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Socket(socket) => Pin::new(socket).poll_shutdown(cx),
-            Self::InMemory(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Upgraded(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
-            Self::Http2Tunnel(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Self::Other(stream) => Pin::new(&mut ***stream).poll_shutdown(cx),
         }
     }
 }
@@ -122,9 +118,7 @@ impl Duplex for TransportStream {
     fn is_socket(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_socket(),
-            Self::InMemory(stream) => stream.is_socket(),
-            Self::Upgraded(stream) => stream.is_socket(),
-            Self::Http2Tunnel(stream) => stream.is_socket(),
+            Self::Other(stream) => stream.is_socket(),
         }
     }
 
@@ -132,9 +126,7 @@ impl Duplex for TransportStream {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Socket(socket) => socket.poll_readable(cx),
-            Self::InMemory(stream) => stream.poll_readable(cx),
-            Self::Upgraded(stream) => stream.poll_readable(cx),
-            Self::Http2Tunnel(stream) => stream.poll_readable(cx),
+            Self::Other(stream) => stream.poll_readable(cx),
         }
     }
 
@@ -142,9 +134,7 @@ impl Duplex for TransportStream {
     fn peek(&self) -> Option<Peek> {
         match self {
             Self::Socket(socket) => socket.peek(),
-            Self::InMemory(stream) => stream.peek(),
-            Self::Upgraded(stream) => stream.peek(),
-            Self::Http2Tunnel(stream) => stream.peek(),
+            Self::Other(stream) => stream.peek(),
         }
     }
 
@@ -152,9 +142,7 @@ impl Duplex for TransportStream {
     fn reset_on_drop(&mut self) {
         match self {
             Self::Socket(socket) => socket.reset_on_drop(),
-            Self::InMemory(stream) => stream.reset_on_drop(),
-            Self::Upgraded(stream) => stream.reset_on_drop(),
-            Self::Http2Tunnel(stream) => stream.reset_on_drop(),
+            Self::Other(stream) => stream.reset_on_drop(),
         }
     }
 
@@ -162,9 +150,7 @@ impl Duplex for TransportStream {
     fn poll_fill(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(socket) => socket.poll_fill(pipe, cx),
-            Self::InMemory(stream) => stream.poll_fill(pipe, cx),
-            Self::Upgraded(stream) => stream.poll_fill(pipe, cx),
-            Self::Http2Tunnel(stream) => stream.poll_fill(pipe, cx),
+            Self::Other(stream) => stream.poll_fill(pipe, cx),
         }
     }
 
@@ -172,9 +158,7 @@ impl Duplex for TransportStream {
     fn poll_empty(&mut self, pipe: &mut Pipe, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(socket) => socket.poll_empty(pipe, cx),
-            Self::InMemory(stream) => stream.poll_empty(pipe, cx),
-            Self::Upgraded(stream) => stream.poll_empty(pipe, cx),
-            Self::Http2Tunnel(stream) => stream.poll_empty(pipe, cx),
+            Self::Other(stream) => stream.poll_empty(pipe, cx),
         }
     }
 }
