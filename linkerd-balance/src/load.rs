@@ -47,8 +47,8 @@ impl Load {
 
     /// The load by which candidates are compared.
     ///
-    /// One that was not measured yet has none until it gets its first request. By its guess it would get nothing for seconds,
-    /// beside others that answer faster than the guess.
+    /// An endpoint that was not measured yet has none until it gets its first request. By its guess it would get nothing for
+    /// seconds, beside others that answer faster than the guess.
     pub(crate) fn value(&self, now: Instant) -> f64 {
         let (rtt, pending) = (self.rtt.get(), self.pending.get());
         if rtt.is_guess() && pending == 0 {

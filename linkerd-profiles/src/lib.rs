@@ -37,9 +37,9 @@ pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
 pub use profile::{Profile, ProfileTarget};
 pub use route::{
     FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
-    HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, MAX_PATTERN_BYTES, PathMatch,
-    PathModifier, Pattern, QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy,
-    RouteRule, RouteTable, Timeouts, ValueMatch,
+    HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier, Pattern,
+    QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule, RouteTable,
+    Timeouts, ValueMatch,
 };
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};

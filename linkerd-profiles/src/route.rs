@@ -10,7 +10,7 @@ pub use filter::{
     FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
 };
 pub use host::HostMatch;
-pub use pattern::{InvalidPattern, MAX_PATTERN_BYTES, Pattern};
+pub use pattern::{InvalidPattern, Pattern};
 pub use request_match::{
     GrpcMatch, HeaderMatch, HttpMatch, PathMatch, QueryMatch, RequestMatch, ValueMatch,
 };

@@ -22,26 +22,18 @@ pub struct InvalidPattern {
 }
 
 /// The memory that a compiled pattern may need, and as much again while it matches.
-pub const MAX_PATTERN_BYTES: usize = 1 << 18;
+const MAX_PATTERN_BYTES: usize = 1 << 18;
 
 impl Pattern {
     /// Compiles a pattern.
     pub fn new(text: &str) -> Result<Self, InvalidPattern> {
-        let invalid = |error: regex::Error| InvalidPattern {
-            text: text.chars().take(MAX_SHOWN).collect(),
-            // The parser draws the text with a mark below; its last line says what is wrong.
-            problem: error.to_string().lines().last().unwrap_or_default().into(),
-        };
         // On its own first: within the group, `a)(b` would be valid.
-        RegexBuilder::new(text)
-            .size_limit(MAX_PATTERN_BYTES)
-            .build()
-            .map_err(invalid)?;
+        regex_syntax::parse(text).map_err(|error| InvalidPattern::new(text, &error))?;
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
             .size_limit(MAX_PATTERN_BYTES)
             .dfa_size_limit(MAX_PATTERN_BYTES)
             .build()
-            .map_err(invalid)?;
+            .map_err(|error| InvalidPattern::new(text, &error))?;
         let text = text.to_owned();
         Ok(Self { text, regex })
     }
@@ -50,10 +42,15 @@ impl Pattern {
     pub fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
+}
 
-    /// The pattern as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.text
+impl InvalidPattern {
+    fn new(text: &str, error: &impl fmt::Display) -> Self {
+        Self {
+            text: text.chars().take(MAX_SHOWN).collect(),
+            // The parser draws the text with a mark below; its last line says what is wrong.
+            problem: error.to_string().lines().last().unwrap_or_default().into(),
+        }
     }
 }
 

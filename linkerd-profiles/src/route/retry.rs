@@ -44,15 +44,3 @@ impl Timeouts {
         *self == Self::default()
     }
 }
-
-impl RetryConditions {
-    /// Whether a status is retried.
-    pub fn has_status(&self, status: u16) -> bool {
-        self.statuses.iter().any(|range| range.contains(&status))
-    }
-
-    /// Whether a gRPC code is retried.
-    pub fn has_grpc_code(&self, code: u8) -> bool {
-        self.grpc_codes.contains(&code)
-    }
-}
