@@ -45,7 +45,8 @@ pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::ResponseBody;
 pub use server::{
-    Busy, Connection, ServeError, ServerSettings, answer_header_timeout, serve_http1, serve_http2,
+    Busy, Connection, ServeError, ServerSettings, Uploading, answer_header_timeout, serve_http1,
+    serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, upgraded, wants_upgrade};

@@ -182,12 +182,11 @@ async fn exchange(
     prepare_request(&mut request).map_err(|error| failed(&error))?;
     decline_upgrade(&mut request);
     let busy = connection.busy();
-    let request = request.map(|body| {
-        let upload = || Upload::new(Some(connection.busy()));
-        let mut body = RequestBody::new(body, upload);
-        body.scrub_trailers(remove_claims);
-        Box::new(body)
-    });
+    let (head, body) = request.into_parts();
+    let upload = || Upload::new(Some(connection.uploading(&head)));
+    let mut body = RequestBody::new(body, upload);
+    body.scrub_trailers(remove_claims);
+    let request = Request::from_parts(head, Box::new(body));
     // The answer before may have ended for the client, and not yet for the connection.
     let ready = poll_fn(|cx| sender.borrow_mut().poll_ready(cx)).await;
     ready.map_err(|error| failed(&error))?;

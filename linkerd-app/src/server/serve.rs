@@ -58,8 +58,10 @@ where
 
     /// Puts the request into its context. An endpoint that is ready has it when this returns.
     fn call(&self, request: Request<Incoming>) -> S::Future {
-        let upload = || Upload::new(Some(self.connection.busy()));
-        let request = request.map(|body| RequestBody::new(body, upload));
+        let (head, body) = request.into_parts();
+        let upload = || Upload::new(Some(self.connection.uploading(&head)));
+        let body = RequestBody::new(body, upload);
+        let request = Request::from_parts(head, body);
         let context = RequestContext::arriving(Some(self.client.clone()));
         let mut stack = self.stack.borrow_mut();
         stack.call(HttpRequest::new(request, context))

@@ -13,7 +13,7 @@ use crate::{
     transport::{Duplex, Io},
 };
 use bytes::Bytes;
-pub use connection::{Busy, Connection};
+pub use connection::{Busy, Connection, Uploading};
 pub use error::ServeError;
 use http::{Request, Response};
 use http_body::Body;

@@ -1,6 +1,6 @@
 //! The client's side of a request's body.
 
-use super::{BodyError, Busy};
+use super::{BodyError, Uploading};
 use crate::{Error, Reason};
 use std::cell::{Cell, OnceCell};
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Upload {
     /// The client's connection does not wait for a request as long as there is a body.
-    _busy: Option<Busy>,
+    _busy: Option<Uploading>,
     /// The failure that the body's error means for the request.
     broken: OnceCell<(Reason, String)>,
     ended: Cell<Option<Instant>>,
@@ -17,7 +17,7 @@ pub struct Upload {
 
 impl Upload {
     /// A body that is being read.
-    pub fn new(busy: Option<Busy>) -> Self {
+    pub fn new(busy: Option<Uploading>) -> Self {
         Self {
             _busy: busy,
             broken: OnceCell::new(),

@@ -1,6 +1,7 @@
 //! A client's connection, as its requests see it.
 
 use crate::transport::Activity;
+use http::{Version, header::TRAILER, request};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -16,6 +17,8 @@ pub struct Connection {
     requests: Cell<u32>,
     /// Messages that are being read or written.
     busy: Cell<u32>,
+    /// Those of them that are bodies of requests.
+    uploads: Cell<u32>,
     pub(super) close: Cell<bool>,
     /// Whether it ends with a reset, as its end would look like that of a response.
     pub(super) broken: Cell<bool>,
@@ -28,6 +31,10 @@ pub struct Connection {
 /// Keeps a connection from being taken for one that waits for a request.
 #[derive(Debug)]
 pub struct Busy(Rc<Connection>);
+
+/// As [`Busy`], for the body of a request, which may outlast the response.
+#[derive(Debug)]
+pub struct Uploading(Busy);
 
 impl Connection {
     /// Ends the connection gracefully: what is in flight is finished.
@@ -46,6 +53,24 @@ impl Connection {
         self.requests.set(self.requests.get().wrapping_add(1));
         self.busy.set(self.busy.get() + 1);
         Busy(self.clone())
+    }
+
+    /// The body of a request has begun, which has this head.
+    ///
+    /// One that announces trailers over HTTP/1 is the last of its connection. Where they come when the response has
+    /// ended, hyper waits for the next head and keeps the end of the body until that has come; on a connection that is
+    /// about to close it does not.
+    pub fn uploading(self: &Rc<Self>, head: &request::Parts) -> Uploading {
+        if head.version < Version::HTTP_2 && head.headers.contains_key(TRAILER) {
+            self.close();
+        }
+        self.uploads.set(self.uploads.get() + 1);
+        Uploading(self.busy())
+    }
+
+    /// Whether all is answered, and a request's body goes on.
+    pub(super) fn only_uploads(&self) -> bool {
+        self.busy.get() > 0 && self.busy.get() == self.uploads.get()
     }
 
     /// Whether all that was written has left, as far as the connection knows.
@@ -97,6 +122,13 @@ impl Busy {
     /// Whether all that was written to the connection has left, as far as it knows.
     pub(in crate::http) fn is_flushed(&self) -> bool {
         self.0.is_flushed()
+    }
+}
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        let connection = &self.0.0;
+        connection.uploads.set(connection.uploads.get() - 1);
     }
 }
 

@@ -23,6 +23,9 @@ use tokio::time::{Instant, Sleep};
 
 /// A server connection of hyper's, of either version.
 pub(super) trait Graceful: Future<Output = Result<(), hyper::Error>> {
+    /// Whether it serves one request after the other.
+    const IS_SERIAL: bool;
+
     fn graceful_shutdown(self: Pin<&mut Self>);
 }
 
@@ -33,6 +36,8 @@ where
     S: Service<Request<Incoming>, Response = Response<B>, Error = h2::Error>,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
+    const IS_SERIAL: bool = true;
+
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http1::UpgradeableConnection::graceful_shutdown(self);
     }
@@ -46,6 +51,8 @@ where
     S::Future: 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
+    const IS_SERIAL: bool = false;
+
     fn graceful_shutdown(self: Pin<&mut Self>) {
         http2::Connection::graceful_shutdown(self);
     }
@@ -75,7 +82,7 @@ pub(super) async fn run<C: Graceful>(
     let mut waits = false;
     let mut closing = false;
     let mut was_idle = false;
-    let mut headers = HeaderTimer::default();
+    let mut timer = RunTimer::default();
     let mut poll = |cx: &mut Context<'_>| {
         loop {
             if let Poll::Ready(ended) = serve.as_mut().poll(cx) {
@@ -88,12 +95,24 @@ pub(super) async fn run<C: Graceful>(
                 false => drained.as_mut().poll(cx).is_ready(),
             };
             waits = true;
-            if closing || !(connection.close.get() || draining) {
+            if closing {
+                break;
+            }
+            // hyper may wait for the next head and keep the end of an upload, if that had trailers which it did not announce
+            // (see `Connection::uploading`). The upload then breaks off, as hyper does not let it end otherwise.
+            let outlasts = C::IS_SERIAL && connection.only_uploads();
+            if outlasts && timer.poll(UPLOAD_PAUSE, cx).is_ready() {
+                connection.close();
+            }
+            if !connection.close.get() && !draining {
                 break;
             }
             closing = true;
             was_idle = !connection.close.get() && connection.is_idle();
             serve.as_mut().graceful_shutdown();
+        }
+        if C::IS_SERIAL && connection.only_uploads() {
+            return Poll::Pending;
         }
         if connection.reads_headers() {
             // The rest of a head that pauses is waited for without hyper, where that is possible.
@@ -103,14 +122,14 @@ pub(super) async fn run<C: Graceful>(
             } else {
                 header_timeout
             };
-            ready!(headers.poll(pause.min(header_timeout), cx));
+            ready!(timer.poll(pause.min(header_timeout), cx));
             let ended = Err(ServeError::HeaderTimeout(header_timeout));
             return Poll::Ready(match leaves {
                 true => RunEnd::Idle,
                 false => RunEnd::Ended { ended, was_idle },
             });
         }
-        headers.stop();
+        timer.stop();
         match &mut idle {
             Some(idle) if !closing => idle.poll(connection, cx).map(|()| RunEnd::Idle),
             _ => Poll::Pending,
@@ -119,13 +138,14 @@ pub(super) async fn run<C: Graceful>(
     poll_fn(|cx| connection.polled(cx, &mut poll)).await
 }
 
-/// Runs while headers are being read, and costs nothing when they come in one piece.
+/// Runs while headers are being read, or while an upload outlasts its response, and costs nothing when they come in one
+/// piece.
 #[derive(Default)]
-struct HeaderTimer {
+struct RunTimer {
     sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl HeaderTimer {
+impl RunTimer {
     /// Ready when it has run for `timeout`.
     fn poll(&mut self, timeout: Duration, cx: &mut Context<'_>) -> Poll<()> {
         let (since, sleep) = self
@@ -142,6 +162,9 @@ impl HeaderTimer {
         self.sleep = None;
     }
 }
+
+/// Time for an upload that outlasts its response. After it, the connection serves no other request.
+const UPLOAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time that hyper waits for the rest of a head before it is taken off the socket.
 const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,6 +1,8 @@
 //! Connections that wait for a request: nobody may notice that hyper was taken off them. Clocks are paused, and run on
 //! when nobody has anything to do.
 
+mod uploads;
+
 use super::*;
 use crate::{
     Reason,
@@ -9,8 +11,9 @@ use crate::{
     task::spawn_local,
     transport::{Socket, TransportMetrics},
 };
+use http::HeaderMap;
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
-use std::task::Context;
+use std::{cell::RefCell, task::Context};
 use tokio::{
     io::{AsyncBufRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream},
     net::{TcpListener, TcpStream},
@@ -33,9 +36,13 @@ impl Duplex for BufReader<DuplexStream> {
 struct Served<C = DuplexStream> {
     client: C,
     connection: Rc<Connection>,
+    /// How the last upload to `/early` has ended.
+    uploaded: Uploaded,
     serving: JoinHandle<Result<(), ServeError>>,
     drain: Signal,
 }
+
+type Uploaded = Rc<RefCell<Option<hyper::Result<Option<HeaderMap>>>>>;
 
 impl Served {
     fn new() -> Self {
@@ -50,8 +57,11 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
         let io = Io::new(server, series);
         let connection = Rc::new(Connection::default());
         let (drain, handle) = drain::channel();
-        let served = connection.clone();
-        let service = hyper::service::service_fn(move |request| answer(served.clone(), request));
+        let (served, uploaded) = (connection.clone(), Uploaded::default());
+        let ended = uploaded.clone();
+        let service = hyper::service::service_fn(move |request| {
+            answer(served.clone(), ended.clone(), request)
+        });
         let settings = ServerSettings {
             header_timeout: HEADER_TIMEOUT,
             http2: Http2Settings::default(),
@@ -63,6 +73,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
         Self {
             client,
             connection,
+            uploaded,
             serving,
             drain,
         }
@@ -100,10 +111,24 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
 /// Answers with the path, after a minute for `/slow`, and with many bytes for `/large`.
 async fn answer(
     connection: Rc<Connection>,
+    uploaded: Uploaded,
     request: Request<Incoming>,
 ) -> Result<Response<Held>, h2::Error> {
     let busy = connection.busy();
     let path = request.uri().path().to_owned();
+    if path == "/early" {
+        let (head, body) = request.into_parts();
+        let upload = connection.uploading(&head);
+        spawn_local(async move {
+            let ended = body.collect().await.map(|body| body.trailers().cloned());
+            uploaded.replace(Some(ended));
+            drop(upload);
+        });
+        // As an endpoint does, which is not asked and answers at once.
+        tokio::task::yield_now().await;
+        let body = Full::from(path).map_err(|never| match never {});
+        return Ok(Response::new(Held(body.boxed_unsync(), busy)));
+    }
     request.into_body().collect().await.unwrap();
     if path == "/close" {
         connection.close();
@@ -389,7 +414,9 @@ async fn an_http2_client_may_write_until_it_knows_that_the_proxy_closes() {
         let connection = Rc::new(Connection::default());
         let (_drain, handle) = drain::channel();
         let (watch, served) = (handle.watch(), connection.clone());
-        let service = hyper::service::service_fn(move |request| answer(served.clone(), request));
+        let service = hyper::service::service_fn(move |request| {
+            answer(served.clone(), Uploaded::default(), request)
+        });
         let settings = ServerSettings {
             header_timeout: HEADER_TIMEOUT,
             http2: Http2Settings::default(),
