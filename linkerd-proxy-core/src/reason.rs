@@ -116,6 +116,8 @@ pub enum Reason {
     RequestTimeout,
     /// The route's limit for a response passed.
     ResponseTimeout,
+    /// The retry policy's limit for the headers of a response passed.
+    ResponseHeadersTimeout,
     /// No frame passed for as long as the route allows.
     IdleTimeout,
     /// The route fails requests on purpose.

@@ -161,7 +161,9 @@ impl Status {
                 failed(Failure::LoadShed)
             }
             Reason::RequestTimeout => failed(Failure::RequestTimeout),
-            Reason::ResponseTimeout => failed(Failure::ResponseHeadersTimeout),
+            Reason::ResponseTimeout | Reason::ResponseHeadersTimeout => {
+                failed(Failure::ResponseHeadersTimeout)
+            }
             Reason::IdleTimeout => failed(Failure::IdleTimeout),
             Reason::ConnectRefused
             | Reason::ConnectFailed

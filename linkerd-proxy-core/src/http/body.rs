@@ -146,6 +146,14 @@ impl RequestBody {
         }
     }
 
+    /// Whether no other attempt goes on reading the body: each is done with it, or gone.
+    pub fn is_released(&self) -> bool {
+        match &self.kind {
+            Kind::Replay(replay) => replay.is_released(),
+            Kind::Empty | Kind::Incoming(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+        }
+    }
+
     /// Notifies the observers, if there are any, of what has passed.
     fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>) {
         let Some(attempt) = &mut self.attempt else {

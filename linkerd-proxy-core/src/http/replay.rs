@@ -75,6 +75,11 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
         }
     }
 
+    /// Whether the client's body has ended, or no other reading takes from it.
+    pub(super) fn is_released(&self) -> bool {
+        self.shared.borrow().ended || Rc::strong_count(&self.shared) == 1
+    }
+
     /// Whether everything that has passed is still kept.
     pub(super) fn is_whole(&self) -> bool {
         self.shared.borrow().kept.is_whole

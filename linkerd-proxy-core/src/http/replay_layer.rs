@@ -2,8 +2,7 @@
 
 use super::HttpRequest;
 use crate::{Rejected, reason::Retry};
-use http::{Method, Request};
-use hyper::upgrade::OnUpgrade;
+use http::Method;
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
@@ -109,17 +108,7 @@ impl ReplayLayer {
         if !idempotent && !self.refusals {
             return None;
         }
-        // Extensions hold what belongs to the connection, such as a pending upgrade: such a request is sent once.
-        if request.extensions().get::<OnUpgrade>().is_some() {
-            return None;
-        }
-        let context = request.context().clone();
-        let body = request.body_mut().replayable(self.max_bytes)?;
-        let mut copy = HttpRequest::new(Request::new(body), context);
-        *copy.method_mut() = request.method().clone();
-        *copy.uri_mut() = request.uri().clone();
-        *copy.version_mut() = request.version();
-        *copy.headers_mut() = request.headers().clone();
+        let copy = request.replayable(self.max_bytes)?;
         Some(Kept {
             request: copy,
             idempotent,
@@ -162,6 +151,7 @@ mod tests {
         Reason,
         http::{RequestBody, RequestContext},
     };
+    use http::Request;
     use http_body_util::BodyExt;
     use std::{cell::Cell, rc::Rc};
 

@@ -1,5 +1,7 @@
 //! The body of a response on its way to the client.
 
+mod peek;
+
 use super::{
     BodyError, Busy, Deadline, Responder, Upload,
     client::{ClientBody, Lease},
@@ -26,6 +28,8 @@ pub struct ResponseBody(Box<Inner>);
 struct Inner {
     observers: ResponseObservers,
     endpoint: Option<ClientBody>,
+    /// The first frame of the endpoint's body, if that was looked at before.
+    peeked: Option<Box<PeekedFrame>>,
     /// The proxy's own answer.
     text: Option<Bytes>,
     responder: Option<Responder>,
@@ -57,6 +61,7 @@ impl ResponseBody {
         Self(Box::new(Inner {
             observers,
             endpoint: None,
+            peeked: None,
             text,
             responder: None,
             busy: None,
@@ -79,6 +84,7 @@ impl ResponseBody {
         let body = Inner {
             observers,
             endpoint: Some(endpoint),
+            peeked: None,
             text: None,
             responder: None,
             busy: None,
@@ -184,6 +190,9 @@ impl Inner {
     }
 }
 
+/// A frame of an endpoint's body, its error, or its end.
+type PeekedFrame = Option<Result<Frame<Bytes>, hyper::Error>>;
+
 /// A frame of a body, its error, or its end.
 type PolledBody = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
@@ -221,7 +230,11 @@ impl Body for ResponseBody {
             return Poll::Ready(this.take_text().map(|text| Ok(Frame::data(text))));
         };
         let now = Now::default();
-        let frame = match ready!(endpoint.poll_frame(cx, &now)) {
+        let polled = match this.peeked.take() {
+            Some(peeked) => Poll::Ready(*peeked),
+            None => endpoint.poll_frame(cx, &now),
+        };
+        let frame = match ready!(polled) {
             Some(Err(error)) => return this.fail(error.into(), cx),
             Some(Ok(frame)) => frame,
             None => {
@@ -246,6 +259,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         self.0.broken.is_none()
+            && self.0.peeked.is_none()
             && match &self.0.endpoint {
                 Some(endpoint) => endpoint.is_end_stream(),
                 None => self.0.text.is_none(),
@@ -254,6 +268,7 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0.endpoint {
+            Some(_) if self.0.peeked.is_some() => self.0.size_with_peeked(),
             Some(endpoint) => endpoint.size_hint(),
             None => SizeHint::with_exact(self.0.text.as_ref().map_or(0, Bytes::len) as u64),
         }

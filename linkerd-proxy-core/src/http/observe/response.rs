@@ -49,7 +49,7 @@ pub(in crate::http) struct ResponseObservers {
     /// In the order of their notification. As many as there are layers that measure: nothing is allocated for them.
     list: SmallVec<[(Rc<dyn ObserveResponse>, Instant); 4]>,
     status: StatusCode,
-    code: Option<u8>,
+    pub(in crate::http) code: Option<u8>,
     pub(in crate::http) is_grpc: bool,
     has_data: bool,
     ended: bool,

@@ -22,6 +22,8 @@ use tokio::{
     task::LocalSet,
 };
 
+mod peek;
+
 struct NoLease;
 
 impl Lease for NoLease {

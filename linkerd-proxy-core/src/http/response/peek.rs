@@ -1,0 +1,58 @@
+//! Looking at the first frame of a response before it is passed on.
+
+use super::{Inner, ResponseBody};
+use crate::http::{Now, grpc_status};
+use http_body::{Body, SizeHint};
+use std::{
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+};
+
+impl ResponseBody {
+    /// The gRPC code of the response: that of its headers or, where the first frame is its trailers, that of these. Waits for
+    /// the first frame if need be, and takes nothing from who reads the body. Cancel safe.
+    pub fn poll_grpc_code(&mut self, cx: &mut Context<'_>) -> Poll<Option<u8>> {
+        let inner = &mut *self.0;
+        if let Some(code) = inner.observers.code {
+            return Poll::Ready(Some(code));
+        }
+        if inner.peeked.is_none()
+            && let Some(endpoint) = &mut inner.endpoint
+            && !endpoint.is_end_stream()
+        {
+            let frame = ready!(endpoint.poll_frame(cx, &Now::default()));
+            inner.peeked = Some(Box::new(frame));
+        }
+        let trailers = match inner.peeked.as_deref() {
+            Some(Some(Ok(frame))) => frame.trailers_ref(),
+            _ => None,
+        };
+        Poll::Ready(trailers.and_then(grpc_status))
+    }
+
+    /// Gives the response up, which another attempt replaces. Observers see the end that is known.
+    pub fn discard(mut self) {
+        if self.0.peeked.is_some() {
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = Pin::new(&mut self).poll_frame(&mut cx);
+        }
+    }
+}
+
+impl Inner {
+    /// The size of the endpoint's body with the frame that was taken from it.
+    pub(super) fn size_with_peeked(&self) -> SizeHint {
+        let rest = self.endpoint.as_ref().map(|endpoint| endpoint.size_hint());
+        let mut size = rest.unwrap_or_default();
+        if let Some(Some(Ok(frame))) = self.peeked.as_deref()
+            && let Some(data) = frame.data_ref()
+        {
+            let peeked = data.len() as u64;
+            match size.exact() {
+                Some(exact) => size.set_exact(exact + peeked),
+                None => size.set_lower(size.lower() + peeked),
+            }
+        }
+        size
+    }
+}
