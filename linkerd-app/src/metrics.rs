@@ -6,9 +6,11 @@
 mod docs;
 mod labels;
 mod outbound;
+mod retries;
 
 pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
 pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies};
+pub use retries::{RetryFamilies, RetrySeries, RetrySkipped};
 
 use linkerd_proxy_core::{
     metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},

@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts and filters | here, `router.rs`, `route_choice.rs`, `timeouts.rs`, `filters.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -28,7 +28,9 @@ mod explicit;
 mod filters;
 mod http;
 mod lazy;
+mod limits;
 mod opaque;
+mod retry;
 mod route_choice;
 mod route_metrics;
 mod router;
@@ -53,17 +55,19 @@ use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
 use filters::{Filters, FiltersLayer};
+use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
     PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
-    Error, NewService, ObserveLayer, Shared, StageNames,
+    Error, NewService, ObserveLayer, RcService, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
     stack::Observe,
 };
+use retry::RouteRetries;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
@@ -72,7 +76,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use timeouts::TimeoutsLayer;
 use tower::{
     ServiceBuilder,
-    layer::{Layer, util::Identity},
+    layer::{Layer, layer_fn, util::Identity},
     util::{Either, option_layer},
 };
 use tower_service::Service;
@@ -124,13 +128,39 @@ impl HttpRoutes {
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
+        let filters = option_layer(filters);
+        if rule.retry.is_some() || rule.allows_request_headers {
+            let limits = self.limits(routing, rule);
+            let features = (limits, layer_fn(RcService::new), filters);
+            return self.http_route(routing, rule, features);
+        }
         if rule.filters.is_empty() && rule.timeouts.is_none() {
             return self.http_route(routing, rule, Identity::new());
         }
         let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
-        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
-        let features = (option_layer(timeouts), option_layer(filters));
-        self.http_route(routing, rule, features)
+        self.http_route(routing, rule, (option_layer(timeouts), filters))
+    }
+
+    /// Timeouts and retries of a rule.
+    fn limits(&self, routing: &HttpRouting, rule: &RouteRule) -> LimitsLayer {
+        let families = &self.families(routing).retries;
+        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
+        LimitsLayer {
+            limits: Limits {
+                timeouts: rule.timeouts,
+                retry: rule.retry.clone().map(Rc::new),
+            },
+            allows_headers: rule.allows_request_headers,
+            retries: Rc::new(RouteRetries::new(families, labels.into(), self.ctx.rng())),
+        }
+    }
+
+    fn families(&self, routing: &HttpRouting) -> &RouteFamilies {
+        match routing.is_grpc {
+            true => &self.ctx.families.outbound.grpc,
+            false => &self.ctx.families.outbound.http,
+        }
     }
 
     /// The stack of a rule. `features` are the layers that it asks for, between its metrics and its choice of a backend.
@@ -143,10 +173,7 @@ impl HttpRoutes {
     where
         L: Layer<HttpBackends, Service: HttpService + 'static>,
     {
-        let families = match routing.is_grpc {
-            true => &self.ctx.families.outbound.grpc,
-            false => &self.ctx.families.outbound.http,
-        };
+        let families = self.families(routing);
         let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
         let backends = RouteBackends::new(&rule.distribution, |used| {
             self.backend(families, routing, rule, used)

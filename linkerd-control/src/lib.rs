@@ -46,7 +46,8 @@ pub use crate::mesh::{
     SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{
-    HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
+    HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry, RouteRule,
+    RouteTimeouts,
 };
 pub use crate::script::Script;
 pub use crate::serve::Server;

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 mod route;
 mod route_filter;
+mod route_limits;
 mod route_match;
 mod routes;
 
 pub use route::{Route, RouteRule};
 pub use route_filter::{HeaderChanges, RouteFilter};
+pub use route_limits::{RouteRetry, RouteTimeouts};
 pub use route_match::RouteMatch;
 
 /// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be

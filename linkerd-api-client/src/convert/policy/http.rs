@@ -65,8 +65,6 @@ pub(super) fn routes<R: WireRule>(
         for wire in route.rules {
             let wire = wire.read(&mut patterns)?;
             let timeouts = limits::timeouts(wire.timeouts, wire.request_timeout)?;
-            later.note(wire.retry.is_some(), "retries");
-            later.note(wire.allows_request_headers, "l5d request headers");
             rules.push(RouteRule {
                 meta: meta.clone(),
                 hosts: hosts.clone(),
