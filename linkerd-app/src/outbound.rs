@@ -12,8 +12,8 @@
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
-//! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`explicit.rs`), and so does a
-//! CONNECT tunnel (`tunnel.rs`).
+//! request through the explicit proxy or to an ingress names its own target: it enters stage 2 from stage 3 (`explicit.rs`,
+//! `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
 
 mod backend_metrics;
 mod backends;
@@ -27,9 +27,11 @@ mod endpoint;
 mod explicit;
 mod filters;
 mod http;
+mod ingress;
 mod lazy;
 mod limits;
 mod opaque;
+mod request_targets;
 mod retry;
 mod route_choice;
 mod route_metrics;
