@@ -9,7 +9,7 @@ use attempt::Attempt;
 use conditions::AttemptResult;
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::RetryPolicy;
+use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{HttpRequest, ResponseBody},
@@ -51,6 +51,7 @@ pub struct RouteRetries {
     families: RetryFamilies,
     labels: LabelSet,
     series: OnceCell<RetrySeries>,
+    budget: RefCell<RetryBudget>,
     rng: RefCell<SmallRng>,
 }
 
@@ -68,6 +69,7 @@ impl RouteRetries {
             families: families.clone(),
             labels,
             series: OnceCell::new(),
+            budget: RefCell::new(RetryBudget::new(BUDGET, Instant::now())),
             rng: RefCell::new(rng),
         }
     }
@@ -206,6 +208,7 @@ impl<S> Exchange<S> {
         let RetryLayer { policy, route, .. } = &self.retry.layer;
         let series = route.series();
         if !result.is_retried(&policy.conditions) {
+            route.budget.borrow_mut().deposit(Instant::now());
             if result.is_failure() {
                 series.skipped(RetrySkipped::NotAllowed);
             } else if self.retries > 0 {
@@ -230,7 +233,7 @@ impl<S> Exchange<S> {
         }
     }
 
-    /// Why the request cannot be sent again after a pause.
+    /// Why the request cannot be sent again after a pause. If it can, the retry is taken from the budget.
     fn obstacle(&self, pause: Duration) -> Option<RetrySkipped> {
         let Some(copy) = &self.copy else {
             return Some(RetrySkipped::BodyTooLarge);
@@ -244,7 +247,8 @@ impl<S> Exchange<S> {
         } else if self.deadline.is_some_and(is_late) {
             Some(RetrySkipped::Deadline)
         } else {
-            None
+            let mut budget = self.retry.layer.route.budget.borrow_mut();
+            (!budget.withdraw(Instant::now())).then_some(RetrySkipped::Budget)
         }
     }
 }
@@ -305,6 +309,17 @@ fn is_shed(error: &Error) -> bool {
         Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
     )
 }
+
+/// The budget of a policy's route on a worker. The API has none: the incumbent multiplies the requests to a service that
+/// fails by the number of retries.
+///
+/// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
+/// more, and no more than that.
+const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
+    ratio: 0.5,
+    min_retries_per_second: 10,
+    ttl: Duration::from_secs(10),
+};
 
 #[cfg(test)]
 mod tests;

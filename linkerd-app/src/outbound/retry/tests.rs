@@ -140,3 +140,27 @@ async fn is_ready_when_the_stage_below_is() {
     let (_metrics, stage, mut below) = stage(policy());
     assert_readiness_passes(stage, &mut below);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_adds_no_more_than_the_budget_and_says_why_the_rest_is_not_retried() {
+    let (metrics, mut stage, mut below) = stage(policy());
+    let serves = async {
+        loop {
+            let (_, respond) = below.next_request().await.unwrap();
+            respond.send_response(Ok(status(503)));
+        }
+    };
+    let asks = async {
+        for _ in 0..1000 {
+            assert_eq!(stage.call(request("")).await.unwrap().status(), 503);
+        }
+    };
+    tokio::select! {
+        () = asks => {}
+        () = serves => {}
+    }
+    let reserve = f64::from(BUDGET.min_retries_per_second) * BUDGET.ttl.as_secs_f64();
+    assert_eq!(counted(&metrics, "requests"), reserve);
+    assert_eq!(counted(&metrics, "limit_exceeded"), reserve / 2.0);
+    assert_eq!(counted(&metrics, "skipped"), 1000.0 - reserve / 2.0);
+}
