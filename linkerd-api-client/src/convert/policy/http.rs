@@ -5,7 +5,8 @@ mod limits;
 mod matches;
 
 use super::{
-    backend::{Shape, backend, distribution, shape},
+    accrual::breaker,
+    backend::{Shape, distribution, http_backend, shape},
     invalid::InvalidPolicy,
     parts::{NotHonoured, host, meta, required},
 };
@@ -51,11 +52,13 @@ struct RouteBackend {
     filters: Result<Vec<HttpFilter>, InvalidPolicy>,
 }
 
-/// Converts the rules of all routes, in order.
+/// Converts the rules of all routes, in order. `accrual` is the breaker of the protocol.
 pub(super) fn routes<R: WireRule>(
     wire: Vec<impl Into<Route<R>>>,
+    accrual: Option<wire::FailureAccrual>,
     later: &mut NotHonoured,
 ) -> Result<RouteTable, InvalidPolicy> {
+    let breaker = breaker(accrual)?;
     let mut patterns = Patterns::default();
     let mut rules = Vec::with_capacity(wire.len());
     for route in wire {
@@ -75,7 +78,7 @@ pub(super) fn routes<R: WireRule>(
                 distribution: distribution(wire.backends, |used| {
                     Ok(HttpBackend {
                         filters: used.filters?,
-                        backend: backend(used.backend, None, later)?,
+                        backend: http_backend(used.backend, breaker.as_ref())?,
                     })
                 })?,
                 timeouts,
