@@ -8,7 +8,7 @@
 //! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
-//! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
+//! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
@@ -229,10 +229,18 @@ impl HttpRoutes {
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status, kind) = match &key.backend.dispatcher {
-            Dispatcher::Balance { destination, load } => {
+            Dispatcher::Balance {
+                destination,
+                load,
+                breaker,
+            } => {
                 let authority = destination.authority();
-                let new_endpoint = NewEndpoint::new(ctx, self.version, Some(authority));
-                let target = self.balance_target(key, *load);
+                let breakers = breaker
+                    .as_deref()
+                    .map(|rules| ctx.breakers(destination, rules));
+                let new_endpoint =
+                    NewEndpoint::new(ctx, self.version, Some(authority)).with_breakers(breakers);
+                let target = self.balance_target(key, load.clone());
                 let (dispatch, status) = match balance(ctx, destination, target, new_endpoint) {
                     Ok(balance) => Dispatch::balanced(destination, balance),
                     Err(error) => Dispatch::failed(error),

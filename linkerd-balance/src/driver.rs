@@ -9,7 +9,7 @@ use futures::{
     future::{AbortHandle, Abortable, LocalBoxFuture},
     stream::FuturesUnordered,
 };
-use linkerd_proxy_core::{Error, Rejected};
+use linkerd_proxy_core::{Error, Rejected, endpoint::Ejection};
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
@@ -107,6 +107,7 @@ where
                     service: RefCell::new(member.service),
                     status: member.status,
                     load: shared.new_load(member.weight),
+                    breaker: member.breaker,
                     down: Cell::new(false),
                     ready_at: Cell::new(None),
                     polling: RefCell::default(),
@@ -256,10 +257,17 @@ fn poll_candidate<K, S, Req>(
 where
     S: Service<Req>,
 {
-    if let Some(until) = candidate.status.ejected_until() {
-        candidate.status.register(cx);
-        let sleep = readmission.insert(Box::pin(sleep_until(until)));
-        ready!(sleep.as_mut().poll(cx));
+    match candidate.status.ejection() {
+        None => {}
+        Some(Ejection::Until(until)) => {
+            candidate.status.register(cx);
+            let sleep = readmission.insert(Box::pin(sleep_until(until)));
+            ready!(sleep.as_mut().poll(cx));
+        }
+        Some(Ejection::Probing) => {
+            candidate.status.register(cx);
+            return Poll::Pending;
+        }
     }
     match candidate.service.borrow_mut().poll_ready(cx) {
         Poll::Ready(Ok(())) => Poll::Ready(()),

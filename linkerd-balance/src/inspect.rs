@@ -20,7 +20,7 @@ where
                 EndpointState::BackingOff(outage) => Some(outage.error.to_string()),
                 _ => None,
             };
-            serde_json::json!({
+            let mut shown = serde_json::json!({
                 "endpoint": candidate.key.to_string(),
                 "weight": candidate.weight,
                 "state": state.name(),
@@ -29,7 +29,11 @@ where
                 "estimate_ms": candidate.load.estimate(now) * 1000.0,
                 "in_flight": candidate.load.pending(),
                 "connections": candidate.status.inspect(),
-            })
+            });
+            if let Some(breaker) = &candidate.breaker {
+                shown["breaker"] = breaker.inspect(now);
+            }
+            shown
         });
         serde_json::json!({
             "resolved": self.resolved.get(),

@@ -7,12 +7,13 @@
 //! - **Bounds**: the queue. Endpoints are bounded by discovery.
 //! - **Metrics**: `*_balancer_*`, resolved by the caller ([`Metrics`]).
 //!
-//! The decisions are pure: [`PeakEwma`] estimates, [`p2c`] picks, [`Failfast`] gives up. [`Balance`] is the service; a
+//! The decisions are pure: [`PeakEwma`] estimates, [`p2c`] picks, [`Failfast`] gives up, a [`breaker`] ejects. [`Balance`] is the service; a
 //! task of its own ([`driver`]) applies updates and polls endpoints that are not ready. A request that finds a ready
 //! endpoint touches neither that task nor a channel.
 //!
 //! It never knows what an endpoint is, nor where updates come from.
 
+pub mod breaker;
 mod driver;
 mod ewma;
 mod failfast;

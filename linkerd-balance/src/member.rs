@@ -1,6 +1,6 @@
 //! The endpoints of a balancer: all of them, and those that are ready.
 
-use crate::load::Load;
+use crate::{breaker::EndpointBreaker, load::Load};
 use futures::future::AbortHandle;
 use linkerd_proxy_core::EndpointStatus;
 use std::{
@@ -17,6 +17,20 @@ pub struct Member<S> {
     pub status: EndpointStatus,
     /// Its share of the load, relative to the others.
     pub weight: u32,
+    /// Its circuit breaker, if it has one. The service feeds it.
+    pub breaker: Option<Rc<EndpointBreaker>>,
+}
+
+impl<S> Member<S> {
+    /// An endpoint without a breaker.
+    pub fn new(service: S, status: EndpointStatus, weight: u32) -> Self {
+        Self {
+            service,
+            status,
+            weight,
+            breaker: None,
+        }
+    }
 }
 
 /// An endpoint, and its place among the others.
@@ -26,6 +40,7 @@ pub(crate) struct Candidate<K, S> {
     pub(crate) service: RefCell<S>,
     pub(crate) status: EndpointStatus,
     pub(crate) load: Rc<Load>,
+    pub(crate) breaker: Option<Rc<EndpointBreaker>>,
     /// Whether it did not accept connections when it was last ready.
     pub(crate) down: Cell<bool>,
     /// Where it stands in the list of ready ones, if it does.

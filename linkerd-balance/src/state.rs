@@ -133,7 +133,7 @@ where
                         _ => Unavailable::Unreachable,
                     };
                 }
-                EndpointState::Ejected { .. } => {}
+                EndpointState::Ejected { .. } | EndpointState::Probing => {}
             }
         }
         cause

@@ -75,11 +75,7 @@ impl Fake {
     }
 
     fn member(&self, weight: u32) -> Member<Self> {
-        Member {
-            service: self.clone(),
-            status: self.0.status.clone(),
-            weight,
-        }
+        Member::new(self.clone(), self.0.status.clone(), weight)
     }
 
     fn set_down(&self, down: bool) {

@@ -1,7 +1,10 @@
 //! The backends of a route.
 
 use crate::meta::Meta;
-use linkerd_proxy_core::{Destination, endpoint::Endpoint};
+use linkerd_proxy_core::{
+    Destination,
+    endpoint::{Endpoint, FailureAccrual, LoadPenalty},
+};
 use std::{sync::Arc, time::Duration};
 
 /// The choice among a route's backends.
@@ -41,6 +44,8 @@ pub enum Dispatcher {
         destination: Destination,
         /// The estimation of load.
         load: PeakEwma,
+        /// The circuit breaker of its endpoints.
+        breaker: Option<Arc<FailureAccrual>>,
     },
     /// To one endpoint.
     Forward(Arc<Endpoint>),
@@ -49,12 +54,14 @@ pub enum Dispatcher {
 }
 
 /// Load as an exponentially weighted moving average that follows peaks at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakEwma {
     /// The assumption for an endpoint that was not measured yet.
     pub default_rtt: Duration,
     /// The window of the average.
     pub decay: Duration,
+    /// The penalty of endpoints that answer that they are overloaded or broken.
+    pub penalty: Option<Arc<LoadPenalty>>,
 }
 
 /// A filter that refuses a connection before an endpoint is dialled.
@@ -118,6 +125,7 @@ impl Default for PeakEwma {
         Self {
             default_rtt: Duration::from_millis(30),
             decay: Duration::from_secs(10),
+            penalty: None,
         }
     }
 }

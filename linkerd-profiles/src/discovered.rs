@@ -212,6 +212,7 @@ impl Discovered {
             dispatcher: Dispatcher::Balance {
                 destination: destination.clone(),
                 load: PeakEwma::default(),
+                breaker: None,
             },
             filter: None,
         };

@@ -30,7 +30,7 @@ pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
 pub use discovered::{
     Discovered, HttpRouting, InvalidRouting, ProtocolKind, RouteSource, RouteSpec,
 };
-pub use linkerd_proxy_core::endpoint::Endpoint;
+pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};
 pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};

@@ -26,7 +26,12 @@ impl PolicyDefaults {
     /// Everything is balanced over one destination.
     pub(crate) fn balance(&self, name: &str, destination: Destination) -> ClientPolicy {
         let load = PeakEwma::default();
-        self.everything_to(name, Dispatcher::Balance { destination, load })
+        let balance = Dispatcher::Balance {
+            destination,
+            load,
+            breaker: None,
+        };
+        self.everything_to(name, balance)
     }
 
     fn everything_to(&self, name: &str, dispatcher: Dispatcher) -> ClientPolicy {

@@ -50,6 +50,11 @@ impl Backoff {
         Ok(Self { min, max, jitter })
     }
 
+    /// The delay that comes nearest to `delay` within the bounds.
+    pub fn clamp(&self, delay: Duration) -> Duration {
+        delay.clamp(self.min, self.max)
+    }
+
     /// The delay of step `n`, counted from 0, with jitter drawn from `rng`.
     pub fn delay(&self, n: u32, rng: &mut impl Rng) -> Duration {
         let base = 2u32
@@ -78,6 +83,13 @@ mod tests {
             delays,
             [MS(100), MS(200), MS(400), MS(800), MS(1000), MS(1000)]
         );
+    }
+
+    #[test]
+    fn another_delay_is_kept_within_the_bounds() {
+        let backoff = Backoff::new(MS(100), MS(1000), 0.0).unwrap();
+        let clamped = [0, 500, 5_000].map(|ms| backoff.clamp(MS(ms)));
+        assert_eq!(clamped, [MS(100), MS(500), MS(1000)]);
     }
 
     #[test]

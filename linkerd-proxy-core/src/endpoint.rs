@@ -3,11 +3,15 @@
 //! It comes from endpoint sets, from profiles, and from policies' forwarding backends; balancers and the endpoint stacks
 //! use it.
 
+mod failure_accrual;
 mod labels;
+mod load_penalty;
 mod status;
 
+pub use failure_accrual::{FailureAccrual, SuccessRate};
 pub use labels::EndpointLabels;
-pub use status::{Capacity, EndpointState, EndpointStatus, Outage};
+pub use load_penalty::LoadPenalty;
+pub use status::{Capacity, Ejection, EndpointState, EndpointStatus, Outage};
 
 use crate::http::Http2Settings;
 use std::{net::SocketAddr, num::NonZeroU16};

@@ -21,6 +21,7 @@ mod respond;
 mod responder;
 mod response;
 mod response_class;
+mod retry_after;
 mod server;
 mod settings;
 mod upgrade;
@@ -46,6 +47,7 @@ pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::ResponseBody;
 pub use response_class::{ClassMatch, ResponseClass, ResponseClasses, ResponseMatch};
+pub use retry_after::{retry_after, retry_pushback};
 pub use server::{
     Busy, Connection, ServeError, ServerSettings, Uploading, answer_header_timeout, serve_http1,
     serve_http2,

@@ -1,5 +1,6 @@
 //! Client policies.
 
+mod accrual;
 mod backend;
 mod http;
 mod invalid;
@@ -35,26 +36,21 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
             let http1 = required(detect.http1, "the HTTP/1 part of the protocol")?;
             let http2 = required(detect.http2, "the HTTP/2 part of the protocol")?;
             let opaque = required(detect.opaque, "the opaque part of the protocol")?;
-            later.accrual(http1.failure_accrual.as_ref());
-            later.accrual(http2.failure_accrual.as_ref());
             Protocol::Detect {
                 timeout: duration(detect.timeout, "the detection timeout")?,
-                http1: Arc::new(http::routes(http1.routes, &mut later)?),
-                http2: Arc::new(http::routes(http2.routes, &mut later)?),
+                http1: Arc::new(http::routes(http1.routes, http1.failure_accrual)?),
+                http2: Arc::new(http::routes(http2.routes, http2.failure_accrual)?),
                 opaque: tcp::opaque(opaque.routes, &mut later)?,
             }
         }
         Kind::Http1(http1) => {
-            later.accrual(http1.failure_accrual.as_ref());
-            Protocol::Http1(Arc::new(http::routes(http1.routes, &mut later)?))
+            Protocol::Http1(Arc::new(http::routes(http1.routes, http1.failure_accrual)?))
         }
         Kind::Http2(http2) => {
-            later.accrual(http2.failure_accrual.as_ref());
-            Protocol::Http2(Arc::new(http::routes(http2.routes, &mut later)?))
+            Protocol::Http2(Arc::new(http::routes(http2.routes, http2.failure_accrual)?))
         }
         Kind::Grpc(grpc) => {
-            later.accrual(grpc.failure_accrual.as_ref());
-            Protocol::Grpc(Arc::new(http::routes(grpc.routes, &mut later)?))
+            Protocol::Grpc(Arc::new(http::routes(grpc.routes, grpc.failure_accrual)?))
         }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
         Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),

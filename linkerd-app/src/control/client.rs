@@ -95,18 +95,9 @@ impl ControllerClient {
             let connect = Connect { addr, dialer };
             let status = EndpointStatus::new(Capacity::Connecting);
             let settings = http2.clone();
-            Member {
-                service: Http2Client::with_exec(
-                    connect,
-                    settings,
-                    exec,
-                    1,
-                    backoff,
-                    status.clone(),
-                ),
-                status,
-                weight: 1,
-            }
+            let service =
+                Http2Client::with_exec(connect, settings, exec, 1, backoff, status.clone());
+            Member::new(service, status, 1)
         };
         let params = Params {
             name: name.clone(),

@@ -208,11 +208,7 @@ impl Application {
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),
         };
-        let member = Member {
-            service,
-            status,
-            weight: 1,
-        };
+        let member = Member::new(service, status, 1);
         Balance::one::<HttpRequest>(self.addr, member, params)
     }
 

@@ -5,10 +5,12 @@ use crate::{
     metrics::{EndpointLabels, Families},
     server::{InFlightLimit, share},
 };
+use linkerd_balance::breaker::BreakerGroup;
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
-    endpoint::{Endpoint, ZoneLocality},
+    Destination,
+    endpoint::{Endpoint, FailureAccrual, ZoneLocality},
     http::{HalfSent, QueueSettings, ServerSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
     transport::{Connect, Dialer, Pipes, TransferCost},
@@ -117,6 +119,11 @@ impl Context {
             capacity: share(queue.capacity, self.workers),
             ..queue
         }
+    }
+
+    /// The circuit breakers of a balancer.
+    pub fn breakers(&self, backend: &Destination, rules: &FailureAccrual) -> BreakerGroup {
+        BreakerGroup::new(backend.as_str(), *rules, self.rng())
     }
 
     /// A generator for one service's choices.

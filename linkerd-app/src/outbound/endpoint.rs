@@ -2,9 +2,11 @@
 //!
 //! - **Fails as** what the client fails as, with the request if it may be sent elsewhere.
 //! - **Metrics**: `request_total` and its kin.
+//! - **Circuit breaker**: of balancers whose policy has one, and only of these.
 //!
-//! All but the metrics are made for the first request.
+//! All but the metrics and the breaker are made for the first request.
 
+mod breaker;
 mod client;
 mod headers;
 mod protocol;
@@ -17,9 +19,10 @@ use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
 };
+use breaker::{BreakerLayer, BreakerService};
 use client::Client;
 use headers::HeaderRulesLayer;
-use linkerd_balance::Member;
+use linkerd_balance::{Member, breaker::BreakerGroup};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     EndpointStatus, NewService,
@@ -28,10 +31,16 @@ use linkerd_proxy_core::{
 };
 use protocol::upgrades_http1;
 use std::{rc::Rc, sync::Arc};
-use tower::ServiceBuilder;
+use tower::{
+    ServiceBuilder,
+    util::{Either, option_layer},
+};
 
 /// An endpoint of a balancer as a service.
-pub type EndpointService = EndpointMetrics<Lazy<NewSender>>;
+pub type EndpointService = Either<BreakerService<MeasuredEndpoint>, MeasuredEndpoint>;
+
+/// An endpoint of a balancer below its breaker, if it has one.
+type MeasuredEndpoint = EndpointMetrics<Lazy<NewSender>>;
 
 /// The only endpoint there is, as a service; its copies share its connections.
 pub type OnlyEndpoint = Forward<EndpointMetrics<Sender>>;
@@ -41,7 +50,10 @@ type Sender = ReplayService<headers::HeaderRules<Client>>;
 
 /// Makes a member of a balancer for each endpoint of a backend.
 #[derive(Clone, Debug)]
-pub struct NewEndpoint(NewSender);
+pub struct NewEndpoint {
+    sender: NewSender,
+    breakers: Option<BreakerGroup>,
+}
 
 /// Makes the senders of a backend's endpoints.
 #[derive(Clone, Debug)]
@@ -58,11 +70,20 @@ struct EndpointBackend {
 impl NewEndpoint {
     /// Endpoints for applications that speak `version`. `authority` is the name that was discovered, for labels.
     pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
-        Self(NewSender(Rc::new(EndpointBackend {
+        let sender = NewSender(Rc::new(EndpointBackend {
             ctx: ctx.clone(),
             version,
             authority,
-        })))
+        }));
+        Self {
+            sender,
+            breakers: None,
+        }
+    }
+
+    /// Endpoints of a balancer with these circuit breakers, if it has any.
+    pub fn with_breakers(self, breakers: Option<BreakerGroup>) -> Self {
+        Self { breakers, ..self }
     }
 
     /// The service of an endpoint that has no other beside it, and its status.
@@ -71,13 +92,13 @@ impl NewEndpoint {
         let status = target.status.clone();
         let service = ServiceBuilder::new()
             .layer(self.metrics(endpoint))
-            .service(self.0.new_service(target));
+            .service(self.sender.new_service(target));
         (Forward::new(service), status)
     }
 
     /// Whether requests to the endpoint are sent over HTTP/2, whatever the application speaks.
     pub fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
-        let EndpointBackend { ctx, version, .. } = &*self.0.0;
+        let EndpointBackend { ctx, version, .. } = &*self.sender.0;
         *version == http::Version::HTTP_2 || upgrades_http1(ctx, endpoint)
     }
 
@@ -94,7 +115,7 @@ impl NewEndpoint {
     }
 
     fn metrics(&self, endpoint: &Arc<Endpoint>) -> EndpointMetricsLayer {
-        let EndpointBackend { ctx, authority, .. } = &*self.0.0;
+        let EndpointBackend { ctx, authority, .. } = &*self.sender.0;
         let labels = ctx.labels(endpoint, authority.as_ref());
         EndpointMetricsLayer::new(&ctx.families.endpoint, labels, endpoint.addr)
     }
@@ -105,12 +126,16 @@ impl NewService<Arc<Endpoint>> for NewEndpoint {
 
     fn new_service(&self, endpoint: Arc<Endpoint>) -> Self::Service {
         let target = self.target(&endpoint);
+        let status = target.status.clone();
+        let breakers = self.breakers.as_ref();
+        let breaker = breakers.map(|group| group.breaker(endpoint.addr, status.clone()));
+        let service = ServiceBuilder::new()
+            .layer(option_layer(breaker.clone().map(BreakerLayer::new)))
+            .layer(self.metrics(&endpoint))
+            .service(Lazy::new(self.sender.clone(), target));
         Member {
-            status: target.status.clone(),
-            weight: endpoint.weight,
-            service: ServiceBuilder::new()
-                .layer(self.metrics(&endpoint))
-                .service(Lazy::new(self.0.clone(), target)),
+            breaker,
+            ..Member::new(service, status, endpoint.weight)
         }
     }
 }

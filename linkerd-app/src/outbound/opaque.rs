@@ -155,9 +155,11 @@ impl OpaqueRoutes {
             Dispatcher::Forward(endpoint) => {
                 Dispatch::forwarded(endpoint.addr, ctx.connect(endpoint, None), None)
             }
-            Dispatcher::Balance { destination, load } => {
+            Dispatcher::Balance {
+                destination, load, ..
+            } => {
                 let target = BalanceTarget {
-                    load: *load,
+                    load: load.clone(),
                     queue: ctx.config.outbound.tcp_queue,
                     families: &ctx.families.outbound.tcp_balancer,
                     labels: backend_labels(&key.parent, &key.backend.meta)

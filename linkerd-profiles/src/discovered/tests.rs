@@ -12,6 +12,7 @@ fn distribution(path: &str) -> Distribution {
         dispatcher: Dispatcher::Balance {
             destination: path.parse().unwrap(),
             load: PeakEwma::default(),
+            breaker: None,
         },
         filter: None,
     })

@@ -96,6 +96,7 @@ fn balanced(path: &str) -> ClientPolicy {
         dispatcher: Dispatcher::Balance {
             destination: path.parse().unwrap(),
             load: PeakEwma::default(),
+            breaker: None,
         },
         filter: None,
     };

@@ -29,6 +29,17 @@ pub enum EndpointState {
         /// When it is tried again.
         until: Instant,
     },
+    /// A circuit breaker tries it with one request.
+    Probing,
+}
+
+/// The state of an endpoint that a circuit breaker took out of the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ejection {
+    /// It is out until then.
+    Until(Instant),
+    /// It has the one request that decides whether it comes back.
+    Probing,
 }
 
 /// An endpoint that does not accept connections.
@@ -73,7 +84,7 @@ struct Status {
 #[derive(Default)]
 struct Detail {
     outage: RefCell<Option<Outage>>,
-    ejected: Cell<Option<Instant>>,
+    ejection: Cell<Option<Ejection>>,
     /// Notified when requests wait for the endpoint.
     demand: Notify,
     /// The balancer's driver.
@@ -94,8 +105,10 @@ impl EndpointStatus {
 
     /// The present state.
     pub fn state(&self) -> EndpointState {
-        if let Some(until) = self.ejected_until() {
-            return EndpointState::Ejected { until };
+        match self.ejection() {
+            Some(Ejection::Until(until)) => return EndpointState::Ejected { until },
+            Some(Ejection::Probing) => return EndpointState::Probing,
+            None => {}
         }
         let unless_down = |state| self.outage().map_or(state, EndpointState::BackingOff);
         match self.0.capacity.get() {
@@ -119,7 +132,7 @@ impl EndpointStatus {
 
     /// Whether a breaker took it out of the choice. One whose time is over is in it again.
     pub fn is_ejected(&self) -> bool {
-        self.ejected_until().is_some()
+        self.ejection().is_some()
     }
 
     /// The state of its connections.
@@ -141,8 +154,13 @@ impl EndpointStatus {
 
     /// Takes it out of the choice until a time, or back into it.
     pub fn eject(&self, until: Option<Instant>) {
-        self.detail().ejected.set(until);
+        self.detail().ejection.set(until.map(Ejection::Until));
         self.wake();
+    }
+
+    /// Notes that it has the request that decides whether it comes back: it gets no other.
+    pub fn probe(&self) {
+        self.detail().ejection.set(Some(Ejection::Probing));
     }
 
     /// Notes that requests wait for the endpoint: an attempt that is not due for long begins now.
@@ -204,10 +222,13 @@ impl EndpointStatus {
             .unwrap_or(Value::Null)
     }
 
-    /// When an ejection ends, as long as there is one.
-    pub fn ejected_until(&self) -> Option<Instant> {
-        let until = self.0.detail.get()?.ejected.get()?;
-        (until > Instant::now()).then_some(until)
+    /// Its ejection, as long as there is one.
+    pub fn ejection(&self) -> Option<Ejection> {
+        let ejection = self.0.detail.get()?.ejection.get()?;
+        match ejection {
+            Ejection::Until(until) if until <= Instant::now() => None,
+            Ejection::Until(_) | Ejection::Probing => Some(ejection),
+        }
     }
 
     fn detail(&self) -> &Detail {
@@ -232,6 +253,7 @@ impl EndpointState {
             Self::BackingOff(_) => "backing off",
             Self::StreamLimit => "at stream limit",
             Self::Ejected { .. } => "ejected",
+            Self::Probing => "probing",
         }
     }
 
@@ -241,7 +263,7 @@ impl EndpointState {
             Self::BackingOff(Outage { until, .. }) | Self::Ejected { until } => {
                 Some(until.saturating_duration_since(now))
             }
-            Self::Ready | Self::Connecting | Self::StreamLimit => None,
+            Self::Ready | Self::Connecting | Self::StreamLimit | Self::Probing => None,
         }
     }
 }
@@ -287,6 +309,17 @@ mod tests {
         tokio::time::advance(HURRY).await;
         assert_eq!(status.state(), EndpointState::Ready);
         status.eject(Some(until + HURRY));
+        status.eject(None);
+        assert_eq!(status.state(), EndpointState::Ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_has_no_end_but_its_outcome() {
+        let status = EndpointStatus::new(Capacity::OnDemand);
+        status.probe();
+        tokio::time::advance(60 * HURRY).await;
+        assert_eq!(status.state(), EndpointState::Probing);
+        assert!(status.is_ejected());
         status.eject(None);
         assert_eq!(status.state(), EndpointState::Ready);
     }

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::convert::endpoint::endpoint;
 use linkerd_api_proto::{outbound as wire_outbound, prost_types};
-use linkerd_profiles::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
+use linkerd_profiles::{
+    Backend, Dispatcher, Distribution, FailureAccrual, LoadPenalty, PeakEwma, TcpFilter,
+};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// A distribution: the API has one for each kind of route, all of the same shape.
@@ -93,11 +95,33 @@ pub(super) fn distribution<B, C>(
     }
 }
 
-pub(super) fn backend(
+/// A backend of requests. `accrual` is the breaker of its protocol.
+pub(super) fn http_backend(
+    wire: Option<wire_outbound::Backend>,
+    accrual: Option<&Arc<FailureAccrual>>,
+) -> Result<Backend, InvalidPolicy> {
+    let mut backend = backend(wire)?;
+    if let Dispatcher::Balance { breaker, .. } = &mut backend.dispatcher {
+        *breaker = accrual.cloned();
+    }
+    Ok(backend)
+}
+
+/// A backend of connections. These have no responses that a penalty could be for.
+pub(super) fn tcp_backend(
     wire: Option<wire_outbound::Backend>,
     filter: Option<TcpFilter>,
     later: &mut NotHonoured,
 ) -> Result<Backend, InvalidPolicy> {
+    let mut backend = backend(wire)?;
+    if let Dispatcher::Balance { load, .. } = &mut backend.dispatcher {
+        let penalty = load.penalty.take();
+        later.note(penalty.is_some(), "load penalties of connections");
+    }
+    Ok(Backend { filter, ..backend })
+}
+
+fn backend(wire: Option<wire_outbound::Backend>) -> Result<Backend, InvalidPolicy> {
     use wire_outbound::backend::Kind;
     let wire = required(wire, "a backend")?;
     let meta = meta(wire.metadata, "a backend's metadata")?;
@@ -111,40 +135,82 @@ pub(super) fn backend(
             let converted = endpoint(addr, &HashMap::new())?;
             Dispatcher::Forward(Arc::new(converted.endpoint))
         }
-        Some(Kind::Balancer(balancer)) => balance(balancer, later)?,
+        Some(Kind::Balancer(balancer)) => balance(balancer)?,
     };
     Ok(Backend {
         meta,
         dispatcher,
-        filter,
+        filter: None,
     })
 }
 
-fn balance(
-    wire: wire_outbound::backend::BalanceP2c,
-    later: &mut NotHonoured,
-) -> Result<Dispatcher, InvalidPolicy> {
+fn balance(wire: wire_outbound::backend::BalanceP2c) -> Result<Dispatcher, InvalidPolicy> {
     use wire_outbound::backend::{balance_p2c::Load, endpoint_discovery::Kind};
     let discovery = wire.discovery.and_then(|discovery| discovery.kind);
     let Kind::Dst(dst) = required(discovery, "a balancer's discovery")?;
     let destination = dst.path.parse()?;
     let load = match required(wire.load, "a balancer's load")? {
-        Load::PeakEwma(load) => peak_ewma(load.default_rtt, load.decay)?,
-        Load::PenaltyPeakEwma(load) => {
-            later.note(true, "load penalties");
-            peak_ewma(load.default_rtt, load.decay)?
-        }
+        Load::PeakEwma(load) => peak_ewma(
+            duration(load.default_rtt, "a balancer's default RTT")?,
+            duration(load.decay, "a balancer's decay")?,
+        ),
+        Load::PenaltyPeakEwma(load) => penalty_peak_ewma(load)?,
     };
-    Ok(Dispatcher::Balance { destination, load })
-}
-
-fn peak_ewma(
-    default_rtt: Option<prost_types::Duration>,
-    decay: Option<prost_types::Duration>,
-) -> Result<PeakEwma, InvalidPolicy> {
-    Ok(PeakEwma {
-        default_rtt: duration(default_rtt, "a balancer's default RTT")?,
-        // An average divides by its window, so that cannot be 0.
-        decay: duration(decay, "a balancer's decay")?.max(Duration::from_millis(1)),
+    Ok(Dispatcher::Balance {
+        destination,
+        load,
+        breaker: None,
     })
 }
+
+fn peak_ewma(default_rtt: Duration, decay: Duration) -> PeakEwma {
+    PeakEwma {
+        default_rtt,
+        decay: window(decay),
+        penalty: None,
+    }
+}
+
+/// Each of its parts has a default.
+fn penalty_peak_ewma(
+    wire: wire_outbound::backend::balance_p2c::PenaltyPeakEwma,
+) -> Result<PeakEwma, InvalidPolicy> {
+    let or = |wire: Option<prost_types::Duration>, default: Duration, part| match wire {
+        Some(_) => duration(wire, part),
+        None => Ok(default),
+    };
+    let standard = PeakEwma::default();
+    let default_rtt = or(
+        wire.default_rtt,
+        standard.default_rtt,
+        "a balancer's default RTT",
+    )?;
+    let decay = or(wire.decay, standard.decay, "a balancer's decay")?;
+    let penalty = LoadPenalty {
+        penalty: or(wire.penalty, PENALTY, "a balancer's penalty")?,
+        decay: window(or(
+            wire.penalty_decay,
+            PENALTY_DECAY,
+            "the decay of a balancer's penalty",
+        )?),
+        max_retry_after: or(
+            wire.max_retry_after,
+            MAX_RETRY_AFTER,
+            "a balancer's longest retry-after",
+        )?,
+    };
+    Ok(PeakEwma {
+        penalty: Some(Arc::new(penalty)),
+        ..peak_ewma(default_rtt, decay)
+    })
+}
+
+/// A window of an average, which divides by it: it cannot be 0.
+fn window(wire: Duration) -> Duration {
+    wire.max(Duration::from_millis(1))
+}
+
+// The API's defaults.
+const PENALTY: Duration = Duration::from_secs(5);
+const PENALTY_DECAY: Duration = Duration::from_secs(10);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);

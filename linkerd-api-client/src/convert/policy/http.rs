@@ -5,9 +5,10 @@ mod limits;
 mod matches;
 
 use super::{
-    backend::{Shape, backend, distribution, shape},
+    accrual::breaker,
+    backend::{Shape, distribution, http_backend, shape},
     invalid::InvalidPolicy,
-    parts::{NotHonoured, host, meta, required},
+    parts::{host, meta, required},
 };
 use linkerd_api_proto::{
     http_route as wire_match, meta as wire_meta,
@@ -51,11 +52,12 @@ struct RouteBackend {
     filters: Result<Vec<HttpFilter>, InvalidPolicy>,
 }
 
-/// Converts the rules of all routes, in order.
+/// Converts the rules of all routes, in order. `accrual` is the breaker of the protocol.
 pub(super) fn routes<R: WireRule>(
     wire: Vec<impl Into<Route<R>>>,
-    later: &mut NotHonoured,
+    accrual: Option<wire::FailureAccrual>,
 ) -> Result<RouteTable, InvalidPolicy> {
+    let breaker = breaker(accrual)?;
     let mut conditions = Matches::default();
     let mut rules = Vec::with_capacity(wire.len());
     for route in wire {
@@ -73,7 +75,7 @@ pub(super) fn routes<R: WireRule>(
                 distribution: distribution(wire.backends, |used| {
                     Ok(HttpBackend {
                         filters: used.filters?,
-                        backend: backend(used.backend, None, later)?,
+                        backend: http_backend(used.backend, breaker.as_ref())?,
                     })
                 })?,
                 timeouts,

@@ -4,6 +4,7 @@ use crate::convert::{endpoint::InvalidEndpoint, method::InvalidMethod, patterns:
 use ::http::HeaderName;
 use linkerd_profiles::InvalidPattern;
 use linkerd_proxy_core::{InvalidBackoff, InvalidDestination};
+use std::time::Duration;
 
 /// The reason why a policy is invalid. All of it is refused: half a policy could let through what the other half
 /// forbids.
@@ -78,7 +79,16 @@ pub enum InvalidPolicy {
     /// There are too many retries.
     #[error("the number of retries ({0}) is above 65535")]
     MaxRetries(u32),
-    /// The pauses between retries are impossible.
+    /// A success rate is impossible.
+    #[error("the success rate of failure accrual ({0}) is not between 0 and 1")]
+    SuccessRate(String),
+    /// The window of a success rate is too short.
+    #[error("the decay of a success rate ({0:?}) is below 10ms")]
+    SuccessRateDecay(Duration),
+    /// A success rate needs too many requests.
+    #[error("the minimum of requests for a success rate ({0}) is above 1000000")]
+    MinRequests(u32),
+    /// The pauses between retries, or the lengths of ejections, are impossible.
     #[error("a backoff is invalid: {0}")]
     Backoff(#[from] InvalidBackoff),
 }

@@ -2,8 +2,9 @@
 
 use super::invalid::InvalidPolicy;
 use crate::convert::duration::duration as convert_duration;
-use linkerd_api_proto::{meta as wire_meta, outbound::FailureAccrual, prost_types};
+use linkerd_api_proto::{meta as wire_meta, outbound::ExponentialBackoff, prost_types};
 use linkerd_profiles::{HostMatch, Meta, Resource};
+use linkerd_proxy_core::Backoff;
 use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
 
 /// Parts of a message that are not acted on.
@@ -49,6 +50,13 @@ pub(super) fn duration(
     convert_duration(&required(value, part)?).ok_or(InvalidPolicy::Duration(part))
 }
 
+/// The pauses between attempts, or the lengths of ejections.
+pub(super) fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy> {
+    let min = duration(wire.min_backoff, "a backoff's minimum")?;
+    let max = duration(wire.max_backoff, "a backoff's maximum")?;
+    Ok(Backoff::new(min, max, f64::from(wire.jitter_ratio))?)
+}
+
 /// A match of a host or of a suffix. One that is not set matches nothing, so the caller ignores it.
 pub(super) fn host(exact: Option<String>, reverse_labels: Vec<String>) -> HostMatch {
     match exact {
@@ -63,11 +71,6 @@ impl NotHonoured {
         if present {
             self.0.insert(part);
         }
-    }
-
-    pub(super) fn accrual(&mut self, accrual: Option<&FailureAccrual>) {
-        let present = accrual.is_some_and(|accrual| accrual.kind.is_some());
-        self.note(present, "failure accrual");
     }
 
     /// The parts, sorted.

@@ -1,7 +1,7 @@
 //! Routes of connections: opaque and TLS.
 
 use super::{
-    backend::{Shape, backend, distribution, shape},
+    backend::{Shape, distribution, shape, tcp_backend},
     invalid::InvalidPolicy,
     parts::{NotHonoured, host, meta},
 };
@@ -28,7 +28,7 @@ pub(super) fn opaque(
         meta,
         distribution: distribution(shape!(rule.backends, opaque_route)?, |route_backend| {
             let filter = opaque_filter(&route_backend.filters);
-            backend(route_backend.backend, filter, later)
+            tcp_backend(route_backend.backend, filter, later)
         })?,
         filter: opaque_filter(&rule.filters),
     }))
@@ -47,7 +47,7 @@ pub(super) fn tls(
                 snis: snis(route.snis),
                 distribution: distribution(shape!(rule.backends, tls_route)?, |route_backend| {
                     let filter = tls_filter(&route_backend.filters);
-                    backend(route_backend.backend, filter, later)
+                    tcp_backend(route_backend.backend, filter, later)
                 })?,
                 filter: tls_filter(&rule.filters),
             })

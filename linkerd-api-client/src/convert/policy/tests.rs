@@ -1,3 +1,4 @@
+mod accrual;
 mod filters;
 mod grpc;
 mod limits;
@@ -140,9 +141,14 @@ fn a_balancer_is_read() {
     let load = PeakEwma {
         default_rtt: Duration::from_secs(1),
         decay: Duration::from_secs(10),
+        penalty: None,
     };
     let destination = "web.default.svc.cluster.local:80".parse().unwrap();
-    let expected = Dispatcher::Balance { destination, load };
+    let expected = Dispatcher::Balance {
+        destination,
+        load,
+        breaker: None,
+    };
     assert_eq!(backends[0].backend.dispatcher, expected);
 }
 

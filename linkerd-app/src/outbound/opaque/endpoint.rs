@@ -62,11 +62,7 @@ impl NewService<Arc<Endpoint>> for NewTcpEndpoint {
             endpoint,
             status: status.clone(),
         };
-        Member {
-            service: Lazy::new(self.clone(), target),
-            status,
-            weight,
-        }
+        Member::new(Lazy::new(self.clone(), target), status, weight)
     }
 }
 

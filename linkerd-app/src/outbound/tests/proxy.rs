@@ -178,6 +178,7 @@ pub fn backend(destination: &str) -> Distribution {
     let dispatcher = Dispatcher::Balance {
         destination: destination.parse().unwrap(),
         load: PeakEwma::default(),
+        breaker: None,
     };
     Distribution::only(reached_by(destination, dispatcher))
 }

@@ -1,13 +1,15 @@
 //! Timeouts and retries of routes.
 
-use super::super::{invalid::InvalidPolicy, parts::duration};
+use super::super::{
+    invalid::InvalidPolicy,
+    parts::{backoff, duration},
+};
 use linkerd_api_proto::{
     http_route as wire_match,
-    outbound::{ExponentialBackoff, grpc_route, http_route},
+    outbound::{grpc_route, http_route},
     prost_types,
 };
 use linkerd_profiles::{RetryConditions, RetryPolicy, Timeouts};
-use linkerd_proxy_core::Backoff;
 use std::{ops::RangeInclusive, time::Duration};
 
 /// The timeouts of a rule. `request` is the older field for the same as the timeouts' own.
@@ -86,11 +88,4 @@ fn statuses_of(start: u32, end: u32) -> Result<RangeInclusive<u16>, InvalidPolic
         (Some(first), Some(last)) if first <= last => Ok(first..=last),
         _ => Err(InvalidPolicy::StatusRange(start, end)),
     }
-}
-
-/// A backoff between attempts.
-fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy> {
-    let min = duration(wire.min_backoff, "a backoff's minimum")?;
-    let max = duration(wire.max_backoff, "a backoff's maximum")?;
-    Ok(Backoff::new(min, max, f64::from(wire.jitter_ratio))?)
 }

@@ -1,0 +1,56 @@
+//! The meaning of an exchange for its endpoint's breaker.
+
+use super::machine::OutcomeKind;
+use http::{HeaderMap, StatusCode};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{BodyEnd, ObservedResponse, grpc_status, is_failure},
+    reason::{Origin, Phase},
+};
+
+/// The outcome of a response that has ended. `None`: its end came before the endpoint had said how it went.
+pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option<OutcomeKind> {
+    match end {
+        BodyEnd::Complete(trailers) => Some(of_response(response, trailers)),
+        BodyEnd::Failed(error) if !is_timeout(error.reason()) => Some(OutcomeKind::Failure),
+        // The endpoint did not end it.
+        BodyEnd::Failed(_) | BodyEnd::Dropped => {
+            let is_open = response.is_grpc && response.code.is_none();
+            (!is_open).then(|| of_response(response, None))
+        }
+    }
+}
+
+/// The outcome of a request without a response. `None`: it says nothing about the endpoint.
+///
+/// One that does not accept connections is out of the choice by that, until it does.
+pub(super) fn failed(error: &Error) -> Option<OutcomeKind> {
+    let row = error.reason().row();
+    let is_endpoints = matches!(row.origin, Origin::Endpoint | Origin::Network);
+    (is_endpoints && row.phase == Phase::Exchange && !is_timeout(error.reason()))
+        .then_some(OutcomeKind::Failure)
+}
+
+fn of_response(response: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> OutcomeKind {
+    let code = response.code.or_else(|| trailers.and_then(grpc_status));
+    let code = code.filter(|_| response.is_grpc);
+    match (response.status, code) {
+        (StatusCode::TOO_MANY_REQUESTS, None) | (_, Some(RESOURCE_EXHAUSTED)) => {
+            OutcomeKind::Limited
+        }
+        (status, code) if is_failure(status, code) => OutcomeKind::Failure,
+        _ => OutcomeKind::Success,
+    }
+}
+
+/// Whether the proxy ended the exchange by a limit of its own.
+fn is_timeout(reason: Reason) -> bool {
+    use Reason::{IdleTimeout, RequestTimeout, ResponseHeadersTimeout, ResponseTimeout};
+    matches!(
+        reason,
+        IdleTimeout | RequestTimeout | ResponseHeadersTimeout | ResponseTimeout
+    )
+}
+
+/// The gRPC code of an endpoint that limits its clients.
+const RESOURCE_EXHAUSTED: u8 = 8;
