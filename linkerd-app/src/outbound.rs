@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts and filters | here, `router.rs`, `route_choice.rs`, `timeouts.rs`, `filters.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts and filters | here, `router.rs`, `route_choice.rs`, `timeouts.rs`, `filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -29,6 +29,10 @@ mod filters;
 mod http;
 mod lazy;
 mod opaque;
+mod profile_metrics;
+mod profile_route;
+mod profile_timeout;
+mod response_classes;
 mod route_choice;
 mod route_metrics;
 mod router;
@@ -48,7 +52,6 @@ use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
 use balance::{BalanceTarget, balance, balance_one};
-use canonical::CanonicalHeaderLayer;
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
@@ -64,6 +67,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     stack::Observe,
 };
+use profile_route::profile_route_layers;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
@@ -124,6 +128,10 @@ impl HttpRoutes {
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
+            let layers = profile_route_layers(&self.ctx.families.profile_route, logical, profile);
+            return self.http_route(routing, rule, layers);
+        }
         if rule.filters.is_empty() && rule.timeouts.is_none() {
             return self.http_route(routing, rule, Identity::new());
         }
@@ -160,7 +168,6 @@ impl HttpRoutes {
         let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
-            .layer(CanonicalHeaderLayer::new(routing.canonical_header.as_ref()))
             .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
