@@ -29,6 +29,7 @@ mod lookups;
 mod mesh;
 mod open_stream;
 mod policy;
+mod profile;
 mod script;
 mod serve;
 mod state;
@@ -48,6 +49,7 @@ pub use crate::mesh::{
 pub use crate::policy::{
     HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
 };
+pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 pub use crate::script::Script;
 pub use crate::serve::Server;
 pub use crate::state::Content;
