@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -31,7 +31,11 @@ mod ingress;
 mod lazy;
 mod limits;
 mod opaque;
+mod profile_metrics;
+mod profile_route;
+mod profile_timeout;
 mod request_targets;
+mod response_classes;
 mod retry;
 mod route_choice;
 mod route_metrics;
@@ -52,7 +56,6 @@ use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
 use balance::{BalanceTarget, balance, balance_one};
-use canonical::CanonicalHeaderLayer;
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
@@ -69,6 +72,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     stack::Observe,
 };
+use profile_route::profile_route_layers;
 use retry::RouteRetries;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
@@ -130,6 +134,10 @@ impl HttpRoutes {
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
+            let layers = profile_route_layers(&self.ctx.families.profile_route, logical, profile);
+            return self.http_route(routing, rule, layers);
+        }
         let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
         let filters = option_layer(filters);
         if rule.retry.is_some() || rule.allows_request_headers {
@@ -189,7 +197,6 @@ impl HttpRoutes {
         let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
-            .layer(CanonicalHeaderLayer::new(routing.canonical_header.as_ref()))
             .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
