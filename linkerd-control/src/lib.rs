@@ -46,7 +46,7 @@ pub use crate::mesh::{
     SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{
-    HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
+    Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
 };
 pub use crate::script::Script;
 pub use crate::serve::Server;
