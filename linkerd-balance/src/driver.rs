@@ -202,7 +202,7 @@ where
         drop(slots);
         *candidate.polling.borrow_mut() = None;
         if candidate.down.take() {
-            candidate.load.reset(shared.new_rtt());
+            candidate.load.reset(&shared.params.load, Instant::now());
         }
         shared.ready.insert(candidate);
         shared.gauge();

@@ -30,6 +30,9 @@ where
                 "in_flight": candidate.load.pending(),
                 "connections": candidate.status.inspect(),
             });
+            if let Some(penalty) = candidate.load.penalty(now) {
+                shown["penalty_ms"] = (penalty * 1000.0).into();
+            }
             if let Some(breaker) = &candidate.breaker {
                 shown["breaker"] = breaker.inspect(now);
             }

@@ -1,6 +1,11 @@
 //! The load of an endpoint: how long it takes, times how many wait for it.
 
-use crate::PeakEwma;
+use crate::{
+    PeakEwma,
+    params::LoadSettings,
+    penalty::{OverloadSignal, Penalty},
+};
+use http::Response;
 use linkerd_proxy_core::http::{BodyEnd, Now, ObserveResponse, ObservedResponse, ResponseBody};
 use std::{cell::Cell, rc::Rc, time::Duration};
 use tokio::time::Instant;
@@ -12,6 +17,7 @@ pub(crate) struct Load {
     pending: Cell<u32>,
     /// 1 / weight, as loads are compared far more often than weights change.
     scale: f64,
+    penalty: Option<Box<Penalty>>,
 }
 
 /// A request that an endpoint is working on. Dropping it ends the measurement.
@@ -37,11 +43,13 @@ enum Outcome {
 }
 
 impl Load {
-    pub(crate) fn new(rtt: PeakEwma, weight: u32) -> Self {
+    pub(crate) fn new(settings: &LoadSettings, weight: u32, now: Instant) -> Self {
+        let penalty = settings.penalty.as_ref();
         Self {
-            rtt: Cell::new(rtt),
+            rtt: Cell::new(new_rtt(settings, now)),
             pending: Cell::new(0),
             scale: 1.0 / f64::from(weight.max(1)),
+            penalty: penalty.map(|penalty| Box::new(Penalty::new(penalty.clone(), now))),
         }
     }
 
@@ -51,14 +59,25 @@ impl Load {
     /// seconds, beside others that answer faster than the guess.
     pub(crate) fn value(&self, now: Instant) -> f64 {
         let (rtt, pending) = (self.rtt.get(), self.pending.get());
-        if rtt.is_guess() && pending == 0 {
-            return 0.0;
+        let mut estimate = match rtt.is_guess() && pending == 0 {
+            true => 0.0,
+            false => rtt.estimate(now),
+        };
+        if let Some(penalty) = &self.penalty {
+            estimate = estimate.max(penalty.estimate(now));
         }
-        rtt.estimate(now) * f64::from(pending + 1) * self.scale
+        estimate * f64::from(pending + 1) * self.scale
     }
 
+    /// The estimated latency in seconds.
     pub(crate) fn estimate(&self, now: Instant) -> f64 {
         self.rtt.get().estimate(now)
+    }
+
+    /// The present penalty in seconds, if endpoints get any.
+    pub(crate) fn penalty(&self, now: Instant) -> Option<f64> {
+        let penalty = self.penalty.as_ref()?;
+        Some(penalty.estimate(now))
     }
 
     pub(crate) fn pending(&self) -> u32 {
@@ -66,8 +85,11 @@ impl Load {
     }
 
     /// Starts anew: what the endpoint was before it went away says nothing about what it is now.
-    pub(crate) fn reset(&self, rtt: PeakEwma) {
-        self.rtt.set(rtt);
+    pub(crate) fn reset(&self, settings: &LoadSettings, now: Instant) {
+        self.rtt.set(new_rtt(settings, now));
+        if let Some(penalty) = &self.penalty {
+            penalty.reset(now);
+        }
     }
 
     /// Begins to measure a request.
@@ -81,9 +103,35 @@ impl Load {
     }
 }
 
+/// The estimate of an endpoint's latency before its first response.
+fn new_rtt(settings: &LoadSettings, now: Instant) -> PeakEwma {
+    PeakEwma::new(settings.default_rtt, settings.decay, now)
+}
+
 impl LoadHandle {
+    /// Goes on until the first frame of the response's body, or ends here with a penalty.
+    pub fn answered(self, response: &mut Response<ResponseBody>) {
+        match self.penalised(response) {
+            true => self.unsaid(),
+            false => self.until_first_frame(response.body_mut()),
+        }
+    }
+
+    /// Takes the penalty of a response. How long that took says nothing about responses that are none.
+    fn penalised(&self, response: &Response<ResponseBody>) -> bool {
+        let penalty = self.load.as_ref().and_then(|load| load.penalty.as_ref());
+        let Some(penalty) = penalty else {
+            return false;
+        };
+        let signal = OverloadSignal::of(response);
+        if let Some(signal) = signal {
+            penalty.add(signal, Instant::now());
+        }
+        signal.is_some()
+    }
+
     /// Goes on until the first frame of a response's body.
-    pub fn until_first_frame(mut self, body: &mut ResponseBody) {
+    fn until_first_frame(mut self, body: &mut ResponseBody) {
         if let Some(load) = self.load.take() {
             body.observe(load, self.start);
         }
@@ -140,3 +188,60 @@ impl ObserveResponse for Load {
 /// The least sample of a failed request. It is far above what any healthy endpoint takes, and forgotten after a few
 /// decay times, when the endpoint is tried again.
 const FAILURE_PENALTY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linkerd_proxy_core::endpoint::LoadPenalty;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn load(penalty: Option<u32>) -> Rc<Load> {
+        let penalty = penalty.map(|seconds| {
+            Rc::new(LoadPenalty {
+                penalty: seconds * SECOND,
+                decay: SECOND,
+                max_retry_after: 60 * SECOND,
+            })
+        });
+        let settings = LoadSettings {
+            penalty,
+            ..Default::default()
+        };
+        Rc::new(Load::new(&settings, 1, Instant::now()))
+    }
+
+    /// Answers a request after a time.
+    async fn answer(load: &Rc<Load>, status: u16, after: Duration) {
+        let handle = load.clone().start(Instant::now());
+        tokio::time::advance(after).await;
+        let response = Response::builder().status(status).body("").unwrap();
+        handle.answered(&mut ResponseBody::full(response));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_penalty_is_load_without_being_a_latency() {
+        let load = load(Some(5));
+        assert_eq!(load.value(Instant::now()), 0.0, "it was not asked yet");
+        answer(&load, 429, SECOND / 100).await;
+        assert_eq!((load.value(Instant::now()), load.pending()), (5.0, 0));
+        answer(&load, 200, SECOND / 100).await;
+        assert!(
+            load.value(Instant::now()) > 4.0,
+            "a success does not lift it"
+        );
+        tokio::time::advance(20 * SECOND).await;
+        assert!(load.value(Instant::now()) < 0.01, "time does");
+        answer(&load, 500, Duration::ZERO).await;
+        load.reset(&LoadSettings::default(), Instant::now());
+        assert_eq!(load.value(Instant::now()), 0.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_penalties_a_quick_failure_is_a_quick_answer() {
+        let load = load(None);
+        answer(&load, 503, SECOND / 100).await;
+        assert!((load.value(Instant::now()) - 0.01).abs() < 1e-9);
+        assert_eq!(load.penalty(Instant::now()), None);
+    }
+}

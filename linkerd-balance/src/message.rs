@@ -43,9 +43,9 @@ impl Arrival for () {}
 /// The measurement ends when the endpoint accepts the connection.
 impl<I> MeasuredResponse for Io<I> {}
 
-/// The measurement ends with the first frame of the body, as the incumbent's does.
+/// The measurement ends with the first frame of the body, as the incumbent's does, or with the head if that has a penalty.
 impl MeasuredResponse for Response<ResponseBody> {
     fn measure(&mut self, load: LoadHandle) {
-        load.until_first_frame(self.body_mut());
+        load.answered(self);
     }
 }

@@ -1,7 +1,7 @@
 //! The state that a balancer's copies, its driver and its requests share.
 
 use crate::{
-    Failfast, PeakEwma,
+    Failfast,
     load::Load,
     member::{Candidate, Ready, Slot},
     p2c,
@@ -140,12 +140,7 @@ where
     }
 
     pub(crate) fn new_load(&self, weight: u32) -> Rc<Load> {
-        Rc::new(Load::new(self.new_rtt(), weight))
-    }
-
-    /// The estimate of an endpoint's latency before its first response.
-    pub(crate) fn new_rtt(&self) -> PeakEwma {
-        PeakEwma::new(self.params.default_rtt, self.params.decay, Instant::now())
+        Rc::new(Load::new(&self.params.load, weight, Instant::now()))
     }
 
     /// Applies a change to the failfast state.

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
-use linkerd_balance::{Arrival, Balance, LoadHandle, MeasuredResponse, Member, Metrics, Params};
+use linkerd_balance::{
+    Arrival, Balance, LoadHandle, LoadSettings, MeasuredResponse, Member, Metrics, Params,
+};
 use linkerd_proxy_core::{
     EndpointStatus, Error, Reason, Rejected, Unavailable,
     endpoint::{Capacity, Outage},
@@ -148,8 +150,7 @@ impl Harness {
                 capacity,
                 failfast: Duration::from_secs(3),
             },
-            default_rtt: Duration::from_millis(30),
-            decay: Duration::from_secs(10),
+            load: LoadSettings::default(),
             metrics: Metrics::detached(),
             rng: SmallRng::seed_from_u64(11),
             on_unreachable: Box::new(move || seen.set(seen.get() + 1)),

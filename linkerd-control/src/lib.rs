@@ -47,8 +47,8 @@ pub use crate::mesh::{
     SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{
-    HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry, RouteRule,
-    RouteTimeouts,
+    Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry,
+    RouteRule, RouteTimeouts,
 };
 pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 pub use crate::script::Script;

@@ -1,18 +1,21 @@
 use crate::endpoint::Endpoint;
 use linkerd_api_proto::destination::WeightedAddr;
 use linkerd_api_proto::meta::{Metadata, Resource, metadata};
+use linkerd_api_proto::outbound::backend::balance_p2c::{Load, PeakEwma, PenaltyPeakEwma};
 use linkerd_api_proto::outbound::{
     Backend, FailureAccrual, OutboundPolicy, ProxyProtocol, Queue, backend, proxy_protocol,
 };
 use linkerd_api_proto::prost_types;
 use std::time::Duration;
 
+mod breaker;
 mod route;
 mod route_filter;
 mod route_limits;
 mod route_match;
 mod routes;
 
+pub use breaker::Breaker;
 pub use route::{Route, RouteRule};
 pub use route_filter::{HeaderChanges, RouteFilter};
 pub use route_limits::{RouteRetry, RouteTimeouts};
@@ -35,6 +38,7 @@ pub struct Policy {
     routes: Vec<Route>,
     request_timeout: Option<Duration>,
     failure_accrual: Option<FailureAccrual>,
+    load: Load,
 }
 
 /// The protocol that a policy declares.
@@ -145,6 +149,7 @@ impl Policy {
             routes: Vec::new(),
             request_timeout: None,
             failure_accrual: None,
+            load: peak_ewma(),
         }
     }
 
@@ -211,9 +216,26 @@ impl Policy {
 
     /// Sets failure accrual, by which endpoints are ejected.
     #[must_use]
-    pub fn failure_accrual(mut self, accrual: FailureAccrual) -> Self {
-        self.failure_accrual = Some(accrual);
+    pub fn failure_accrual(mut self, accrual: impl Into<FailureAccrual>) -> Self {
+        self.failure_accrual = Some(accrual.into());
         self
+    }
+
+    /// Sets the estimation of load of all balancers; the default is peak-EWMA.
+    #[must_use]
+    pub fn load(mut self, load: Load) -> Self {
+        self.load = load;
+        self
+    }
+
+    /// Lets endpoints that answer that they are overloaded or broken look as slow as `penalty`, which wears off by `decay`.
+    #[must_use]
+    pub fn penalties(self, penalty: Duration, decay: Duration) -> Self {
+        self.load(Load::PenaltyPeakEwma(PenaltyPeakEwma {
+            penalty: duration(penalty),
+            penalty_decay: duration(decay),
+            ..Default::default()
+        }))
     }
 
     /// The message.
@@ -263,7 +285,7 @@ impl Policy {
                     .unwrap_or_else(|| self.parent.namespace().to_owned()),
                 port: service.port,
             };
-            let kind = balancer(parent.path());
+            let kind = balancer(parent.path(), self.load);
             (new_backend(parent.metadata(), kind), service.weight)
         };
         match dispatch.unwrap_or(&self.dispatch) {
@@ -274,7 +296,7 @@ impl Policy {
             }
             Dispatch::Balance(path) => {
                 let path = path.clone().unwrap_or_else(|| self.parent.path());
-                let backend = new_backend(self.parent.metadata(), balancer(path));
+                let backend = new_backend(self.parent.metadata(), balancer(path, self.load));
                 (vec![(backend, 1)], false)
             }
             Dispatch::Service(only) => (vec![service(only)], false),
@@ -352,18 +374,22 @@ fn new_backend(metadata: Metadata, kind: backend::Kind) -> Backend {
     }
 }
 
-fn balancer(path: String) -> backend::Kind {
-    use backend::{BalanceP2c, EndpointDiscovery, balance_p2c, endpoint_discovery};
+fn balancer(path: String, load: Load) -> backend::Kind {
+    use backend::{BalanceP2c, EndpointDiscovery, endpoint_discovery};
     backend::Kind::Balancer(BalanceP2c {
         discovery: Some(EndpointDiscovery {
             kind: Some(endpoint_discovery::Kind::Dst(
                 endpoint_discovery::DestinationGet { path },
             )),
         }),
-        load: Some(balance_p2c::Load::PeakEwma(balance_p2c::PeakEwma {
-            default_rtt: duration(DEFAULT_RTT),
-            decay: duration(DECAY),
-        })),
+        load: Some(load),
+    })
+}
+
+fn peak_ewma() -> Load {
+    Load::PeakEwma(PeakEwma {
+        default_rtt: duration(DEFAULT_RTT),
+        decay: duration(DECAY),
     })
 }
 

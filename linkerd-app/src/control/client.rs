@@ -19,7 +19,7 @@ use futures::{
 use http::{Request, Response, uri::Authority};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use linkerd_balance::{Balance, Member, Params};
+use linkerd_balance::{Balance, LoadSettings, Member, Params};
 use linkerd_discover::dns::{AddressSet, Resolutions};
 use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
@@ -102,8 +102,7 @@ impl ControllerClient {
         let params = Params {
             name: name.clone(),
             queue: QUEUE,
-            default_rtt: Duration::from_millis(30),
-            decay: Duration::from_secs(10),
+            load: LoadSettings::default(),
             metrics: balancer.series(&labels.clone().into(), QUEUE.failfast),
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),

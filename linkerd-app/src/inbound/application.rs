@@ -14,7 +14,7 @@ use crate::{
 };
 use futures::future::LocalBoxFuture;
 use http::{Response, Version};
-use linkerd_balance::{Balance, Member, Metrics, Params};
+use linkerd_balance::{Balance, LoadSettings, Member, Metrics, Params};
 use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
@@ -202,8 +202,7 @@ impl Application {
                 capacity: share(config.inbound.http_queue.capacity, self.ctx.workers),
                 ..config.inbound.http_queue
             },
-            default_rtt: Duration::from_millis(30),
-            decay: Duration::from_secs(10),
+            load: LoadSettings::default(),
             metrics: Metrics::detached(),
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),

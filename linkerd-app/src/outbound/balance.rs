@@ -3,12 +3,12 @@
 use super::context::Context;
 use crate::metrics::BalancerFamilies;
 use futures::StreamExt;
-use linkerd_balance::{Balance, Member, Params};
+use linkerd_balance::{Balance, LoadSettings, Member, Params};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Destination, Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
 };
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use tower::discover::Change;
 use tower_service::Service;
 
@@ -25,13 +25,24 @@ pub struct BalanceTarget<'a> {
 }
 
 impl BalanceTarget<'_> {
+    fn load_settings(&self) -> LoadSettings {
+        LoadSettings {
+            default_rtt: self.load.default_rtt,
+            decay: self.load.decay,
+            penalty: self
+                .load
+                .penalty
+                .as_deref()
+                .map(|penalty| Rc::new(*penalty)),
+        }
+    }
+
     fn params(&self, ctx: &Context, name: String, on_unreachable: Box<dyn Fn()>) -> Params {
         let queue = ctx.queue(self.queue);
         Params {
             name,
             queue,
-            default_rtt: self.load.default_rtt,
-            decay: self.load.decay,
+            load: self.load_settings(),
             metrics: self.families.series(&self.labels, queue.failfast),
             rng: ctx.rng(),
             on_unreachable,
