@@ -10,9 +10,9 @@ mod profile_route;
 mod retries;
 
 pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
-pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies};
-pub use profile_route::ProfileRouteFamilies;
-pub use retries::{RetryFamilies, RetrySeries, RetrySkipped};
+pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies};
+pub use profile_route::{ProfileRetries, ProfileRouteFamilies};
+pub use retries::{CountRetries, PolicyRetries, RetryFamilies, RetrySkipped};
 
 use linkerd_proxy_core::{
     metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},

@@ -11,7 +11,8 @@
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
-//! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
+//! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` puts
+//! the same stages 4 to 7 together for them. A
 //! request through the explicit proxy or to an ingress names its own target: it enters stage 2 from stage 3 (`explicit.rs`,
 //! `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
 
@@ -42,7 +43,9 @@ mod route_metrics;
 mod router;
 mod status;
 mod target;
+mod tcp_route;
 mod timeouts;
+mod tls;
 mod tunnel;
 
 #[cfg(test)]
@@ -51,7 +54,7 @@ mod tests;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 
-use crate::metrics::{RouteFamilies, backend_labels};
+use crate::metrics::{PolicyRetries, ProfileRetries, RouteFamilies, backend_labels};
 use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
@@ -64,10 +67,10 @@ use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
-    PeakEwma, RouteRule, Target,
+    PeakEwma, RetryBudget, RetryBudgetSettings, RouteRule, Target,
 };
 use linkerd_proxy_core::{
-    Error, NewService, ObserveLayer, RcService, Shared, StageNames,
+    Error, NewService, ObserveLayer, RcLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
     stack::Observe,
@@ -78,11 +81,12 @@ use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use timeouts::TimeoutsLayer;
+use tokio::time::Instant;
 use tower::{
     ServiceBuilder,
-    layer::{Layer, layer_fn, util::Identity},
+    layer::{Layer, util::Identity},
     util::{Either, option_layer},
 };
 use tower_service::Service;
@@ -97,7 +101,11 @@ pub struct HttpRoutes {
     /// The target, as errors name it.
     target: String,
     backends: Backends<HttpDispatch>,
+    profile_budget: RefCell<Option<ProfileBudget>>,
 }
+
+/// The retry budget of a profile, and its settings.
+type ProfileBudget = (RetryBudgetSettings, Rc<RefCell<RetryBudget>>);
 
 /// Sends requests to the endpoints of a backend.
 type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
@@ -129,20 +137,24 @@ impl HttpRoutes {
             version,
             target: target.to_string(),
             backends: Backends::default(),
+            profile_budget: RefCell::default(),
         }
     }
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
         if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
-            let layers = profile_route_layers(&self.ctx.families.profile_route, logical, profile);
+            let budget = routing.retry_budget.filter(|_| profile.is_retryable);
+            let retries = budget.map(|budget| self.profile_retries(budget));
+            let families = &self.ctx.families.profile_route;
+            let layers = profile_route_layers(families, logical, profile, retries);
             return self.http_route(routing, rule, layers);
         }
         let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
         let filters = option_layer(filters);
         if rule.retry.is_some() || rule.allows_request_headers {
             let limits = self.limits(routing, rule);
-            let features = (limits, layer_fn(RcService::new), filters);
+            let features = (limits, RcLayer, filters);
             return self.http_route(routing, rule, features);
         }
         if rule.filters.is_empty() && rule.timeouts.is_none() {
@@ -162,8 +174,33 @@ impl HttpRoutes {
                 retry: rule.retry.clone().map(Rc::new),
             },
             allows_headers: rule.allows_request_headers,
-            retries: Rc::new(RouteRetries::new(families, labels.into(), self.ctx.rng())),
+            retries: {
+                let counts = PolicyRetries::new(families, labels.into());
+                let budget = RetryBudget::new(retry::BUDGET, Instant::now());
+                let budget = Rc::new(RefCell::new(budget));
+                Rc::new(RouteRetries::new(counts, &budget, self.ctx.rng()))
+            },
         }
+    }
+
+    /// What the retries of a profile's route share. Its routes have one budget, which outlives an update that leaves it as it
+    /// is.
+    fn profile_retries(
+        &self,
+        settings: RetryBudgetSettings,
+    ) -> impl FnOnce(ProfileRetries) -> RouteRetries + use<> {
+        let mut present = self.profile_budget.borrow_mut();
+        let budget = match &*present {
+            Some((same, budget)) if *same == settings => budget.clone(),
+            _ => {
+                let budget = RetryBudget::new(settings, Instant::now());
+                let budget = Rc::new(RefCell::new(budget));
+                *present = Some((settings, budget.clone()));
+                budget
+            }
+        };
+        let rng = self.ctx.rng();
+        move |counts| RouteRetries::new(counts, &budget, rng)
     }
 
     fn families(&self, routing: &HttpRouting) -> &RouteFamilies {

@@ -3,10 +3,11 @@
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
     meta::Meta,
-    policy::{ClientPolicy, Protocol},
+    policy::{ClientPolicy, OpaqueRoute, Protocol},
     profile::{Profile, ProfileMatch, ProfileRoute, RetryBudgetSettings},
     route::{HttpBackend, RequestMatch, RouteRule, RouteTable},
     target::Target,
+    tls_route::{TlsRoute, TlsTable},
 };
 use linkerd_proxy_core::Destination;
 use std::{sync::Arc, time::Duration};
@@ -18,6 +19,7 @@ use std::{sync::Arc, time::Duration};
 /// | [`protocol`](Self::protocol) | it says opaque | the policy |
 /// | [`http`](Self::http) | it has routes or targets, and a logical address | the policy |
 /// | [`opaque`](Self::opaque) | it has targets and a logical address | the policy |
+/// | [`tls`](Self::tls) | never | the policy |
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discovered {
     /// The target.
@@ -80,15 +82,6 @@ pub enum RouteSource {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
     },
-    /// The route refuses the traffic.
-    Refused {
-        /// The resource that the policy belongs to.
-        parent: Arc<Meta>,
-        /// The route that refuses.
-        route: Arc<Meta>,
-        /// The filter that refuses.
-        filter: TcpFilter,
-    },
     /// The policy is invalid, or not for such traffic.
     Invalid {
         /// The resource that the policy belongs to.
@@ -109,6 +102,39 @@ pub struct RouteSpec {
     pub route: Arc<Meta>,
     /// The backends.
     pub distribution: Distribution,
+    /// The filter that refuses connections.
+    pub filter: Option<TcpFilter>,
+}
+
+/// The routes of TLS connections to a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsRouting {
+    /// The logical address, if the profile has one.
+    pub logical: Option<Destination>,
+    /// The resource that the policy belongs to.
+    pub parent: Arc<Meta>,
+    /// The routes.
+    pub table: Arc<TlsTable>,
+}
+
+impl TlsRouting {
+    /// One of the routes.
+    pub fn spec(&self, route: &TlsRoute) -> RouteSpec {
+        RouteSpec {
+            logical: self.logical.clone(),
+            parent: self.parent.clone(),
+            route: route.meta.clone(),
+            distribution: route.distribution.clone(),
+            filter: route.filter.clone(),
+        }
+    }
+}
+
+impl InvalidRouting {
+    fn new(reason: &str) -> Self {
+        let reason = reason.to_owned();
+        Self { reason }
+    }
 }
 
 impl Discovered {
@@ -147,14 +173,11 @@ impl Discovered {
                 retry_budget: profile.retry_budget,
             });
         }
-        let invalid = |reason: &str| InvalidRouting {
-            reason: reason.to_owned(),
-        };
         if let Some(reason) = &self.policy.invalid {
-            return Err(invalid(reason));
+            return Err(InvalidRouting::new(reason));
         }
         let table = self.policy.http_routes(version);
-        let table = table.ok_or_else(|| invalid("the policy is not for HTTP"))?;
+        let table = table.ok_or_else(|| InvalidRouting::new("the policy is not for HTTP"))?;
         Ok(HttpRouting {
             logical: self.logical().cloned(),
             parent: self.policy.parent.clone(),
@@ -184,23 +207,32 @@ impl Discovered {
         };
         match route {
             None => self.no_route(),
-            Some(route) => match &route.filter {
-                Some(filter) => RouteSource::Refused {
-                    parent: self.policy.parent.clone(),
-                    route: route.meta.clone(),
-                    filter: filter.clone(),
-                },
-                None => self.by_policy(&route.meta, &route.distribution),
-            },
+            Some(route) => self.by_policy(route),
         }
     }
 
-    fn by_policy(&self, route: &Arc<Meta>, distribution: &Distribution) -> RouteSource {
+    /// The routes of TLS connections, which profiles do not have.
+    pub fn tls(&self) -> Result<TlsRouting, InvalidRouting> {
+        if let Some(reason) = &self.policy.invalid {
+            return Err(InvalidRouting::new(reason));
+        }
+        match &self.policy.protocol {
+            Protocol::Tls(table) => Ok(TlsRouting {
+                logical: self.logical().cloned(),
+                parent: self.policy.parent.clone(),
+                table: table.clone(),
+            }),
+            _ => Err(InvalidRouting::new("the policy is not for TLS connections")),
+        }
+    }
+
+    fn by_policy(&self, route: &OpaqueRoute) -> RouteSource {
         RouteSource::Route(RouteSpec {
             logical: self.logical().cloned(),
             parent: self.policy.parent.clone(),
-            route: route.clone(),
-            distribution: distribution.clone(),
+            route: route.meta.clone(),
+            distribution: route.distribution.clone(),
+            filter: route.filter.clone(),
         })
     }
 
@@ -231,6 +263,7 @@ impl Discovered {
             route: Arc::new(Meta::new_default("serviceprofile")),
             distribution,
             logical: Some(logical.clone()),
+            filter: None,
         })
     }
 

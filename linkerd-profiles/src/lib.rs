@@ -25,15 +25,16 @@ mod source;
 mod state;
 mod synthesize;
 mod target;
+mod tls_route;
 
 pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
 pub use discovered::{
-    Discovered, HttpRouting, InvalidRouting, ProtocolKind, RouteSource, RouteSpec,
+    Discovered, HttpRouting, InvalidRouting, ProtocolKind, RouteSource, RouteSpec, TlsRouting,
 };
 pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};
 pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
-pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
+pub use policy::{ClientPolicy, OpaqueRoute, Protocol};
 pub use profile::{
     Profile, ProfileMatch, ProfileRoute, ProfileTarget, RetryBudget, RetryBudgetSettings,
 };
@@ -46,3 +47,4 @@ pub use route::{
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};
 pub use target::{InvalidTarget, Target};
+pub use tls_route::{SniMatch, TlsRoute, TlsTable};

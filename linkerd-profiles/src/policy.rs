@@ -3,7 +3,8 @@
 use crate::{
     backend::{Distribution, TcpFilter},
     meta::Meta,
-    route::{HostMatch, RouteTable},
+    route::RouteTable,
+    tls_route::TlsTable,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +44,7 @@ pub enum Protocol {
     /// As opaque bytes.
     Opaque(Option<OpaqueRoute>),
     /// As TLS that is passed through.
-    Tls(Vec<TlsRoute>),
+    Tls(Arc<TlsTable>),
 }
 
 /// The route of opaque connections.
@@ -56,22 +57,6 @@ pub struct OpaqueRoute {
     /// The filter that refuses them.
     pub filter: Option<TcpFilter>,
 }
-
-/// A route of TLS connections.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TlsRoute {
-    /// The resource that it was configured by.
-    pub meta: Arc<Meta>,
-    /// The server names of its connections. Empty: all.
-    pub snis: Vec<SniMatch>,
-    /// The backends of its connections.
-    pub distribution: Distribution,
-    /// The filter that refuses them.
-    pub filter: Option<TcpFilter>,
-}
-
-/// A pattern for the server name of a connection.
-pub type SniMatch = HostMatch;
 
 impl ClientPolicy {
     /// A policy that lets nothing pass, because of `reason`.

@@ -9,6 +9,7 @@ mod retry;
 pub use filter::{
     FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
 };
+pub(crate) use host::HostIndex;
 pub use host::HostMatch;
 pub use pattern::{InvalidPattern, Pattern};
 pub use request_match::{
@@ -21,7 +22,6 @@ use crate::{
     meta::Meta,
     profile::ProfileRoute,
 };
-use host::HostIndex;
 use http::Request;
 use request_match::{FIRST_WINS, Met};
 use std::sync::Arc;

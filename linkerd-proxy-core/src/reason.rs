@@ -162,6 +162,8 @@ pub enum Reason {
     NoDestination,
     /// The listener was removed, and the time of its drain is over.
     ListenerRemoved,
+    /// A TLS client named no server, so that it has no route.
+    NoServerName,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.

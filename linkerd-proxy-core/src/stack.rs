@@ -12,7 +12,7 @@ mod shared;
 mod stage_names;
 
 pub use observe::{Observe, ObserveCall, ObserveFuture, ObserveLayer};
-pub use rc_service::RcService;
+pub use rc_service::{RcLayer, RcService};
 pub use refusable::Refusable;
 pub use shared::Shared;
 pub use stage_names::StageNames;

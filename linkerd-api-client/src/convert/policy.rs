@@ -53,7 +53,7 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
             Protocol::Grpc(Arc::new(http::routes(grpc.routes, grpc.failure_accrual)?))
         }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
-        Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),
+        Kind::Tls(tls) => Protocol::Tls(Arc::new(tcp::tls(tls.routes, &mut later)?)),
     };
     Ok(ClientPolicy {
         parent,

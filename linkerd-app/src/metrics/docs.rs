@@ -82,11 +82,13 @@ fn labels_of(name: &str) -> &'static str {
         "outbound_grpc_route_backend_response_statuses_total" => {
             "parent_*, route_*, backend_*, grpc_status, error"
         }
-        "outbound_tcp_route_open_total" => "parent_*, route_*, hostname",
+        "outbound_tcp_route_open_total" => "parent_*, route_*, target_ip, target_port",
+        "outbound_tls_route_open_total" => "parent_*, route_*, hostname",
         "outbound_tcp_transfer_cost_bytes_total" => {
             "op (Send, Recv), zone_locality (Unknown, Local, Remote)"
         }
-        "outbound_tcp_route_close_total" => "parent_*, route_*, hostname, error",
+        "outbound_tcp_route_close_total" => "parent_*, route_*, target_ip, target_port, error",
+        "outbound_tls_route_close_total" => "parent_*, route_*, hostname, error",
         _ if name.contains("_route_backend_") => "parent_*, route_*, backend_*",
         _ if name.contains("_route_request_") => "parent_*, route_*, hostname",
         _ if name.contains("_balancer_") => balancer_labels(name),

@@ -30,16 +30,27 @@ pub struct OutboundFamilies {
     pub http: RouteFamilies,
     /// `outbound_grpc_route_*`
     pub grpc: RouteFamilies,
-    /// `outbound_tcp_route_open_total`
-    pub tcp_route_open: Family<Counter>,
-    /// `outbound_tcp_route_close_total`
-    pub tcp_route_close: Family<Counter>,
+    /// `outbound_tcp_route_*`
+    pub tcp_route: TcpRouteFamilies,
+    /// `outbound_tls_route_*`
+    pub tls_route: TcpRouteFamilies,
     /// `outbound_tcp_transfer_cost_bytes_total`
     pub transfer_cost: Family<Counter>,
     /// `outbound_http_balancer_*`
     pub http_balancer: BalancerFamilies,
     /// `outbound_tcp_balancer_*`
     pub tcp_balancer: BalancerFamilies,
+    /// `outbound_tls_balancer_*`
+    pub tls_balancer: BalancerFamilies,
+}
+
+/// The families of the connections of one kind of route.
+#[derive(Clone, Debug)]
+pub struct TcpRouteFamilies {
+    /// Given to a route.
+    pub open: Family<Counter>,
+    /// Ended.
+    pub close: Family<Counter>,
 }
 
 /// The families of one kind of route.
@@ -124,20 +135,33 @@ impl OutboundFamilies {
             ),
             http: RouteFamilies::register(registry, &HTTP_ROUTE),
             grpc: RouteFamilies::register(registry, &GRPC_ROUTE),
-            tcp_route_open: open(
-                "outbound_tcp_route_open_total",
-                "Opaque connections given to a route",
-            ),
-            tcp_route_close: open(
-                "outbound_tcp_route_close_total",
-                "Opaque connections of a route that have ended",
-            ),
+            tcp_route: TcpRouteFamilies {
+                open: open(
+                    "outbound_tcp_route_open_total",
+                    "Opaque connections given to a route",
+                ),
+                close: open(
+                    "outbound_tcp_route_close_total",
+                    "Opaque connections of a route that have ended",
+                ),
+            },
+            tls_route: TcpRouteFamilies {
+                open: open(
+                    "outbound_tls_route_open_total",
+                    "TLS connections given to a route by their server name",
+                ),
+                close: open(
+                    "outbound_tls_route_close_total",
+                    "TLS connections of a route that have ended",
+                ),
+            },
             transfer_cost: open(
                 "outbound_tcp_transfer_cost_bytes_total",
                 "Bytes exchanged with endpoints, by whether they are in the same zone",
             ),
             http_balancer: BalancerFamilies::register(registry, &HTTP_BALANCER),
             tcp_balancer: BalancerFamilies::register(registry, &TCP_BALANCER),
+            tls_balancer: BalancerFamilies::register(registry, &TLS_BALANCER),
         }
     }
 }
@@ -179,6 +203,11 @@ impl RouteFamilies {
     pub fn route_labels(parent: &Meta, route: &Meta, hostname: &str) -> Labels {
         let labels = meta_labels(Labels::new(), "parent", parent);
         route_meta_labels(labels, "route", route).with("hostname", hostname)
+    }
+
+    /// The labels of a route of connections.
+    pub fn connection_labels(parent: &Meta, route: &Meta) -> Labels {
+        route_meta_labels(meta_labels(Labels::new(), "parent", parent), "route", route)
     }
 
     /// The labels of a backend of a route.
@@ -328,6 +357,7 @@ macro_rules! balancer_names {
 
 const HTTP_BALANCER: BalancerNames = balancer_names!("outbound_http_balancer");
 const TCP_BALANCER: BalancerNames = balancer_names!("outbound_tcp_balancer");
+const TLS_BALANCER: BalancerNames = balancer_names!("outbound_tls_balancer");
 pub(super) const CONTROL_DESTINATION_BALANCER: BalancerNames =
     balancer_names!("control_destination_balancer");
 pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =

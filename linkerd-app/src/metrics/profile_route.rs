@@ -1,9 +1,10 @@
 //! The `route_*` families: routes of service profiles.
 
+use super::retries::{CountRetries, RetrySkipped};
 use linkerd_profiles::ProfileRoute;
 use linkerd_proxy_core::{
     Destination,
-    metrics::{Counter, Family, Histogram, LATENCY_MS, Labels, Registry, RegistryStyle},
+    metrics::{Counter, Family, Histogram, LATENCY_MS, LabelSet, Labels, Registry, RegistryStyle},
 };
 
 /// Requests of profile routes and their responses.
@@ -66,5 +67,35 @@ impl ProfileRouteFamilies {
             "rt_",
             own.map(|(name, value)| (name.as_str(), value.as_str())),
         )
+    }
+}
+
+/// The retries of a profile's route: `route_retryable_total`.
+#[derive(Debug)]
+pub struct ProfileRetries {
+    retryable: Counter,
+    no_budget: Counter,
+}
+
+impl ProfileRetries {
+    /// Counts in series with these labels.
+    pub fn new(families: &ProfileRouteFamilies, labels: &LabelSet) -> Self {
+        let skipped = Labels::new().with("skipped", "no_budget");
+        Self {
+            retryable: families.retryable.get(labels.clone()),
+            no_budget: families.retryable.get(labels.and(skipped)),
+        }
+    }
+}
+
+impl CountRetries for ProfileRetries {
+    fn retried(&self) {
+        self.retryable.incr();
+    }
+
+    fn skipped(&self, why: RetrySkipped) {
+        if why == RetrySkipped::Budget {
+            self.no_budget.incr();
+        }
     }
 }

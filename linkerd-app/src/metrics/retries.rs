@@ -1,6 +1,7 @@
 //! Families of retries: `outbound_{http,grpc}_route_retry_*`.
 
 use linkerd_proxy_core::metrics::{Counter, Family, LabelSet, Labels, Registry, RegistryStyle};
+use std::{cell::OnceCell, fmt};
 
 /// The families of the retries of one kind of route.
 #[derive(Clone, Debug)]
@@ -12,19 +13,41 @@ pub struct RetryFamilies {
     skipped: Family<Counter>,
 }
 
-/// The retries of one route.
+/// Counts the retries of a route.
+pub trait CountRetries: fmt::Debug {
+    /// A request that may be retried.
+    fn begun(&self) {}
+
+    /// An attempt after the first.
+    fn retried(&self);
+
+    /// A request whose last attempt succeeded, and was not the first.
+    fn saved(&self) {}
+
+    /// A retry that no backend took.
+    fn overflowed(&self) {}
+
+    /// A request that failed with as many attempts as are allowed.
+    fn limited(&self) {}
+
+    /// A failure that is not retried.
+    fn skipped(&self, why: RetrySkipped);
+}
+
+/// The retries of a policy's route. Its series are made for the first request.
 #[derive(Debug)]
-pub struct RetrySeries {
-    /// Attempts after the first.
-    pub requests: Counter,
-    /// Requests whose last attempt succeeded, and was not the first.
-    pub successes: Counter,
-    /// Retries that no backend took.
-    pub overflow: Counter,
-    /// Requests that failed with as many attempts as are allowed.
-    pub limit_exceeded: Counter,
-    skipped: Family<Counter>,
+pub struct PolicyRetries {
+    families: RetryFamilies,
     labels: LabelSet,
+    series: OnceCell<RetrySeries>,
+}
+
+#[derive(Debug)]
+struct RetrySeries {
+    requests: Counter,
+    successes: Counter,
+    overflow: Counter,
+    limit_exceeded: Counter,
 }
 
 /// Why a response that could have been retried was not.
@@ -71,25 +94,55 @@ impl RetryFamilies {
             ),
         }
     }
+}
 
-    /// The series with these labels.
-    pub fn series(&self, labels: LabelSet) -> RetrySeries {
-        RetrySeries {
-            requests: self.requests.get(labels.clone()),
-            successes: self.successes.get(labels.clone()),
-            overflow: self.overflow.get(labels.clone()),
-            limit_exceeded: self.limit_exceeded.get(labels.clone()),
-            skipped: self.skipped.clone(),
+impl PolicyRetries {
+    /// Counts in series with these labels.
+    pub fn new(families: &RetryFamilies, labels: LabelSet) -> Self {
+        Self {
+            families: families.clone(),
             labels,
+            series: OnceCell::new(),
         }
+    }
+
+    fn series(&self) -> &RetrySeries {
+        let Self {
+            families, labels, ..
+        } = self;
+        self.series.get_or_init(|| RetrySeries {
+            requests: families.requests.get(labels.clone()),
+            successes: families.successes.get(labels.clone()),
+            overflow: families.overflow.get(labels.clone()),
+            limit_exceeded: families.limit_exceeded.get(labels.clone()),
+        })
     }
 }
 
-impl RetrySeries {
-    /// Counts a failure that is not retried.
-    pub fn skipped(&self, why: RetrySkipped) {
+impl CountRetries for PolicyRetries {
+    fn begun(&self) {
+        self.series();
+    }
+
+    fn retried(&self) {
+        self.series().requests.incr();
+    }
+
+    fn saved(&self) {
+        self.series().successes.incr();
+    }
+
+    fn overflowed(&self) {
+        self.series().overflow.incr();
+    }
+
+    fn limited(&self) {
+        self.series().limit_exceeded.incr();
+    }
+
+    fn skipped(&self, why: RetrySkipped) {
         let reason = Labels::new().with("reason", why.label());
-        self.skipped.get(self.labels.and(reason)).incr();
+        self.families.skipped.get(self.labels.and(reason)).incr();
     }
 }
 

@@ -19,7 +19,10 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
+    transport::{
+        Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream,
+        read_server_name,
+    },
 };
 use std::{cell::Cell, fmt::Display, net::SocketAddr, rc::Rc, sync::LazyLock};
 
@@ -122,7 +125,8 @@ impl Outbound {
         let detected = match protocol {
             ProtocolKind::Http1 => Ok(Detected::Http1),
             ProtocolKind::Http2 => Ok(Detected::Http2),
-            ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
+            ProtocolKind::Opaque => Ok(Detected::Opaque),
+            ProtocolKind::Tls => return self.tls(io, &client, &stack).await,
             ProtocolKind::Detect { .. } => {
                 let parent = &stack.discovered().policy.parent;
                 self.detect(&mut io, &client, stack.target(), parent).await
@@ -245,6 +249,22 @@ impl Outbound {
     async fn opaque(&self, io: Io, stack: &TargetStack) {
         let relayed = stack.opaque(&self.ctx).relay(io);
         if let Err(error) = relayed.await {
+            self.failed_target(stack.target(), &error);
+        }
+    }
+
+    /// A TLS connection, which has a route by its server name.
+    async fn tls(&self, mut io: Io, client: &ClientInfo, stack: &TargetStack) {
+        let timeout = self.ctx.config.outbound.detect_timeout;
+        let mut drain = client.listener.drain().watch();
+        let relayed = async {
+            let named = read_server_name(&mut io, timeout, &mut drain).await;
+            let (server_name, read) = named?;
+            io.put_back(read);
+            stack.tls(&self.ctx).relay(io, server_name).await
+        };
+        // In a box: few connections need it, and all would have room for it.
+        if let Err(error) = Box::pin(relayed).await {
             self.failed_target(stack.target(), &error);
         }
     }

@@ -23,8 +23,15 @@ pub enum Dispatch<B, F> {
     Balance(B),
     /// To the only one, directly: a request that it refuses fails at once.
     Forward(F),
-    /// To none, for this reason.
-    Fail(Rc<str>),
+    /// To none.
+    Fail(Rc<DispatchFailure>),
+}
+
+/// Why a backend has no endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DispatchFailure {
+    reason: Reason,
+    message: String,
 }
 
 impl<B, F, Req> Service<Req> for Dispatch<B, F>
@@ -49,8 +56,8 @@ where
             Self::Forward(forward) => DispatchFuture::Forward {
                 future: forward.call(request),
             },
-            Self::Fail(message) => {
-                let error = Error::new(Reason::InvalidBackend).detail(message.to_string());
+            Self::Fail(failure) => {
+                let error = Error::new(failure.reason).detail(failure.message.clone());
                 DispatchFuture::Fail { error: Some(error) }
             }
         }
@@ -109,8 +116,8 @@ pub enum DispatchStatus<S> {
         /// Its status. `None` if nothing of it is kept.
         status: Option<EndpointStatus>,
     },
-    /// There is no endpoint, for this reason.
-    Fail(Rc<str>),
+    /// There is no endpoint.
+    Fail(Rc<DispatchFailure>),
 }
 
 impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
@@ -136,10 +143,16 @@ impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
         (Self::Forward(forward), status)
     }
 
-    /// To none.
+    /// To none, as the backend is invalid.
     pub fn failed(message: impl Display) -> (Self, DispatchStatus<S>) {
-        let message: Rc<str> = message.to_string().into();
-        (Self::Fail(message.clone()), DispatchStatus::Fail(message))
+        Self::refused(Reason::InvalidBackend, message)
+    }
+
+    /// To none, for this reason.
+    pub fn refused(reason: Reason, message: impl Display) -> (Self, DispatchStatus<S>) {
+        let message = message.to_string();
+        let failure = Rc::new(DispatchFailure { reason, message });
+        (Self::Fail(failure.clone()), DispatchStatus::Fail(failure))
     }
 }
 
@@ -173,7 +186,7 @@ impl<S: 'static> BackendStatus for DispatchStatus<S> {
                 }
                 shown
             }
-            Self::Fail(message) => json!({ "fails": **message }),
+            Self::Fail(failure) => json!({ "fails": failure.message }),
         }
     }
 }
@@ -217,11 +230,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_backend_without_endpoints_says_why() {
-        let mut dispatch = Dispatch::<Stage, Stage>::Fail("no such kind".into());
+        let failure = Rc::new(DispatchFailure {
+            reason: Reason::InvalidBackend,
+            message: "no such kind".to_owned(),
+        });
+        let mut dispatch = Dispatch::<Stage, Stage>::Fail(failure.clone());
         let error = dispatch.call("request").await.unwrap_err();
         assert_eq!(error.reason(), Reason::InvalidBackend);
         assert_eq!(error.to_string(), "no such kind");
-        let status = DispatchStatus::<Stage>::Fail("no such kind".into());
+        let status = DispatchStatus::<Stage>::Fail(failure);
         assert_eq!(status.inspect()["fails"], "no such kind");
         assert_eq!(status.unavailable(), None, "its own failure is the answer");
     }

@@ -1,17 +1,19 @@
 //! Limits of a route's requests: its timeouts and retries, or those that a request asks for.
 
 mod headers;
+mod of_route;
 
 use super::{
-    retry::{Retry, RetryLayer, RouteRetries},
+    retry::{Retry, RetryLayer, RetryRules, RouteRetries},
     timeouts::{TimedRoute, TimeoutsLayer},
 };
 use http::Response;
-use linkerd_profiles::{RetryPolicy, Timeouts};
+use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody},
 };
+pub use of_route::Limits;
 use std::{
     rc::Rc,
     task::{Context, Poll},
@@ -30,15 +32,6 @@ pub struct LimitsLayer {
     pub allows_headers: bool,
     /// What its retries share.
     pub retries: Rc<RouteRetries>,
-}
-
-/// Timeouts and retries.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Limits {
-    /// The timeouts.
-    pub timeouts: Timeouts,
-    /// The retries.
-    pub retry: Option<Rc<RetryPolicy>>,
 }
 
 /// See [`LimitsLayer`].
@@ -67,7 +60,8 @@ impl LimitsLayer {
             ..*timeouts
         };
         let attempt = TimeoutsLayer::new(of_each).layer(inner);
-        let retry = RetryLayer::new(policy.clone(), timeouts.request, &self.retries);
+        let rules = Rc::new(RetryRules::from(&**policy));
+        let retry = RetryLayer::new(rules, timeouts.request, &self.retries);
         TimeoutsLayer::new(of_all).layer(Either::Left(retry.layer(attempt)))
     }
 }

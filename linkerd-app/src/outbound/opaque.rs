@@ -1,37 +1,19 @@
-//! Stages 4 to 8 of connections that are not HTTP: bytes, relayed to an endpoint.
+//! Stage 4 of connections that are not HTTP: bytes, relayed to an endpoint.
 //!
 //! - **Waits for** an endpoint, at most for the failfast timeout of the TCP queue.
-//! - **Fails as** the balancer or the connection fails, `Forbidden`, `InvalidPolicy`: the connection is closed.
+//! - **Fails as** the balancer or the connection fails, `Forbidden`, `InvalidBackend`, `InvalidPolicy`: the connection is
+//!   closed.
 //! - **Metrics**: `outbound_tcp_route_*`, `outbound_tcp_balancer_*`.
 
-mod endpoint;
-mod route_metrics;
-
-use self::{
-    endpoint::NewTcpEndpoint,
-    route_metrics::{RoutedConnection, TcpRouteMetricsLayer},
-};
 use super::{
-    backends::{BackendHandle, BackendKey, BackendStatus, Backends},
-    balance::{BalanceTarget, balance},
     context::Context,
-    dispatch::Dispatch,
-    distribute::{Distribute, RouteBackends},
-    lazy::Lazy,
-    router::{Refusal, RouteService, Router, Routes},
+    router::{Refusal, Router, Routes},
+    tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes, relay_to},
 };
-use crate::metrics::{RouteFamilies, backend_labels};
-use linkerd_balance::Balance;
-use linkerd_profiles::{
-    Backend, Discovered, DiscoveryWatch, Dispatcher, Endpoint, RouteSource, RouteSpec, Target,
-};
-use linkerd_proxy_core::{
-    Error, ObserveLayer, Shared, StageNames,
-    transport::{Connect, Io, relay},
-};
+use linkerd_profiles::{Discovered, DiscoveryWatch, RouteSource, Target};
+use linkerd_proxy_core::{Error, transport::Io};
 use serde_json::Value;
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
-use tower::ServiceBuilder;
+use std::rc::Rc;
 use tower_service::Service;
 
 /// The opaque connections of one target.
@@ -41,23 +23,12 @@ pub struct Opaque {
 }
 
 /// The routes of opaque connections. A request asks for a connection.
-pub struct OpaqueRoutes {
-    ctx: Rc<Context>,
-    target: Target,
-    backends: Backends<OpaqueDispatch>,
-}
-
-/// Connects to the endpoints of a backend.
-type OpaqueDispatch = Dispatch<Balance<SocketAddr, Lazy<NewTcpEndpoint>>, Connect>;
+pub struct OpaqueRoutes(TcpRoutes);
 
 impl Opaque {
     /// The opaque connections of the target that `watch` watches; `discovered` is its present policy.
     pub fn new(ctx: &Rc<Context>, watch: &DiscoveryWatch, discovered: &Discovered) -> Self {
-        let routes = OpaqueRoutes {
-            ctx: ctx.clone(),
-            target: watch.target().clone(),
-            backends: Backends::default(),
-        };
+        let routes = OpaqueRoutes(TcpRoutes::new(ctx, watch.target(), TcpKind::Opaque));
         Self {
             ctx: ctx.clone(),
             router: Router::new(watch, discovered, routes),
@@ -66,11 +37,8 @@ impl Opaque {
 
     /// Relays a connection until both sides have ended.
     pub async fn relay(&self, mut io: Io) -> Result<(), Error> {
-        let mut server = self.router.clone().call(()).await?;
-        match relay(&mut io, server.io(), &self.ctx.pipes).await {
-            Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
-            Err(error) => tracing::debug!(%error, "opaque connection broke off"),
-        }
+        let server = self.router.clone().call(()).await?;
+        relay_to(&self.ctx, &mut io, server).await;
         Ok(())
     }
 
@@ -83,101 +51,24 @@ impl Opaque {
 impl Routes for OpaqueRoutes {
     type Request = ();
     type Response = RoutedConnection;
-    type Snapshot = RouteService<Self>;
+    type Snapshot = TcpRouteService;
 
-    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<RouteService<Self>, Refusal> {
-        match (discovered.opaque(), &self.target) {
-            (RouteSource::Route(spec), _) => Ok(self.opaque_route(discovered, &spec)),
-            (source @ RouteSource::Refused { .. }, _) => Err(Refusal::of(source, &self.name())),
+    fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<TcpRouteService, Refusal> {
+        match (discovered.opaque(), self.0.target()) {
+            (RouteSource::Route(spec), _) => Ok(self.0.route(&spec)),
             // No route is for such traffic: it goes where it was going.
             (_, Target::Addr(addr)) if discovered.policy.invalid.is_none() => {
-                Ok(self.original(*addr))
+                Ok(self.0.original(*addr))
             }
-            (source, _) => Err(Refusal::of(source, &self.name())),
+            (source, target) => Err(Refusal::of(source, &target.to_string())),
         }
     }
 
-    fn replaced(&self, _: Option<&RouteService<Self>>) {
-        self.backends.forget_unused(|_| false);
+    fn replaced(&self, _: Option<&TcpRouteService>) {
+        self.0.forget_unused(|_| false);
     }
 
-    fn inspect(&self, _: Option<&RouteService<Self>>) -> Value {
-        self.backends.inspect().into()
-    }
-}
-
-impl OpaqueRoutes {
-    /// Stage 4, the route.
-    fn opaque_route(&self, discovered: &Discovered, spec: &RouteSpec) -> RouteService<Self> {
-        let outbound = &self.ctx.families.outbound;
-        let labels = RouteFamilies::route_labels(&spec.parent, &spec.route, "");
-        let logical = match &spec.logical {
-            Some(logical) => format!("logical service {logical}"),
-            None => format!("logical service {}", discovered.target),
-        };
-        let backends =
-            RouteBackends::new(&spec.distribution, |backend| self.backend(spec, backend));
-        let stack = ServiceBuilder::new()
-            .layer(ObserveLayer::new(StageNames::new([logical])))
-            .layer(TcpRouteMetricsLayer::new(outbound, labels))
-            .service(Distribute::new(backends, self.ctx.rng()));
-        Shared::new(stack)
-    }
-
-    /// Stage 4, the way to where a connection was going.
-    fn original(&self, addr: SocketAddr) -> RouteService<Self> {
-        let endpoint = Arc::new(Endpoint::new(addr));
-        let stack = ServiceBuilder::new()
-            .map_response(RoutedConnection::without_route)
-            .service(self.ctx.connect(&endpoint, None));
-        Shared::new(stack)
-    }
-
-    /// Stage 5, a backend, found again when an update still uses it.
-    fn backend(
-        &self,
-        spec: &RouteSpec,
-        backend: &Backend,
-    ) -> (OpaqueDispatch, Rc<dyn BackendStatus>) {
-        let key = BackendKey {
-            parent: spec.parent.clone(),
-            backend: backend.clone(),
-        };
-        let backend = self.backends.get(key, |key| self.dispatch(key));
-        (backend.service.clone(), backend)
-    }
-
-    /// Stage 6, the endpoints of a backend.
-    fn dispatch(&self, key: &BackendKey) -> BackendHandle<OpaqueDispatch> {
-        let ctx = &self.ctx;
-        let (dispatch, status) = match &key.backend.dispatcher {
-            Dispatcher::Fail(message) => Dispatch::failed(message),
-            Dispatcher::Forward(endpoint) => {
-                Dispatch::forwarded(endpoint.addr, ctx.connect(endpoint, None), None)
-            }
-            Dispatcher::Balance {
-                destination, load, ..
-            } => {
-                let target = BalanceTarget {
-                    load: load.clone(),
-                    queue: ctx.config.outbound.tcp_queue,
-                    families: &ctx.families.outbound.tcp_balancer,
-                    labels: backend_labels(&key.parent, &key.backend.meta)
-                        .with("logical", destination)
-                        .with("concrete", destination)
-                        .into(),
-                };
-                let new_endpoint = NewTcpEndpoint::new(ctx, destination.clone());
-                match balance(ctx, destination, target, new_endpoint) {
-                    Ok(balance) => Dispatch::balanced(destination, balance),
-                    Err(error) => Dispatch::failed(error),
-                }
-            }
-        };
-        BackendHandle::new(dispatch, status, None)
-    }
-
-    fn name(&self) -> String {
-        self.target.to_string()
+    fn inspect(&self, _: Option<&TcpRouteService>) -> Value {
+        self.0.inspect()
     }
 }

@@ -1,42 +1,53 @@
 //! Stage 4: the layers of a route of a profile, in the order in which a request meets them.
 
 use super::{
-    canonical::CanonicalHeaderLayer, profile_metrics::ProfileRouteMetrics,
-    profile_timeout::ProfileTimeoutLayer, response_classes::ResponseClassesLayer,
+    canonical::CanonicalHeaderLayer,
+    profile_metrics::ProfileRouteMetrics,
+    profile_timeout::ProfileTimeoutLayer,
+    response_classes::ResponseClassesLayer,
+    retry::{RetryLayer, RetryRules, RouteRetries},
 };
-use crate::metrics::ProfileRouteFamilies;
+use crate::metrics::{ProfileRetries, ProfileRouteFamilies};
 use linkerd_profiles::ProfileRoute;
-use linkerd_proxy_core::{Destination, ObserveLayer, metrics::LabelSet};
+use linkerd_proxy_core::{Destination, ObserveLayer, RcLayer, metrics::LabelSet};
 use std::rc::Rc;
 use tower::{
     layer::util::Identity,
     util::{Either, option_layer},
 };
 
-/// The layers of a route of a profile. Retries belong between the timeout, which covers them, and the count of attempts.
+/// The layers of a route of a profile. The timeout covers retries, and each attempt is counted.
 pub type ProfileRouteLayers = (
     Either<ResponseClassesLayer, Identity>,
     CanonicalHeaderLayer,
     ObserveLayer<ProfileRouteMetrics>,
     Either<ProfileTimeoutLayer, Identity>,
+    Either<(RetryLayer, RcLayer), Identity>,
     ObserveLayer<ProfileRouteMetrics>,
 );
 
-/// The layers of a route of the profile of `logical`.
+/// The layers of a route of the profile of `logical`. `retries` makes what its retries share; `None`: there are none.
 pub fn profile_route_layers(
     families: &ProfileRouteFamilies,
     logical: &Destination,
     route: &ProfileRoute,
+    retries: Option<impl FnOnce(ProfileRetries) -> RouteRetries>,
 ) -> ProfileRouteLayers {
     let labels = LabelSet::from(ProfileRouteFamilies::labels(logical, route));
     let classes = (!route.classes.is_empty()).then(|| Rc::new(route.classes.clone()));
     let requests = ProfileRouteMetrics::of_requests(families, &labels, classes.clone());
     let attempts = ProfileRouteMetrics::of_attempts(families, &labels, classes.clone());
+    let retry = retries.map(|shared| {
+        let shared = Rc::new(shared(ProfileRetries::new(families, &labels)));
+        let rules = Rc::new(RetryRules::of_profile(classes.clone()));
+        (RetryLayer::new(rules, route.timeout, &shared), RcLayer)
+    });
     (
         option_layer(classes.map(ResponseClassesLayer::new)),
         CanonicalHeaderLayer::new(logical),
         ObserveLayer::new(requests),
         option_layer(route.timeout.map(ProfileTimeoutLayer::new)),
+        option_layer(retry),
         ObserveLayer::new(attempts),
     )
 }

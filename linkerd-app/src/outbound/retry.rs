@@ -4,21 +4,20 @@ mod attempt;
 mod conditions;
 
 use super::timeouts::RequestSent;
-use crate::metrics::{RetryFamilies, RetrySeries, RetrySkipped};
+use crate::metrics::{CountRetries, RetrySkipped};
 use attempt::Attempt;
-use conditions::AttemptResult;
+use conditions::{AttemptResult, RetriedResults};
 use futures::future::LocalBoxFuture;
 use http::Response;
 use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy};
 use linkerd_proxy_core::{
-    Error, Reason,
-    http::{HttpRequest, ResponseBody},
-    metrics::LabelSet,
+    Backoff, Error, Reason,
+    http::{HttpRequest, ResponseBody, ResponseClasses, is_grpc},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::RefCell,
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll, ready},
@@ -39,19 +38,28 @@ use tower_service::Service;
 /// - **Metrics**: `outbound_{http,grpc}_route_retry_*`.
 #[derive(Clone, Debug)]
 pub struct RetryLayer {
-    policy: Rc<RetryPolicy>,
+    rules: Rc<RetryRules>,
     /// From the request's arrival to the end of its response.
     request_limit: Option<Duration>,
     route: Rc<RouteRetries>,
 }
 
+/// Which requests are sent again, and how.
+#[derive(Debug)]
+pub struct RetryRules {
+    results: RetriedResults,
+    max_retries: u16,
+    max_request_bytes: usize,
+    /// From the end of the request to the headers of its response, for each attempt but the last.
+    timeout: Option<Duration>,
+    backoff: Option<Backoff>,
+}
+
 /// What the retries of a route share, whatever a request asks for.
 #[derive(Debug)]
 pub struct RouteRetries {
-    families: RetryFamilies,
-    labels: LabelSet,
-    series: OnceCell<RetrySeries>,
-    budget: RefCell<RetryBudget>,
+    counts: Box<dyn CountRetries>,
+    budget: Rc<RefCell<RetryBudget>>,
     rng: RefCell<SmallRng>,
 }
 
@@ -63,32 +71,54 @@ pub struct Retry<S> {
 }
 
 impl RouteRetries {
-    /// The retries of a route with these labels. `rng` draws the jitter of pauses.
-    pub fn new(families: &RetryFamilies, labels: LabelSet, rng: SmallRng) -> Self {
+    /// The retries of a route, within a budget. `rng` draws the jitter of pauses.
+    pub fn new(
+        counts: impl CountRetries + 'static,
+        budget: &Rc<RefCell<RetryBudget>>,
+        rng: SmallRng,
+    ) -> Self {
         Self {
-            families: families.clone(),
-            labels,
-            series: OnceCell::new(),
-            budget: RefCell::new(RetryBudget::new(BUDGET, Instant::now())),
+            counts: Box::new(counts),
+            budget: budget.clone(),
             rng: RefCell::new(rng),
         }
     }
+}
 
-    fn series(&self) -> &RetrySeries {
-        let new = || self.families.series(self.labels.clone());
-        self.series.get_or_init(new)
+impl From<&RetryPolicy> for RetryRules {
+    fn from(policy: &RetryPolicy) -> Self {
+        Self {
+            results: RetriedResults::Policy(policy.conditions.clone()),
+            max_retries: policy.max_retries,
+            max_request_bytes: policy.max_request_bytes,
+            timeout: policy.timeout,
+            backoff: policy.backoff,
+        }
+    }
+}
+
+impl RetryRules {
+    /// Those of a profile's route: failures by its classes, as often as the budget allows.
+    pub fn of_profile(classes: Option<Rc<ResponseClasses>>) -> Self {
+        Self {
+            results: RetriedResults::Profile(classes),
+            max_retries: u16::MAX,
+            max_request_bytes: PROFILE_BYTES,
+            timeout: None,
+            backoff: None,
+        }
     }
 }
 
 impl RetryLayer {
-    /// Retries by `policy`, within the limit of a request.
+    /// Retries by `rules`, within the limit of a request.
     pub fn new(
-        policy: Rc<RetryPolicy>,
+        rules: Rc<RetryRules>,
         request_limit: Option<Duration>,
         route: &Rc<RouteRetries>,
     ) -> Self {
         Self {
-            policy,
+            rules,
             request_limit,
             route: route.clone(),
         }
@@ -118,6 +148,7 @@ where
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let limit = self.layer.request_limit;
+        self.layer.route.counts.begun();
         let mut exchange = Exchange {
             deadline: limit.map(|limit| request.context().arrived + limit),
             retry: self.clone(),
@@ -182,9 +213,9 @@ struct Exchange<S> {
 impl<S> Exchange<S> {
     /// Keeps a copy of a request, if it may be sent again after this attempt.
     fn keep(&mut self, request: &mut HttpRequest) {
-        let policy = &self.retry.layer.policy;
-        if self.retries < policy.max_retries {
-            self.copy = request.replayable(policy.max_request_bytes);
+        let rules = &self.retry.layer.rules;
+        if self.retries < rules.max_retries {
+            self.copy = request.replayable(rules.max_request_bytes);
         }
     }
 
@@ -196,8 +227,9 @@ impl<S> Exchange<S> {
         let Retry { inner, layer } = &mut self.retry;
         let may_be_retried = self.copy.is_some();
         let sent = RequestSent::of(request.body());
-        let limit = layer.policy.timeout.filter(|_| may_be_retried);
-        let by_code = !layer.policy.conditions.grpc_codes.is_empty();
+        let limit = layer.rules.timeout.filter(|_| may_be_retried);
+        let is_grpc = is_grpc(request.headers());
+        let by_code = layer.rules.results.depend_on_code(is_grpc);
         // After a retry its outcome is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
         Attempt::new(inner.call(request), sent, limit, peeks)
@@ -205,29 +237,29 @@ impl<S> Exchange<S> {
 
     /// The pause before the next attempt, if there is to be one.
     fn pause(&mut self, result: AttemptResult) -> Option<Duration> {
-        let RetryLayer { policy, route, .. } = &self.retry.layer;
-        let series = route.series();
-        if !result.is_retried(&policy.conditions) {
+        let RetryLayer { rules, route, .. } = &self.retry.layer;
+        let counts = &route.counts;
+        if !rules.results.contain(result) {
             route.budget.borrow_mut().deposit(Instant::now());
             if result.is_failure() {
-                series.skipped(RetrySkipped::NotAllowed);
+                counts.skipped(RetrySkipped::NotAllowed);
             } else if self.retries > 0 {
-                series.successes.incr();
+                counts.saved();
             }
             return None;
         }
-        if self.retries >= policy.max_retries {
-            series.limit_exceeded.incr();
+        if self.retries >= rules.max_retries {
+            counts.limited();
             return None;
         }
-        let backoff = policy.backoff.as_ref();
+        let backoff = rules.backoff.as_ref();
         let pause = backoff.map_or(Duration::ZERO, |backoff| {
             backoff.delay(self.retries.into(), &mut *route.rng.borrow_mut())
         });
         match self.obstacle(pause) {
             None => Some(pause),
             Some(obstacle) => {
-                series.skipped(obstacle);
+                counts.skipped(obstacle);
                 None
             }
         }
@@ -280,11 +312,11 @@ where
             let layer = &self.retry.layer;
             let (result, outcome) = match futures::poll!(attempt.as_mut()) {
                 Poll::Ready((Err(error), _)) if is_shed(&error) => {
-                    layer.route.series().overflow.incr();
+                    layer.route.counts.overflowed();
                     return last;
                 }
                 polled => {
-                    layer.route.series().requests.incr();
+                    layer.route.counts.retried();
                     if let Ok(response) = last {
                         response.into_body().discard();
                     }
@@ -315,11 +347,14 @@ fn is_shed(error: &Error) -> bool {
 ///
 /// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
 /// more, and no more than that.
-const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
+pub const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
     ratio: 0.5,
     min_retries_per_second: 10,
     ttl: Duration::from_secs(10),
 };
+
+/// The bytes of a body that are kept for a profile's retries, as with the incumbent.
+const PROFILE_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! The router reads an immutable snapshot; that an update has come is one atomic load.
 
 use futures::future::LocalBoxFuture;
-use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource, TcpFilter};
+use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource};
 use linkerd_proxy_core::{Error, Reason, Shared};
 use serde_json::Value;
 use std::{
@@ -139,13 +139,6 @@ impl Refusal {
     /// The refusal of a policy without a route for a connection.
     pub fn of(source: RouteSource, target: &str) -> Self {
         match source {
-            RouteSource::Refused { filter, .. } => match filter {
-                TcpFilter::Forbidden => Self::new(Reason::Forbidden),
-                TcpFilter::Invalid(text) => Self {
-                    reason: Reason::InvalidPolicy,
-                    detail: Some(text),
-                },
-            },
             RouteSource::Invalid { reason, .. } => Self::invalid(&reason, target),
             RouteSource::NoRoute { .. } | RouteSource::Route(_) => Self::new(Reason::NoRoute),
         }

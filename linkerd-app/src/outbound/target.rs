@@ -1,6 +1,6 @@
 //! Stage 2: the policy and profile of a target, and the stacks that serve it, kept while connections use them.
 
-use super::{HttpRouter, HttpRoutes, context::Context, opaque::Opaque};
+use super::{HttpRouter, HttpRoutes, context::Context, opaque::Opaque, tls::TlsConnections};
 use crate::{
     metrics::{target_labels, tls_labels},
     server::InUse,
@@ -28,6 +28,7 @@ pub struct TargetStack {
     http1: OnceCell<HttpRouter>,
     http2: OnceCell<HttpRouter>,
     opaque: OnceCell<Opaque>,
+    tls: OnceCell<TlsConnections>,
     series: Arc<TransportSeries>,
 }
 
@@ -80,6 +81,7 @@ impl Targets {
                 "connections": connections,
                 "http": routers.map(HttpRouter::inspect).collect::<Vec<_>>(),
                 "opaque": stack.opaque.get().map(Opaque::inspect),
+                "tls": stack.tls.get().map(TlsConnections::inspect),
             })
         })
     }
@@ -98,6 +100,7 @@ impl TargetStack {
             http1: OnceCell::new(),
             http2: OnceCell::new(),
             opaque: OnceCell::new(),
+            tls: OnceCell::new(),
             series: Self::client_series_of(ctx, target),
         }
     }
@@ -150,6 +153,12 @@ impl TargetStack {
     pub fn opaque(&self, ctx: &Rc<Context>) -> &Opaque {
         let new = || Opaque::new(ctx, &self.watch, &self.discovered());
         self.opaque.get_or_init(new)
+    }
+
+    /// The routes of TLS connections.
+    pub fn tls(&self, ctx: &Rc<Context>) -> &TlsConnections {
+        let new = || TlsConnections::new(ctx, &self.watch, &self.discovered());
+        self.tls.get_or_init(new)
     }
 }
 

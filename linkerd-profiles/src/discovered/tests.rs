@@ -99,12 +99,16 @@ fn shown_http(routing: Result<HttpRouting, InvalidRouting>) -> String {
 /// `parent/route -> destinations`, or why not.
 fn shown(source: RouteSource) -> String {
     match source {
+        RouteSource::Route(RouteSpec {
+            parent,
+            filter: Some(filter),
+            ..
+        }) => format!("{parent} refuses: {filter:?}"),
         RouteSource::Route(spec) => {
             let paths: Vec<_> = spec.distribution.backends().map(destination).collect();
             format!("{}/{} -> {}", spec.parent, spec.route, paths.join(" "))
         }
         RouteSource::NoRoute { parent } => format!("{parent} has no route"),
-        RouteSource::Refused { parent, filter, .. } => format!("{parent} refuses: {filter:?}"),
         RouteSource::Invalid { parent, reason } => format!("{parent} is invalid: {reason}"),
     }
 }

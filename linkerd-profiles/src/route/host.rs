@@ -13,7 +13,7 @@ pub enum HostMatch {
 
 /// The rules of each host, by their indices: finding them does not take longer when there are more hosts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HostIndex {
+pub(crate) struct HostIndex {
     exact: HashMap<String, Vec<usize>>,
     suffix: HashMap<String, Vec<usize>>,
     any: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct HostIndex {
 
 impl HostIndex {
     /// Adds a rule that is for `hosts`, or without any for all. Rules are added in their order.
-    pub(super) fn add(&mut self, rule: usize, hosts: &[HostMatch]) {
+    pub(crate) fn add(&mut self, rule: usize, hosts: &[HostMatch]) {
         if hosts.is_empty() {
             self.any.push(rule);
         }
@@ -45,7 +45,7 @@ impl HostIndex {
     }
 
     /// The rules for a host, those of the most specific host first: itself, its longest suffix, any host.
-    pub(super) fn of<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a [usize]> + use<'a> {
+    pub(crate) fn of<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a [usize]> + use<'a> {
         let host = normalised(host);
         let exact = self.exact.get(&*host);
         let suffixes: Vec<_> = match self.suffix.is_empty() {

@@ -5,11 +5,24 @@ use std::{
     rc::Rc,
     task::{Context, Poll},
 };
+use tower_layer::Layer;
 use tower_service::Service;
 
 /// A service whose copies share it: for a stage that calls the one below again, after its own call has returned.
 #[derive(Debug)]
 pub struct RcService<S>(Rc<RefCell<S>>);
+
+/// Shares the service below, as [`RcService`] does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RcLayer;
+
+impl<S> Layer<S> for RcLayer {
+    type Service = RcService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RcService::new(inner)
+    }
+}
 
 impl<S> RcService<S> {
     /// Shares a service.

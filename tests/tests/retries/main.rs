@@ -5,6 +5,7 @@
 mod bodies;
 mod grpc;
 mod limits;
+mod profiles;
 mod request_headers;
 mod statuses;
 

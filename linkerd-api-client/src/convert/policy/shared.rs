@@ -28,13 +28,16 @@ pub(super) fn share_metas(policy: &mut ClientPolicy) {
                 known.route(&mut route.meta, &mut route.distribution);
             }
         }
-        Protocol::Tls(routes) => {
-            for route in routes {
-                known.route(&mut route.meta, &mut route.distribution);
+        Protocol::Tls(table) => {
+            let table = Arc::get_mut(table).expect(JUST_MADE);
+            for (meta, distribution) in table.routes_mut() {
+                known.route(meta, distribution);
             }
         }
     }
 }
+
+const JUST_MADE: &str = "a table that was just made is not shared";
 
 /// The resources that were seen.
 #[derive(Default)]
@@ -51,7 +54,7 @@ impl Known {
     }
 
     fn table(&mut self, table: &mut Arc<RouteTable>) {
-        let table = Arc::get_mut(table).expect("a table that was just made is not shared");
+        let table = Arc::get_mut(table).expect(JUST_MADE);
         for rule in table.rules_mut() {
             self.meta(&mut rule.meta);
             for used in rule.distribution.backends_mut() {

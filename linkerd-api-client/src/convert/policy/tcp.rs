@@ -9,7 +9,7 @@ use linkerd_api_proto::{
     outbound::{OpaqueRoute as WireOpaqueRoute, TlsRoute as WireTlsRoute, opaque_route, tls_route},
     tls_route as wire_tls,
 };
-use linkerd_profiles::{OpaqueRoute, SniMatch, TcpFilter, TlsRoute};
+use linkerd_profiles::{OpaqueRoute, SniMatch, TcpFilter, TlsRoute, TlsTable};
 
 /// The only route of opaque traffic, if it has one.
 pub(super) fn opaque(
@@ -38,8 +38,9 @@ pub(super) fn opaque(
 pub(super) fn tls(
     wire: Vec<WireTlsRoute>,
     later: &mut NotHonoured,
-) -> Result<Vec<TlsRoute>, InvalidPolicy> {
-    wire.into_iter()
+) -> Result<TlsTable, InvalidPolicy> {
+    let routes = wire
+        .into_iter()
         .map(|route| {
             let rule = only(route.rules)?;
             Ok(TlsRoute {
@@ -52,7 +53,8 @@ pub(super) fn tls(
                 filter: tls_filter(&rule.filters),
             })
         })
-        .collect()
+        .collect::<Result<_, InvalidPolicy>>()?;
+    Ok(TlsTable::new(routes))
 }
 
 fn only<T>(mut rules: Vec<T>) -> Result<T, InvalidPolicy> {

@@ -1,6 +1,6 @@
 //! Limits that a request asks for: `l5d-timeout`, `l5d-retry-http` and others.
 
-use super::Limits;
+use super::of_route::Limits;
 use crate::config::grammar::duration;
 use http::{HeaderMap, HeaderName};
 use linkerd_profiles::{RetryConditions, RetryPolicy};

@@ -2,7 +2,20 @@
 
 use http::StatusCode;
 use linkerd_profiles::RetryConditions;
-use linkerd_proxy_core::{Error, Reason, http::is_failure};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{ClassMatch, ResponseClasses, is_failure},
+};
+use std::rc::Rc;
+
+/// The results that a route retries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RetriedResults {
+    /// Those that a policy names.
+    Policy(RetryConditions),
+    /// Failures by the classes of a profile's route; answers only.
+    Profile(Option<Rc<ResponseClasses>>),
+}
 
 /// The result of an attempt, as far as retries are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,19 +60,6 @@ impl AttemptResult {
         }
     }
 
-    /// Whether a policy with these conditions retries it.
-    pub fn is_retried(self, conditions: &RetryConditions) -> bool {
-        match self {
-            Self::Retryable => true,
-            Self::Final => false,
-            Self::Answer { status, code } => {
-                let status = status.as_u16();
-                let by_status = conditions.statuses.iter().any(|of| of.contains(&status));
-                by_status || code.is_some_and(|code| conditions.grpc_codes.contains(&code))
-            }
-        }
-    }
-
     /// Whether it is a failure, retried or not.
     pub fn is_failure(self) -> bool {
         match self {
@@ -69,16 +69,48 @@ impl AttemptResult {
     }
 }
 
+impl RetriedResults {
+    /// Whether an attempt with this result is followed by another.
+    pub fn contain(&self, result: AttemptResult) -> bool {
+        match (self, result) {
+            (_, AttemptResult::Final) => false,
+            (Self::Policy(_), AttemptResult::Retryable) => true,
+            (Self::Profile(_), AttemptResult::Retryable) => false,
+            (Self::Policy(conditions), AttemptResult::Answer { status, code }) => {
+                let status = status.as_u16();
+                let by_status = conditions.statuses.iter().any(|of| of.contains(&status));
+                by_status || code.is_some_and(|code| conditions.grpc_codes.contains(&code))
+            }
+            (Self::Profile(classes), AttemptResult::Answer { status, code }) => {
+                let class = classes.as_ref().map(|classes| classes.find(status));
+                match class.unwrap_or(ClassMatch::None) {
+                    ClassMatch::Success => false,
+                    ClassMatch::Failure => true,
+                    ClassMatch::None => is_failure(status, code),
+                }
+            }
+        }
+    }
+
+    /// Whether the gRPC code of a response matters. `is_grpc`: the request is gRPC's.
+    pub fn depend_on_code(&self, is_grpc: bool) -> bool {
+        match self {
+            Self::Policy(conditions) => !conditions.grpc_codes.is_empty(),
+            Self::Profile(_) => is_grpc,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use linkerd_proxy_core::Unavailable;
 
-    fn conditions() -> RetryConditions {
-        RetryConditions {
+    fn conditions() -> RetriedResults {
+        RetriedResults::Policy(RetryConditions {
             statuses: vec![500..=502, 504..=504],
             grpc_codes: vec![8, 14],
-        }
+        })
     }
 
     #[test]
@@ -95,7 +127,7 @@ mod tests {
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             let result = AttemptResult::Answer { status, code };
-            assert_eq!(result.is_retried(&conditions()), expected, "{result:?}");
+            assert_eq!(conditions().contain(result), expected, "{result:?}");
         }
     }
 
@@ -119,8 +151,36 @@ mod tests {
         ] {
             let error: Error = error;
             let result = AttemptResult::of_error(&error);
-            assert_eq!(result.is_retried(&conditions()), expected, "{error}");
+            assert_eq!(conditions().contain(result), expected, "{error}");
             assert!(result.is_failure());
+        }
+    }
+
+    #[test]
+    fn a_profile_retries_answers_that_its_classes_call_failures() {
+        use linkerd_proxy_core::http::{ResponseClass, ResponseMatch};
+        let class = |status, is_failure| ResponseClass {
+            condition: ResponseMatch::Status(status..=status),
+            is_failure,
+        };
+        let classes = ResponseClasses::new(vec![class(404, true), class(500, false)]);
+        let by_class = RetriedResults::Profile(Some(Rc::new(classes)));
+        let by_default = RetriedResults::Profile(None);
+        for (status, code, classified, default) in [
+            (200, None, false, false),
+            (404, None, true, false),
+            (500, None, false, true),
+            (503, None, true, true),
+            (200, Some(14), true, true),
+            (200, Some(5), false, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let result = AttemptResult::Answer { status, code };
+            assert_eq!(by_class.contain(result), classified, "{result:?}");
+            assert_eq!(by_default.contain(result), default, "{result:?}");
+        }
+        for result in [AttemptResult::Retryable, AttemptResult::Final] {
+            assert!(!by_default.contain(result), "no answer");
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::metrics::PolicyRetries;
 use crate::testing::{
     BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
 };
@@ -30,9 +31,12 @@ fn policy() -> RetryPolicy {
 fn stage(policy: RetryPolicy) -> (TestMetrics, Retry<Stage>, Below) {
     let metrics = TestMetrics::new();
     let families = &metrics.families.outbound.http.retries;
+    let counts = PolicyRetries::new(families, Labels::new().into());
+    let budget = Rc::new(RefCell::new(RetryBudget::new(BUDGET, Instant::now())));
     let rng = SmallRng::seed_from_u64(1);
-    let route = Rc::new(RouteRetries::new(families, Labels::new().into(), rng));
-    let layer = RetryLayer::new(Rc::new(policy), Some(60 * SEC), &route);
+    let route = Rc::new(RouteRetries::new(counts, &budget, rng));
+    let rules = Rc::new(RetryRules::from(&policy));
+    let layer = RetryLayer::new(rules, Some(60 * SEC), &route);
     let (mock, below) = Stage::new();
     (metrics, layer.layer(mock), below)
 }

@@ -2,7 +2,7 @@
 
 use super::{TestProxy, forward, in_process, policy};
 use crate::outbound::router::{Refusal, RouteService, Router, Routes};
-use linkerd_profiles::{ClientPolicy, Discovered, Meta, RouteSource, Target, TcpFilter};
+use linkerd_profiles::{ClientPolicy, Discovered, Meta, RouteSource, Target};
 use linkerd_proxy_core::{Error, Reason, Shared};
 use serde_json::Value;
 use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
@@ -99,19 +99,8 @@ async fn a_refusal_stands_until_the_next_update() {
 #[test]
 fn each_refusal_has_its_reason() {
     let meta = Arc::new(Meta::new_default("test"));
-    let refused = |filter| RouteSource::Refused {
-        parent: meta.clone(),
-        route: meta.clone(),
-        filter,
-    };
     let (parent, reason) = (meta.clone(), "a reason".to_owned());
     for (source, reason, detail) in [
-        (refused(TcpFilter::Forbidden), Reason::Forbidden, None),
-        (
-            refused(TcpFilter::Invalid("a filter".into())),
-            Reason::InvalidPolicy,
-            Some("a filter".to_owned()),
-        ),
         (
             RouteSource::Invalid { parent, reason },
             Reason::InvalidPolicy,

@@ -1,6 +1,6 @@
-//! Counts the connections of a route: `outbound_tcp_route_open_total`, `outbound_tcp_route_close_total`.
+//! Counts the connections of a route: `outbound_{tcp,tls}_route_open_total`, `outbound_{tcp,tls}_route_close_total`.
 
-use crate::metrics::OutboundFamilies;
+use crate::metrics::TcpRouteFamilies;
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::{Counter, Family, Labels},
@@ -44,10 +44,14 @@ struct OpenConnection {
 
 impl TcpRouteMetricsLayer {
     /// Counts connections in series with these labels.
-    pub fn new(families: &OutboundFamilies, labels: Labels) -> Self {
+    pub fn new(families: &TcpRouteFamilies, labels: Labels) -> Self {
+        // They are shown before the first connection, as with the incumbent.
+        for error in ERRORS {
+            families.close.get(labels.clone().with("error", error));
+        }
         Self {
-            open: families.tcp_route_open.get(labels.clone()),
-            close: families.tcp_route_close.clone(),
+            open: families.open.get(labels.clone()),
+            close: families.close.clone(),
             labels,
         }
     }
@@ -138,6 +142,15 @@ impl Drop for OpenConnection {
     }
 }
 
+/// The values of the label `error`.
+const ERRORS: [&str; 5] = [
+    "",
+    "forbidden",
+    "invalid_backend",
+    "invalid_policy",
+    "unexpected",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +168,7 @@ mod tests {
     ) {
         let metrics = TestMetrics::new();
         let labels = Labels::new().with("route_name", "r");
-        let layer = TcpRouteMetricsLayer::new(&metrics.families.outbound, labels);
+        let layer = TcpRouteMetricsLayer::new(&metrics.families.outbound.tcp_route, labels);
         let (mock, below) = Stage::new();
         (metrics, layer.layer(mock), below)
     }
