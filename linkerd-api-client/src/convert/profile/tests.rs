@@ -314,7 +314,7 @@ fn labels_timeouts_and_retries_are_read() {
             80,
         )
     };
-    let with_budget = profile(Some(budget.clone()));
+    let with_budget = profile(Some(budget));
     let routes = &with_budget.profile.routes;
     assert_eq!(routes[0].labels, labels.clone().into());
     let timeouts = routes.iter().map(|route| route.timeout);
@@ -338,42 +338,42 @@ fn labels_timeouts_and_retries_are_read() {
         (
             Some(RetryBudget {
                 retry_ratio: -0.1,
-                ..budget.clone()
+                ..budget
             }),
             Some("the ratio -0.1 is not within 0 and 1000"),
         ),
         (
             Some(RetryBudget {
                 retry_ratio: f32::NAN,
-                ..budget.clone()
+                ..budget
             }),
             Some("the ratio NaN is not within 0 and 1000"),
         ),
         (
             Some(RetryBudget {
                 retry_ratio: 1000.5,
-                ..budget.clone()
+                ..budget
             }),
             Some("the ratio 1000.5 is not within 0 and 1000"),
         ),
         (
             Some(RetryBudget {
                 ttl: None,
-                ..budget.clone()
+                ..budget
             }),
             Some("the time to live is not within 1 s and 60 s"),
         ),
         (
             Some(RetryBudget {
                 ttl: duration(0, 999_999_999),
-                ..budget.clone()
+                ..budget
             }),
             Some("the time to live is not within 1 s and 60 s"),
         ),
         (
             Some(RetryBudget {
                 ttl: duration(60, 1),
-                ..budget.clone()
+                ..budget
             }),
             Some("the time to live is not within 1 s and 60 s"),
         ),
