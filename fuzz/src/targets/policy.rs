@@ -6,7 +6,10 @@ use super::{Target, join, parts, runtime};
 use futures::{FutureExt, StreamExt, stream};
 use linkerd_api_client::convert::{client_policy, profile_update};
 use linkerd_api_proto::{
-    destination::{DestinationProfile, WeightedDst},
+    destination::{
+        DestinationProfile, HttpStatusRange, PathMatch, RequestMatch, ResponseClass, ResponseMatch,
+        RetryBudget, Route, WeightedDst, request_match, response_match,
+    },
     http_route as wire_route, meta,
     outbound::{self, OutboundPolicy, backend, http_route, opaque_route, proxy_protocol},
     prost_types,
@@ -70,8 +73,12 @@ fn run(input: &[u8]) {
             discovered.logical(),
             discovered.opaque(),
         );
-        let _ = discovered.http(http::Version::HTTP_11);
-        let _ = discovered.http(http::Version::HTTP_2);
+        for version in [http::Version::HTTP_11, http::Version::HTTP_2] {
+            if let Ok(routing) = discovered.http(version) {
+                let request = http::Request::get("http://web/books/1?q=1").body(());
+                let _ = routing.table.find(&request.expect("it is valid"));
+            }
+        }
         assert!(policies.inspect().is_object());
     });
 }
@@ -124,6 +131,12 @@ fn seeds() -> Vec<Vec<u8>> {
             weight: 3,
             ..WeightedDst::default()
         }],
+        routes: vec![profile_route()],
+        retry_budget: Some(RetryBudget {
+            retry_ratio: 0.2,
+            min_retries_per_second: 10,
+            ttl: seconds(10),
+        }),
         ..Default::default()
     };
     let profile = profile.encode_to_vec();
@@ -135,6 +148,33 @@ fn seeds() -> Vec<Vec<u8>> {
         join(&[policy.encode_to_vec(), profile.clone()])
     };
     policies.map(seed).into()
+}
+
+fn profile_route() -> Route {
+    use request_match::{Match, Seq};
+    let condition = |kind| RequestMatch {
+        r#match: Some(kind),
+    };
+    let path = condition(Match::Path(PathMatch {
+        regex: "/books/[^/]*".into(),
+    }));
+    let not = condition(Match::Not(Box::new(path.clone())));
+    let any = condition(Match::Any(Seq {
+        matches: vec![path, not],
+    }));
+    let statuses = HttpStatusRange { min: 500, max: 599 };
+    Route {
+        condition: Some(any),
+        response_classes: vec![ResponseClass {
+            condition: Some(ResponseMatch {
+                r#match: Some(response_match::Match::Status(statuses)),
+            }),
+            is_failure: true,
+        }],
+        metrics_labels: [("route".to_owned(), "books".to_owned())].into(),
+        is_retryable: true,
+        timeout: seconds(1),
+    }
 }
 
 fn http_route() -> outbound::HttpRoute {

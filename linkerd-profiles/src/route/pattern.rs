@@ -44,7 +44,7 @@ impl Pattern {
         })
     }
 
-    /// A pattern that needs no compiling, as it has no operators: most paths of profiles do not.
+    /// A pattern without operators, which is compared and not compiled: many paths of profiles are such. `None` if it has any.
     pub fn plain(text: &str) -> Option<Self> {
         (!text.contains(OPERATORS)).then(|| Self {
             text: text.to_owned(),

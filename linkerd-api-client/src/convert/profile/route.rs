@@ -183,5 +183,5 @@ fn statuses(range: HttpStatusRange) -> Result<ResponseMatch, InvalidMatch> {
     ))
 }
 
-/// Far deeper than anybody writes, and shallow enough for the stack of whoever converts, evaluates or drops it.
+/// Far deeper than profiles are, and shallow enough for the stack of a thread that converts, evaluates or drops one.
 const MAX_NESTING: usize = 50;
