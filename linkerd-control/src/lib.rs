@@ -48,7 +48,7 @@ pub use crate::mesh::{
 };
 pub use crate::policy::{
     Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry,
-    RouteRule, RouteTimeouts,
+    RouteRule, RouteTimeouts, TlsRoute,
 };
 pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 pub use crate::script::Script;

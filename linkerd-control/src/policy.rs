@@ -14,12 +14,14 @@ mod route_filter;
 mod route_limits;
 mod route_match;
 mod routes;
+mod tls_route;
 
 pub use breaker::Breaker;
 pub use route::{Route, RouteRule};
 pub use route_filter::{HeaderChanges, RouteFilter};
 pub use route_limits::{RouteRetry, RouteTimeouts};
 pub use route_match::RouteMatch;
+pub use tls_route::TlsRoute;
 
 /// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be
 /// changed further.
@@ -36,6 +38,7 @@ pub struct Policy {
     protocol: Protocol,
     dispatch: Dispatch,
     routes: Vec<Route>,
+    tls_routes: Vec<TlsRoute>,
     request_timeout: Option<Duration>,
     failure_accrual: Option<FailureAccrual>,
     load: Load,
@@ -55,6 +58,8 @@ pub enum Protocol {
     Grpc,
     /// Opaque bytes.
     Opaque,
+    /// TLS, which is passed through.
+    Tls,
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +152,7 @@ impl Policy {
             protocol: Protocol::Detect,
             dispatch,
             routes: Vec::new(),
+            tls_routes: Vec::new(),
             request_timeout: None,
             failure_accrual: None,
             load: peak_ewma(),
@@ -238,6 +244,14 @@ impl Policy {
         }))
     }
 
+    /// Adds a route of TLS connections, and declares them.
+    #[must_use]
+    pub fn tls_route(mut self, route: TlsRoute) -> Self {
+        self.protocol = Protocol::Tls;
+        self.tls_routes.push(route);
+        self
+    }
+
     /// The message.
     pub fn build(&self) -> OutboundPolicy {
         use proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque};
@@ -267,6 +281,9 @@ impl Policy {
                 failure_accrual,
             }),
             Protocol::Opaque => Kind::Opaque(opaque()),
+            Protocol::Tls => Kind::Tls(proxy_protocol::Tls {
+                routes: self.tls_routes(),
+            }),
         };
         OutboundPolicy {
             metadata: Some(self.parent.metadata()),

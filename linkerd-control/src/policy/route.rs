@@ -68,16 +68,21 @@ impl Route {
     }
 
     pub(super) fn metadata(&self, kind: &str, namespace: &str) -> Metadata {
-        Metadata {
-            kind: Some(metadata::Kind::Resource(Resource {
-                group: "gateway.networking.k8s.io".to_owned(),
-                kind: kind.to_owned(),
-                name: self.name.clone(),
-                namespace: namespace.to_owned(),
-                section: String::new(),
-                port: 0,
-            })),
-        }
+        route_metadata(kind, &self.name, namespace)
+    }
+}
+
+/// The metadata of a route of the Gateway API.
+pub(super) fn route_metadata(kind: &str, name: &str, namespace: &str) -> Metadata {
+    Metadata {
+        kind: Some(metadata::Kind::Resource(Resource {
+            group: "gateway.networking.k8s.io".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            section: String::new(),
+            port: 0,
+        })),
     }
 }
 

@@ -1,8 +1,12 @@
-use super::{Policy, Route, RouteFilter, RouteMatch, RouteRetry, RouteRule, RouteTimeouts};
+use super::{
+    Policy, Route, RouteFilter, RouteMatch, RouteRetry, RouteRule, RouteTimeouts,
+    route::route_metadata,
+};
 use linkerd_api_proto::http_route::Timeouts;
 use linkerd_api_proto::meta::{Metadata, metadata};
 use linkerd_api_proto::outbound::{
-    GrpcRoute, HttpRoute, OpaqueRoute, grpc_route, http_route, opaque_route,
+    GrpcRoute, HttpRoute, OpaqueRoute, TlsRoute as WireTlsRoute, grpc_route, http_route,
+    opaque_route, tls_route,
 };
 
 /// The API has a type of its own, of the same shape, for the distribution of each kind of route.
@@ -132,6 +136,25 @@ impl Policy {
                 filters: Vec::new(),
             }],
         }
+    }
+
+    /// The declared TLS routes.
+    pub(super) fn tls_routes(&self) -> Vec<WireTlsRoute> {
+        let namespace = self.parent.namespace();
+        let routes = self.tls_routes.iter().map(|route| WireTlsRoute {
+            metadata: Some(route_metadata("TLSRoute", &route.name, namespace)),
+            snis: route.snis.clone(),
+            rules: vec![tls_route::Rule {
+                backends: distribution!(
+                    tls_route,
+                    self.backends(route.dispatch.as_ref()),
+                    Vec::new(),
+                    {}
+                ),
+                filters: route.filters.clone(),
+            }],
+        });
+        routes.collect()
     }
 
     fn timeouts(&self, rule: &RouteRule) -> Option<Timeouts> {

@@ -70,7 +70,7 @@ async fn an_endpoint_that_refuses_connections_is_retried_by_the_status_that_stan
     let reply = web.get().await;
     assert!(reply.status.is_server_error(), "{reply:?}");
     web.server.restart();
-    while web.get().await.status != 200 {}
+    soon(async { while web.get().await.status != 200 {} }).await;
 }
 
 #[tokio::test]
@@ -102,10 +102,13 @@ async fn an_update_of_the_policy_applies_to_the_next_request() {
     let mut client = web.mesh.http1().await;
     assert_eq!(soon(client.get("http://web/")).await.unwrap().status, 500);
     web.mesh.policy("web").set(policy(retried()));
-    loop {
-        web.answer([500]);
-        if soon(client.get("http://web/")).await.unwrap().status == 200 {
-            break;
+    let applied = async {
+        loop {
+            web.answer([500]);
+            if client.get("http://web/").await.unwrap().status == 200 {
+                break;
+            }
         }
-    }
+    };
+    soon(applied).await;
 }
