@@ -160,6 +160,7 @@ impl OpaqueRoutes {
             } => {
                 let target = BalanceTarget {
                     load: load.clone(),
+                    config: None,
                     queue: ctx.config.outbound.tcp_queue,
                     families: &ctx.families.outbound.tcp_balancer,
                     labels: backend_labels(&key.parent, &key.backend.meta)

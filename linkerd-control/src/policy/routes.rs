@@ -1,4 +1,5 @@
-use super::{Policy, Route, RouteFilter, RouteMatch, RouteRule, duration};
+use super::duration::duration;
+use super::{Policy, Route, RouteFilter, RouteMatch, RouteRule};
 use linkerd_api_proto::http_route::Timeouts;
 use linkerd_api_proto::meta::{Metadata, metadata};
 use linkerd_api_proto::outbound::{
