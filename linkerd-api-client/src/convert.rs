@@ -2,6 +2,8 @@
 
 mod duration;
 mod endpoint;
+mod method;
+mod patterns;
 mod policy;
 mod profile;
 mod update;

@@ -1,20 +1,23 @@
 //! Requests to an endpoint, or to the application, and their responses: `request_total`, `response_latency_ms`,
 //! `response_total`.
 
-use crate::metrics::EndpointFamilies;
-use http::{HeaderMap, Response, StatusCode, Version};
+use crate::{
+    metrics::EndpointFamilies,
+    response_metrics::{Classification, ResponseSeries},
+};
+use http::{Response, StatusCode, Version};
 use linkerd_proxy_core::{
     Error, Rejected,
     error::ObserveRejection,
     http::{
-        BodyEnd, BodyError, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
-        Upload, grpc_status, is_failure, is_grpc,
+        BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
+        ResponseClasses, Upload, is_grpc,
     },
-    metrics::{Counter, Histogram, LabelSet, Labels},
+    metrics::{Counter, LabelSet},
 };
 use pin_project_lite::pin_project;
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::OnceCell,
     net::SocketAddr,
     pin::Pin,
     rc::Rc,
@@ -45,32 +48,7 @@ struct EndpointSeries {
     families: Arc<EndpointFamilies>,
     labels: LabelSet,
     requests: Counter,
-    answers: OnceCell<Box<Answers>>,
-}
-
-/// The series of an endpoint's responses.
-#[derive(Debug, Default)]
-struct Answers {
-    /// Few: one for each status that the endpoint answers with.
-    latencies: RefCell<Vec<(StatusCode, Histogram)>>,
-    responses: RefCell<Vec<(Class, Counter)>>,
-}
-
-/// How an exchange ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Class {
-    status: Option<StatusCode>,
-    failure: bool,
-    /// `Some(None)`: gRPC without a code.
-    grpc: Option<Option<u8>>,
-    error: Option<Broken>,
-}
-
-/// The cause of an exchange that ended without a response, or in the middle of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Broken {
-    Reset(h2::Reason),
-    Unclassified,
+    answers: OnceCell<Box<ResponseSeries>>,
 }
 
 impl EndpointMetricsLayer {
@@ -112,6 +90,7 @@ where
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         let upload = request.body().upload();
+        let classes = request.context().response_classes.clone();
         EndpointMetricsFuture {
             start: request.context().attempted,
             inner: self.inner.call(request),
@@ -119,6 +98,7 @@ where
             grpc,
             answered_as_grpc,
             upload,
+            classes,
         }
     }
 }
@@ -135,6 +115,8 @@ pin_project! {
         answered_as_grpc: bool,
         // The request's body, if it has one.
         upload: Option<Rc<Upload>>,
+        // The response classes of its route, if that has any.
+        classes: Option<Rc<ResponseClasses>>,
     }
 }
 
@@ -151,7 +133,11 @@ where
         match &mut polled {
             Poll::Pending => {}
             Poll::Ready(Ok(response)) => {
+                let status = response.status();
                 let body = response.body_mut();
+                if let Some(classes) = this.classes {
+                    body.belongs_to(classes.find(status));
+                }
                 if *this.grpc {
                     body.answers_grpc();
                 }
@@ -171,7 +157,10 @@ where
                 // A request that goes elsewhere is not this endpoint's answer.
                 match rejected.request {
                     Some(_) => rejected.observer = Some(this.series.clone()),
-                    None => series.failed(&rejected.error, *this.answered_as_grpc),
+                    None => {
+                        let (grpc, classes) = (*this.answered_as_grpc, this.classes.as_deref());
+                        series.count(Classification::of_answer(&rejected.error, grpc, classes));
+                    }
                 }
             }
         }
@@ -181,7 +170,7 @@ where
 
 impl ObserveRejection for EndpointSeries {
     fn was_final(&self, error: &Error) {
-        self.failed(error, false);
+        self.count(Classification::of_answer(error, false, None));
     }
 }
 
@@ -192,16 +181,7 @@ impl ObserveResponse for EndpointSeries {
 
     fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         self.first(exchange, now);
-        self.response(match end {
-            BodyEnd::Complete(trailers) => Self::class(exchange, trailers),
-            BodyEnd::Dropped => Self::class(exchange, None),
-            BodyEnd::Failed(error) => Class {
-                status: Some(exchange.status),
-                failure: true,
-                grpc: None,
-                error: Some(Broken::by(error)),
-            },
-        });
+        self.count(Classification::of(exchange, end));
     }
 }
 
@@ -213,123 +193,21 @@ impl EndpointSeries {
         }
     }
 
-    fn class(seen: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> Class {
-        let code = seen.code.or_else(|| trailers.and_then(grpc_status));
-        let grpc = seen.is_grpc.then_some(code);
-        Class {
-            status: Some(seen.status),
-            failure: match grpc {
-                // Without a code it counts as a success, as with the incumbent.
-                Some(None) => false,
-                Some(code) => is_failure(seen.status, code),
-                None => is_failure(seen.status, None),
-            },
-            grpc,
-            error: None,
-        }
-    }
-
     fn latency(&self, status: StatusCode, latency: Duration) {
-        let take = || {
-            self.families
-                .latency
-                .get(self.labels.and(status_label(Some(status))))
-        };
-        with_cached(&self.answers().latencies, status, take, |histogram| {
-            histogram.observe_duration(latency);
-        });
+        let family = &self.families.latency;
+        self.answers()
+            .observe_latency(family, &self.labels, status, latency);
     }
 
-    fn response(&self, class: Class) {
-        let take = || {
-            let grpc = match class.grpc {
-                None => String::new(),
-                Some(code) => code.unwrap_or(UNKNOWN).to_string(),
-            };
-            let classification = match class.failure {
-                true => "failure",
-                false => "success",
-            };
-            let labels = status_label(class.status)
-                .with("classification", classification)
-                .with("grpc_status", grpc)
-                .with("error", class.error.map_or("", Broken::label));
-            let labels = self.labels.and(labels);
-            self.families.responses.get(labels)
-        };
-        with_cached(&self.answers().responses, class, take, Counter::incr);
+    fn count(&self, class: Classification) {
+        let family = &self.families.responses;
+        self.answers().count(family, &self.labels, class);
     }
 
-    /// Counts an exchange that got no response: as what the client sees, when the proxy answers for the endpoint.
-    fn failed(&self, error: &Error, grpc: bool) {
-        let reason = error.reason();
-        let (status, grpc, error) = match error.reset_code() {
-            Some(code) => (None, None, Some(Broken::Reset(code))),
-            None if grpc => (Some(StatusCode::OK), Some(Some(reason.grpc_code())), None),
-            None => (Some(reason.status()), None, None),
-        };
-        self.response(Class {
-            status,
-            failure: true,
-            grpc,
-            error,
-        });
-    }
-
-    fn answers(&self) -> &Answers {
+    fn answers(&self) -> &ResponseSeries {
         self.answers.get_or_init(Box::default)
     }
 }
-
-fn status_label(status: Option<StatusCode>) -> Labels {
-    match status {
-        Some(status) => Labels::new().with("status_code", status.as_u16()),
-        None => Labels::new(),
-    }
-}
-
-/// Uses a handle from a short list, to which it is added if need be.
-pub(crate) fn with_cached<K: Copy + PartialEq, M>(
-    list: &RefCell<Vec<(K, M)>>,
-    key: K,
-    take: impl FnOnce() -> M,
-    apply: impl FnOnce(&M),
-) {
-    let mut list = list.borrow_mut();
-    match list.iter().find(|(known, _)| *known == key) {
-        Some((_, handle)) => apply(handle),
-        None => {
-            let handle = take();
-            apply(&handle);
-            // Most lists stay with one.
-            list.reserve_exact(1);
-            list.push((key, handle));
-        }
-    }
-}
-
-impl Broken {
-    /// Why a body broke off.
-    fn by(error: &BodyError) -> Self {
-        error.reset_code().map_or(Self::Unclassified, Self::Reset)
-    }
-
-    /// The `error` label.
-    fn label(self) -> &'static str {
-        match self {
-            Self::Unclassified => "unclassified",
-            Self::Reset(h2::Reason::CANCEL) => "h2(CANCEL)",
-            Self::Reset(h2::Reason::REFUSED_STREAM) => "h2(REFUSED_STREAM)",
-            Self::Reset(h2::Reason::INTERNAL_ERROR) => "h2(INTERNAL_ERROR)",
-            Self::Reset(h2::Reason::ENHANCE_YOUR_CALM) => "h2(ENHANCE_YOUR_CALM)",
-            Self::Reset(h2::Reason::NO_ERROR) => "h2(NO_ERROR)",
-            Self::Reset(_) => "h2(OTHER)",
-        }
-    }
-}
-
-/// The code of a gRPC response that has none.
-const UNKNOWN: u8 = 2;
 
 #[cfg(test)]
 mod tests;

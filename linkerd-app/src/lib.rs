@@ -15,6 +15,7 @@ pub mod outbound;
 pub mod process;
 pub mod proxy;
 pub mod quickstart;
+mod response_metrics;
 pub mod runtime;
 pub mod server;
 #[cfg(test)]

@@ -6,9 +6,13 @@
 mod docs;
 mod labels;
 mod outbound;
+mod profile_route;
+mod retries;
 
 pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
 pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies};
+pub use profile_route::ProfileRouteFamilies;
+pub use retries::{RetryFamilies, RetrySeries, RetrySkipped};
 
 use linkerd_proxy_core::{
     metrics::{Counter, Family, Histogram, LATENCY_MS, Registry, RegistryStyle},
@@ -27,6 +31,8 @@ pub struct Families {
     pub stack: StackFamilies,
     /// `outbound_*`
     pub outbound: OutboundFamilies,
+    /// `route_*`
+    pub profile_route: ProfileRouteFamilies,
     /// `inbound_*`
     pub inbound: InboundFamilies,
     /// `control_*`
@@ -82,6 +88,7 @@ impl Families {
     pub fn register(registry: &Registry) -> Self {
         let inbound = InboundFamilies::register(registry);
         let outbound = OutboundFamilies::register(registry);
+        let profile_route = ProfileRouteFamilies::register(registry);
         let endpoint = EndpointFamilies {
             requests: registry.counter(
                 RegistryStyle::Legacy,
@@ -142,6 +149,7 @@ impl Families {
                 ),
             },
             outbound,
+            profile_route,
             inbound,
         }
     }

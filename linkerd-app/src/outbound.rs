@@ -5,15 +5,15 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts and filters | here, `router.rs`, `route_choice.rs`, `timeouts.rs`, `filters.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, which puts the same stages 4 to 6 together for them. A
-//! request through the explicit proxy names its own target: it enters stage 2 from stage 3 (`explicit.rs`), and so does a
-//! CONNECT tunnel (`tunnel.rs`).
+//! request through the explicit proxy or to an ingress names its own target: it enters stage 2 from stage 3 (`explicit.rs`,
+//! `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
 
 mod backend_metrics;
 mod backends;
@@ -27,8 +27,16 @@ mod endpoint;
 mod explicit;
 mod filters;
 mod http;
+mod ingress;
 mod lazy;
+mod limits;
 mod opaque;
+mod profile_metrics;
+mod profile_route;
+mod profile_timeout;
+mod request_targets;
+mod response_classes;
+mod retry;
 mod route_choice;
 mod route_metrics;
 mod router;
@@ -48,22 +56,24 @@ use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
 use balance::{BalanceTarget, balance, balance_one};
-use canonical::CanonicalHeaderLayer;
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
 use filters::{Filters, FiltersLayer};
+use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
     PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
-    Error, NewService, ObserveLayer, Shared, StageNames,
+    Error, NewService, ObserveLayer, RcService, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
     stack::Observe,
 };
+use profile_route::profile_route_layers;
+use retry::RouteRetries;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
@@ -72,7 +82,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use timeouts::TimeoutsLayer;
 use tower::{
     ServiceBuilder,
-    layer::{Layer, util::Identity},
+    layer::{Layer, layer_fn, util::Identity},
     util::{Either, option_layer},
 };
 use tower_service::Service;
@@ -124,13 +134,43 @@ impl HttpRoutes {
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+        if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
+            let layers = profile_route_layers(&self.ctx.families.profile_route, logical, profile);
+            return self.http_route(routing, rule, layers);
+        }
+        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
+        let filters = option_layer(filters);
+        if rule.retry.is_some() || rule.allows_request_headers {
+            let limits = self.limits(routing, rule);
+            let features = (limits, layer_fn(RcService::new), filters);
+            return self.http_route(routing, rule, features);
+        }
         if rule.filters.is_empty() && rule.timeouts.is_none() {
             return self.http_route(routing, rule, Identity::new());
         }
         let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
-        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
-        let features = (option_layer(timeouts), option_layer(filters));
-        self.http_route(routing, rule, features)
+        self.http_route(routing, rule, (option_layer(timeouts), filters))
+    }
+
+    /// Timeouts and retries of a rule.
+    fn limits(&self, routing: &HttpRouting, rule: &RouteRule) -> LimitsLayer {
+        let families = &self.families(routing).retries;
+        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
+        LimitsLayer {
+            limits: Limits {
+                timeouts: rule.timeouts,
+                retry: rule.retry.clone().map(Rc::new),
+            },
+            allows_headers: rule.allows_request_headers,
+            retries: Rc::new(RouteRetries::new(families, labels.into(), self.ctx.rng())),
+        }
+    }
+
+    fn families(&self, routing: &HttpRouting) -> &RouteFamilies {
+        match routing.is_grpc {
+            true => &self.ctx.families.outbound.grpc,
+            false => &self.ctx.families.outbound.http,
+        }
     }
 
     /// The stack of a rule. `features` are the layers that it asks for, between its metrics and its choice of a backend.
@@ -143,10 +183,7 @@ impl HttpRoutes {
     where
         L: Layer<HttpBackends, Service: HttpService + 'static>,
     {
-        let families = match routing.is_grpc {
-            true => &self.ctx.families.outbound.grpc,
-            false => &self.ctx.families.outbound.http,
-        };
+        let families = self.families(routing);
         let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
         let backends = RouteBackends::new(&rule.distribution, |used| {
             self.backend(families, routing, rule, used)
@@ -160,7 +197,6 @@ impl HttpRoutes {
         let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
-            .layer(CanonicalHeaderLayer::new(routing.canonical_header.as_ref()))
             .layer(features)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));

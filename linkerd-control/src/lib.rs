@@ -29,6 +29,7 @@ mod lookups;
 mod mesh;
 mod open_stream;
 mod policy;
+mod profile;
 mod script;
 mod serve;
 mod state;
@@ -46,8 +47,10 @@ pub use crate::mesh::{
     SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{
-    Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRule,
+    Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry,
+    RouteRule, RouteTimeouts,
 };
+pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 pub use crate::script::Script;
 pub use crate::serve::Server;
 pub use crate::state::Content;

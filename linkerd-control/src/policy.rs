@@ -15,6 +15,7 @@ mod breaker;
 mod duration;
 mod route;
 mod route_filter;
+mod route_limits;
 mod route_match;
 mod routes;
 
@@ -23,6 +24,7 @@ pub use breaker::Breaker;
 use duration::duration;
 pub use route::{Route, RouteRule};
 pub use route_filter::{HeaderChanges, RouteFilter};
+pub use route_limits::{RouteRetry, RouteTimeouts};
 pub use route_match::RouteMatch;
 
 /// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be

@@ -4,8 +4,8 @@ use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
     meta::Meta,
     policy::{ClientPolicy, Protocol},
-    profile::Profile,
-    route::{HttpBackend, RouteRule, RouteTable},
+    profile::{Profile, ProfileMatch, ProfileRoute, RetryBudgetSettings},
+    route::{HttpBackend, RequestMatch, RouteRule, RouteTable},
     target::Target,
 };
 use linkerd_proxy_core::Destination;
@@ -59,6 +59,8 @@ pub struct HttpRouting {
     pub table: Arc<RouteTable>,
     /// The value of `l5d-dst-canonical` for requests that a profile routes.
     pub canonical_header: Option<Destination>,
+    /// The budget of a profile that the retries of its routes share.
+    pub retry_budget: Option<RetryBudgetSettings>,
 }
 
 /// A policy that is invalid, or not for such traffic.
@@ -132,17 +134,17 @@ impl Discovered {
     /// The routes of HTTP requests.
     pub fn http(&self, version: http::Version) -> Result<HttpRouting, InvalidRouting> {
         if let Some(profile) = &self.profile
-            && (profile.has_routes || !profile.targets.is_empty())
+            && (!profile.routes.is_empty() || !profile.targets.is_empty())
             && let Some(spec) = self.by_profile(profile)
         {
             let backends = spec.distribution.map(HttpBackend::from);
-            let rule = RouteRule::for_all(spec.route, backends);
             return Ok(HttpRouting {
                 canonical_header: spec.logical.clone(),
                 logical: spec.logical,
                 parent: spec.parent,
                 is_grpc: false,
-                table: Arc::new(RouteTable::new(vec![rule])),
+                table: Arc::new(RouteTable::new(rules(profile, &spec.route, &backends))),
+                retry_budget: profile.retry_budget,
             });
         }
         let invalid = |reason: &str| InvalidRouting {
@@ -159,6 +161,7 @@ impl Discovered {
             is_grpc: matches!(self.policy.protocol, Protocol::Grpc(_)),
             table: table.clone(),
             canonical_header: None,
+            retry_budget: None,
         })
     }
 
@@ -243,6 +246,25 @@ impl Discovered {
             reason,
         }
     }
+}
+
+/// The rules of a profile: its routes, and one for all other requests.
+fn rules(
+    profile: &Profile,
+    meta: &Arc<Meta>,
+    backends: &Distribution<HttpBackend>,
+) -> Vec<RouteRule> {
+    let rule = |route: &Arc<ProfileRoute>, matches| RouteRule {
+        matches,
+        profile: Some(route.clone()),
+        ..RouteRule::for_all(meta.clone(), backends.clone())
+    };
+    let routes = profile.routes.iter();
+    let others = Arc::new(ProfileRoute::new(ProfileMatch::EVERY));
+    routes
+        .map(|route| rule(route, vec![RequestMatch::Profile(route.clone())]))
+        .chain([rule(&others, Vec::new())])
+        .collect()
 }
 
 /// The resource of a service. Profiles name services only; any other name is `unknown`.

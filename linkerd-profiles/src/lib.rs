@@ -34,7 +34,9 @@ pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, Su
 pub use meta::{Meta, Resource};
 pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol, SniMatch, TlsRoute};
-pub use profile::{Profile, ProfileTarget};
+pub use profile::{
+    Profile, ProfileMatch, ProfileRoute, ProfileTarget, RetryBudget, RetryBudgetSettings,
+};
 pub use route::{
     FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
     HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier, Pattern,

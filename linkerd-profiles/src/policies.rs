@@ -262,7 +262,7 @@ fn show(cached: CachedEntry<'_, Target, DiscoveryState, TargetFreshness>) -> Val
                 "opaque": profile.opaque,
                 "targets": profile.targets.len(),
                 "endpoint": profile.endpoint.as_ref().map(|endpoint| endpoint.addr),
-                "has_routes": profile.has_routes,
+                "routes": profile.routes.len(),
             })));
         }
     }

@@ -1,5 +1,13 @@
 //! The service profile of a target.
 
+mod request_match;
+mod retry_budget;
+mod route;
+
+pub use request_match::ProfileMatch;
+pub use retry_budget::{RetryBudget, RetryBudgetSettings};
+pub use route::ProfileRoute;
+
 use linkerd_proxy_core::{Destination, endpoint::Endpoint};
 use std::sync::Arc;
 
@@ -14,8 +22,10 @@ pub struct Profile {
     pub targets: Vec<ProfileTarget>,
     /// The target is this endpoint and not a service.
     pub endpoint: Option<Arc<Endpoint>>,
-    /// Whether the profile has routes.
-    pub has_routes: bool,
+    /// The routes, in their order.
+    pub routes: Vec<Arc<ProfileRoute>>,
+    /// The budget that retries of all routes share.
+    pub retry_budget: Option<RetryBudgetSettings>,
 }
 
 /// A share of a traffic split.

@@ -19,10 +19,11 @@ pub use retry::{RetryConditions, RetryPolicy, Timeouts};
 use crate::{
     backend::{Backend, Distribution},
     meta::Meta,
+    profile::ProfileRoute,
 };
 use host::HostIndex;
 use http::Request;
-use request_match::Met;
+use request_match::{FIRST_WINS, Met};
 use std::sync::Arc;
 
 /// The rules of all HTTP or gRPC routes of a policy, in its order.
@@ -53,6 +54,8 @@ pub struct RouteRule {
     pub retry: Option<RetryPolicy>,
     /// Whether requests may change timeouts and retries by headers (`l5d-timeout`, `l5d-retry-http`, and others).
     pub allows_request_headers: bool,
+    /// The route of a profile that the rule stands for.
+    pub profile: Option<Arc<ProfileRoute>>,
 }
 
 /// A rule's use of a backend.
@@ -103,7 +106,7 @@ impl RouteTable {
     ///
     /// Exact hosts are more specific than suffixes, and longer suffixes than shorter ones. Of conditions the longest path
     /// decides, then whether it is the exact path, then the number of headers, of parameters, and a method: not quite the
-    /// order of the Gateway API, but the one that users of linkerd have.
+    /// order of the Gateway API, but the one that users of linkerd have. Of the routes of a profile the first decides.
     pub fn find<B>(&self, request: &Request<B>) -> Option<FoundRule> {
         if self.is_trivial {
             return Some(FoundRule {
@@ -126,6 +129,9 @@ impl RouteTable {
             if best.is_none_or(|(_, best)| met.rank > best.rank) {
                 best = Some((*index, met));
             }
+            if met.rank[0] == FIRST_WINS[0] {
+                break;
+            }
         }
         best.map(|(index, met)| FoundRule {
             index,
@@ -146,6 +152,7 @@ impl RouteRule {
             timeouts: Timeouts::default(),
             retry: None,
             allows_request_headers: false,
+            profile: None,
         }
     }
 

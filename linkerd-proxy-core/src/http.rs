@@ -20,6 +20,7 @@ mod request;
 mod respond;
 mod responder;
 mod response;
+mod response_class;
 mod retry_after;
 mod server;
 mod settings;
@@ -45,6 +46,7 @@ pub use request::{HttpRequest, RequestContext, Returns};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::ResponseBody;
+pub use response_class::{ClassMatch, ResponseClass, ResponseClasses, ResponseMatch};
 pub use retry_after::{retry_after, retry_pushback};
 pub use server::{
     Busy, Connection, ServeError, ServerSettings, Uploading, answer_header_timeout, serve_http1,

@@ -23,4 +23,4 @@ pub use endpoint::{EndpointState, EndpointStatus};
 pub use error::{Answer, BoxError, Error, Rejected};
 pub use readiness::Readiness;
 pub use reason::{Reason, Unavailable};
-pub use stack::{NewService, ObserveLayer, Refusable, Shared, StageNames};
+pub use stack::{NewService, ObserveLayer, RcService, Refusable, Shared, StageNames};

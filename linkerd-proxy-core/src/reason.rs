@@ -118,6 +118,8 @@ pub enum Reason {
     ResponseTimeout,
     /// The retry policy's limit for the headers of a response passed.
     ResponseHeadersTimeout,
+    /// The limit of a profile's route for the headers of a response passed.
+    ProfileTimeout,
     /// No frame passed for as long as the route allows.
     IdleTimeout,
     /// The route fails requests on purpose.

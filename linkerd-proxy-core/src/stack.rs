@@ -6,11 +6,13 @@
 //! anybody who holds it.
 
 mod observe;
+mod rc_service;
 mod refusable;
 mod shared;
 mod stage_names;
 
 pub use observe::{Observe, ObserveCall, ObserveFuture, ObserveLayer};
+pub use rc_service::RcService;
 pub use refusable::Refusable;
 pub use shared::Shared;
 pub use stage_names::StageNames;

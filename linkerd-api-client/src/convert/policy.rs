@@ -38,34 +38,20 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
             let opaque = required(detect.opaque, "the opaque part of the protocol")?;
             Protocol::Detect {
                 timeout: duration(detect.timeout, "the detection timeout")?,
-                http1: Arc::new(http::routes(
-                    http1.routes,
-                    http1.failure_accrual,
-                    &mut later,
-                )?),
-                http2: Arc::new(http::routes(
-                    http2.routes,
-                    http2.failure_accrual,
-                    &mut later,
-                )?),
+                http1: Arc::new(http::routes(http1.routes, http1.failure_accrual)?),
+                http2: Arc::new(http::routes(http2.routes, http2.failure_accrual)?),
                 opaque: tcp::opaque(opaque.routes, &mut later)?,
             }
         }
-        Kind::Http1(http1) => Protocol::Http1(Arc::new(http::routes(
-            http1.routes,
-            http1.failure_accrual,
-            &mut later,
-        )?)),
-        Kind::Http2(http2) => Protocol::Http2(Arc::new(http::routes(
-            http2.routes,
-            http2.failure_accrual,
-            &mut later,
-        )?)),
-        Kind::Grpc(grpc) => Protocol::Grpc(Arc::new(http::routes(
-            grpc.routes,
-            grpc.failure_accrual,
-            &mut later,
-        )?)),
+        Kind::Http1(http1) => {
+            Protocol::Http1(Arc::new(http::routes(http1.routes, http1.failure_accrual)?))
+        }
+        Kind::Http2(http2) => {
+            Protocol::Http2(Arc::new(http::routes(http2.routes, http2.failure_accrual)?))
+        }
+        Kind::Grpc(grpc) => {
+            Protocol::Grpc(Arc::new(http::routes(grpc.routes, grpc.failure_accrual)?))
+        }
         Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
         Kind::Tls(tls) => Protocol::Tls(tcp::tls(tls.routes, &mut later)?),
     };

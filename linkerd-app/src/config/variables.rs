@@ -381,7 +381,7 @@ variables! {
 
     "Outbound" {
         /// Whether requests are routed by their `l5d-dst-override` header.
-        linkerd2 INGRESS_MODE: Bool = default("false"), later("ingress mode"), since("0.1");
+        linkerd2 INGRESS_MODE: Bool = default("false"), used, since("0.1");
         /// Whether responses come without informational headers such as `l5d-proxy-error`.
         linkerd2 OUTBOUND_DISABLE_INFORMATIONAL_HEADERS: Bool = derived("INGRESS_MODE"), used, since("0.1");
         /// Whether route metrics have the real host name in their `hostname` label.

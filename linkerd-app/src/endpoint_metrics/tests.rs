@@ -7,7 +7,7 @@ use http::{
     header::{CONTENT_TYPE, HeaderName},
 };
 use http_body_util::BodyExt;
-use linkerd_proxy_core::Reason;
+use linkerd_proxy_core::{Reason, metrics::Labels};
 
 type Stage = MockStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
 type Below = BelowStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;

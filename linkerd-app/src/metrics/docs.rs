@@ -45,6 +45,12 @@ fn labels_of(name: &str) -> &'static str {
         "response_total" => {
             "direction, *endpoint*, status_code, classification, grpc_status, error"
         }
+        "route_response_latency_ms" => "direction, dst, rt_*, status_code",
+        "route_response_total" | "route_actual_response_total" => {
+            "direction, dst, rt_*, status_code, classification, grpc_status, error"
+        }
+        "route_retryable_total" => "direction, dst, rt_*, skipped (no_budget)",
+        _ if name.starts_with("route_") => "direction, dst, rt_*",
         "control_request_total" => "addr, tls, no_tls_reason",
         "control_response_latency_ms" => "addr, tls, no_tls_reason, status_code",
         "control_response_total" => {
@@ -124,6 +130,7 @@ const HEAD: &str = "| family | type | what it counts | labels |\n|---|---|---|--
 /// Headings, and the prefixes of their families.
 const GROUPS: &[(&str, &str)] = &[
     ("re", "Endpoints and the application"),
+    ("route_", "Routes of service profiles"),
     ("tcp_", "Connections"),
     ("outbound_", "Outbound"),
     ("outbound_http_route_", "Outbound HTTP routes"),
@@ -250,6 +257,7 @@ Groups of labels:
 | `target_*` | `target_addr`, `target_ip`, `target_port` |
 | `parent_*`, `backend_*` | `_group`, `_kind`, `_namespace`, `_name`, `_port`, `_section_name` of the resource |
 | `route_*` | `_group`, `_kind`, `_namespace`, `_name` of the route |
+| `rt_*` | names of the labels of a profile's route, made valid as those of `dst_*`; a request of none has no such label. `dst` is the name and port of the service |
 | `srv_*` | `srv_group`, `srv_kind`, `srv_name`, `srv_port` of the policy of an inbound port |
 ";
 

@@ -1,6 +1,9 @@
 //! The `outbound_*` families.
 
-use super::labels::{meta_labels, route_meta_labels};
+use super::{
+    labels::{meta_labels, route_meta_labels},
+    retries::{RetryFamilies, RetryNames, retry_names},
+};
 use linkerd_balance as balance;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::metrics::{
@@ -56,6 +59,8 @@ pub struct RouteFamilies {
     pub backend_statuses: Family<Counter>,
     /// Frames of responses.
     pub backend_frame_size: Family<Histogram>,
+    /// Requests that are sent again.
+    pub retries: RetryFamilies,
 }
 
 /// The families of one kind of balancer.
@@ -166,6 +171,7 @@ impl RouteFamilies {
                 "Sizes of the frames of responses",
                 BYTES,
             ),
+            retries: RetryFamilies::register(registry, &names.retries),
         }
     }
 
@@ -264,6 +270,7 @@ struct RouteNames {
     backend_duration: &'static str,
     backend_statuses: &'static str,
     backend_frame_size: &'static str,
+    retries: RetryNames,
 }
 
 macro_rules! route_names {
@@ -276,6 +283,7 @@ macro_rules! route_names {
             backend_duration: concat!($prefix, "_backend_response_duration_seconds"),
             backend_statuses: concat!($prefix, "_backend_response_statuses_total"),
             backend_frame_size: concat!($prefix, "_backend_response_frame_size_bytes"),
+            retries: retry_names!($prefix),
         }
     };
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Sets the header, if the route has a value for it.
+/// Sets the header.
 #[derive(Clone, Debug)]
 pub struct CanonicalHeaderLayer(Option<HeaderValue>);
 
@@ -18,9 +18,9 @@ pub struct CanonicalHeader<S> {
 }
 
 impl CanonicalHeaderLayer {
-    /// A name that no header can have is left out.
-    pub fn new(name: Option<&Destination>) -> Self {
-        Self(name.and_then(|name| HeaderValue::try_from(name.as_str()).ok()))
+    /// Names this service. A name that no header can have is left out.
+    pub fn new(name: &Destination) -> Self {
+        Self(HeaderValue::try_from(name.as_str()).ok())
     }
 }
 
@@ -60,10 +60,9 @@ mod tests {
     use crate::testing::{MockStage, assert_readiness_passes, request};
 
     /// The header of a request that a client sent with `l5d-dst-canonical: client`.
-    async fn sent(name: Option<&str>) -> HeaderValue {
-        let name = name.map(|name| name.parse().unwrap());
+    async fn sent(name: &str) -> HeaderValue {
         let (mock, mut below) = MockStage::<_, (), ()>::new();
-        let mut stage = CanonicalHeaderLayer::new(name.as_ref()).layer(mock);
+        let mut stage = CanonicalHeaderLayer::new(&name.parse().unwrap()).layer(mock);
         let mut request = request("");
         let client = HeaderValue::from_static("client");
         request.headers_mut().insert(L5D_DST_CANONICAL, client);
@@ -73,15 +72,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_route_with_a_name_replaces_the_header_and_another_leaves_it() {
-        assert_eq!(sent(Some("web.test:80")).await, "web.test:80");
-        assert_eq!(sent(None).await, "client");
+    async fn the_name_replaces_that_of_a_client() {
+        assert_eq!(sent("web.test:80").await, "web.test:80");
     }
 
     #[tokio::test]
     async fn is_ready_when_the_stage_below_is() {
         let (mock, mut below) = MockStage::<HttpRequest, (), ()>::new();
-        let stage = CanonicalHeaderLayer::new(None).layer(mock);
+        let name = "web.test:80".parse().unwrap();
+        let stage = CanonicalHeaderLayer::new(&name).layer(mock);
         assert_readiness_passes(stage, &mut below);
     }
 }

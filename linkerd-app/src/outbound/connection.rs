@@ -3,7 +3,8 @@
 use super::{
     context::Context,
     explicit::ByAuthority,
-    http::{count_error, serve_explicit, serve_target},
+    http::{count_error, serve_named, serve_target},
+    ingress::ByOverride,
     target::{TargetStack, Targets},
     tunnel,
 };
@@ -13,14 +14,14 @@ use crate::{
 };
 use ::http::Version;
 use hyper::upgrade::OnUpgrade;
-use linkerd_profiles::{ProtocolKind, Target};
+use linkerd_profiles::{Meta, ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
     transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
-use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use std::{cell::Cell, fmt::Display, net::SocketAddr, rc::Rc, sync::LazyLock};
 
 /// The outbound side of one worker.
 pub struct Outbound {
@@ -97,6 +98,9 @@ impl Outbound {
             Err(_) if explicit => return self.explicit(stream, client).await,
             Err(error) => return self.failed(client.local, &error),
         };
+        if self.ctx.config.outbound.ingress_mode {
+            return self.ingress(stream, client, destination).await;
+        }
         match self.targets.get(&self.ctx, destination.into()).await {
             Ok(stack) => {
                 let io = Io::new(stream, stack.client_series());
@@ -119,7 +123,10 @@ impl Outbound {
             ProtocolKind::Http1 => Ok(Detected::Http1),
             ProtocolKind::Http2 => Ok(Detected::Http2),
             ProtocolKind::Opaque | ProtocolKind::Tls => Ok(Detected::Opaque),
-            ProtocolKind::Detect { .. } => self.detect(&mut io, &client, &stack).await,
+            ProtocolKind::Detect { .. } => {
+                let parent = &stack.discovered().policy.parent;
+                self.detect(&mut io, &client, stack.target(), parent).await
+            }
         };
         let version = match detected {
             Ok(Detected::Http1) => Version::HTTP_11,
@@ -149,9 +156,39 @@ impl Outbound {
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
         };
+        if self.ctx.config.outbound.ingress_mode {
+            let by_override = ByOverride::new(&self.ctx, &self.targets, version, None);
+            let served = serve_named(&self.ctx, io, client, version, true, by_override).await;
+            return self.served(&local.into(), served);
+        }
         let by_authority = self.by_authority(&client, version);
-        let served = serve_explicit(&self.ctx, io, client, version, by_authority).await;
+        let served = serve_named(&self.ctx, io, client, version, true, by_authority).await;
         self.served(&local.into(), served);
+    }
+
+    /// A connection to an ingress: its requests may name their targets, and what is not HTTP goes where it was going.
+    async fn ingress(
+        self: &Rc<Self>,
+        stream: TransportStream,
+        client: Rc<ClientInfo>,
+        original: SocketAddr,
+    ) {
+        let series = TargetStack::client_series_of(&self.ctx, &original.into());
+        let mut io = Io::new(stream, series);
+        let version = match self.detect(&mut io, &client, original, &INGRESS).await {
+            Ok(Detected::Http1) => Version::HTTP_11,
+            Ok(Detected::Http2) => Version::HTTP_2,
+            Ok(Detected::Opaque) => {
+                return match self.targets.get(&self.ctx, original.into()).await {
+                    Ok(stack) => self.opaque(io, &stack).await,
+                    Err(error) => self.failed(original, &error),
+                };
+            }
+            Err(error) => return self.failed(original, &error),
+        };
+        let by_override = ByOverride::new(&self.ctx, &self.targets, version, Some(original));
+        let served = serve_named(&self.ctx, io, client, version, false, by_override).await;
+        self.served(&original.into(), served);
     }
 
     /// Routes the requests of a client of the explicit proxy. What comes through a tunnel is a connection of its own.
@@ -179,10 +216,11 @@ impl Outbound {
         &self,
         io: &mut Io,
         client: &ClientInfo,
-        stack: &TargetStack,
+        target: impl Display,
+        parent: &Meta,
     ) -> Result<Detected, Error> {
         let outbound = &self.ctx.families.outbound;
-        let parent = meta_labels(Labels::new(), "parent", &stack.discovered().policy.parent);
+        let parent = meta_labels(Labels::new(), "parent", parent);
         let count = |result, took| {
             let parent = LabelSet::from(parent);
             let result = Labels::new().with("result", result);
@@ -192,7 +230,7 @@ impl Outbound {
         let drain = &mut client.listener.drain().watch();
         let detected = detect(io, self.detect_settings(), drain, count).await?;
         Ok(detected.unwrap_or_else(|| {
-            tracing::info!(target = %stack.target(), "protocol detection timed out; relaying opaquely");
+            tracing::info!(%target, "protocol detection timed out; relaying opaquely");
             Detected::Opaque
         }))
     }
@@ -262,3 +300,6 @@ impl Outbound {
         family.get(labels).incr();
     }
 }
+
+/// The parent of connections whose protocol is detected before they have a target.
+static INGRESS: LazyLock<Meta> = LazyLock::new(|| Meta::new_default("ingress"));

@@ -35,13 +35,14 @@ pub fn serve_target(
     serve(io, client, version, connection, stack, settings, drain)
 }
 
-/// Serves a connection to the explicit proxy: each request names its target.
-pub fn serve_explicit<S>(
+/// Serves a connection whose requests name their targets: to the explicit proxy, or to an ingress.
+pub fn serve_named<S>(
     ctx: &Rc<Context>,
     io: Io,
     client: Rc<ClientInfo>,
     version: Version,
-    by_authority: S,
+    is_explicit: bool,
+    by_name: S,
 ) -> impl Future<Output = Result<(), ServeError>> + use<S>
 where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
@@ -50,7 +51,7 @@ where
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
-    let stack = stack(ctx, &connection, version, true, by_authority);
+    let stack = stack(ctx, &connection, version, is_explicit, by_name);
     serve(io, client, version, connection, stack, settings, drain)
 }
 

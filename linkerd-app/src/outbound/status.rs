@@ -1,6 +1,6 @@
 //! How a response is counted by its status.
 
-use crate::endpoint_metrics::with_cached;
+use crate::response_metrics::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{BodyEnd, ObservedResponse, grpc_name, grpc_status},
@@ -161,7 +161,7 @@ impl Status {
                 failed(Failure::LoadShed)
             }
             Reason::RequestTimeout => failed(Failure::RequestTimeout),
-            Reason::ResponseTimeout | Reason::ResponseHeadersTimeout => {
+            Reason::ResponseTimeout | Reason::ResponseHeadersTimeout | Reason::ProfileTimeout => {
                 failed(Failure::ResponseHeadersTimeout)
             }
             Reason::IdleTimeout => failed(Failure::IdleTimeout),

@@ -92,6 +92,18 @@ impl TargetStack {
         watch: DiscoveryWatch,
         discovered: Arc<Discovered>,
     ) -> Self {
+        Self {
+            watch,
+            discovered: RefCell::new(discovered),
+            http1: OnceCell::new(),
+            http2: OnceCell::new(),
+            opaque: OnceCell::new(),
+            series: Self::client_series_of(ctx, target),
+        }
+    }
+
+    /// Series of applications' connections to a target that may not be discovered yet.
+    pub fn client_series_of(ctx: &Context, target: &Target) -> Arc<TransportSeries> {
         let labels = Labels::new()
             .with("direction", "outbound")
             .with("peer", "src");
@@ -103,14 +115,7 @@ impl TargetStack {
                 .with("target_port", name.port()),
         };
         let labels = tls_labels(labels, TlsStatus::None(NoTlsReason::Loopback));
-        Self {
-            watch,
-            discovered: RefCell::new(discovered),
-            http1: OnceCell::new(),
-            http2: OnceCell::new(),
-            opaque: OnceCell::new(),
-            series: ctx.families.transport.series(labels),
-        }
+        ctx.families.transport.series(labels)
     }
 
     /// The target.

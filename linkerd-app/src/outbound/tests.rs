@@ -5,6 +5,7 @@
 
 mod explicit;
 mod http;
+mod ingress;
 mod layers;
 mod opaque;
 mod proxy;

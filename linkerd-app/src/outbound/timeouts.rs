@@ -4,7 +4,7 @@ use http::Response;
 use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{Deadline, HttpRequest, LastFrame, ResponseBody, Upload},
+    http::{Deadline, HttpRequest, LastFrame, RequestBody, ResponseBody, Upload},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -71,8 +71,7 @@ where
         let limits = Limits {
             request: self.timeouts.request.map(|limit| arrived + limit),
             response: self.timeouts.response,
-            called: Instant::now(),
-            upload: body.upload(),
+            sent: RequestSent::of(body),
             idle: self.timeouts.idle.map(|limit| (LastFrame::now(), limit)),
         };
         if let Some(at) = limits.request {
@@ -101,30 +100,45 @@ pin_project! {
     }
 }
 
-/// The limits of one request.
-struct Limits {
-    request: Option<Instant>,
-    response: Option<Duration>,
+/// The end of a request, from which the time for its response runs.
+pub(super) struct RequestSent {
     called: Instant,
     /// The request's body, if it has one.
     upload: Option<Rc<Upload>>,
-    idle: Option<(Rc<LastFrame>, Duration)>,
 }
 
-impl Limits {
-    /// When the request's body had been sent; `None` if that goes on.
-    fn sent(&self) -> Option<Instant> {
+impl RequestSent {
+    /// Of a request with this body, which is sent now.
+    pub(super) fn of(body: &RequestBody) -> Self {
+        Self {
+            called: Instant::now(),
+            upload: body.upload(),
+        }
+    }
+
+    /// When all of the request had been sent; `None` if that goes on.
+    pub(super) fn at(&self) -> Option<Instant> {
         match &self.upload {
             Some(upload) => upload.ended(),
             None => Some(self.called),
         }
     }
+}
 
+/// The limits of one request.
+struct Limits {
+    request: Option<Instant>,
+    response: Option<Duration>,
+    sent: RequestSent,
+    idle: Option<(Rc<LastFrame>, Duration)>,
+}
+
+impl Limits {
     /// The limit that has passed before the headers of the response, or the time to look again.
     ///
     /// An upload does not say when it ends. It cannot have ended so early that the limit has passed before the next look.
     fn check(&self, now: Instant) -> Result<Option<Instant>, Reason> {
-        let response = self.response.map(|limit| (self.sent(), limit));
+        let response = self.response.map(|limit| (self.sent.at(), limit));
         if self.request.is_some_and(|at| at <= now) {
             return Err(Reason::RequestTimeout);
         }
@@ -144,12 +158,12 @@ impl Limits {
             body.end_by(Deadline::new(at, Reason::RequestTimeout));
         }
         if let Some(limit) = self.response {
-            let sent = self.sent().unwrap_or_else(Instant::now);
+            let sent = self.sent.at().unwrap_or_else(Instant::now);
             body.end_by(Deadline::new(sent + limit, Reason::ResponseTimeout));
         }
         if let Some((last, limit)) = &self.idle {
             last.passed();
-            body.observe(last.clone(), self.called);
+            body.observe(last.clone(), self.sent.called);
             body.end_by(Deadline::idle(last, *limit, Reason::IdleTimeout));
         }
     }

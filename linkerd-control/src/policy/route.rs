@@ -1,6 +1,6 @@
 //! Routes of a policy and their rules.
 
-use super::{Dispatch, RouteFilter, RouteMatch, Weighted};
+use super::{Dispatch, RouteFilter, RouteMatch, RouteRetry, RouteTimeouts, Weighted};
 use linkerd_api_proto::http_route::{HostMatch, host_match};
 use linkerd_api_proto::meta::{Metadata, Resource, metadata};
 
@@ -30,6 +30,9 @@ pub struct RouteRule {
     pub(super) filters: Vec<RouteFilter>,
     pub(super) dispatch: Option<Dispatch>,
     pub(super) backend_filters: Vec<RouteFilter>,
+    pub(super) timeouts: Option<RouteTimeouts>,
+    pub(super) retry: Option<RouteRetry>,
+    pub(super) allows_request_headers: bool,
 }
 
 impl Route {
@@ -102,6 +105,27 @@ impl RouteRule {
     #[must_use]
     pub fn backend_filter(mut self, filter: RouteFilter) -> Self {
         self.backend_filters.push(filter);
+        self
+    }
+
+    /// Limits the time of requests. The policy's request timeout is that of rules without their own.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: RouteTimeouts) -> Self {
+        self.timeouts = Some(timeouts);
+        self
+    }
+
+    /// Sends failed requests again.
+    #[must_use]
+    pub fn retry(mut self, retry: RouteRetry) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Lets requests ask for timeouts and retries by `l5d-*` headers.
+    #[must_use]
+    pub fn allow_request_headers(mut self) -> Self {
+        self.allows_request_headers = true;
         self
     }
 

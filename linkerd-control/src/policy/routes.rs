@@ -1,5 +1,4 @@
-use super::duration::duration;
-use super::{Policy, Route, RouteFilter, RouteMatch, RouteRule};
+use super::{Policy, Route, RouteFilter, RouteMatch, RouteRetry, RouteRule, RouteTimeouts};
 use linkerd_api_proto::http_route::Timeouts;
 use linkerd_api_proto::meta::{Metadata, metadata};
 use linkerd_api_proto::outbound::{
@@ -99,9 +98,9 @@ impl Policy {
                 { request_timeout }
             ),
             request_timeout: None,
-            timeouts: self.timeouts(),
-            retry: None,
-            allow_l5d_request_headers: false,
+            timeouts: self.timeouts(rule),
+            retry: rule.retry.as_ref().map(RouteRetry::http),
+            allow_l5d_request_headers: rule.allows_request_headers,
         }
     }
 
@@ -119,9 +118,9 @@ impl Policy {
                 { request_timeout }
             ),
             request_timeout: None,
-            timeouts: self.timeouts(),
-            retry: None,
-            allow_l5d_request_headers: false,
+            timeouts: self.timeouts(rule),
+            retry: rule.retry.as_ref().map(RouteRetry::grpc),
+            allow_l5d_request_headers: rule.allows_request_headers,
         }
     }
 
@@ -135,11 +134,13 @@ impl Policy {
         }
     }
 
-    fn timeouts(&self) -> Option<Timeouts> {
-        self.request_timeout.map(|timeout| Timeouts {
-            request: duration(timeout),
-            ..Timeouts::default()
-        })
+    fn timeouts(&self, rule: &RouteRule) -> Option<Timeouts> {
+        let of_policy = || {
+            self.request_timeout
+                .map(|limit| RouteTimeouts::new().request(limit))
+        };
+        let timeouts = rule.timeouts.or_else(of_policy);
+        timeouts.map(|timeouts| timeouts.message())
     }
 }
 

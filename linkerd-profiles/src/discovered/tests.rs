@@ -2,9 +2,9 @@ use super::*;
 use crate::{
     policy::OpaqueRoute,
     profile::ProfileTarget,
-    route::{HttpBackend, RouteRule, RouteTable},
+    route::{HttpBackend, Pattern, RouteRule, RouteTable},
 };
-use http::Version;
+use http::{Request, Version};
 
 fn distribution(path: &str) -> Distribution {
     Distribution::only(Backend {
@@ -56,7 +56,8 @@ fn profile(targets: &[(&str, u32)]) -> Profile {
             })
             .collect(),
         endpoint: None,
-        has_routes: false,
+        routes: Vec::new(),
+        retry_budget: None,
     }
 }
 
@@ -121,12 +122,14 @@ fn a_profile_with_routes_or_targets_routes_http() {
     };
     assert_eq!(http(Some(anonymous)), by_policy, "no logical address");
     let with_routes = Profile {
-        has_routes: true,
+        routes: vec![Arc::new(ProfileRoute::new(ProfileMatch::EVERY))],
         ..profile(&[])
     };
+    let shown = "Service.books.web:80/default.serviceprofile -> web.books.svc.cluster.local:80";
     assert_eq!(
         http(Some(with_routes)),
-        "Service.books.web:80/default.serviceprofile -> web.books.svc.cluster.local:80 canonical"
+        format!("{shown}, {shown} canonical"),
+        "the route, and one for all other requests"
     );
     assert_eq!(
         http(Some(profile(&[("a.books.svc", 1), ("example.com", 2)]))),
@@ -140,6 +143,47 @@ fn a_profile_with_routes_or_targets_routes_http() {
     );
     assert!(!routing.is_grpc);
     assert_eq!(routing.table, table(rule("two:80")));
+}
+
+#[test]
+fn the_first_route_of_a_profile_that_a_request_meets_takes_it_and_the_last_takes_the_rest() {
+    let path = |text| ProfileMatch::Path(Pattern::new(text).unwrap());
+    let route = |condition, name: &str| {
+        Arc::new(ProfileRoute {
+            labels: [("route".to_owned(), name.to_owned())].into(),
+            ..ProfileRoute::new(condition)
+        })
+    };
+    let settings = RetryBudgetSettings {
+        ratio: 0.2,
+        min_retries_per_second: 10,
+        ttl: Duration::from_secs(10),
+    };
+    let with_routes = Profile {
+        routes: vec![
+            route(path("/a.*"), "wide"),
+            route(path("/ab"), "narrow"),
+            route(path("/b"), "b"),
+        ],
+        retry_budget: Some(settings),
+        ..profile(&[])
+    };
+    let routing = discovered(detect(), Some(with_routes)).http(Version::HTTP_11);
+    let routing = routing.unwrap();
+    assert_eq!(routing.retry_budget, Some(settings));
+    for (uri, name) in [
+        ("/ab", Some("wide")),
+        ("/b", Some("b")),
+        ("http://any.host/b?q", Some("b")),
+        ("/c", None),
+    ] {
+        let request = Request::get(uri).body(()).unwrap();
+        let found = routing.table.find(&request).unwrap();
+        assert_eq!(found.prefix.unwrap_or(0), 0);
+        let rule = &routing.table.rules()[found.index];
+        let route = rule.profile.as_ref().unwrap();
+        assert_eq!(route.labels.get("route").map(String::as_str), name, "{uri}");
+    }
 }
 
 #[test]

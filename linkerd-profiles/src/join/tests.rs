@@ -27,7 +27,8 @@ fn profile(name: Option<&str>, endpoint: Option<&str>) -> Profile {
         opaque: false,
         targets: Vec::new(),
         endpoint: endpoint.map(|addr| Arc::new(Endpoint::new(addr.parse().unwrap()))),
-        has_routes: false,
+        routes: Vec::new(),
+        retry_budget: None,
     }
 }
 

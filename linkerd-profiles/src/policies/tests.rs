@@ -113,7 +113,8 @@ fn opaque_profile() -> ProfileUpdate {
         opaque: true,
         targets: Vec::new(),
         endpoint: None,
-        has_routes: false,
+        routes: Vec::new(),
+        retry_budget: None,
     }
     .into()
 }

@@ -10,7 +10,8 @@ use std::fmt;
 pub struct Pattern {
     /// As it was written: patterns of the same text are equal.
     text: String,
-    regex: Regex,
+    /// `None`: the text has no operators, and is compared.
+    regex: Option<Regex>,
 }
 
 /// A pattern that cannot be used.
@@ -27,6 +28,9 @@ const MAX_PATTERN_BYTES: usize = 1 << 18;
 impl Pattern {
     /// Compiles a pattern.
     pub fn new(text: &str) -> Result<Self, InvalidPattern> {
+        if let Some(plain) = Self::plain(text) {
+            return Ok(plain);
+        }
         // On its own first: within the group, `a)(b` would be valid.
         regex_syntax::parse(text).map_err(|error| InvalidPattern::new(text, &error))?;
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
@@ -34,13 +38,26 @@ impl Pattern {
             .dfa_size_limit(MAX_PATTERN_BYTES)
             .build()
             .map_err(|error| InvalidPattern::new(text, &error))?;
-        let text = text.to_owned();
-        Ok(Self { text, regex })
+        Ok(Self {
+            text: text.to_owned(),
+            regex: Some(regex),
+        })
+    }
+
+    /// A pattern that needs no compiling, as it has no operators: most paths of profiles do not.
+    pub fn plain(text: &str) -> Option<Self> {
+        (!text.contains(OPERATORS)).then(|| Self {
+            text: text.to_owned(),
+            regex: None,
+        })
     }
 
     /// Whether the whole of `text` matches.
     pub fn matches(&self, text: &str) -> bool {
-        self.regex.is_match(text)
+        match &self.regex {
+            None => self.text == text,
+            Some(regex) => regex.is_match(text),
+        }
     }
 }
 
@@ -68,6 +85,11 @@ impl fmt::Debug for Pattern {
     }
 }
 
+/// Characters that mean something else than themselves, outside of a group or class.
+const OPERATORS: [char; 14] = [
+    '\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$',
+];
+
 /// Characters of a pattern in an error.
 const MAX_SHOWN: usize = 80;
 
@@ -80,6 +102,22 @@ mod tests {
         let pattern = Pattern::new("/a|/ab").unwrap();
         for (text, matches) in [("/a", true), ("/ab", true), ("/abc", false), ("x/a", false)] {
             assert_eq!(pattern.matches(text), matches, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_operators_the_text_is_compared() {
+        let text = "/a-b_c~d/%20&e=#,;:@!'é";
+        let pattern = Pattern::plain(text).unwrap();
+        assert_eq!(Pattern::new(text), Ok(pattern.clone()));
+        // As an expression it means the same.
+        let regex = Pattern::new(&format!("(?:{text})")).unwrap();
+        for (other, matches) in [(text, true), ("/a-b", false), ("", false)] {
+            assert_eq!(pattern.matches(other), matches, "{other}");
+            assert_eq!(regex.matches(other), matches, "{other}");
+        }
+        for operators in ["/a.", "^/a", "/a$", "/[ab]", "/a{2}", "\\/", "(a)", "a|b"] {
+            assert!(Pattern::plain(operators).is_none(), "{operators}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Conditions on a request, and which of them say most.
 
 use super::Pattern;
+use crate::profile::ProfileRoute;
 use http::{HeaderName, Method, Request};
+use std::sync::Arc;
 
 /// A condition on a request, all of whose parts must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub enum RequestMatch {
     Http(HttpMatch),
     /// Of a gRPC route.
     Grpc(GrpcMatch),
+    /// Of a profile's route: the first that is met wins.
+    Profile(Arc<ProfileRoute>),
 }
 
 /// A condition of an HTTP route (`HttpRouteMatch`).
@@ -80,6 +84,9 @@ pub enum ValueMatch<T> {
 /// parameters, and whether it names the method. For gRPC: the lengths of service and method, the number of headers.
 pub(super) type Rank = [usize; 5];
 
+/// The rank of a condition that no later one can beat.
+pub(super) const FIRST_WINS: Rank = [usize::MAX; 5];
+
 /// A condition that a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Met {
@@ -105,7 +112,7 @@ impl RequestMatch {
                 };
                 any_path && headers.is_empty() && query.is_empty() && method.is_none()
             }
-            Self::Grpc(_) => false,
+            Self::Grpc(_) | Self::Profile(_) => false,
         }
     }
 
@@ -114,6 +121,10 @@ impl RequestMatch {
         match self {
             Self::Http(condition) => condition.meets(request),
             Self::Grpc(condition) => condition.meets(request),
+            Self::Profile(route) => route.condition.is_met(request).then_some(Met {
+                rank: FIRST_WINS,
+                prefix: None,
+            }),
         }
     }
 }

@@ -77,7 +77,8 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
 
     /// Whether the client's body has ended, or no other reading takes from it.
     pub(super) fn is_released(&self) -> bool {
-        self.shared.borrow().ended || Rc::strong_count(&self.shared) == 1
+        let shared = self.shared.borrow();
+        shared.ended || shared.body.is_end_stream() || Rc::strong_count(&self.shared) == 1
     }
 
     /// Whether everything that has passed is still kept.

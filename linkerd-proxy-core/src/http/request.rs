@@ -1,6 +1,6 @@
 //! A request on its way through the stages.
 
-use super::RequestBody;
+use super::{RequestBody, ResponseClasses};
 use crate::transport::ClientInfo;
 use http::Request;
 use hyper::upgrade::OnUpgrade;
@@ -35,6 +35,8 @@ pub struct RequestContext {
     pub returns: Returns,
     /// The bytes of its path that are the prefix by which its route was found, if it was by a prefix.
     pub matched_prefix: Option<usize>,
+    /// The response classes of its route, if that has any.
+    pub response_classes: Option<Rc<ResponseClasses>>,
 }
 
 /// How often a request came back from endpoints.
@@ -100,6 +102,7 @@ impl RequestContext {
             client,
             returns: Returns::default(),
             matched_prefix: None,
+            response_classes: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 mod peek;
 
 use super::{
-    BodyError, Busy, Deadline, Responder, Upload,
+    BodyError, Busy, ClassMatch, Deadline, Responder, Upload,
     client::{ClientBody, Lease},
     observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
@@ -102,6 +102,11 @@ impl ResponseBody {
     /// Notes for observers that the request was gRPC's.
     pub fn answers_grpc(&mut self) {
         self.0.observers.is_grpc = true;
+    }
+
+    /// Notes for observers the class that the request's route gives the response.
+    pub fn belongs_to(&mut self, class: ClassMatch) {
+        self.0.observers.class = Some(class);
     }
 
     /// If the body breaks off and the client speaks gRPC, `responder` ends it with trailers.

@@ -65,6 +65,7 @@ pub const ALL: &[Reason] = &[
     Reason::RequestTimeout,
     Reason::ResponseTimeout,
     Reason::ResponseHeadersTimeout,
+    Reason::ProfileTimeout,
     Reason::IdleTimeout,
     Reason::InjectedFailure,
     Reason::Redirected,
@@ -523,6 +524,20 @@ impl Reason {
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the timeout of each attempt has passed",
                 hint: "The route's retries limit the time from the end of a request to the headers of its response, for each attempt, and this was the last that could be made. Is the service slow, or the limit short?",
+            },
+            Reason::ProfileTimeout => &Row {
+                status: 504,
+                grpc: 4,
+                label: "profile_timeout",
+                error: "response timeout",
+                proxy_status: "http_response_timeout",
+                fatal: true,
+                retry: Retry::No,
+                origin: Origin::Endpoint,
+                // Of the route and not of the exchange: the incumbent counts it as an error of the proxy.
+                phase: Phase::Route,
+                text: "HTTP response timeout",
+                hint: "The route of the service profile limits the time from a request to the headers of its response, which waiting for an endpoint and sending it again are part of. Is the service slow, or the limit short?",
             },
             Reason::IdleTimeout => &Row {
                 status: 504,

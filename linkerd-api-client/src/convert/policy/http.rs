@@ -8,7 +8,7 @@ use super::{
     accrual::breaker,
     backend::{Shape, distribution, http_backend, shape},
     invalid::InvalidPolicy,
-    parts::{NotHonoured, host, meta, required},
+    parts::{host, meta, required},
 };
 use linkerd_api_proto::{
     http_route as wire_match, meta as wire_meta,
@@ -18,7 +18,7 @@ use linkerd_api_proto::{
 use linkerd_profiles::{
     HostMatch, HttpBackend, HttpFilter, RequestMatch, RetryPolicy, RouteRule, RouteTable,
 };
-use matches::Patterns;
+use matches::Matches;
 
 /// An HTTP or gRPC route.
 pub(super) struct Route<R> {
@@ -32,7 +32,7 @@ pub(super) struct Route<R> {
 /// A rule of such a route.
 pub(super) trait WireRule: Sized {
     /// The parts that both kinds of rules have.
-    fn read(self, patterns: &mut Patterns) -> Result<Rule, InvalidPolicy>;
+    fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy>;
 }
 
 /// A rule of either kind.
@@ -56,20 +56,17 @@ struct RouteBackend {
 pub(super) fn routes<R: WireRule>(
     wire: Vec<impl Into<Route<R>>>,
     accrual: Option<wire::FailureAccrual>,
-    later: &mut NotHonoured,
 ) -> Result<RouteTable, InvalidPolicy> {
     let breaker = breaker(accrual)?;
-    let mut patterns = Patterns::default();
+    let mut conditions = Matches::default();
     let mut rules = Vec::with_capacity(wire.len());
     for route in wire {
         let route: Route<R> = route.into();
         let meta = meta(route.metadata, route.metadata_name)?;
         let hosts = hosts(route.hosts)?;
         for wire in route.rules {
-            let wire = wire.read(&mut patterns)?;
+            let wire = wire.read(&mut conditions)?;
             let timeouts = limits::timeouts(wire.timeouts, wire.request_timeout)?;
-            later.note(wire.retry.is_some(), "retries");
-            later.note(wire.allows_request_headers, "l5d request headers");
             rules.push(RouteRule {
                 meta: meta.clone(),
                 hosts: hosts.clone(),
@@ -84,6 +81,7 @@ pub(super) fn routes<R: WireRule>(
                 timeouts,
                 retry: wire.retry,
                 allows_request_headers: wire.allows_request_headers,
+                profile: None,
             });
         }
     }
@@ -117,8 +115,8 @@ impl From<wire::GrpcRoute> for Route<grpc_route::Rule> {
     reason = "older control planes send the request timeout in its old field"
 )]
 impl WireRule for http_route::Rule {
-    fn read(self, patterns: &mut Patterns) -> Result<Rule, InvalidPolicy> {
-        let matches = self.matches.into_iter().map(|wire| patterns.http(wire));
+    fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy> {
+        let matches = self.matches.into_iter().map(|wire| conditions.http(wire));
         Ok(Rule {
             matches: matches.collect::<Result<_, _>>()?,
             filters: filters::http(self.filters)?,
@@ -139,8 +137,8 @@ impl WireRule for http_route::Rule {
     reason = "older control planes send the request timeout in its old field"
 )]
 impl WireRule for grpc_route::Rule {
-    fn read(self, patterns: &mut Patterns) -> Result<Rule, InvalidPolicy> {
-        let matches = self.matches.into_iter().map(|wire| patterns.grpc(wire));
+    fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy> {
+        let matches = self.matches.into_iter().map(|wire| conditions.grpc(wire));
         Ok(Rule {
             matches: matches.collect::<Result<_, _>>()?,
             filters: filters::grpc(self.filters)?,

@@ -1,6 +1,6 @@
 //! Errors of policies.
 
-use crate::convert::endpoint::InvalidEndpoint;
+use crate::convert::{endpoint::InvalidEndpoint, method::InvalidMethod, patterns::PatternError};
 use ::http::HeaderName;
 use linkerd_profiles::InvalidPattern;
 use linkerd_proxy_core::{InvalidBackoff, InvalidDestination};
@@ -91,4 +91,22 @@ pub enum InvalidPolicy {
     /// The pauses between retries, or the lengths of ejections, are impossible.
     #[error("a backoff is invalid: {0}")]
     Backoff(#[from] InvalidBackoff),
+}
+
+impl From<PatternError> for InvalidPolicy {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(pattern) => Self::Pattern(pattern),
+            PatternError::TooMany(most) => Self::Patterns(most),
+        }
+    }
+}
+
+impl From<InvalidMethod> for InvalidPolicy {
+    fn from(error: InvalidMethod) -> Self {
+        match error {
+            InvalidMethod::Missing => Self::Missing("a method match"),
+            InvalidMethod::Name(name) => Self::Method(name),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Observers of a response's body.
 
 use super::{BodyEnd, Now};
-use crate::http::Upload;
+use crate::http::{ClassMatch, Upload};
 use http::StatusCode;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -27,6 +27,9 @@ pub struct ObservedResponse<'a> {
     pub code: Option<u8>,
     /// Whether the request was gRPC's, if a layer has [said so](crate::http::ResponseBody::answers_grpc).
     pub is_grpc: bool,
+    /// The response by the classes of its route, if that has any and a layer has
+    /// [said so](crate::http::ResponseBody::belongs_to).
+    pub class: Option<ClassMatch>,
     /// Whether a data frame has passed before.
     pub has_data: bool,
     upload: Option<&'a Upload>,
@@ -51,6 +54,7 @@ pub(in crate::http) struct ResponseObservers {
     status: StatusCode,
     pub(in crate::http) code: Option<u8>,
     pub(in crate::http) is_grpc: bool,
+    pub(in crate::http) class: Option<ClassMatch>,
     has_data: bool,
     ended: bool,
     /// The body of the request, if it has one.
@@ -64,6 +68,7 @@ impl ResponseObservers {
             status,
             code,
             is_grpc: false,
+            class: None,
             has_data: false,
             ended: false,
             upload: None,
@@ -108,6 +113,7 @@ impl ResponseObservers {
             status: self.status,
             code: self.code,
             is_grpc: self.is_grpc,
+            class: self.class,
             has_data: self.has_data,
             upload: self.upload.as_deref(),
         }

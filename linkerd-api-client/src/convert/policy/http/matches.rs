@@ -1,21 +1,18 @@
 //! Conditions on requests.
 
 use super::super::{invalid::InvalidPolicy, parts::required};
-use ::http::{HeaderName, Method};
-use linkerd_api_proto::{grpc_route as wire_grpc, http_route as wire, http_types};
+use crate::convert::{method::method, patterns::Patterns};
+use ::http::HeaderName;
+use linkerd_api_proto::{grpc_route as wire_grpc, http_route as wire};
 use linkerd_profiles::{
-    GrpcMatch, HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, RequestMatch, ValueMatch,
+    GrpcMatch, HeaderMatch, HttpMatch, PathMatch, QueryMatch, RequestMatch, ValueMatch,
 };
-use std::collections::HashMap;
 
-/// The regular expressions of a policy. Each is compiled once, and there is room for [`MAX_PATTERNS`].
+/// Converts the conditions of a policy.
 #[derive(Default)]
-pub struct Patterns(HashMap<String, Pattern>);
+pub struct Matches(Patterns);
 
-/// The regular expressions of one protocol of a policy; each may need a few hundred KB.
-const MAX_PATTERNS: usize = 256;
-
-impl Patterns {
+impl Matches {
     /// Converts a condition of an HTTP route.
     pub(super) fn http(
         &mut self,
@@ -49,7 +46,7 @@ impl Patterns {
         Ok(match required(wire.kind, "a path match")? {
             Kind::Exact(path) => PathMatch::Exact(path),
             Kind::Prefix(prefix) => PathMatch::Prefix(prefix),
-            Kind::Regex(regex) => PathMatch::Regex(self.pattern(regex)?),
+            Kind::Regex(regex) => PathMatch::Regex(self.0.get(regex)?),
         })
     }
 
@@ -62,7 +59,7 @@ impl Patterns {
                         .map_err(|_| InvalidPolicy::HeaderName(wire.name))?,
                     value: match required(wire.value, "the value of a header match")? {
                         Value::Exact(exact) => ValueMatch::Exact(exact),
-                        Value::Regex(regex) => ValueMatch::Regex(self.pattern(regex)?),
+                        Value::Regex(regex) => ValueMatch::Regex(self.0.get(regex)?),
                     },
                 })
             })
@@ -75,32 +72,8 @@ impl Patterns {
             name: wire.name,
             value: match required(wire.value, "the value of a query match")? {
                 Value::Exact(exact) => ValueMatch::Exact(exact),
-                Value::Regex(regex) => ValueMatch::Regex(self.pattern(regex)?),
+                Value::Regex(regex) => ValueMatch::Regex(self.0.get(regex)?),
             },
         })
     }
-
-    fn pattern(&mut self, text: String) -> Result<Pattern, InvalidPolicy> {
-        if let Some(known) = self.0.get(&text) {
-            return Ok(known.clone());
-        }
-        if self.0.len() == MAX_PATTERNS {
-            return Err(InvalidPolicy::Patterns(MAX_PATTERNS));
-        }
-        let pattern = Pattern::new(&text)?;
-        self.0.insert(text, pattern.clone());
-        Ok(pattern)
-    }
-}
-
-fn method(wire: http_types::HttpMethod) -> Result<Method, InvalidPolicy> {
-    use http_types::http_method::{Registered, Type};
-    let name = match required(wire.r#type, "a method match")? {
-        Type::Registered(number) => match Registered::try_from(number) {
-            Ok(registered) => registered.as_str_name().to_owned(),
-            Err(_) => return Err(InvalidPolicy::Method(number.to_string())),
-        },
-        Type::Unregistered(name) => name,
-    };
-    Method::from_bytes(name.as_bytes()).map_err(|_| InvalidPolicy::Method(name))
 }

@@ -1,0 +1,37 @@
+//! The parts of a profile that are ignored.
+
+use std::fmt::Display;
+
+/// The invalid parts of a profile, for the log.
+#[derive(Debug, Default)]
+pub(super) struct Ignored {
+    parts: Vec<String>,
+    more: usize,
+}
+
+impl Ignored {
+    /// Adds a part and what is wrong with it.
+    pub(super) fn add(&mut self, part: impl Display, error: impl Display) {
+        self.add_part(format_args!("{part}: {error}"));
+    }
+
+    /// Adds a part that says by itself what is wrong.
+    pub(super) fn add_part(&mut self, part: impl Display) {
+        if self.parts.len() < MAX_NAMED {
+            self.parts.push(part.to_string());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// The parts, the first of them by name.
+    pub(super) fn into_list(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.parts.push(format!("{} more", self.more));
+        }
+        self.parts
+    }
+}
+
+/// Enough for a log line, which a profile of a thousand broken routes would fill.
+const MAX_NAMED: usize = 20;

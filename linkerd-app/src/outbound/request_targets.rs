@@ -1,0 +1,116 @@
+//! Stage 2 of requests that name their own targets: the router of each.
+//!
+//! - **Waits for** the control plane's first answer about a target.
+//! - **Fails as** discovery fails, `InvalidRequest` for a target that takes no requests, and as the target's router.
+//! - **Bounds**: the last target of a connection is kept in use; others are kept as long as those of connections.
+
+use super::{
+    HttpRouter,
+    context::Context,
+    target::{TargetStack, Targets},
+};
+use futures::future::LocalBoxFuture;
+use http::{Response, Version};
+use linkerd_profiles::{ProtocolKind, Target};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{HttpRequest, ResponseBody},
+};
+use std::{cell::RefCell, rc::Rc};
+use tokio::time::Instant;
+use tower_service::Service;
+
+/// A target as a request names it.
+pub trait TargetName: PartialEq + 'static {
+    /// The target.
+    fn target(&self) -> Result<Target, Error>;
+
+    /// A copy that does not hold on to the buffer that the request was read into.
+    fn detached(&self) -> Self;
+
+    /// The error of a request to a target that takes connections and no requests.
+    fn refuse_opaque(target: &Target) -> Error;
+}
+
+/// The routers of one connection's requests.
+pub struct RequestTargets<N> {
+    ctx: Rc<Context>,
+    targets: Rc<Targets>,
+    version: Version,
+    /// The target of the last request, as most connections ask for one only.
+    last: RefCell<Option<LastTarget<N>>>,
+}
+
+struct LastTarget<N> {
+    name: N,
+    router: HttpRouter,
+    _in_use: Rc<TargetStack>,
+}
+
+/// The response to a request.
+type Answered = LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>;
+
+impl<N: TargetName> RequestTargets<N> {
+    /// Routers for a client that speaks `version`.
+    pub fn new(ctx: &Rc<Context>, targets: &Rc<Targets>, version: Version) -> Rc<Self> {
+        Rc::new(Self {
+            ctx: ctx.clone(),
+            targets: targets.clone(),
+            version,
+            last: RefCell::default(),
+        })
+    }
+
+    /// The version that the client speaks.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Sends a request to the target that it names.
+    pub fn call(self: &Rc<Self>, name: N, request: HttpRequest) -> Answered {
+        match self.last(&name) {
+            Some(mut router) => router.call(request),
+            None => Box::pin(self.clone().discover(name, request)),
+        }
+    }
+
+    /// The stack of a target.
+    pub async fn stack(&self, name: &N) -> Result<Rc<TargetStack>, Error> {
+        self.targets.get(&self.ctx, name.target()?).await
+    }
+
+    /// The router of the last request, if this one has the same target.
+    fn last(&self, name: &N) -> Option<HttpRouter> {
+        let last = self.last.borrow();
+        let last = last.as_ref().filter(|last| last.name == *name)?;
+        Some(last.router.clone())
+    }
+
+    /// Finds the target that a request names, and sends it.
+    async fn discover(
+        self: Rc<Self>,
+        name: N,
+        mut request: HttpRequest,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let stack = self.stack(&name).await?;
+        match stack.discovered().protocol() {
+            ProtocolKind::Opaque | ProtocolKind::Tls => {
+                return Err(N::refuse_opaque(stack.target()));
+            }
+            ProtocolKind::Http1 | ProtocolKind::Http2 | ProtocolKind::Detect { .. } => {}
+        }
+        let mut router = stack.router(&self.ctx, self.version);
+        *self.last.borrow_mut() = Some(LastTarget {
+            name: name.detached(),
+            router: router.clone(),
+            _in_use: stack,
+        });
+        request.context_mut().arrived = Instant::now();
+        router.call(request).await
+    }
+}
+
+/// The error of a request that cannot be sent to a target, which takes connections only.
+pub fn opaque_target(detail: String) -> Error {
+    Error::new(Reason::InvalidRequest).detail(detail)
+}

@@ -1,0 +1,325 @@
+//! Retries of a route.
+
+mod attempt;
+mod conditions;
+
+use super::timeouts::RequestSent;
+use crate::metrics::{RetryFamilies, RetrySeries, RetrySkipped};
+use attempt::Attempt;
+use conditions::AttemptResult;
+use futures::future::LocalBoxFuture;
+use http::Response;
+use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy};
+use linkerd_proxy_core::{
+    Error, Reason,
+    http::{HttpRequest, ResponseBody},
+    metrics::LabelSet,
+};
+use pin_project_lite::pin_project;
+use rand::rngs::SmallRng;
+use std::{
+    cell::{OnceCell, RefCell},
+    pin::{Pin, pin},
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Sends a request again when its response is one that the policy retries.
+///
+/// - **Retries** answers by status and gRPC code, streams that the endpoint refused, backends that fail fast, and attempts
+///   whose own timeout has passed.
+/// - **Bounds**: retries of a request, bytes of its body that are kept, the request's timeout, and the budget of the route.
+///   A request that does not fit is sent once.
+/// - **Never** sends a body again that an endpoint goes on reading.
+/// - **Fails as** the last attempt.
+/// - **Metrics**: `outbound_{http,grpc}_route_retry_*`.
+#[derive(Clone, Debug)]
+pub struct RetryLayer {
+    policy: Rc<RetryPolicy>,
+    /// From the request's arrival to the end of its response.
+    request_limit: Option<Duration>,
+    route: Rc<RouteRetries>,
+}
+
+/// What the retries of a route share, whatever a request asks for.
+#[derive(Debug)]
+pub struct RouteRetries {
+    families: RetryFamilies,
+    labels: LabelSet,
+    series: OnceCell<RetrySeries>,
+    budget: RefCell<RetryBudget>,
+    rng: RefCell<SmallRng>,
+}
+
+/// See [`RetryLayer`].
+#[derive(Clone, Debug)]
+pub struct Retry<S> {
+    inner: S,
+    layer: RetryLayer,
+}
+
+impl RouteRetries {
+    /// The retries of a route with these labels. `rng` draws the jitter of pauses.
+    pub fn new(families: &RetryFamilies, labels: LabelSet, rng: SmallRng) -> Self {
+        Self {
+            families: families.clone(),
+            labels,
+            series: OnceCell::new(),
+            budget: RefCell::new(RetryBudget::new(BUDGET, Instant::now())),
+            rng: RefCell::new(rng),
+        }
+    }
+
+    fn series(&self) -> &RetrySeries {
+        let new = || self.families.series(self.labels.clone());
+        self.series.get_or_init(new)
+    }
+}
+
+impl RetryLayer {
+    /// Retries by `policy`, within the limit of a request.
+    pub fn new(
+        policy: Rc<RetryPolicy>,
+        request_limit: Option<Duration>,
+        route: &Rc<RouteRetries>,
+    ) -> Self {
+        Self {
+            policy,
+            request_limit,
+            route: route.clone(),
+        }
+    }
+}
+
+impl<S> Layer<S> for RetryLayer {
+    type Service = Retry<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let layer = self.clone();
+        Retry { inner, layer }
+    }
+}
+
+impl<S> Service<HttpRequest> for Retry<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error> + Clone + 'static,
+{
+    type Response = S::Response;
+    type Error = Error;
+    type Future = RetryFuture<S>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        let limit = self.layer.request_limit;
+        let mut exchange = Exchange {
+            deadline: limit.map(|limit| request.context().arrived + limit),
+            retry: self.clone(),
+            copy: None,
+            retries: 0,
+        };
+        exchange.keep(&mut request);
+        RetryFuture {
+            first: Some(exchange.attempt(request)),
+            exchange: Some(exchange),
+            rest: None,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`Retry`].
+    pub struct RetryFuture<S: Service<HttpRequest>> {
+        #[pin]
+        first: Option<Attempt<S::Future>>,
+        exchange: Option<Exchange<S>>,
+        // Few requests are sent again, and all would have room for it.
+        rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>>,
+    }
+}
+
+impl<S> Future for RetryFuture<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error> + Clone + 'static,
+{
+    type Output = Result<Response<ResponseBody>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(first) = this.first.as_mut().as_pin_mut() {
+            let attempted = ready!(first.poll(cx));
+            this.first.set(None);
+            let mut exchange = this.exchange.take().expect("it has one first attempt");
+            match exchange.pause(attempted.1) {
+                None => return Poll::Ready(attempted.0),
+                Some(pause) => *this.rest = Some(Box::pin(exchange.retry(attempted.0, pause))),
+            }
+        }
+        let rest = this
+            .rest
+            .as_mut()
+            .expect("there is a first attempt or a rest");
+        rest.as_mut().poll(cx)
+    }
+}
+
+/// A request that may be sent again.
+struct Exchange<S> {
+    retry: Retry<S>,
+    /// The request, for the next attempt. `None`: its body is too large.
+    copy: Option<HttpRequest>,
+    /// The retries that were made.
+    retries: u16,
+    deadline: Option<Instant>,
+}
+
+impl<S> Exchange<S> {
+    /// Keeps a copy of a request, if it may be sent again after this attempt.
+    fn keep(&mut self, request: &mut HttpRequest) {
+        let policy = &self.retry.layer.policy;
+        if self.retries < policy.max_retries {
+            self.copy = request.replayable(policy.max_request_bytes);
+        }
+    }
+
+    /// Gives a request to the stage below. The last attempt that can be made has no limit of its own.
+    fn attempt(&mut self, request: HttpRequest) -> Attempt<S::Future>
+    where
+        S: Service<HttpRequest>,
+    {
+        let Retry { inner, layer } = &mut self.retry;
+        let may_be_retried = self.copy.is_some();
+        let sent = RequestSent::of(request.body());
+        let limit = layer.policy.timeout.filter(|_| may_be_retried);
+        let by_code = !layer.policy.conditions.grpc_codes.is_empty();
+        // After a retry its outcome is counted.
+        let peeks = by_code && (may_be_retried || self.retries > 0);
+        Attempt::new(inner.call(request), sent, limit, peeks)
+    }
+
+    /// The pause before the next attempt, if there is to be one.
+    fn pause(&mut self, result: AttemptResult) -> Option<Duration> {
+        let RetryLayer { policy, route, .. } = &self.retry.layer;
+        let series = route.series();
+        if !result.is_retried(&policy.conditions) {
+            route.budget.borrow_mut().deposit(Instant::now());
+            if result.is_failure() {
+                series.skipped(RetrySkipped::NotAllowed);
+            } else if self.retries > 0 {
+                series.successes.incr();
+            }
+            return None;
+        }
+        if self.retries >= policy.max_retries {
+            series.limit_exceeded.incr();
+            return None;
+        }
+        let backoff = policy.backoff.as_ref();
+        let pause = backoff.map_or(Duration::ZERO, |backoff| {
+            backoff.delay(self.retries.into(), &mut *route.rng.borrow_mut())
+        });
+        match self.obstacle(pause) {
+            None => Some(pause),
+            Some(obstacle) => {
+                series.skipped(obstacle);
+                None
+            }
+        }
+    }
+
+    /// Why the request cannot be sent again after a pause. If it can, the retry is taken from the budget.
+    fn obstacle(&self, pause: Duration) -> Option<RetrySkipped> {
+        let Some(copy) = &self.copy else {
+            return Some(RetrySkipped::BodyTooLarge);
+        };
+        let body = copy.body();
+        let is_late = |at| Instant::now() + pause >= at;
+        if !body.is_whole() {
+            Some(RetrySkipped::BodyTooLarge)
+        } else if !body.is_released() {
+            Some(RetrySkipped::RequestUnfinished)
+        } else if self.deadline.is_some_and(is_late) {
+            Some(RetrySkipped::Deadline)
+        } else {
+            let mut budget = self.retry.layer.route.budget.borrow_mut();
+            (!budget.withdraw(Instant::now())).then_some(RetrySkipped::Budget)
+        }
+    }
+}
+
+impl<S> Exchange<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+{
+    /// Sends the request again until it succeeds or may not be sent any more. Where no backend takes it, the last result is
+    /// the answer.
+    async fn retry(
+        mut self,
+        mut last: Result<Response<ResponseBody>, Error>,
+        mut pause: Duration,
+    ) -> Result<Response<ResponseBody>, Error> {
+        loop {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let Some(mut request) = self.copy.take() else {
+                return last;
+            };
+            let now = Instant::now();
+            let context = request.context_mut();
+            (context.arrived, context.attempted) = (now, now);
+            self.retries += 1;
+            self.keep(&mut request);
+            let mut attempt = pin!(self.attempt(request));
+            let layer = &self.retry.layer;
+            let (result, outcome) = match futures::poll!(attempt.as_mut()) {
+                Poll::Ready((Err(error), _)) if is_shed(&error) => {
+                    layer.route.series().overflow.incr();
+                    return last;
+                }
+                polled => {
+                    layer.route.series().requests.incr();
+                    if let Ok(response) = last {
+                        response.into_body().discard();
+                    }
+                    match polled {
+                        Poll::Ready(attempted) => attempted,
+                        Poll::Pending => attempt.await,
+                    }
+                }
+            };
+            match self.pause(outcome) {
+                None => return result,
+                Some(next) => (last, pause) = (result, next),
+            }
+        }
+    }
+}
+
+/// Whether no backend took the request.
+fn is_shed(error: &Error) -> bool {
+    matches!(
+        error.reason(),
+        Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
+    )
+}
+
+/// The budget of a policy's route on a worker. The API has none: the incumbent multiplies the requests to a service that
+/// fails by the number of retries.
+///
+/// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
+/// more, and no more than that.
+const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
+    ratio: 0.5,
+    min_retries_per_second: 10,
+    ttl: Duration::from_secs(10),
+};
+
+#[cfg(test)]
+mod tests;

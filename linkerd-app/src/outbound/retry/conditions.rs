@@ -1,0 +1,126 @@
+//! Which results of an attempt a policy retries. Pure.
+
+use http::StatusCode;
+use linkerd_profiles::RetryConditions;
+use linkerd_proxy_core::{Error, Reason, http::is_failure};
+
+/// The result of an attempt, as far as retries are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    /// It was answered, by the endpoint or by the proxy for it.
+    Answer {
+        /// The status.
+        status: StatusCode,
+        /// The gRPC code.
+        code: Option<u8>,
+    },
+    /// The request was provably not processed, or the attempt's own limit passed.
+    Retryable,
+    /// It failed in a way that another attempt would not mend.
+    Final,
+}
+
+impl AttemptResult {
+    /// The result that an error is.
+    ///
+    /// | error | with the incumbent |
+    /// |---|---|
+    /// | a connection that cannot be made or is lost | an answer for the endpoint, retried by its status or code |
+    /// | fail-fast, a refused stream, the attempt's timeout | retried |
+    /// | all others | final |
+    pub fn of_error(error: &Error) -> Self {
+        match error.reason() {
+            Reason::Failfast(_) | Reason::StreamRefused | Reason::ResponseHeadersTimeout => {
+                Self::Retryable
+            }
+            _ if error.reset_code() == Some(h2::Reason::REFUSED_STREAM) => Self::Retryable,
+            _ if error.reset_code().is_some() => Self::Final,
+            Reason::ConnectRefused
+            | Reason::ConnectFailed
+            | Reason::ConnectTimeout
+            | Reason::ConnectionLost
+            | Reason::UpgradedReset => Self::Answer {
+                status: error.status(),
+                code: u8::try_from(error.grpc_code()).ok(),
+            },
+            _ => Self::Final,
+        }
+    }
+
+    /// Whether a policy with these conditions retries it.
+    pub fn is_retried(self, conditions: &RetryConditions) -> bool {
+        match self {
+            Self::Retryable => true,
+            Self::Final => false,
+            Self::Answer { status, code } => {
+                let status = status.as_u16();
+                let by_status = conditions.statuses.iter().any(|of| of.contains(&status));
+                by_status || code.is_some_and(|code| conditions.grpc_codes.contains(&code))
+            }
+        }
+    }
+
+    /// Whether it is a failure, retried or not.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Retryable | Self::Final => true,
+            Self::Answer { status, code } => is_failure(status, code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linkerd_proxy_core::Unavailable;
+
+    fn conditions() -> RetryConditions {
+        RetryConditions {
+            statuses: vec![500..=502, 504..=504],
+            grpc_codes: vec![8, 14],
+        }
+    }
+
+    #[test]
+    fn answers_are_retried_by_status_and_by_code() {
+        for (status, code, expected) in [
+            (500, None, true),
+            (502, None, true),
+            (503, None, false),
+            (504, None, true),
+            (200, None, false),
+            (200, Some(0), false),
+            (200, Some(14), true),
+            (200, Some(13), false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let result = AttemptResult::Answer { status, code };
+            assert_eq!(result.is_retried(&conditions()), expected, "{result:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_retried_as_the_incumbent_does() {
+        let reset = |code| Error::new(Reason::StreamReset).reset(code);
+        for (error, expected) in [
+            (Reason::Failfast(Unavailable::Unreachable).into(), true),
+            (Reason::Unavailable(Unavailable::Unreachable).into(), false),
+            (Reason::ResponseHeadersTimeout.into(), true),
+            (Reason::StreamRefused.into(), true),
+            (Reason::ConnectRefused.into(), true),
+            (Reason::ConnectTimeout.into(), true),
+            (Reason::RequestTimeout.into(), false),
+            (Reason::ResponseTimeout.into(), false),
+            (Reason::InjectedFailure.into(), false),
+            (Reason::Redirected.into(), false),
+            (Reason::BrokenBody.into(), false),
+            (reset(h2::Reason::REFUSED_STREAM), true),
+            (reset(h2::Reason::CANCEL), false),
+        ] {
+            let error: Error = error;
+            let result = AttemptResult::of_error(&error);
+            assert_eq!(result.is_retried(&conditions()), expected, "{error}");
+            assert!(result.is_failure());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+use super::*;
+use crate::testing::{
+    BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
+};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use linkerd_profiles::RetryConditions;
+use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels};
+use rand::SeedableRng;
+use tokio::time::timeout;
+
+type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
+type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
+
+const SEC: Duration = Duration::from_secs(1);
+
+fn policy() -> RetryPolicy {
+    RetryPolicy {
+        max_retries: 2,
+        max_request_bytes: 10,
+        conditions: RetryConditions {
+            statuses: vec![500..=599],
+            grpc_codes: Vec::new(),
+        },
+        timeout: None,
+        backoff: None,
+    }
+}
+
+fn stage(policy: RetryPolicy) -> (TestMetrics, Retry<Stage>, Below) {
+    let metrics = TestMetrics::new();
+    let families = &metrics.families.outbound.http.retries;
+    let rng = SmallRng::seed_from_u64(1);
+    let route = Rc::new(RouteRetries::new(families, Labels::new().into(), rng));
+    let layer = RetryLayer::new(Rc::new(policy), Some(60 * SEC), &route);
+    let (mock, below) = Stage::new();
+    (metrics, layer.layer(mock), below)
+}
+
+fn status(code: u16) -> Response<ResponseBody> {
+    let mut response = response("");
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}
+
+fn counted(metrics: &TestMetrics, name: &str) -> f64 {
+    metrics.sum(&format!("outbound_http_route_retry_{name}_total"), &[])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_given_to_each_attempt_and_each_arrives_anew() {
+    let (metrics, mut stage, mut below) = stage(policy());
+    let start = Instant::now();
+    let answered = stage.call(request("hello"));
+    let answers = async {
+        for (n, code) in [500, 503, 200].into_iter().enumerate() {
+            let (request, respond) = below.next_request().await.unwrap();
+            let (request, context) = request.into_parts();
+            assert_eq!(context.arrived, start + SEC * n as u32);
+            assert_eq!(request.headers()["host"], "test.example");
+            let body = request.into_body().collect().await.unwrap();
+            assert_eq!(body.to_bytes(), "hello");
+            tokio::time::advance(SEC).await;
+            respond.send_response(Ok(status(code)));
+        }
+    };
+    let (answered, ()) = tokio::join!(answered, answers);
+    assert_eq!(answered.unwrap().status(), 200);
+    assert_eq!(
+        (
+            counted(&metrics, "requests"),
+            counted(&metrics, "successes")
+        ),
+        (2.0, 1.0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_no_backend_takes_leaves_the_last_answer() {
+    let (metrics, mut stage, mut below) = stage(policy());
+    let answered = stage.call(request(""));
+    let answers = async {
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Ok(status(500)));
+        let (_, respond) = below.next_request().await.unwrap();
+        respond.send_response(Err(Reason::Unavailable(Unavailable::Unreachable).into()));
+    };
+    let (answered, ()) = tokio::join!(answered, answers);
+    // The mock answers later than a stage that refuses at once.
+    let error = answered.unwrap_err();
+    assert_eq!(
+        error.reason(),
+        Reason::Unavailable(Unavailable::Unreachable)
+    );
+    assert_eq!(counted(&metrics, "requests"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_makes_no_further_attempt() {
+    let pause = Backoff::new(SEC, SEC, 0.0).unwrap();
+    let (_metrics, mut stage, mut below) = stage(RetryPolicy {
+        backoff: Some(pause),
+        ..policy()
+    });
+    let mut answered = tokio_test::task::spawn(stage.call(request("")));
+    assert!(answered.poll().is_pending());
+    let (_, respond) = below.next_request().await.unwrap();
+    respond.send_response(Ok(status(500)));
+    assert!(
+        answered.is_woken() && answered.poll().is_pending(),
+        "it pauses"
+    );
+    drop(answered);
+    assert!(timeout(5 * SEC, below.next_request()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_headers_in_time_is_given_up_but_for_the_last() {
+    let (metrics, mut stage, mut below) = stage(RetryPolicy {
+        timeout: Some(SEC),
+        ..policy()
+    });
+    let start = Instant::now();
+    let answered = stage.call(request(""));
+    let answers = async {
+        let _first = below.next_request().await.unwrap();
+        let _second = below.next_request().await.unwrap();
+        let (_, respond) = below.next_request().await.unwrap();
+        tokio::time::sleep(5 * SEC).await;
+        respond.send_response(Ok(status(200)));
+    };
+    let (answered, ()) = tokio::join!(answered, answers);
+    assert_eq!(answered.unwrap().status(), 200);
+    assert_eq!(start.elapsed(), 7 * SEC);
+    assert_eq!(counted(&metrics, "successes"), 1.0);
+}
+
+#[tokio::test]
+async fn is_ready_when_the_stage_below_is() {
+    let (_metrics, stage, mut below) = stage(policy());
+    assert_readiness_passes(stage, &mut below);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_adds_no_more_than_the_budget_and_says_why_the_rest_is_not_retried() {
+    let (metrics, mut stage, mut below) = stage(policy());
+    let serves = async {
+        loop {
+            let (_, respond) = below.next_request().await.unwrap();
+            respond.send_response(Ok(status(503)));
+        }
+    };
+    let asks = async {
+        for _ in 0..1000 {
+            assert_eq!(stage.call(request("")).await.unwrap().status(), 503);
+        }
+    };
+    tokio::select! {
+        () = asks => {}
+        () = serves => {}
+    }
+    let reserve = f64::from(BUDGET.min_retries_per_second) * BUDGET.ttl.as_secs_f64();
+    assert_eq!(counted(&metrics, "requests"), reserve);
+    assert_eq!(counted(&metrics, "limit_exceeded"), reserve / 2.0);
+    assert_eq!(counted(&metrics, "skipped"), 1000.0 - reserve / 2.0);
+}
