@@ -33,7 +33,8 @@ pub use grammar::Addr;
 pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AccessLog, AdminConfig, Config, ConnectConfig, ControlAddr, ControlConfig, DefaultPolicy,
-    DiscoveryConfig, DnsConfig, InboundConfig, LogConfig, LogFormat, OutboundConfig, WorkersConfig,
+    AccessLog, AdminConfig, BalancerConfig, Config, ConnectConfig, ControlAddr, ControlConfig,
+    DefaultPolicy, DiscoveryConfig, DnsConfig, InboundConfig, LogConfig, LogFormat, OutboundConfig,
+    WorkersConfig,
 };
 pub use variables::{VARIABLES, Variable, VariableStatus};

@@ -327,6 +327,7 @@ impl HttpRoutes {
     fn balance_target(&self, key: &BackendKey, load: PeakEwma) -> BalanceTarget<'_> {
         BalanceTarget {
             load,
+            config: Some(&self.ctx.config.outbound.balancer),
             queue: self.ctx.config.outbound.http_queue,
             families: &self.ctx.families.outbound.http_balancer,
             labels: backend_labels(&key.parent, &key.backend.meta).into(),

@@ -81,8 +81,9 @@ where
                 Poll::Ready(None) => self.updates = None,
                 Poll::Ready(Some(Ok(changes))) => {
                     self.shared.resolved.set(true);
+                    let joined = (self.shared.ready.len() > 0).then(Instant::now);
                     for change in changes {
-                        self.apply(change, cx);
+                        self.apply(change, joined, cx);
                     }
                     self.shared.tidy();
                     self.shared.gauge();
@@ -97,12 +98,21 @@ where
         }
     }
 
-    fn apply(&mut self, change: Change<K, Member<S>>, cx: &mut Context<'_>) {
+    /// Applies a change. `joined` is the time if others were ready before.
+    fn apply(
+        &mut self,
+        change: Change<K, Member<S>>,
+        joined: Option<Instant>,
+        cx: &mut Context<'_>,
+    ) {
         let shared = self.shared.clone();
         match change {
             Change::Insert(key, member) => {
+                let preferences = shared.params.preferences.as_ref();
+                let traits = preferences.map(|it| Box::new(it.traits(&key, member.is_local)));
                 let candidate = Rc::new(Candidate {
                     key: key.clone(),
+                    traits,
                     weight: member.weight,
                     service: RefCell::new(member.service),
                     status: member.status,
@@ -116,6 +126,10 @@ where
                 let slot = slots.entry(key).or_insert(Slot {
                     active: None,
                     next: None,
+                });
+                candidate.joins(match slot.candidates().next() {
+                    None => joined,
+                    Some(known) => known.joined(),
                 });
                 if let Some(superseded) = slot.next.replace(candidate.clone()) {
                     self.forget(&superseded);
@@ -202,7 +216,9 @@ where
         drop(slots);
         *candidate.polling.borrow_mut() = None;
         if candidate.down.take() {
-            candidate.load.reset(&shared.params.load, Instant::now());
+            let now = Instant::now();
+            candidate.load.reset(&shared.params.load, now);
+            candidate.joins((shared.ready.len() > 0).then_some(now));
         }
         shared.ready.insert(candidate);
         shared.gauge();

@@ -11,30 +11,44 @@
 //! task of its own ([`driver`]) applies updates and polls endpoints that are not ready. A request that finds a ready
 //! endpoint touches neither that task nor a channel.
 //!
+//! [`Preferences`] are for those who ask for them: session affinity, the own zone, slow start. Without them a request pays a
+//! look at an `Option`.
+//!
 //! It never knows what an endpoint is, nor where updates come from.
 
+pub mod affinity;
 pub mod breaker;
 mod driver;
 mod ewma;
 mod failfast;
 mod inspect;
 mod load;
+mod load_settings;
 mod member;
 mod message;
 mod metrics;
 pub mod p2c;
 mod params;
 mod penalty;
+mod preferences;
 mod queue;
 mod service;
+mod slow_start;
 mod state;
+mod traits;
 mod wait;
+mod zone;
 
+pub use affinity::Affinity;
 pub use ewma::PeakEwma;
 pub use failfast::Failfast;
 pub use load::LoadHandle;
+pub use load_settings::{LoadKind, LoadSettings};
 pub use member::Member;
 pub use message::{Arrival, MeasuredResponse};
 pub use metrics::Metrics;
-pub use params::{LoadSettings, Params};
+pub use params::Params;
+pub use preferences::Preferences;
 pub use service::{Balance, BalanceFuture};
+pub use slow_start::SlowStart;
+pub use zone::ZonePreference;

@@ -2,7 +2,7 @@
 
 use crate::{
     PeakEwma,
-    params::LoadSettings,
+    load_settings::{LoadKind, LoadSettings},
     penalty::{OverloadSignal, Penalty},
 };
 use http::Response;
@@ -17,12 +17,14 @@ pub(crate) struct Load {
     pending: Cell<u32>,
     /// 1 / weight, as loads are compared far more often than weights change.
     scale: f64,
+    kind: LoadKind,
     penalty: Option<Box<Penalty>>,
 }
 
 /// A request that an endpoint is working on. Dropping it ends the measurement.
 ///
-/// For HTTP it goes on until the first frame of the response's body, as that is what the incumbent measures.
+/// For HTTP it goes on until the first frame of the response's body, as that is what the incumbent measures, or until its end
+/// if load is the requests in flight.
 #[derive(Debug)]
 pub struct LoadHandle {
     /// `None` when a body goes on with the measurement.
@@ -49,6 +51,7 @@ impl Load {
             rtt: Cell::new(new_rtt(settings, now)),
             pending: Cell::new(0),
             scale: 1.0 / f64::from(weight.max(1)),
+            kind: settings.kind,
             penalty: penalty.map(|penalty| Box::new(Penalty::new(penalty.clone(), now))),
         }
     }
@@ -59,6 +62,10 @@ impl Load {
     /// seconds, beside others that answer faster than the guess.
     pub(crate) fn value(&self, now: Instant) -> f64 {
         let (rtt, pending) = (self.rtt.get(), self.pending.get());
+        if self.kind == LoadKind::LeastPending {
+            let penalty = self.penalty(now).unwrap_or_default();
+            return (f64::from(pending + 1) + penalty) * self.scale;
+        }
         let mut estimate = match rtt.is_guess() && pending == 0 {
             true => 0.0,
             false => rtt.estimate(now),
@@ -82,6 +89,11 @@ impl Load {
 
     pub(crate) fn pending(&self) -> u32 {
         self.pending.get()
+    }
+
+    /// The requests in flight for each unit of weight.
+    pub(crate) fn pending_by_weight(&self) -> f64 {
+        f64::from(self.pending.get()) * self.scale
     }
 
     /// Starts anew: what the endpoint was before it went away says nothing about what it is now.
@@ -109,11 +121,11 @@ fn new_rtt(settings: &LoadSettings, now: Instant) -> PeakEwma {
 }
 
 impl LoadHandle {
-    /// Goes on until the first frame of the response's body, or ends here with a penalty.
+    /// Goes on in the response's body, or ends here with a penalty.
     pub fn answered(self, response: &mut Response<ResponseBody>) {
         match self.penalised(response) {
             true => self.unsaid(),
-            false => self.until_first_frame(response.body_mut()),
+            false => self.measure_body(response.body_mut()),
         }
     }
 
@@ -130,8 +142,8 @@ impl LoadHandle {
         signal.is_some()
     }
 
-    /// Goes on until the first frame of a response's body.
-    fn until_first_frame(mut self, body: &mut ResponseBody) {
+    /// Goes on until the first frame of a response's body, or until its end.
+    fn measure_body(mut self, body: &mut ResponseBody) {
         if let Some(load) = self.load.take() {
             body.observe(load, self.start);
         }
@@ -174,14 +186,19 @@ impl Drop for LoadHandle {
 
 impl ObserveResponse for Load {
     fn data(&self, exchange: &ObservedResponse<'_>, _: usize, now: &Now) {
-        if !exchange.has_data {
+        if !exchange.has_data && self.kind == LoadKind::PeakEwma {
             let elapsed = now.since(exchange.start);
             self.record(elapsed, Outcome::Answered, now.get());
         }
     }
 
     fn end(&self, exchange: &ObservedResponse<'_>, _: BodyEnd<'_>, now: &Now) {
-        self.data(exchange, 0, now);
+        match self.kind {
+            LoadKind::PeakEwma => self.data(exchange, 0, now),
+            LoadKind::LeastPending => {
+                self.record(now.since(exchange.start), Outcome::Answered, now.get());
+            }
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The balancer's view of requests and responses.
 
-use crate::LoadHandle;
+use crate::{
+    LoadHandle,
+    affinity::{Affinity, AffinityKey},
+};
 use http::Response;
 use linkerd_proxy_core::{
     http::{HttpRequest, ResponseBody},
@@ -13,6 +16,11 @@ pub trait Arrival {
     /// When it arrived. The clock is read if the request does not carry its time.
     fn arrived(&self) -> Instant {
         Instant::now()
+    }
+
+    /// The key by which it keeps its endpoint.
+    fn affinity(&self, _affinity: &Affinity) -> Option<AffinityKey> {
+        None
     }
 
     /// Notes that an endpoint gets it now, for those who measure the endpoint.
@@ -30,6 +38,10 @@ pub trait MeasuredResponse {
 impl<B> Arrival for HttpRequest<B> {
     fn arrived(&self) -> Instant {
         self.context().arrived
+    }
+
+    fn affinity(&self, affinity: &Affinity) -> Option<AffinityKey> {
+        affinity.key(self)
     }
 
     fn attempted(&mut self, now: Instant) {

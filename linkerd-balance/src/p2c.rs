@@ -17,8 +17,8 @@ pub fn pick(count: usize, rng: &mut impl Rng, load: impl Fn(usize) -> f64) -> Op
     }
 }
 
-/// Two different indices below `count`, each pair as likely as any other.
-fn two(count: usize, rng: &mut impl Rng) -> (usize, usize) {
+/// Two different indices below `count`, which is at least 2, each pair as likely as any other.
+pub(crate) fn two(count: usize, rng: &mut impl Rng) -> (usize, usize) {
     let a = rng.random_range(0..count);
     let b = rng.random_range(0..count - 1);
     (a, if b >= a { b + 1 } else { b })

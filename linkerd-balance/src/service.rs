@@ -2,6 +2,7 @@
 
 use crate::{
     Arrival, Failfast, LoadHandle, MeasuredResponse, Member, Params,
+    affinity::AffinityKey,
     driver::Driver,
     member::{Candidate, Ready},
     queue::Queue,
@@ -126,12 +127,13 @@ where
         let metrics = &shared.params.metrics;
         metrics.queue_requests.incr();
         let arrived = request.arrived();
-        match shared.pick(None, arrived) {
+        let key = shared.key(&request);
+        match shared.pick(None, key, arrived) {
             Some(candidate) => {
                 metrics.queue_latency.observe(0);
                 BalanceFuture::trying(self.0.clone(), arrived, candidate, request)
             }
-            None => BalanceFuture::waiting(waits(self.0.clone(), arrived, request)),
+            None => BalanceFuture::waiting(waits(self.0.clone(), arrived, key, request)),
         }
     }
 }
@@ -248,6 +250,7 @@ where
 async fn waits<K, S, Req>(
     handle: Rc<Handle<K, S>>,
     arrived: Instant,
+    key: Option<AffinityKey>,
     request: Req,
 ) -> Result<S::Response, Error>
 where
@@ -256,7 +259,7 @@ where
     Req: Arrival + 'static,
 {
     let shared = &handle.shared;
-    let candidate = shared.wait(arrived, None).await?;
+    let candidate = shared.wait(arrived, None, key).await?;
     let now = Instant::now();
     let waited = now.saturating_duration_since(arrived);
     shared.params.metrics.queue_latency.observe_duration(waited);
@@ -302,10 +305,11 @@ where
         };
         tracing::debug!(endpoint = %candidate.key, error = %rejected.error, "moving request");
         shared.params.metrics.moved.incr();
-        let next = match shared.pick(Some(&candidate), now) {
+        let key = shared.key(&request);
+        let next = match shared.pick(Some(&candidate), key, now) {
             Some(next) => next,
             // What the request met itself tells more than that it waited.
-            None => match shared.wait(now, Some(&candidate)).await {
+            None => match shared.wait(now, Some(&candidate), key).await {
                 Ok(next) => next,
                 Err(_) => return Err(rejected.into_final()),
             },

@@ -1,7 +1,8 @@
 //! The state that a balancer's copies, its driver and its requests share.
 
 use crate::{
-    Failfast,
+    Arrival, Failfast,
+    affinity::AffinityKey,
     load::Load,
     member::{Candidate, Ready, Slot},
     p2c,
@@ -44,10 +45,17 @@ where
     K: Hash + Eq + Clone + Display + 'static,
     S: 'static,
 {
-    /// Picks a ready endpoint.
+    /// The key by which a request keeps its endpoint, if it has one.
+    pub(crate) fn key(&self, request: &impl Arrival) -> Option<AffinityKey> {
+        let preferences = self.params.preferences.as_ref()?;
+        request.affinity(preferences.affinity.as_ref()?)
+    }
+
+    /// Picks a ready endpoint for a request with this key, if it has one.
     pub(crate) fn pick<Req>(
         &self,
         avoid: Option<&Rc<Candidate<K, S>>>,
+        key: Option<AffinityKey>,
         now: Instant,
     ) -> Option<Rc<Candidate<K, S>>>
     where
@@ -55,9 +63,12 @@ where
     {
         loop {
             let candidate = self.ready.pick(avoid, |ready| {
-                p2c::pick(ready.len(), &mut *self.rng.borrow_mut(), |index| {
-                    ready[index].load.value(now)
-                })
+                let rng = &mut *self.rng.borrow_mut();
+                if let Some(preferences) = &self.params.preferences {
+                    return preferences.pick(ready, key, now, rng);
+                }
+                let ready = &ready.candidates;
+                p2c::pick(ready.len(), rng, |index| ready[index].load.value(now))
             })?;
             // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
             match is_ready(&candidate) {

@@ -1,6 +1,8 @@
 //! Waiting for an endpoint.
 
-use crate::{Failfast, member::Candidate, queue::Waiter, state::BalanceState};
+use crate::{
+    Failfast, affinity::AffinityKey, member::Candidate, queue::Waiter, state::BalanceState,
+};
 use linkerd_proxy_core::{Error, Reason};
 use std::{fmt::Display, hash::Hash, rc::Rc, task::Poll};
 use tokio::time::Instant;
@@ -16,6 +18,7 @@ where
         self: &Rc<Self>,
         now: Instant,
         avoid: Option<&Rc<Candidate<K, S>>>,
+        key: Option<AffinityKey>,
     ) -> Result<Rc<Candidate<K, S>>, Error>
     where
         S: Service<Req>,
@@ -41,7 +44,7 @@ where
                     None => Reason::Failfast(self.cause()).into(),
                 }));
             }
-            match self.pick(avoid, Instant::now()) {
+            match self.pick(avoid, key, Instant::now()) {
                 Some(candidate) => Poll::Ready(Ok(candidate)),
                 None => {
                     place.waiter.register(cx);

@@ -1,14 +1,18 @@
 use crate::endpoint::Endpoint;
 use linkerd_api_proto::destination::WeightedAddr;
 use linkerd_api_proto::meta::{Metadata, Resource, metadata};
-use linkerd_api_proto::outbound::backend::balance_p2c::{Load, PeakEwma, PenaltyPeakEwma};
-use linkerd_api_proto::outbound::{
-    Backend, FailureAccrual, OutboundPolicy, ProxyProtocol, Queue, backend, proxy_protocol,
+use linkerd_api_proto::outbound::backend::{
+    Kind as BackendKind,
+    balance_p2c::{Load, PenaltyPeakEwma},
 };
-use linkerd_api_proto::prost_types;
+use linkerd_api_proto::outbound::{
+    Backend, FailureAccrual, OutboundPolicy, ProxyProtocol, proxy_protocol,
+};
 use std::time::Duration;
 
+mod backend;
 mod breaker;
+mod duration;
 mod route;
 mod route_filter;
 mod route_limits;
@@ -16,7 +20,9 @@ mod route_match;
 mod routes;
 mod tls_route;
 
+use backend::{balancer, new_backend, peak_ewma};
 pub use breaker::Breaker;
+use duration::duration;
 pub use route::{Route, RouteRule};
 pub use route_filter::{HeaderChanges, RouteFilter};
 pub use route_limits::{RouteRetry, RouteTimeouts};
@@ -308,7 +314,7 @@ impl Policy {
         match dispatch.unwrap_or(&self.dispatch) {
             Dispatch::Empty => (Vec::new(), false),
             Dispatch::Forward(endpoint) => {
-                let kind = backend::Kind::Forward((**endpoint).clone());
+                let kind = BackendKind::Forward((**endpoint).clone());
                 (vec![(new_backend(self.parent.metadata(), kind), 1)], false)
             }
             Dispatch::Balance(path) => {
@@ -380,47 +386,8 @@ impl Parent {
     }
 }
 
-fn new_backend(metadata: Metadata, kind: backend::Kind) -> Backend {
-    Backend {
-        metadata: Some(metadata),
-        queue: Some(Queue {
-            capacity: QUEUE_CAPACITY,
-            failfast_timeout: duration(FAILFAST_TIMEOUT),
-        }),
-        kind: Some(kind),
-    }
-}
-
-fn balancer(path: String, load: Load) -> backend::Kind {
-    use backend::{BalanceP2c, EndpointDiscovery, endpoint_discovery};
-    backend::Kind::Balancer(BalanceP2c {
-        discovery: Some(EndpointDiscovery {
-            kind: Some(endpoint_discovery::Kind::Dst(
-                endpoint_discovery::DestinationGet { path },
-            )),
-        }),
-        load: Some(load),
-    })
-}
-
-fn peak_ewma() -> Load {
-    Load::PeakEwma(PeakEwma {
-        default_rtt: duration(DEFAULT_RTT),
-        decay: duration(DECAY),
-    })
-}
-
-/// `None` for a duration beyond the wire format, such as centuries.
-fn duration(duration: Duration) -> Option<prost_types::Duration> {
-    duration.try_into().ok()
-}
-
 // The value of a cluster's policy controller.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
-const QUEUE_CAPACITY: u32 = 100;
-const FAILFAST_TIMEOUT: Duration = Duration::from_secs(3);
-const DEFAULT_RTT: Duration = Duration::from_millis(30);
-const DECAY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

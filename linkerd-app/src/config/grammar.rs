@@ -1,11 +1,13 @@
 //! The grammars of values: each is a pure function from text to a value, with a type named by rows of the table.
 
 mod addrs;
+mod balancer;
 mod names;
 mod scalars;
 mod value;
 
 pub use addrs::{Addr, addr, ip_set, networks, port_set, socket_addr, socket_addrs};
+pub use balancer::{affinity, balancer_load};
 pub use names::{dns_name, identity, local_name, suffixes};
 pub use scalars::{
     access_log, authority_labels, boolean, core_count, default_policy, duration, empty, frame_size,
@@ -77,6 +79,8 @@ grammars! {
     Text -> String = text, "text", "any text";
     NonEmpty -> String = non_empty, "non-empty text", "a text that is not empty";
     Empty -> () = empty, "nothing", "no value: this feature can't be disabled";
+    BalancerLoad -> linkerd_balance::LoadKind = balancer_load, "load", "peak-ewma or least-pending";
+    AffinitySource -> linkerd_balance::Affinity = affinity, "affinity", "header:NAME or cookie:NAME";
     LogFormat -> crate::config::LogFormat = log_format, "log format", "plain or json";
     AccessLog -> crate::config::AccessLog = access_log, "access log", "apache or json";
     DefaultPolicy -> crate::config::DefaultPolicy = default_policy, "policy",

@@ -1,6 +1,7 @@
 //! The configuration as plain values that have passed every check.
 
 use super::{Addr, NameSuffixes, Networks};
+use linkerd_balance::{LoadKind, Preferences};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
 use linkerd_proxy_core::subscription::StreamLimits;
@@ -61,6 +62,8 @@ pub struct OutboundConfig {
     pub http2_server: Http2Settings,
     /// HTTP/2 with peers.
     pub http2_client: Http2Settings,
+    /// Balancers of requests.
+    pub balancer: BalancerConfig,
     /// The most HTTP/2 connections of a worker to an endpoint.
     pub http2_max_connections: usize,
     /// The most bytes of a request's body kept to be sent again. 0: none.
@@ -77,6 +80,15 @@ pub struct OutboundConfig {
     pub emit_headers: bool,
     /// Whether route metrics have real `hostname` labels.
     pub hostname_labels: bool,
+}
+
+/// Balancers of requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BalancerConfig {
+    /// The measure of load.
+    pub load: LoadKind,
+    /// Preferences beyond the load.
+    pub preferences: Preferences,
 }
 
 /// Traffic from peers to the application.

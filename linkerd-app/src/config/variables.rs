@@ -304,6 +304,19 @@ variables! {
         linkerd2 OUTBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT: Duration = default("3s"), used, since("0.1");
         /// How long a client may take to send the headers of a request once it began. Idling is not limited by it.
         linkerd HTTP_HEADER_TIMEOUT: Duration = default("60s"), used, since("0.1");
+        /// The load that balancers of requests compare: `peak-ewma` (the latency, times the requests in flight; with penalties if the
+        /// policy has them), or `least-pending` (the requests in flight until the end of their responses), for mixtures of
+        /// long and short ones.
+        linkerd OUTBOUND_BALANCER_LOAD: BalancerLoad = default("peak-ewma"), used, since("0.1");
+        /// The time in which an endpoint that joins others gets its share of the requests by and by; 0 for all of it at once.
+        linkerd OUTBOUND_BALANCER_SLOW_START: Duration = default("0s"), used, since("0.1");
+        /// Whether requests go to endpoints in the zone of this proxy, as far as the control plane knows it, until these have
+        /// clearly more requests in flight than those of other zones.
+        linkerd OUTBOUND_BALANCER_PREFER_ZONE: Switch = default("false"), used, since("0.1");
+        /// The part of a request by which it keeps its endpoint, as long as that is ready and has fewer than 8 requests in
+        /// flight, or less than 1.25 times the average: `header:NAME` or `cookie:NAME`. Requests without it are balanced by
+        /// load. Each request that has it looks at all ready endpoints.
+        linkerd OUTBOUND_BALANCER_AFFINITY: AffinitySource = unset, used, since("0.1");
         /// The most HTTP/2 connections of a worker to an endpoint: another one is opened when the peer's limit of
         /// streams is reached.
         linkerd OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT: Positive = default("8"), used, unit("connections"),

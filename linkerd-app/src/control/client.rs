@@ -103,6 +103,7 @@ impl ControllerClient {
             name: name.clone(),
             queue: QUEUE,
             load: LoadSettings::default(),
+            preferences: None,
             metrics: balancer.series(&labels.clone().into(), QUEUE.failfast),
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),

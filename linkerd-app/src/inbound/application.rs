@@ -203,6 +203,7 @@ impl Application {
                 ..config.inbound.http_queue
             },
             load: LoadSettings::default(),
+            preferences: None,
             metrics: Metrics::detached(),
             rng: SmallRng::from_rng(&mut rand::rng()),
             on_unreachable: Box::new(|| {}),

@@ -1,9 +1,9 @@
 //! Stage 6: a balancer over the endpoints of a destination.
 
 use super::context::Context;
-use crate::metrics::BalancerFamilies;
+use crate::{config::BalancerConfig, metrics::BalancerFamilies};
 use futures::StreamExt;
-use linkerd_balance::{Balance, LoadSettings, Member, Params};
+use linkerd_balance::{Balance, LoadSettings, Member, Params, Preferences};
 use linkerd_profiles::{Endpoint, PeakEwma};
 use linkerd_proxy_core::{
     Destination, Error, NewService, Reason, Rejected, http::QueueSettings, metrics::LabelSet,
@@ -16,6 +16,8 @@ use tower_service::Service;
 pub struct BalanceTarget<'a> {
     /// The estimation of load.
     pub load: PeakEwma,
+    /// The settings of the environment. `None`: those are not for it.
+    pub config: Option<&'a BalancerConfig>,
     /// The bounds of its queue.
     pub queue: QueueSettings,
     /// The metric families of its protocol.
@@ -27,6 +29,7 @@ pub struct BalanceTarget<'a> {
 impl BalanceTarget<'_> {
     fn load_settings(&self) -> LoadSettings {
         LoadSettings {
+            kind: self.config.map(|config| config.load).unwrap_or_default(),
             default_rtt: self.load.default_rtt,
             decay: self.load.decay,
             penalty: self
@@ -37,12 +40,18 @@ impl BalanceTarget<'_> {
         }
     }
 
+    fn preferences(&self) -> Option<Box<Preferences>> {
+        let preferences = &self.config?.preferences;
+        (!preferences.is_none()).then(|| Box::new(preferences.clone()))
+    }
+
     fn params(&self, ctx: &Context, name: String, on_unreachable: Box<dyn Fn()>) -> Params {
         let queue = ctx.queue(self.queue);
         Params {
             name,
             queue,
             load: self.load_settings(),
+            preferences: self.preferences(),
             metrics: self.families.series(&self.labels, queue.failfast),
             rng: ctx.rng(),
             on_unreachable,

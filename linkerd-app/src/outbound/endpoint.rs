@@ -26,7 +26,7 @@ use linkerd_balance::{Member, breaker::BreakerGroup};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     EndpointStatus, NewService,
-    endpoint::Capacity,
+    endpoint::{Capacity, ZoneLocality},
     http::{ReplayLayer, ReplayService},
 };
 use protocol::upgrades_http1;
@@ -135,6 +135,7 @@ impl NewService<Arc<Endpoint>> for NewEndpoint {
             .service(Lazy::new(self.sender.clone(), target));
         Member {
             breaker,
+            is_local: endpoint.zone_locality == ZoneLocality::Local,
             ..Member::new(service, status, endpoint.weight)
         }
     }

@@ -137,6 +137,7 @@ impl TcpRoutes {
                 let (families, labels) = self.balancer_series(key, destination);
                 let target = BalanceTarget {
                     load: load.clone(),
+                    config: None,
                     queue: ctx.config.outbound.tcp_queue,
                     families,
                     labels,

@@ -1,4 +1,4 @@
-use super::duration;
+use super::duration::duration;
 use linkerd_api_proto::outbound::{
     EjectionConfig, ExponentialBackoff, FailureAccrual,
     failure_accrual::{ConsecutiveFailures, Kind, Unified},

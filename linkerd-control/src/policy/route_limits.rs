@@ -1,6 +1,6 @@
 //! Timeouts and retries of a route's rule.
 
-use super::duration;
+use super::duration::duration;
 use linkerd_api_proto::http_route::Timeouts;
 use linkerd_api_proto::outbound::{
     ExponentialBackoff, grpc_route,

@@ -1,4 +1,5 @@
 use super::*;
+use linkerd_api_proto::outbound::backend;
 use linkerd_api_proto::outbound::http_route::distribution;
 
 #[test]

@@ -4,4 +4,5 @@
 
 mod lost;
 mod outages;
+mod preferences;
 mod shares;

@@ -5,7 +5,8 @@ use crate::config::grammar::kinds::{
 };
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{ConnectConfig, InboundConfig, OutboundConfig};
+use crate::config::{BalancerConfig, ConnectConfig, InboundConfig, OutboundConfig};
+use linkerd_balance::{Preferences, SlowStart, ZonePreference};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{
     FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings,
@@ -46,6 +47,7 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
         },
         http2_server: http2_server(r, &OUTBOUND_HTTP2),
         http2_client,
+        balancer: balancer(r),
         http2_max_connections: r.value(&OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT),
         replay_max_bytes: r.value(&OUTBOUND_REPLAY_MAX_BYTES),
         explicit: r.value(&OUTBOUND_EXPLICIT),
@@ -54,6 +56,21 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
         ingress_mode,
         emit_headers: !headers_disabled(r, ingress_mode),
         hostname_labels: r.value(&OUTBOUND_METRICS_HOSTNAME_LABELS),
+    }
+}
+
+/// Balancers of requests.
+fn balancer(r: &mut Reader<'_>) -> BalancerConfig {
+    let slow_start = r.value(&OUTBOUND_BALANCER_SLOW_START);
+    BalancerConfig {
+        load: r.value(&OUTBOUND_BALANCER_LOAD),
+        preferences: Preferences {
+            affinity: r.given(&OUTBOUND_BALANCER_AFFINITY),
+            zone: r
+                .value(&OUTBOUND_BALANCER_PREFER_ZONE)
+                .then_some(ZonePreference),
+            slow_start: (!slow_start.is_zero()).then(|| SlowStart::new(slow_start)),
+        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each variable reaches its own field, and no other one.
 
 use super::*;
+use linkerd_balance::{Affinity, LoadKind, SlowStart, ZonePreference};
 use linkerd_proxy_core::http::FlowControl;
 use std::time::Duration;
 
@@ -61,6 +62,25 @@ const CASES: &[Case] = &[
     ("OUTBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT", "77s", |c| {
         c.outbound.pool.idle_timeout == S(77)
     }),
+    (
+        "LINKERD_PROXY_OUTBOUND_BALANCER_LOAD",
+        "least-pending",
+        |c| c.outbound.balancer.load == LoadKind::LeastPending,
+    ),
+    ("LINKERD_PROXY_OUTBOUND_BALANCER_SLOW_START", "77s", |c| {
+        c.outbound.balancer.preferences.slow_start == Some(SlowStart::new(S(77)))
+    }),
+    ("LINKERD_PROXY_OUTBOUND_BALANCER_PREFER_ZONE", "1", |c| {
+        c.outbound.balancer.preferences.zone == Some(ZonePreference)
+    }),
+    (
+        "LINKERD_PROXY_OUTBOUND_BALANCER_AFFINITY",
+        "cookie:session",
+        |c| {
+            let cookie = Affinity::Cookie("session".to_owned());
+            c.outbound.balancer.preferences.affinity == Some(cookie)
+        },
+    ),
     (
         "LINKERD_PROXY_OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT",
         "77",
