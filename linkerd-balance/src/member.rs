@@ -2,7 +2,7 @@
 
 use crate::{breaker::EndpointBreaker, load::Load, traits::PreferenceTraits};
 use futures::future::AbortHandle;
-use linkerd_proxy_core::EndpointStatus;
+use linkerd_proxy_core::{EndpointStatus, http::EndpointId};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -53,6 +53,13 @@ pub(crate) struct Candidate<K, S> {
     pub(crate) ready_at: Cell<Option<u32>>,
     /// Ends the future that waits for it to be ready.
     pub(crate) polling: RefCell<Option<AbortHandle>>,
+}
+
+impl<K, S> Candidate<K, S> {
+    /// Tells it from the others.
+    pub(crate) fn id(self: &Rc<Self>) -> EndpointId {
+        EndpointId(Rc::as_ptr(self).addr())
+    }
 }
 
 /// The endpoint of one key. After an update the old service serves until the new one is ready.
@@ -112,7 +119,7 @@ impl<K, S> Ready<K, S> {
     /// Picks an endpoint, and not `avoid` if there is another.
     pub(crate) fn pick(
         &self,
-        avoid: Option<&Rc<Candidate<K, S>>>,
+        avoid: Option<EndpointId>,
         pick: impl FnOnce(&ReadyList<K, S>) -> Option<usize>,
     ) -> Option<Rc<Candidate<K, S>>> {
         let list = self.0.borrow();
@@ -120,7 +127,7 @@ impl<K, S> Ready<K, S> {
         let ready = &list.candidates;
         let picked = &ready[index];
         match avoid {
-            Some(avoid) if Rc::ptr_eq(avoid, picked) && ready.len() > 1 => {
+            Some(avoid) if avoid == picked.id() && ready.len() > 1 => {
                 Some(ready[(index + 1) % ready.len()].clone())
             }
             _ => Some(picked.clone()),

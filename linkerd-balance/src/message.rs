@@ -6,7 +6,7 @@ use crate::{
 };
 use http::Response;
 use linkerd_proxy_core::{
-    http::{HttpRequest, ResponseBody},
+    http::{EndpointId, HttpRequest, ResponseBody},
     transport::Io,
 };
 use tokio::time::Instant;
@@ -23,8 +23,13 @@ pub trait Arrival {
         None
     }
 
+    /// The endpoint that had it before, and failed: another is preferred.
+    fn avoids(&self) -> Option<EndpointId> {
+        None
+    }
+
     /// Notes that an endpoint gets it now, for those who measure the endpoint.
-    fn attempted(&mut self, _now: Instant) {}
+    fn attempted(&mut self, _now: Instant, _endpoint: EndpointId) {}
 }
 
 /// A response that ends the measurement of its endpoint's latency.
@@ -44,8 +49,16 @@ impl<B> Arrival for HttpRequest<B> {
         affinity.key(self)
     }
 
-    fn attempted(&mut self, now: Instant) {
-        self.context_mut().attempted = now;
+    fn avoids(&self) -> Option<EndpointId> {
+        self.context().last_endpoint.as_ref()?.get()
+    }
+
+    fn attempted(&mut self, now: Instant, endpoint: EndpointId) {
+        let context = self.context_mut();
+        context.attempted = now;
+        if let Some(last) = &context.last_endpoint {
+            last.set(endpoint);
+        }
     }
 }
 

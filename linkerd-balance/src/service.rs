@@ -128,7 +128,7 @@ where
         metrics.queue_requests.incr();
         let arrived = request.arrived();
         let key = shared.key(&request);
-        match shared.pick(None, key, arrived) {
+        match shared.pick(request.avoids(), key, arrived) {
             Some(candidate) => {
                 metrics.queue_latency.observe(0);
                 BalanceFuture::trying(self.0.clone(), arrived, candidate, request)
@@ -158,7 +158,7 @@ impl<K, S> Attempt<K, S> {
         S: Service<Req>,
         Req: Arrival,
     {
-        request.attempted(now);
+        request.attempted(now, candidate.id());
         let load = candidate.load.clone().start(now);
         let response = candidate.service.borrow_mut().call(request);
         let attempt = Self {
@@ -306,10 +306,10 @@ where
         tracing::debug!(endpoint = %candidate.key, error = %rejected.error, "moving request");
         shared.params.metrics.moved.incr();
         let key = shared.key(&request);
-        let next = match shared.pick(Some(&candidate), key, now) {
+        let next = match shared.pick(Some(candidate.id()), key, now) {
             Some(next) => next,
             // What the request met itself tells more than that it waited.
-            None => match shared.wait(now, Some(&candidate), key).await {
+            None => match shared.wait(now, Some(candidate.id()), key).await {
                 Ok(next) => next,
                 Err(_) => return Err(rejected.into_final()),
             },

@@ -10,7 +10,7 @@ use crate::{
     queue::Queue,
 };
 use indexmap::IndexMap;
-use linkerd_proxy_core::{EndpointState, Reason, Unavailable};
+use linkerd_proxy_core::{EndpointState, Reason, Unavailable, http::EndpointId};
 use rand::rngs::SmallRng;
 use std::{
     cell::{Cell, RefCell},
@@ -54,7 +54,7 @@ where
     /// Picks a ready endpoint for a request with this key, if it has one.
     pub(crate) fn pick<Req>(
         &self,
-        avoid: Option<&Rc<Candidate<K, S>>>,
+        avoid: Option<EndpointId>,
         key: Option<AffinityKey>,
         now: Instant,
     ) -> Option<Rc<Candidate<K, S>>>

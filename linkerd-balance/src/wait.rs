@@ -3,7 +3,7 @@
 use crate::{
     Failfast, affinity::AffinityKey, member::Candidate, queue::Waiter, state::BalanceState,
 };
-use linkerd_proxy_core::{Error, Reason};
+use linkerd_proxy_core::{Error, Reason, http::EndpointId};
 use std::{fmt::Display, hash::Hash, rc::Rc, task::Poll};
 use tokio::time::Instant;
 use tower_service::Service;
@@ -17,7 +17,7 @@ where
     pub(crate) async fn wait<Req>(
         self: &Rc<Self>,
         now: Instant,
-        avoid: Option<&Rc<Candidate<K, S>>>,
+        avoid: Option<EndpointId>,
         key: Option<AffinityKey>,
     ) -> Result<Rc<Candidate<K, S>>, Error>
     where

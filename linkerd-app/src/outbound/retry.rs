@@ -33,6 +33,7 @@ use tower_service::Service;
 ///   whose own timeout has passed.
 /// - **Bounds**: retries of a request, bytes of its body that are kept, the request's timeout, and the budget of the route.
 ///   A request that does not fit is sent once.
+/// - **Prefers** an endpoint that has not just failed the request.
 /// - **Never** sends a body again that an endpoint goes on reading.
 /// - **Fails as** the last attempt.
 /// - **Metrics**: `outbound_{http,grpc}_route_retry_*`.
@@ -155,6 +156,7 @@ where
             copy: None,
             retries: 0,
         };
+        request.context_mut().last_endpoint = Some(Rc::default());
         exchange.keep(&mut request);
         RetryFuture {
             first: Some(exchange.attempt(request)),

@@ -5,6 +5,7 @@ use crate::transport::ClientInfo;
 use http::Request;
 use hyper::upgrade::OnUpgrade;
 use std::{
+    cell::Cell,
     fmt,
     ops::{Deref, DerefMut},
     rc::Rc,
@@ -37,6 +38,28 @@ pub struct RequestContext {
     pub matched_prefix: Option<usize>,
     /// The response classes of its route, if that has any.
     pub response_classes: Option<Rc<ResponseClasses>>,
+    /// The endpoint that had its last attempt, if it may be sent again.
+    pub last_endpoint: Option<Rc<LastEndpoint>>,
+}
+
+/// The endpoint that had the last attempt of a request; all attempts share it. Another is preferred for the next.
+#[derive(Debug, Default)]
+pub struct LastEndpoint(Cell<Option<EndpointId>>);
+
+/// An endpoint of a balancer, as long as that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointId(pub usize);
+
+impl LastEndpoint {
+    /// The endpoint.
+    pub fn get(&self) -> Option<EndpointId> {
+        self.0.get()
+    }
+
+    /// Notes that an endpoint has the request.
+    pub fn set(&self, endpoint: EndpointId) {
+        self.0.set(Some(endpoint));
+    }
 }
 
 /// How often a request came back from endpoints.
@@ -103,6 +126,7 @@ impl RequestContext {
             returns: Returns::default(),
             matched_prefix: None,
             response_classes: None,
+            last_endpoint: None,
         }
     }
 }

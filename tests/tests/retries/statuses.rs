@@ -1,8 +1,9 @@
 //! Retries by status.
 
 use crate::{Retried, policy, retried};
+use http::StatusCode;
 use linkerd_control::{RouteFilter, RouteRetry, RouteRule};
-use linkerd_tests::soon;
+use linkerd_tests::{Server, reply, soon};
 use std::time::Duration;
 
 #[tokio::test]
@@ -111,4 +112,24 @@ async fn an_update_of_the_policy_applies_to_the_next_request() {
         }
     };
     soon(applied).await;
+}
+
+#[tokio::test]
+async fn a_retry_prefers_an_endpoint_that_has_not_failed_the_request() {
+    let web = Retried::with(retried()).await;
+    let broken = Server::start(|_| async {
+        let mut failed = reply("broken")?;
+        *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        Ok(failed)
+    })
+    .await;
+    web.mesh.service("web", [web.server.addr(), broken.addr()]);
+    web.mesh.policy("web").set(policy(retried()));
+    for _ in 0..50 {
+        assert_eq!(web.get().await.status, 200);
+    }
+    assert!(broken.requests() > 0, "it is asked, too");
+    // None was sent to the broken one twice.
+    let retries = web.counter("requests", &[]).await;
+    assert_eq!(retries, broken.requests() as f64);
 }
