@@ -142,32 +142,32 @@ impl HttpRoutes {
     }
 
     /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
-    fn rule(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
+    fn rule(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self> {
+        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, hostname);
         if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
             let budget = routing.retry_budget.filter(|_| profile.is_retryable);
             let retries = budget.map(|budget| self.profile_retries(budget));
             let families = &self.ctx.families.profile_route;
             let layers = profile_route_layers(families, logical, profile, retries);
-            return self.http_route(routing, rule, layers);
+            return self.http_route(routing, rule, labels, layers);
         }
         let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
         let filters = option_layer(filters);
         if rule.retry.is_some() || rule.allows_request_headers {
-            let limits = self.limits(routing, rule);
+            let limits = self.limits(routing, rule, &labels);
             let features = (limits, RcLayer, filters);
-            return self.http_route(routing, rule, features);
+            return self.http_route(routing, rule, labels, features);
         }
         if rule.filters.is_empty() && rule.timeouts.is_none() {
-            return self.http_route(routing, rule, Identity::new());
+            return self.http_route(routing, rule, labels, Identity::new());
         }
         let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
-        self.http_route(routing, rule, (option_layer(timeouts), filters))
+        self.http_route(routing, rule, labels, (option_layer(timeouts), filters))
     }
 
     /// Timeouts and retries of a rule.
-    fn limits(&self, routing: &HttpRouting, rule: &RouteRule) -> LimitsLayer {
+    fn limits(&self, routing: &HttpRouting, rule: &RouteRule, labels: &Labels) -> LimitsLayer {
         let families = &self.families(routing).retries;
-        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
         LimitsLayer {
             limits: Limits {
                 timeouts: rule.timeouts,
@@ -175,7 +175,7 @@ impl HttpRoutes {
             },
             allows_headers: rule.allows_request_headers,
             retries: {
-                let counts = PolicyRetries::new(families, labels.into());
+                let counts = PolicyRetries::new(families, labels.clone().into());
                 let budget = RetryBudget::new(retry::BUDGET, Instant::now());
                 let budget = Rc::new(RefCell::new(budget));
                 Rc::new(RouteRetries::new(counts, &budget, self.ctx.rng()))
@@ -210,18 +210,19 @@ impl HttpRoutes {
         }
     }
 
-    /// The stack of a rule. `features` are the layers that it asks for, between its metrics and its choice of a backend.
+    /// The stack of a rule, counted with `labels`. `features` are the layers that it asks for, between its metrics and its
+    /// choice of a backend.
     fn http_route<L>(
         &self,
         routing: &HttpRouting,
         rule: &RouteRule,
+        labels: Labels,
         features: L,
     ) -> RouteService<Self>
     where
         L: Layer<HttpBackends, Service: HttpService + 'static>,
     {
         let families = self.families(routing);
-        let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, "");
         let backends = RouteBackends::new(&rule.distribution, |used| {
             self.backend(families, routing, rule, used)
         });
@@ -362,8 +363,12 @@ impl Routes for HttpRoutes {
 }
 
 impl MakeRule for HttpRoutes {
-    fn make(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self> {
-        self.rule(routing, rule)
+    fn make(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self> {
+        self.rule(routing, rule, hostname)
+    }
+
+    fn hostname_labels(&self) -> bool {
+        self.ctx.config.outbound.hostname_labels
     }
 }
 

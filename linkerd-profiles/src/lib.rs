@@ -42,7 +42,7 @@ pub use route::{
     FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
     HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier, Pattern,
     QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule, RouteTable,
-    Timeouts, ValueMatch,
+    Timeouts, ValueMatch, request_host,
 };
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};

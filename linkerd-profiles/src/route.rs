@@ -114,7 +114,7 @@ impl RouteTable {
                 prefix: Some(0),
             });
         }
-        let levels = self.hosts.of(host(request).unwrap_or_default());
+        let levels = self.hosts.of(request_host(request).unwrap_or_default());
         levels
             .into_iter()
             .find_map(|rules| self.best(rules, request))
@@ -195,7 +195,7 @@ impl PartialEq for RouteTable {
 }
 
 /// The host that a request is for: its target's, or else that of `Host`.
-fn host<B>(request: &Request<B>) -> Option<&str> {
+pub fn request_host<B>(request: &Request<B>) -> Option<&str> {
     if let Some(host) = request.uri().host() {
         return Some(host);
     }

@@ -385,7 +385,7 @@ variables! {
         /// Whether responses come without informational headers such as `l5d-proxy-error`.
         linkerd2 OUTBOUND_DISABLE_INFORMATIONAL_HEADERS: Bool = derived("INGRESS_MODE"), used, since("0.1");
         /// Whether route metrics have the real host name in their `hostname` label.
-        linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), later("hostname labels"), since("0.1");
+        linkerd2 OUTBOUND_METRICS_HOSTNAME_LABELS: Bool = default("false"), used, since("0.1");
         /// How long unused discovery results are kept.
         linkerd2 OUTBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("5s"), used, since("0.1");
         /// Whether the outbound listener also serves as an explicit proxy: it routes by the authority of a request and

@@ -6,13 +6,15 @@ use super::{
 };
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::{HttpRouting, RouteRule};
+use linkerd_profiles::{HttpRouting, RouteRule, request_host};
 use linkerd_proxy_core::{
     Error, Reason,
     http::{HttpRequest, ResponseBody},
 };
 use serde_json::{Value, json};
 use std::{
+    collections::HashMap,
+    net::IpAddr,
     rc::Rc,
     task::{Context, Poll},
 };
@@ -28,12 +30,19 @@ pub struct RouteChoice<M: MakeRule> {
     make: Rc<M>,
     /// By the index of the rule.
     rules: Box<[Option<RouteService<M>>]>,
+    /// By the index of the rule and the host, where metrics tell hosts apart.
+    of_hosts: HashMap<(usize, Box<str>), RouteService<M>>,
 }
 
 /// Makes the stacks of rules.
 pub trait MakeRule: Routes<Request = HttpRequest, Response = Response<ResponseBody>> {
-    /// The stack of a rule.
-    fn make(&self, routing: &HttpRouting, rule: &RouteRule) -> RouteService<Self>;
+    /// The stack of a rule. `hostname` is the label of its metrics, or empty.
+    fn make(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self>;
+
+    /// Whether metrics tell hosts apart.
+    fn hostname_labels(&self) -> bool {
+        false
+    }
 }
 
 impl<M: MakeRule> RouteChoice<M> {
@@ -44,6 +53,7 @@ impl<M: MakeRule> RouteChoice<M> {
             routing,
             make,
             rules,
+            of_hosts: HashMap::new(),
         }
     }
 
@@ -80,12 +90,42 @@ impl<M: MakeRule> RouteChoice<M> {
     fn find(&mut self, request: &mut HttpRequest) -> Option<&mut RouteService<M>> {
         let found = self.routing.table.find(request)?;
         request.context_mut().matched_prefix = found.prefix;
+        if self.make.hostname_labels() {
+            return Some(self.of_host(found.index, request));
+        }
         let made = &mut self.rules[found.index];
         if made.is_none() {
             let rule = &self.routing.table.rules()[found.index];
-            *made = Some(self.make.make(&self.routing, rule));
+            *made = Some(self.make.make(&self.routing, rule, ""));
         }
         made.as_mut()
+    }
+
+    /// The stack of a rule for the host of a request. Addresses have no name; the names beyond the bound have one stack.
+    fn of_host(&mut self, index: usize, request: &HttpRequest) -> &mut RouteService<M> {
+        let host = request_host(&**request).unwrap_or_default();
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        let mut key = (
+            index,
+            if is_address {
+                Box::default()
+            } else {
+                host.into()
+            },
+        );
+        if self.of_hosts.len() >= MAX_HOSTS && !self.of_hosts.contains_key(&key) {
+            key.1 = OTHER_HOSTS.into();
+        }
+        let Self {
+            routing,
+            make,
+            of_hosts,
+            ..
+        } = self;
+        of_hosts.entry(key).or_insert_with_key(|(index, host)| {
+            make.make(routing, &routing.table.rules()[*index], host)
+        })
     }
 }
 
@@ -105,6 +145,12 @@ impl<M: MakeRule> Service<HttpRequest> for RouteChoice<M> {
         }
     }
 }
+
+/// The hosts and rules that metrics tell apart, for each target and version of HTTP.
+const MAX_HOSTS: usize = 100;
+
+/// The label of the others.
+const OTHER_HOSTS: &str = "other";
 
 /// The rules that `/state` shows.
 const MAX_SHOWN: usize = 50;

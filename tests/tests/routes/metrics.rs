@@ -138,3 +138,46 @@ async fn grpc_routes_are_counted_by_the_names_of_their_codes() {
     let labels = labels("GRPCRoute", "unary", &backend("web"));
     assert_eq!(metrics.value(requests, &labels), Some(2.0));
 }
+
+#[tokio::test]
+async fn host_names_are_labels_if_asked_for_up_to_a_bound() {
+    let web = Server::says("web").await;
+    let name = "LINKERD2_PROXY_OUTBOUND_METRICS_HOSTNAME_LABELS";
+    let mesh = Mesh::builder().env(name, true).start().await;
+    mesh.service("web", [web.addr()]);
+    let rule = RouteRule::new().when(RouteMatch::prefix("/"));
+    let policy = Policy::balance("web", 80).route(route("main", [rule]));
+    mesh.policy("web").unset();
+    mesh.controller.any_policy().set(policy);
+    // Each request names another target by its authority; one connection to one target names hosts by its field.
+    let mut wire = linkerd_tests::Wire::tunnel(mesh.proxy.outbound, "web:80").await;
+    for host in [
+        "Shop.test",
+        "shop.test:80",
+        "shop.test.",
+        "10.0.0.1",
+        "10.0.0.2:80",
+    ] {
+        wire.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"))
+            .await;
+        let (head, _) = soon(wire.response()).await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    }
+    for n in 0..200 {
+        wire.send(format!("GET / HTTP/1.1\r\nhost: h{n}.test\r\n\r\n"))
+            .await;
+        soon(wire.response()).await;
+    }
+    let metrics = mesh.proxy.metrics().await;
+    let count = |hostname: &str| {
+        let statuses = "outbound_http_route_request_statuses_total";
+        let labels = [("hostname", hostname)];
+        metrics.sum(statuses, &labels)
+    };
+    assert_eq!((count("shop.test"), count("")), (3.0, 2.0));
+    assert_eq!(
+        (count("h0.test"), count("h97.test"), count("h98.test")),
+        (1.0, 1.0, 0.0)
+    );
+    assert_eq!(count("other"), 102.0);
+}

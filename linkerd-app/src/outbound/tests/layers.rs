@@ -16,6 +16,7 @@ use linkerd_proxy_core::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
         ObservedResponse, ResponseBody,
     },
+    metrics::Labels,
 };
 use serde_json::Value;
 use std::{
@@ -51,7 +52,7 @@ where
         let rule = &routing.table.rules()[0];
         Ok(self
             .routes
-            .http_route(&routing, rule, self.features.clone()))
+            .http_route(&routing, rule, Labels::new(), self.features.clone()))
     }
 
     fn replaced(&self, _: Option<&RouteService<Self>>) {}
