@@ -5,8 +5,11 @@ use crate::{
     net,
     workload::{Protocol, Workload},
 };
-use linkerd_control::{Controller, Mesh};
-use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread};
+use linkerd_control::{
+    Breaker, Controller, HeaderChanges, Mesh, Policy, Route, RouteFilter, RouteMatch, RouteRetry,
+    RouteRule, RouteTimeouts,
+};
+use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread, time::Duration};
 
 /// A controller on a thread of its own, for as long as this process runs.
 pub struct Control {
@@ -46,6 +49,10 @@ impl Control {
     pub fn describe(&self, workload: &Workload) -> Result<()> {
         let file = mesh_file(workload, |service| workload.endpoints(service));
         self.apply(&parse(&file)?);
+        if workload.has_policy {
+            let target = workload.target(false).to_string();
+            self.controller.policy(target).set(policy());
+        }
         Ok(())
     }
 
@@ -58,6 +65,28 @@ impl Control {
         // On a thread of its own, to lower only its priority. A panic of the controller is passed on.
         thread::scope(|scope| drop(scope.spawn(apply)));
     }
+}
+
+/// The policy of a service with all features, none of which a request needs: the first two routes are for others.
+fn policy() -> Policy {
+    let seconds = Duration::from_secs;
+    let named = HeaderChanges::new().set("x-route", "all");
+    let all = RouteRule::new()
+        .when(RouteMatch::prefix("/"))
+        .filter(RouteFilter::request_headers(named))
+        .timeouts(RouteTimeouts::new().request(seconds(10)).idle(seconds(10)))
+        .retry(RouteRetry::new(2).status(500..=599));
+    let admin = RouteMatch::prefix("/admin").header("x-admin", "yes");
+    let others = [admin, RouteMatch::exact("/health")].map(|for_others| {
+        let name = "others";
+        Route::new(name).rule(RouteRule::new().when(for_others))
+    });
+    let policy = others
+        .into_iter()
+        .fold(Policy::balance("web-0", 80), Policy::route);
+    policy
+        .route(Route::new("all").rule(all))
+        .failure_accrual(Breaker::consecutive(7))
 }
 
 /// Gives the calling thread the lowest priority: a control plane, which has its own machine elsewhere, must not delay

@@ -95,6 +95,9 @@ impl Counting<'_> {
                     self.syscalls(subject, workload, &mut counted)?;
                     self.instructions(subject, workload, &mut counted)?;
                 }
+                "h1-policy" | "h2-policy" if subject.name() == OURS => {
+                    self.instructions(subject, workload, &mut counted)?;
+                }
                 "idle" => self.memory(subject, workload, &mut counted)?,
                 _ => {}
             }
@@ -202,6 +205,7 @@ impl Counting<'_> {
             protocol: workload.protocol(),
             endpoints: workload.endpoints(0),
             workers: 1,
+            has_policy: workload.has_policy,
             scratch: self.scratch,
             control: self.control.addr,
         };

@@ -122,6 +122,7 @@ impl Bench<'_> {
             protocol: workload.protocol(),
             endpoints: workload.endpoints(0),
             workers: workload.workers,
+            has_policy: workload.has_policy,
             scratch: self.scratch,
             control: self.control.addr,
         };

@@ -42,6 +42,8 @@ pub struct Setup<'a> {
     pub endpoints: Vec<SocketAddr>,
     /// Number of workers.
     pub workers: usize,
+    /// Whether it has routes, a header filter, timeouts, retries and ejection.
+    pub has_policy: bool,
     /// A directory that it can write to.
     pub scratch: &'a Path,
     /// The address of the control plane.
@@ -99,6 +101,7 @@ mod tests {
                 SocketAddr::from(([10, 9, 0, 12], 8080)),
             ],
             workers: 2,
+            has_policy: false,
             scratch,
             control: SocketAddr::from(([127, 0, 0, 1], 8086)),
         }

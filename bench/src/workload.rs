@@ -18,6 +18,8 @@ pub struct Workload {
     pub endpoints: usize,
     /// Workers of the proxy, each with a core.
     pub workers: usize,
+    /// Whether its policy has features: three routes, a header filter, timeouts, retries and a breaker.
+    pub has_policy: bool,
 }
 
 /// Traffic to a proxy.
@@ -67,6 +69,14 @@ const fn plain(name: &'static str, about: &'static str, traffic: Traffic) -> Wor
         services: 1,
         endpoints: 3,
         workers: 1,
+        has_policy: false,
+    }
+}
+
+const fn policy(name: &'static str, about: &'static str, traffic: Traffic) -> Workload {
+    Workload {
+        has_policy: true,
+        ..plain(name, about, traffic)
     }
 }
 
@@ -97,6 +107,16 @@ const fn destinations(name: &'static str, services: usize) -> Workload {
 pub const ALL: &[Workload] = &[
     plain("h1", "HTTP/1.1, 32 connections", Traffic::Http1("/", 0)),
     plain("h2", "HTTP/2, 16 connections of 10 streams", Traffic::Http2),
+    policy(
+        "h1-policy",
+        "HTTP/1.1, 32 connections; routes, filter, timeouts, retries, breaker",
+        Traffic::Http1("/", 0),
+    ),
+    policy(
+        "h2-policy",
+        "HTTP/2, 16 connections of 10 streams, likewise",
+        Traffic::Http2,
+    ),
     plain(
         "grpc-unary",
         "gRPC, 16 connections of 10 calls",

@@ -57,6 +57,9 @@ fn config(setup: &Setup<'_>) -> Value {
         }]},
         "load_assignment": {"cluster_name": "web", "endpoints": [{"lb_endpoints": endpoints}]},
     });
+    if setup.has_policy {
+        cluster["outlier_detection"] = json!({"consecutive_5xx": 7});
+    }
     if setup.protocol == Protocol::Http2 {
         cluster["typed_extension_protocol_options"] = json!({
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
@@ -83,7 +86,7 @@ fn config(setup: &Setup<'_>) -> Value {
                 "route_config": {"virtual_hosts": [{
                     "name": "web",
                     "domains": ["*"],
-                    "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "web"}}],
+                    "routes": routes(setup.has_policy),
                 }]},
                 "http_filters": [{
                     "name": "router",
@@ -100,6 +103,31 @@ fn config(setup: &Setup<'_>) -> Value {
         }],
         "clusters": [cluster],
     }})
+}
+
+/// One route for all, or that of a policy behind two that are for others.
+fn routes(has_policy: bool) -> Value {
+    if !has_policy {
+        return json!([{"match": {"prefix": "/"}, "route": {"cluster": "web"}}]);
+    }
+    let admin = json!({"name": "x-admin", "string_match": {"exact": "yes"}});
+    json!([
+        {"match": {"prefix": "/admin", "headers": [admin]}, "route": {"cluster": "web"}},
+        {"match": {"path": "/health"}, "route": {"cluster": "web"}},
+        {
+            "match": {"prefix": "/"},
+            "route": {
+                "cluster": "web",
+                "timeout": "10s",
+                "idle_timeout": "10s",
+                "retry_policy": {"retry_on": "5xx", "num_retries": 2},
+            },
+            "request_headers_to_add": [{
+                "header": {"key": "x-route", "value": "all"},
+                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+            }],
+        },
+    ])
 }
 
 #[cfg(test)]
