@@ -139,20 +139,22 @@ fn header(r: &mut FieldReader, node: &Node) -> Option<(String, String)> {
 /// A failure of some requests: a status, or in gRPC routes a code.
 fn failure(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<RouteFilter> {
     const OWNER: &str = "the failure injector";
-    let (known, filter): (&[&str], fn(u32, &str) -> RouteFilter) = match protocol {
-        Protocol::Grpc => (&["code", "message", "percent"], RouteFilter::fail_grpc),
-        _ => (&["statusCode", "message", "percent"], RouteFilter::fail),
-    };
-    let fields = r.fields(node, known)?;
-    let number = match protocol {
-        Protocol::Grpc => r.required(&fields, OWNER, "code", FieldReader::grpc_code),
-        _ => r.required(&fields, OWNER, "statusCode", |r, node| {
-            r.status(node, 200..=599)
-        }),
+    let is_grpc = protocol == Protocol::Grpc;
+    let fields = match is_grpc {
+        true => r.fields(node, &["code", "message", "percent"])?,
+        false => r.fields(node, &["statusCode", "message", "percent"])?,
     };
     let message = r.value(&fields, "message", FieldReader::header_value);
+    let message = message.as_deref().unwrap_or("injected failure");
     let percent = r.value(&fields, "percent", |r, node| r.share(node, 0.0..=100.0));
-    let filter = filter(number?, message.as_deref().unwrap_or("injected failure"));
+    let filter = if is_grpc {
+        let code = r.required(&fields, OWNER, "code", FieldReader::grpc_code)?;
+        RouteFilter::fail_grpc(code, message)
+    } else {
+        let status = |r: &mut FieldReader, node: &Node| r.status(node, 200..=599);
+        let status = r.required(&fields, OWNER, "statusCode", status)?;
+        RouteFilter::fail(status, message)
+    };
     Some(match percent {
         // Thousandths of a percent.
         Some(percent) => filter.ratio((percent * 1_000.0).round() as u32, 100_000),
