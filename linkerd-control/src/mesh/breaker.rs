@@ -24,7 +24,7 @@ pub(super) fn breaker(r: &mut FieldReader, node: &Node) -> Option<Breaker> {
     });
     let rate = r.value(&fields, "successRate", |r, node| {
         // Below a hundredth of a percent the proxy takes it for 0.
-        r.share(node, 0.0001..=1.0)
+        r.decimal_within(node, 0.0001..=1.0)
     });
     let requests = r.value(&fields, "minRequests", |r, node| {
         r.within(node, 0..=1_000_000)
@@ -69,9 +69,11 @@ pub(super) fn breaker(r: &mut FieldReader, node: &Node) -> Option<Breaker> {
 /// The lengths of ejections.
 fn backoff(r: &mut FieldReader, node: &Node, breaker: Breaker) -> Option<Breaker> {
     let fields = r.fields(node, &["min", "max", "jitter"])?;
-    let min = r.value(&fields, "min", FieldReader::time);
-    let max = r.value(&fields, "max", FieldReader::time);
-    let jitter = r.value(&fields, "jitter", |r, node| r.share(node, 0.0..=1.0));
+    let min = r.value(&fields, "min", FieldReader::positive_duration);
+    let max = r.value(&fields, "max", FieldReader::positive_duration);
+    let jitter = r.value(&fields, "jitter", |r, node| {
+        r.decimal_within(node, 0.0..=1.0)
+    });
     let first = min.unwrap_or(MIN_EJECTION);
     let longest = max.unwrap_or(first.max(MAX_EJECTION));
     if first > longest {

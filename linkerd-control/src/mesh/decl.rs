@@ -130,14 +130,18 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
     let backends = r.items(&fields, "backends").iter();
     let backends = backends.filter_map(|node| backend(r, node)).collect();
     let name = r.given(&fields, "name", FieldReader::text);
-    let protocol = r
-        .choice(&fields, "protocol", &protocols)
-        .unwrap_or_default();
-    let routes = r.value(&fields, "routes", |r, node| {
-        Some(routes(r, node, &name, protocol))
-    });
+    let protocol = r.choice(&fields, "protocol", &protocols);
+    let is_protocol_known = protocol.is_some() || fields.get("protocol").is_none();
+    let protocol = protocol.unwrap_or_default();
     let breaker = r.value(&fields, "breaker", breaker);
     let profile = r.value(&fields, "profile", |r, node| profile(r, node, protocol));
+    let routes = match is_protocol_known {
+        true => r.value(&fields, "routes", |r, node| {
+            Some(routes(r, node, &name, protocol))
+        }),
+        // The fields of routes depend on it: errors would mislead.
+        false => None,
+    };
     for field in ["routes", "breaker"] {
         if let Some(node) = fields.get(field)
             && fields.get("profile").is_some()

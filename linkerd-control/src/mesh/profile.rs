@@ -98,7 +98,7 @@ fn route(r: &mut FieldReader, node: &Node, has_budget: bool) -> Option<ProfileRo
     for class in r.each(&fields, "responseClasses", response_class) {
         route = route.class(class);
     }
-    if let Some(timeout) = r.value(&fields, "timeout", FieldReader::time) {
+    if let Some(timeout) = r.value(&fields, "timeout", FieldReader::positive_duration) {
         route = route.timeout(timeout);
     }
     if r.flag(&fields, "isRetryable") {
@@ -129,7 +129,7 @@ fn budget(r: &mut FieldReader, node: &Node) -> Option<ProfileRetryBudget> {
     const OWNER: &str = "the retry budget";
     let fields = r.fields(node, &["retryRatio", "minRetriesPerSecond", "ttl"])?;
     let ratio = r.required(&fields, OWNER, "retryRatio", |r, node| {
-        r.share(node, 0.0..=1_000.0)
+        r.decimal_within(node, 0.0..=1_000.0)
     });
     let min = r.required(&fields, OWNER, "minRetriesPerSecond", |r, node| {
         r.within(node, 0..=i32::MAX as u32)

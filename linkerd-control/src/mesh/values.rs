@@ -66,7 +66,11 @@ impl FieldReader {
     }
 
     /// A number within a range.
-    pub(super) fn share(&mut self, node: &Node, range: RangeInclusive<f64>) -> Option<f64> {
+    pub(super) fn decimal_within(
+        &mut self,
+        node: &Node,
+        range: RangeInclusive<f64>,
+    ) -> Option<f64> {
         let number = self.decimal(node)?;
         let good = range.contains(&number).then_some(number);
         if good.is_none() {
@@ -122,7 +126,7 @@ impl FieldReader {
     }
 
     /// A duration above zero.
-    pub(super) fn time(&mut self, node: &Node) -> Option<Duration> {
+    pub(super) fn positive_duration(&mut self, node: &Node) -> Option<Duration> {
         let duration = self.duration(node)?;
         if duration.is_zero() {
             let reason = format!("{} must be longer than 0", shown(node));

@@ -236,5 +236,6 @@ fn place(marker: &granit_parser::Marker) -> Position {
 /// Aliases of aliases grow without bound; an honest file has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// A mesh file has thirteen levels, and as many more as conditions of a profile are nested. Trees are walked by recursion, and aliases of aliases can nest without limit.
+/// A mesh file has thirteen levels, and as many more as conditions of a profile are nested. Trees are walked by recursion,
+/// and aliases of aliases can nest without limit.
 const MAX_DEPTH: usize = 32;

@@ -146,7 +146,9 @@ fn failure(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<Route
     };
     let message = r.value(&fields, "message", FieldReader::header_value);
     let message = message.as_deref().unwrap_or("injected failure");
-    let percent = r.value(&fields, "percent", |r, node| r.share(node, 0.0..=100.0));
+    let percent = r.value(&fields, "percent", |r, node| {
+        r.decimal_within(node, 0.0..=100.0)
+    });
     let filter = if is_grpc {
         let code = r.required(&fields, OWNER, "code", FieldReader::grpc_code)?;
         RouteFilter::fail_grpc(code, message)
@@ -171,7 +173,16 @@ fn redirect(r: &mut FieldReader, node: &Node, shape: MatchShape) -> Option<Route
     let scheme = r.choice(&fields, "scheme", &schemes).map(|scheme| Scheme {
         r#type: Some(scheme::Type::Registered(scheme.into())),
     });
-    let host = r.value(&fields, "hostname", super::hostname);
+    let host = r.value(&fields, "hostname", |r, node| {
+        let host = super::hostname(r, node)?;
+        if host.starts_with("*.") {
+            r.report(
+                node.at,
+                "a redirect leads to one host; write it without `*.`",
+            );
+        }
+        Some(host)
+    });
     let port = r.value(&fields, "port", |r, node| r.within(node, 1..=65_535));
     let path = r.value(&fields, "path", |r, node| path_modifier(r, node, shape));
     let status = r.value(&fields, "statusCode", |r, node| r.status(node, 300..=399));

@@ -57,8 +57,8 @@ pub(super) fn retry(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Opt
     }) {
         retry = retry.max_bytes(bytes);
     }
-    let min = r.value(&fields, "backoff", FieldReader::time);
-    let max = r.value(&fields, "maxBackoff", FieldReader::time);
+    let min = r.value(&fields, "backoff", FieldReader::positive_duration);
+    let max = r.value(&fields, "maxBackoff", FieldReader::positive_duration);
     match (min, max) {
         (Some(min), max) => {
             let max = max.unwrap_or(min.max(MAX_BACKOFF));

@@ -69,7 +69,18 @@ fn http_match(r: &mut FieldReader, node: &Node, prefixes: &mut usize) -> Option<
             ValueType::Regex => read.query_regex(&name, &value),
         };
     }
-    if let Some(method) = r.value(&fields, "method", FieldReader::http_method) {
+    let method = r.value(&fields, "method", |r, node| match node.is_scalar() {
+        true => r.http_method(node),
+        false => {
+            let reason = format!(
+                "expected an HTTP method, not {}; methods of gRPC need `protocol: grpc` of the service",
+                shown(node)
+            );
+            r.report(node.at, reason);
+            None
+        }
+    });
+    if let Some(method) = method {
         read = read.method(&method);
     }
     Some(read)

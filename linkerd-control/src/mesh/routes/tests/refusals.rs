@@ -35,6 +35,14 @@ fn wrong_routes_are_refused() {
 }
 
 #[test]
+fn routes_of_an_unknown_protocol_are_not_judged() {
+    refused(
+        "services:\n- name: web\n  port: 80\n  protocol: grcp\n  routes: [{rules: [{matches: [{method: {service: a}}]}]}]\n",
+        "4:13: `grcp` is no protocol; use detect",
+    );
+}
+
+#[test]
 fn wrong_rules_are_refused() {
     for (rule, reason) in [
         (
@@ -76,6 +84,10 @@ fn wrong_rules_are_refused() {
         (
             "matches: [{method: ^get}]",
             "`get` is not a method; use GET, POST or another",
+        ),
+        (
+            "matches: [{method: ^{service: a}}]",
+            "expected an HTTP method, not fields; methods of gRPC need `protocol: grpc` of the service",
         ),
         (
             "matches: [{method: GET}, ^{method: GET}]",
@@ -210,6 +222,10 @@ fn wrong_filters_are_refused() {
         (
             "{requestRedirect: {scheme: ^ftp}}",
             "`ftp` is no scheme; use http or https",
+        ),
+        (
+            "{requestRedirect: {hostname: ^'*.new.test'}}",
+            "a redirect leads to one host; write it without `*.`",
         ),
         (
             "{requestRedirect: {statusCode: ^200}}",
