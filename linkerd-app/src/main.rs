@@ -56,7 +56,7 @@ enum Command {
     },
     /// Prints the manual page, in roff.
     Man,
-    /// Shows the proxy at work on this machine: a control plane, three backends, real traffic.
+    /// Shows the proxy at work on this machine: a control plane, four backends, real traffic.
     Quickstart {
         /// Runs for a few seconds without a terminal; the exit code shows whether every request succeeded.
         #[arg(long)]

@@ -81,7 +81,12 @@ use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
-use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
 use timeouts::TimeoutsLayer;
 use tokio::time::Instant;
 use tower::{
@@ -102,6 +107,8 @@ pub struct HttpRoutes {
     target: String,
     backends: Backends<HttpDispatch>,
     profile_budget: RefCell<Option<ProfileBudget>>,
+    /// That of the routes of policies.
+    policy_budget: OnceCell<Rc<RefCell<RetryBudget>>>,
 }
 
 /// The retry budget of a profile, and its settings.
@@ -138,6 +145,7 @@ impl HttpRoutes {
             target: target.to_string(),
             backends: Backends::default(),
             profile_budget: RefCell::default(),
+            policy_budget: OnceCell::new(),
         }
     }
 
@@ -176,11 +184,17 @@ impl HttpRoutes {
             allows_headers: rule.allows_request_headers,
             retries: {
                 let counts = PolicyRetries::new(families, labels.clone().into());
-                let budget = RetryBudget::new(retry::BUDGET, Instant::now());
-                let budget = Rc::new(RefCell::new(budget));
-                Rc::new(RouteRetries::new(counts, &budget, self.ctx.rng()))
+                let new = || self.retry_budget(retry::BUDGET);
+                let budget = self.policy_budget.get_or_init(new);
+                Rc::new(RouteRetries::new(counts, budget, self.ctx.rng()))
             },
         }
+    }
+
+    /// A budget, of which this worker has its share.
+    fn retry_budget(&self, settings: RetryBudgetSettings) -> Rc<RefCell<RetryBudget>> {
+        let settings = settings.share(self.ctx.workers);
+        Rc::new(RefCell::new(RetryBudget::new(settings, Instant::now())))
     }
 
     /// What the retries of a profile's route share. Its routes have one budget, which outlives an update that leaves it as it
@@ -193,8 +207,7 @@ impl HttpRoutes {
         let budget = match &*present {
             Some((same, budget)) if *same == settings => budget.clone(),
             _ => {
-                let budget = RetryBudget::new(settings, Instant::now());
-                let budget = Rc::new(RefCell::new(budget));
+                let budget = self.retry_budget(settings);
                 *present = Some((settings, budget.clone()));
                 budget
             }

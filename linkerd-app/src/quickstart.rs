@@ -1,8 +1,8 @@
 //! The quickstart: a mesh on one machine, in one process, with traffic to watch.
 //!
-//! It starts three backends on loopback, the controller with a mesh file, and the proxy as an explicit proxy; sends a
-//! steady stream of requests through it; and shows their endpoints and the balancer's state. Everything but the proxy,
-//! which has threads of its own, runs on one thread.
+//! It starts four backends on loopback, one of them a canary, the controller with a mesh file, and the proxy as an
+//! explicit proxy; sends a steady stream of requests through it; and shows their endpoints and the balancer's state.
+//! Everything but the proxy, which has threads of its own, runs on one thread.
 //!
 //! None of it is part of the proxy that runs in a pod.
 

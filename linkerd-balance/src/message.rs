@@ -50,14 +50,14 @@ impl<B> Arrival for HttpRequest<B> {
     }
 
     fn avoids(&self) -> Option<EndpointId> {
-        self.context().last_endpoint.as_ref()?.get()
+        self.context().attempts.as_ref()?.endpoint()
     }
 
     fn attempted(&mut self, now: Instant, endpoint: EndpointId) {
         let context = self.context_mut();
         context.attempted = now;
-        if let Some(last) = &context.last_endpoint {
-            last.set(endpoint);
+        if let Some(attempts) = &context.attempts {
+            attempts.given_to(endpoint);
         }
     }
 }

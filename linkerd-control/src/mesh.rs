@@ -1,6 +1,7 @@
 //! The mesh file: its services, how it is read, checked and followed, and the answers that it gives.
 
 mod answers;
+mod breaker;
 mod check;
 mod decl;
 mod error;
@@ -9,6 +10,11 @@ mod form;
 mod hosts;
 mod model;
 mod near;
+mod profile;
+mod routes;
+#[cfg(test)]
+mod testing;
+mod values;
 mod watch;
 mod yaml;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 mod backend;
 mod breaker;
+mod dispatch;
 mod duration;
 mod route;
 mod route_filter;
@@ -28,6 +29,8 @@ pub use route_filter::{HeaderChanges, RouteFilter};
 pub use route_limits::{RouteRetry, RouteTimeouts};
 pub use route_match::RouteMatch;
 pub use tls_route::TlsRoute;
+
+use dispatch::{Dispatch, Weighted};
 
 /// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be
 /// changed further.
@@ -78,26 +81,6 @@ enum Parent {
     Default(String),
 }
 
-#[derive(Clone, Debug)]
-enum Dispatch {
-    /// A balancer over the parent, or over another path.
-    Balance(Option<String>),
-    Weighted(Vec<Weighted>),
-    Service(Weighted),
-    Forward(Box<WeightedAddr>),
-    Empty,
-}
-
-/// One of the services that share the traffic.
-#[derive(Clone, Debug)]
-struct Weighted {
-    name: String,
-    /// `None`: the parent's.
-    namespace: Option<String>,
-    port: u16,
-    weight: u32,
-}
-
 impl Policy {
     /// Balances over the endpoints of a service in the namespace `default`.
     pub fn balance(name: impl Into<String>, port: u16) -> Self {
@@ -133,19 +116,7 @@ impl Policy {
         port: u16,
         backends: impl IntoIterator<Item = (String, String, u16, u32)>,
     ) -> Self {
-        let backends = backends
-            .into_iter()
-            .map(|(name, namespace, port, weight)| Weighted {
-                name,
-                namespace: Some(namespace),
-                port,
-                weight,
-            });
-        Self::service(
-            name.to_owned(),
-            port,
-            Dispatch::Weighted(backends.collect()),
-        )
+        Self::service(name.to_owned(), port, Dispatch::among(backends))
     }
 
     fn service(name: String, port: u16, dispatch: Dispatch) -> Self {
@@ -325,19 +296,6 @@ impl Policy {
             Dispatch::Service(only) => (vec![service(only)], false),
             Dispatch::Weighted(services) => (services.iter().map(service).collect(), true),
         }
-    }
-}
-
-impl Dispatch {
-    /// Services of the parent's namespace: name, port and weight of each.
-    fn weighted<N: Into<String>>(backends: impl IntoIterator<Item = (N, u16, u32)>) -> Self {
-        let backends = backends.into_iter().map(|(name, port, weight)| Weighted {
-            name: name.into(),
-            namespace: None,
-            port,
-            weight,
-        });
-        Self::Weighted(backends.collect())
     }
 }
 

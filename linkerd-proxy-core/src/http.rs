@@ -42,7 +42,7 @@ pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
 pub use replay_layer::{ReplayLayer, ReplayService};
-pub use request::{EndpointId, HttpRequest, LastEndpoint, RequestContext, Returns};
+pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::ResponseBody;

@@ -1,6 +1,6 @@
 //! Traffic in the background of a test.
 
-use crate::{BoxError, Mesh, Reply, SOON, eventually, get};
+use crate::{BoxError, Mesh, Proxy, Reply, SOON, eventually, get};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -32,6 +32,11 @@ impl Load {
     /// Starts HTTP/1 clients that GET a URI, each with a pause between its requests.
     pub fn http1(mesh: &Mesh, clients: usize, pause: Duration, uri: &str) -> Self {
         Self::start(mesh.proxy.outbound, clients, pause, uri, false)
+    }
+
+    /// Starts HTTP/1 clients of a proxy without a scripted control plane.
+    pub fn through(proxy: &Proxy, clients: usize, pause: Duration, uri: &str) -> Self {
+        Self::start(proxy.outbound, clients, pause, uri, false)
     }
 
     /// Starts HTTP/2 clients, each with a connection of its own.

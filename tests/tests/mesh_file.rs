@@ -3,45 +3,14 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use linkerd_tests::{
-    Builder, Http1, Proxy, Reply, SOON, Server, Wire, binary, eventually, refused, soon,
+    Http1, MeshFile, Proxy, Reply, SOON, Server, Wire, binary, eventually, refused, soon,
 };
-use std::{io::Write, net::SocketAddr, path::PathBuf, process::Stdio};
+use std::{io::Write, net::SocketAddr, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::TcpStream,
     process::{Child, Command},
 };
-
-/// A file that is removed when it is dropped.
-struct MeshFile(PathBuf);
-
-impl MeshFile {
-    fn new(name: &str, text: &str) -> Self {
-        let file = format!("linkerd-tests-{}-{name}.yaml", std::process::id());
-        let this = Self(std::env::temp_dir().join(file));
-        this.write(text);
-        this
-    }
-
-    fn write(&self, text: &str) {
-        std::fs::write(&self.0, text).unwrap();
-    }
-
-    async fn start(&self) -> Proxy {
-        self.builder().start().await
-    }
-
-    fn builder(&self) -> Builder {
-        // The address of a control plane would point to another one.
-        Proxy::builder("127.0.0.1:1".parse().unwrap())
-            .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
-            .without("LINKERD2_PROXY_POLICY_SVC_ADDR")
-            .without("LINKERD2_PROXY_POLICY_WORKLOAD")
-            .arg("run")
-            .arg("--mesh")
-            .arg(self.0.to_str().unwrap())
-    }
-}
 
 /// A mesh file that is being read until [`Slow::end`].
 struct Slow {
@@ -52,8 +21,10 @@ struct Slow {
 impl Slow {
     fn new(name: &str, text: &str) -> Self {
         let file = MeshFile::new(name, "");
-        std::fs::remove_file(&file.0).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(&file.0).status();
+        std::fs::remove_file(file.path()).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(file.path())
+            .status();
         assert!(made.unwrap().success());
         let text = text.to_owned();
         Self { file, text }
@@ -61,7 +32,7 @@ impl Slow {
 
     /// Waits for a reader.
     async fn is_read(&self) -> std::fs::File {
-        let path = self.file.0.clone();
+        let path = self.file.path().to_owned();
         let open = move || std::fs::OpenOptions::new().write(true).open(path);
         let opened = soon(tokio::task::spawn_blocking(open)).await;
         opened.unwrap().unwrap()
@@ -69,16 +40,10 @@ impl Slow {
 
     /// Releases the reader, and makes it a regular file.
     fn end(&self, mut reader: std::fs::File) {
-        let whole = self.file.0.with_extension("whole");
+        let whole = self.file.path().with_extension("whole");
         std::fs::write(&whole, &self.text).unwrap();
-        std::fs::rename(whole, &self.file.0).unwrap();
+        std::fs::rename(whole, self.file.path()).unwrap();
         reader.write_all(self.text.as_bytes()).unwrap();
-    }
-}
-
-impl Drop for MeshFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -203,7 +168,7 @@ impl Control {
     async fn start(file: &MeshFile) -> Self {
         let mut child = Command::new(binary())
             .args(["control", "--listen", "127.0.0.1:0", "--mesh"])
-            .arg(&file.0)
+            .arg(file.path())
             .env_clear()
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -250,7 +215,7 @@ async fn a_controller_does_not_say_that_there_are_no_services_before_it_has_read
     let (addr, _guard) = refused();
     let mut child = Command::new(binary())
         .args(["control", "--listen", &addr.to_string(), "--mesh"])
-        .arg(&file.file.0)
+        .arg(file.file.path())
         .env_clear()
         .stdout(Stdio::null())
         .kill_on_drop(true)
@@ -272,7 +237,7 @@ async fn a_hangup_while_the_file_is_read_does_not_kill_it() {
     let file = Slow::new("slow-hangup", &web(&server));
     let mut child = Command::new(binary())
         .args(["run", "--mesh"])
-        .arg(&file.file.0)
+        .arg(file.file.path())
         .env_clear()
         .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", "127.0.0.1:0")
         .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:0")
@@ -302,7 +267,7 @@ async fn a_hangup_while_the_file_is_read_does_not_kill_it() {
 async fn a_check_reports_all_that_is_wrong_at_once() {
     let server = Server::says("hello").await;
     let file = MeshFile::new("check", &web(&server));
-    let path = file.0.to_str().unwrap();
+    let path = file.path().to_str().unwrap();
     let check = || file.builder().arguments(&["check", "--mesh", path]);
     let good = check().run().await;
     assert!(good.status.success(), "{good:?}");

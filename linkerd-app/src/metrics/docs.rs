@@ -90,6 +90,8 @@ fn labels_of(name: &str) -> &'static str {
         "outbound_tcp_route_close_total" => "parent_*, route_*, target_ip, target_port, error",
         "outbound_tls_route_close_total" => "parent_*, route_*, hostname, error",
         _ if name.contains("_route_backend_") => "parent_*, route_*, backend_*",
+        _ if name.ends_with("_route_retry_skipped_total") => "parent_*, route_*, hostname, reason",
+        _ if name.contains("_route_retry_") => "parent_*, route_*, hostname",
         _ if name.contains("_route_request_") => "parent_*, route_*, hostname",
         _ if name.contains("_balancer_") => balancer_labels(name),
         "proxy_build_info" => "date, git_sha, profile, vendor, version",
@@ -101,6 +103,9 @@ fn labels_of(name: &str) -> &'static str {
 fn balancer_labels(name: &str) -> &'static str {
     let (own, rest) = match name {
         _ if name.starts_with("control_") => ("addr", ["endpoint_state, addr", "op, addr"]),
+        _ if name.starts_with("outbound_tls_") => {
+            ("concrete", ["endpoint_state, concrete", "op, concrete"])
+        }
         _ if name.starts_with("outbound_tcp_") => (
             "parent_*, backend_*, logical, concrete",
             [

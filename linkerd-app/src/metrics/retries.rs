@@ -53,8 +53,10 @@ struct RetrySeries {
 /// Why a response that could have been retried was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetrySkipped {
-    /// The request's body is larger than what is kept.
+    /// The request's body turned out to be larger than what is kept.
     BodyTooLarge,
+    /// The request's body is known to be too large or broke off, or its connection may become something else.
+    NotReplayable,
     /// The request's body goes on to the endpoint that has answered.
     RequestUnfinished,
     /// Retries are too large a share of requests.
@@ -69,6 +71,7 @@ impl RetrySkipped {
     fn label(self) -> &'static str {
         match self {
             Self::BodyTooLarge => "body_too_large",
+            Self::NotReplayable => "not_replayable",
             Self::RequestUnfinished => "request_unfinished",
             Self::Budget => "budget",
             Self::Deadline => "deadline",

@@ -106,7 +106,7 @@ fn named(request: &HttpRequest) -> Result<Authority, Error> {
 }
 
 /// Refuses a target that asks for TLS: the proxy does not speak it for the client, and must not leave it out either.
-fn refuse_https(request: &HttpRequest) -> Result<(), Error> {
+pub(super) fn refuse_https(request: &HttpRequest) -> Result<(), Error> {
     if request.uri().scheme() != Some(&Scheme::HTTPS) {
         return Ok(());
     }
@@ -126,7 +126,7 @@ fn target_of(authority: &Authority) -> Result<Target, Error> {
 }
 
 /// A request to an explicit proxy names its target in full; the server expects a path and a `Host` (RFC 9112, 3.2.2).
-fn as_server_expects(request: &mut HttpRequest) {
+pub(super) fn as_server_expects(request: &mut HttpRequest) {
     if request.version() == Version::HTTP_2 {
         return;
     }

@@ -6,11 +6,12 @@
 
 use super::{
     context::Context,
+    explicit::{as_server_expects, refuse_https},
     request_targets::{RequestTargets, TargetName, opaque_target},
     target::Targets,
 };
 use futures::future::{LocalBoxFuture, ready};
-use http::{HeaderName, Response, Version, uri::Authority};
+use http::{HeaderName, Method, Response, Version, uri::Authority};
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
@@ -30,7 +31,7 @@ pub struct ByOverride {
 }
 
 /// The target of a request to an ingress.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 enum OverrideTarget {
     /// That of its header.
     Named(Authority),
@@ -65,7 +66,12 @@ impl Service<HttpRequest> for ByOverride {
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         match self.target(&mut request) {
-            Ok(target) => self.targets.call(target, request),
+            Ok(target) => {
+                if self.original.is_none() {
+                    as_server_expects(&mut request);
+                }
+                self.targets.call(target, request)
+            }
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
@@ -73,6 +79,13 @@ impl Service<HttpRequest> for ByOverride {
 
 impl ByOverride {
     fn target(&self, request: &mut HttpRequest) -> Result<OverrideTarget, Error> {
+        if self.original.is_none() {
+            refuse_https(request)?;
+            if request.method() == Method::CONNECT {
+                let detail = "CONNECT is not served in ingress mode";
+                return Err(Error::new(Reason::InvalidRequest).detail(detail));
+            }
+        }
         let named = match take_override(request)? {
             Some(named) => Some(named),
             None if self.original.is_none() => authority(request),
@@ -111,7 +124,9 @@ impl TargetName for OverrideTarget {
             Self::Named(authority) => {
                 let (host, port) = host_and_port(authority, DEFAULT_PORT);
                 Target::new(&host, port).map_err(|_| {
-                    let detail = format!("l5d-dst-override names no host and port: {authority}");
+                    // What is before the host may be a secret.
+                    let named = authority.host();
+                    let detail = format!("l5d-dst-override names no host and port: {named}");
                     Error::new(Reason::InvalidRequest).detail(detail)
                 })
             }
@@ -119,7 +134,10 @@ impl TargetName for OverrideTarget {
     }
 
     fn detached(&self) -> Self {
-        self.clone()
+        match self {
+            Self::Named(authority) => Self::Named(authority.detached()),
+            Self::Original(addr) => Self::Original(*addr),
+        }
     }
 
     fn refuse_opaque(target: &Target) -> Error {

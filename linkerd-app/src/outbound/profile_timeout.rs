@@ -3,11 +3,12 @@
 use http::Response;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{HttpRequest, ResponseBody},
+    http::{AttemptNotes, HttpRequest, ResponseBody},
 };
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -56,8 +57,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: HttpRequest) -> Self::Future {
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        let attempts = request.context_mut().attempts.get_or_insert_default();
         ProfileTimeoutFuture {
+            attempts: attempts.clone(),
             due: request.context().arrived + self.limit,
             inner: self.inner.call(request),
             limit: self.limit,
@@ -72,6 +75,7 @@ pin_project! {
         #[pin]
         inner: F,
         due: Instant,
+        attempts: Rc<AttemptNotes>,
         limit: Duration,
         // Runs as soon as the response is waited for.
         sleep: Option<Pin<Box<Sleep>>>,
@@ -94,6 +98,7 @@ where
             .sleep
             .get_or_insert_with(|| Box::pin(sleep_until(*this.due)));
         ready!(sleep.as_mut().poll(cx));
+        this.attempts.time_out();
         let text = format!("{} after {:?}", Reason::ProfileTimeout, this.limit);
         Poll::Ready(Err(Error::new(Reason::ProfileTimeout).detail(text)))
     }

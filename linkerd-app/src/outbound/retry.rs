@@ -156,7 +156,6 @@ where
             copy: None,
             retries: 0,
         };
-        request.context_mut().last_endpoint = Some(Rc::default());
         exchange.keep(&mut request);
         RetryFuture {
             first: Some(exchange.attempt(request)),
@@ -205,7 +204,7 @@ where
 /// A request that may be sent again.
 struct Exchange<S> {
     retry: Retry<S>,
-    /// The request, for the next attempt. `None`: its body is too large.
+    /// The request, for the next attempt. `None`: its body is too large, or it can be sent once only.
     copy: Option<HttpRequest>,
     /// The retries that were made.
     retries: u16,
@@ -217,6 +216,7 @@ impl<S> Exchange<S> {
     fn keep(&mut self, request: &mut HttpRequest) {
         let rules = &self.retry.layer.rules;
         if self.retries < rules.max_retries {
+            request.context_mut().attempts.get_or_insert_default();
             self.copy = request.replayable(rules.max_request_bytes);
         }
     }
@@ -234,7 +234,8 @@ impl<S> Exchange<S> {
         let by_code = layer.rules.results.depend_on_code(is_grpc);
         // After a retry its outcome is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
-        Attempt::new(inner.call(request), sent, limit, peeks)
+        let attempts = request.context().attempts.clone();
+        Attempt::new(inner.call(request), sent, attempts, limit, peeks)
     }
 
     /// The pause before the next attempt, if there is to be one.
@@ -270,11 +271,13 @@ impl<S> Exchange<S> {
     /// Why the request cannot be sent again after a pause. If it can, the retry is taken from the budget.
     fn obstacle(&self, pause: Duration) -> Option<RetrySkipped> {
         let Some(copy) = &self.copy else {
-            return Some(RetrySkipped::BodyTooLarge);
+            return Some(RetrySkipped::NotReplayable);
         };
         let body = copy.body();
         let is_late = |at| Instant::now() + pause >= at;
-        if !body.is_whole() {
+        if body.upload().is_some_and(|upload| upload.is_broken()) {
+            Some(RetrySkipped::NotReplayable)
+        } else if !body.is_whole() {
             Some(RetrySkipped::BodyTooLarge)
         } else if !body.is_released() {
             Some(RetrySkipped::RequestUnfinished)
@@ -308,6 +311,9 @@ where
             let now = Instant::now();
             let context = request.context_mut();
             (context.arrived, context.attempted) = (now, now);
+            if let Some(upload) = request.body().upload() {
+                upload.begin_again();
+            }
             self.retries += 1;
             self.keep(&mut request);
             let mut attempt = pin!(self.attempt(request));
@@ -344,7 +350,7 @@ fn is_shed(error: &Error) -> bool {
     )
 }
 
-/// The budget of a policy's route on a worker. The API has none: the incumbent multiplies the requests to a service that
+/// The budget of the routes of a policy. The API has none: the incumbent multiplies the requests to a service that
 /// fails by the number of retries.
 ///
 /// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries

@@ -4,7 +4,7 @@ use http::Response;
 use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{Deadline, HttpRequest, LastFrame, RequestBody, ResponseBody, Upload},
+    http::{AttemptNotes, Deadline, HttpRequest, LastFrame, RequestBody, ResponseBody, Upload},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -67,6 +67,8 @@ where
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let arrived = request.context().arrived;
+        let attempts = request.context_mut().attempts.get_or_insert_default();
+        let attempts = attempts.clone();
         let body = request.body_mut();
         let limits = Limits {
             request: self.timeouts.request.map(|limit| arrived + limit),
@@ -84,6 +86,7 @@ where
         TimedFuture {
             inner: self.inner.call(request),
             limits,
+            attempts,
             sleep: None,
         }
     }
@@ -95,6 +98,7 @@ pin_project! {
         #[pin]
         inner: F,
         limits: Limits,
+        attempts: Rc<AttemptNotes>,
         // Runs as soon as the response is waited for.
         sleep: Option<Pin<Box<Sleep>>>,
     }
@@ -184,8 +188,13 @@ where
             return Poll::Ready(result);
         }
         loop {
-            let Some(next) = this.limits.check(Instant::now())? else {
-                return Poll::Pending;
+            let next = match this.limits.check(Instant::now()) {
+                Ok(Some(next)) => next,
+                Ok(None) => return Poll::Pending,
+                Err(reason) => {
+                    this.attempts.time_out();
+                    return Poll::Ready(Err(reason.into()));
+                }
             };
             let sleep = this
                 .sleep

@@ -23,6 +23,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 /// One backend. It serves until it is stopped or dropped.
 pub(super) struct Backend {
     pub(super) name: String,
+    pub(super) service: &'static str,
     pub(super) addr: SocketAddr,
     pace: Pace,
     running: RefCell<Option<AbortHandle>>,
@@ -58,9 +59,15 @@ impl Pace {
 
 impl Backend {
     /// Serves on a listener. Must be called on a local runtime (`spawn_local`).
-    pub(super) fn start(name: String, pace: Pace, listener: TcpListener) -> io::Result<Self> {
+    pub(super) fn start(
+        name: String,
+        service: &'static str,
+        pace: Pace,
+        listener: TcpListener,
+    ) -> io::Result<Self> {
         let backend = Self {
             name,
+            service,
             addr: listener.local_addr()?,
             pace,
             running: RefCell::default(),

@@ -135,11 +135,9 @@ async fn live(
 }
 
 fn named(listeners: Vec<std::net::TcpListener>) -> io::Result<Vec<Backend>> {
-    let last = listeners.len();
-    let all = listeners.into_iter().zip(1..);
-    all.map(|(listener, n)| {
-        let pace = if n == last { Pace::SLOW } else { Pace::QUICK };
-        Backend::start(format!("web-{n}"), pace, listener)
+    let all = listeners.into_iter().zip(BACKENDS);
+    all.map(|(listener, (name, service, pace))| {
+        Backend::start(name.to_owned(), service, pace, listener)
     })
     .collect()
 }
@@ -159,6 +157,14 @@ async fn until_ready(admin: SocketAddr) -> Result<(), BoxError> {
         tokio::time::sleep(READY_POLL).await;
     }
 }
+
+/// The backends, their services and paces.
+const BACKENDS: [(&str, &str, Pace); 4] = [
+    ("web-1", "web", Pace::QUICK),
+    ("web-2", "web", Pace::QUICK),
+    ("web-3", "web", Pace::SLOW),
+    ("canary", "web-canary", Pace::QUICK),
+];
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -124,7 +124,8 @@ fn ports(text: &str) -> Vec<u16> {
     let ports = line.unwrap_or_default().split_whitespace();
     let ports: Vec<u16> = ports.filter_map(|port| port.parse().ok()).collect();
     match ports.len() {
-        n if n == PORTS.len() => ports,
+        // A file of an earlier version has no canary.
+        n if n == PORTS.len() || n == PORTS.len() - 1 => ports,
         _ => PORTS.to_vec(),
     }
 }
@@ -152,8 +153,8 @@ impl Drop for Remove {
 const EXAMPLE: &str = include_str!("../../examples/mesh.yaml");
 const DEFAULT_FILE: &str = "linkerd-quickstart.yaml";
 
-/// The ports of the example: the backends', and the switch's.
-const PORTS: [u16; 4] = [7001, 7002, 7003, 7000];
+/// The ports of the example: the backends', of which the last is the canary, and the switch's.
+const PORTS: [u16; 5] = [7001, 7002, 7003, 7004, 7000];
 
 /// Prefix of the ports in a file for other ports.
 const PORTS_LINE: &str = "# ports: ";
@@ -177,7 +178,22 @@ mod tests {
         assert_eq!(mesh.endpoints(), 4);
         assert_eq!(ports(EXAMPLE), PORTS);
         assert_eq!(ports("services: []"), PORTS);
+        assert_eq!(ports("# ports: 1 2 3 4 5\n"), [1, 2, 3, 4, 5]);
         assert_eq!(ports("# ports: 1 2 3 4\n"), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_example_splits_the_traffic_and_the_proxy_can_use_its_policies() {
+        let mesh = linkerd_control::Mesh::parse("mesh.yaml", EXAMPLE).unwrap();
+        for (policy, _) in mesh.messages() {
+            let policy = linkerd_api_client::convert::client_policy(policy);
+            assert_eq!(policy.invalid, None);
+        }
+        let (web, _) = mesh.messages().next().unwrap();
+        let shown = format!("{web:?}");
+        for part in ["FailureInjector", "weight: 90", "weight: 10"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
     }
 
     #[test]
@@ -201,7 +217,7 @@ mod tests {
         assert_eq!(mesh.moved, moved);
         let text = fs::read_to_string(&mesh.path).unwrap();
         assert_eq!(ports(&text), chosen);
-        for port in &chosen[..3] {
+        for port in &chosen[..4] {
             assert!(text.contains(&format!("- 127.0.0.1:{port}")), "{text}");
         }
         let error = prepare(&options).unwrap_err().to_string();
@@ -213,7 +229,7 @@ mod tests {
         let again = prepare(&options).unwrap();
         assert_eq!(
             again.backends.iter().map(port).collect::<Vec<_>>(),
-            chosen[..3]
+            chosen[..4]
         );
         assert_eq!(fs::read_to_string(&again.path).unwrap(), text);
     }

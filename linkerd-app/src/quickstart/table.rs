@@ -9,6 +9,8 @@ pub(super) struct Row {
     pub(super) service: String,
     pub(super) endpoint: String,
     pub(super) rate: f64,
+    /// Requests of the period, whose share of all rows is shown.
+    pub(super) requests: u64,
     /// A percentage.
     pub(super) success: Option<f64>,
     pub(super) p50: Option<Duration>,
@@ -18,8 +20,8 @@ pub(super) struct Row {
     pub(super) state: String,
 }
 
-/// The table. Unknown figures are dashes. If it is too wide, its titles are short, and the service, which is the same
-/// everywhere, is left out; if it still is too wide, the end is cut.
+/// The table. Unknown figures are dashes. If it is too wide, its titles are short, and the service, which the
+/// names of endpoints tell, is left out; if it still is too wide, the end is cut.
 pub(super) fn table(rows: &[Row], columns: usize) -> String {
     let full = lines(rows, &TITLES, 0);
     let width = full.lines().map(|line| line.chars().count()).max();
@@ -35,7 +37,8 @@ pub(super) fn table(rows: &[Row], columns: usize) -> String {
 
 /// The table without its first columns.
 fn lines(rows: &[Row], titles: &[&str; COLUMNS], skip: usize) -> String {
-    let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+    let all = rows.iter().map(|row| row.requests).sum();
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(all)).collect();
     let widths: [usize; COLUMNS] = std::array::from_fn(|n| {
         let cells = cells.iter().map(|cells| cells[n].chars().count());
         cells.chain([titles[n].len()]).max().unwrap_or(0)
@@ -63,12 +66,15 @@ pub(super) fn summary(at: Duration, rate: f64, success: Option<f64>, rows: &[Row
 }
 
 impl Row {
-    fn cells(&self) -> [String; COLUMNS] {
+    /// The cells; `all` are the requests of all rows.
+    fn cells(&self, all: u64) -> [String; COLUMNS] {
+        let share = (all > 0).then(|| self.requests as f64 * 100.0 / all as f64);
         let ms = |time: Option<Duration>| number(time.map(|time| time.as_secs_f64() * 1000.0));
         [
             self.service.clone(),
             self.endpoint.clone(),
             format!("{:.1}", self.rate),
+            share.map_or_else(dash, |share| format!("{share:.0}%")),
             percent(self.success),
             ms(self.p50),
             ms(self.p99),
@@ -109,12 +115,13 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 const TITLES: [&str; COLUMNS] = [
     "service",
     "endpoint",
     "req/s",
+    "share",
     "success",
     "p50 ms",
     "p99 ms",
@@ -124,11 +131,11 @@ const TITLES: [&str; COLUMNS] = [
 ];
 
 const SHORT_TITLES: [&str; COLUMNS] = [
-    "", "endpoint", "req/s", "ok", "p50", "p99", "load", "busy", "state",
+    "", "endpoint", "req/s", "share", "ok", "p50", "p99", "load", "busy", "state",
 ];
 
 /// Left-aligned columns, which contain words; numbers are right-aligned.
-const LEFT: [usize; 3] = [0, 1, 8];
+const LEFT: [usize; 3] = [0, 1, 9];
 
 #[cfg(test)]
 mod tests {
@@ -139,6 +146,7 @@ mod tests {
             service: "web".into(),
             endpoint: "web-1 127.0.0.1:7001".into(),
             rate: 24.0,
+            requests: 240,
             success: Some(100.0),
             p50: Some(Duration::from_micros(3_100)),
             p99: Some(Duration::from_micros(4_250)),
@@ -149,6 +157,7 @@ mod tests {
         let slow = Row {
             endpoint: "web-3 127.0.0.1:17003".into(),
             rate: 1.0,
+            requests: 10,
             success: Some(99.96),
             p50: Some(Duration::from_millis(60)),
             p99: Some(Duration::from_millis(1061)),
@@ -167,18 +176,17 @@ mod tests {
     #[test]
     fn a_table() {
         let expected = "\
-service  endpoint               req/s  success  p50 ms  p99 ms  load est. ms  in flight  state
-web      web-1 127.0.0.1:7001    24.0     100%     3.1     4.2           3.3          1  ready
-web      web-3 127.0.0.1:17003    1.0    99.9%    60.0  1061.0          58.0          1  backing off
-web      nobody                   0.0        -       -       -             -          -
+service  endpoint               req/s  share  success  p50 ms  p99 ms  load est. ms  in flight  state
+web      web-1 127.0.0.1:7001    24.0    96%     100%     3.1     4.2           3.3          1  ready
+web      web-3 127.0.0.1:17003    1.0     4%    99.9%    60.0  1061.0          58.0          1  backing off
+web      nobody                   0.0     0%        -       -       -             -          -
 ";
         assert_eq!(table(&rows(), 110), expected);
     }
 
     #[test]
     fn an_empty_table_has_titles() {
-        let expected =
-            "service  endpoint  req/s  success  p50 ms  p99 ms  load est. ms  in flight  state\n";
+        let expected = "service  endpoint  req/s  share  success  p50 ms  p99 ms  load est. ms  in flight  state\n";
         assert_eq!(table(&[], 110), expected);
     }
 
@@ -196,10 +204,10 @@ web      nobody                   0.0        -       -       -             -    
         let mut rows = rows();
         rows[1].state = "backing off: connection refused".into();
         let expected = "\
-endpoint               req/s     ok   p50     p99  load  busy  state
-web-1 127.0.0.1:7001    24.0   100%   3.1     4.2   3.3     1  ready
-web-3 127.0.0.1:17003    1.0  99.9%  60.0  1061.0  58.0     1  backing off: con…
-nobody                   0.0      -     -       -     -     -
+endpoint               req/s  share     ok   p50     p99  load  busy  state
+web-1 127.0.0.1:7001    24.0    96%   100%   3.1     4.2   3.3     1  ready
+web-3 127.0.0.1:17003    1.0     4%  99.9%  60.0  1061.0  58.0     1  backing o…
+nobody                   0.0     0%      -     -       -     -     -
 ";
         assert_eq!(table(&rows, 80), expected);
     }

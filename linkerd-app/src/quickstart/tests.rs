@@ -142,12 +142,12 @@ fn run_with(endpoints: usize) -> Result<bool, BoxError> {
 
 #[test]
 fn a_run_in_which_all_backends_answer_is_good() {
-    assert!(run_with(3).unwrap());
+    assert!(run_with(4).unwrap());
 }
 
 #[test]
 fn a_backend_that_gets_nothing_is_a_failure() {
-    assert!(!run_with(2).unwrap());
+    assert!(!run_with(3).unwrap());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_rate_of_nothing_is_refused() {
 #[tokio::test]
 async fn backends_say_who_they_are() {
     let test = async {
-        let backend = Backend::start("web-1".into(), Pace::QUICK, listener()).unwrap();
+        let backend = Backend::start("web-1".into(), "web", Pace::QUICK, listener()).unwrap();
         let answer = get(backend.addr, "/a/b").await;
         assert_eq!(answer.headers[backend::BACKEND], "web-1");
         assert_eq!(answer.headers["content-type"], "application/json");
@@ -224,7 +224,7 @@ async fn backends_echo_over_http2() {
     use http_body_util::{BodyExt, Full};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     let test = async {
-        let backend = Backend::start("web-1".into(), Pace::QUICK, listener()).unwrap();
+        let backend = Backend::start("web-1".into(), "web", Pace::QUICK, listener()).unwrap();
         let stream = tokio::net::TcpStream::connect(backend.addr).await.unwrap();
         let io = TokioIo::new(stream);
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), io);
@@ -243,7 +243,8 @@ async fn backends_echo_over_http2() {
 #[tokio::test]
 async fn backends_are_stopped_and_started() {
     let test = async {
-        let backend = |name: &str| Backend::start(name.into(), Pace::QUICK, listener()).unwrap();
+        let backend =
+            |name: &str| Backend::start(name.into(), "web", Pace::QUICK, listener()).unwrap();
         let backends: Rc<[Backend]> = [backend("web-1"), backend("web-2")].into();
         let addr = backends[0].addr;
         let port = addr.port();

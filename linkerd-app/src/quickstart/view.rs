@@ -140,18 +140,14 @@ impl View {
             format!(" {title:<width$}{phrases}\n", width = INDENT - 1)
         };
         let about = format!("Requests for {SERVICE} run through the proxy");
-        let about = wrap(
-            0,
-            " ",
-            &[&about, "to three backends.", "Ctrl-C ends it."],
-            columns,
-        );
+        let backends = format!("to {} backends.", self.backends.len());
+        let about = wrap(0, " ", &[&about, &backends, "Ctrl-C ends it."], columns);
         let mut head = format!("{about}\n\n");
         head += &line(
             "send one",
             &[
                 &format!("curl -x http://{outbound} http://web/"),
-                "(also /echo, /slow, /stream)",
+                "(also /echo, /slow, /stream, /fault)",
             ],
         );
         head += &line(
@@ -161,7 +157,13 @@ impl View {
                 &format!("curl http://{admin}/metrics"),
             ],
         );
-        head += &line("change it", &[&format!("edit {file} and save")]);
+        head += &line(
+            "change it",
+            &[
+                &format!("edit {file} and save"),
+                "(weights of the canary, the fault)",
+            ],
+        );
         head += &line(
             "break it",
             &[
@@ -195,6 +197,7 @@ impl View {
             let series = tally.backend(&backend.name);
             let name = format!("{} {addr}", backend.name);
             let mut row = self.row(name, &addr, series.map(&slice));
+            row.service = backend.service.to_owned();
             row.rate = series.map_or(0.0, &rate);
             if !backend.is_running() {
                 row.state = match row.state.as_str() {
@@ -222,6 +225,7 @@ impl View {
             service: "web".to_owned(),
             endpoint,
             rate: 0.0,
+            requests: shown.requests,
             success: shown.success(),
             p50: shown.latencies.percentile(0.5),
             p99: shown.latencies.percentile(0.99),

@@ -3,7 +3,7 @@
 use super::machine::OutcomeKind;
 use http::{HeaderMap, StatusCode};
 use linkerd_proxy_core::{
-    Error, Reason,
+    Error,
     http::{BodyEnd, ObservedResponse, grpc_status, is_failure},
     reason::{Origin, Phase},
 };
@@ -12,9 +12,10 @@ use linkerd_proxy_core::{
 pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option<OutcomeKind> {
     match end {
         BodyEnd::Complete(trailers) => Some(of_response(response, trailers)),
-        BodyEnd::Failed(error) if !is_timeout(error.reason()) => Some(OutcomeKind::Failure),
+        // A limit of the route that passed is the endpoint's failure, too, as with the incumbent.
+        BodyEnd::Failed(_) => Some(OutcomeKind::Failure),
         // The endpoint did not end it.
-        BodyEnd::Failed(_) | BodyEnd::Dropped => {
+        BodyEnd::Dropped => {
             let is_open = response.is_grpc && response.code.is_none();
             (!is_open).then(|| of_response(response, None))
         }
@@ -27,8 +28,7 @@ pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option
 pub(super) fn failed(error: &Error) -> Option<OutcomeKind> {
     let row = error.reason().row();
     let is_endpoints = matches!(row.origin, Origin::Endpoint | Origin::Network);
-    (is_endpoints && row.phase == Phase::Exchange && !is_timeout(error.reason()))
-        .then_some(OutcomeKind::Failure)
+    (is_endpoints && row.phase == Phase::Exchange).then_some(OutcomeKind::Failure)
 }
 
 fn of_response(response: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) -> OutcomeKind {
@@ -41,15 +41,6 @@ fn of_response(response: &ObservedResponse<'_>, trailers: Option<&HeaderMap>) ->
         (status, code) if is_failure(status, code) => OutcomeKind::Failure,
         _ => OutcomeKind::Success,
     }
-}
-
-/// Whether the proxy ended the exchange by a limit of its own.
-fn is_timeout(reason: Reason) -> bool {
-    use Reason::{IdleTimeout, RequestTimeout, ResponseHeadersTimeout, ResponseTimeout};
-    matches!(
-        reason,
-        IdleTimeout | RequestTimeout | ResponseHeadersTimeout | ResponseTimeout
-    )
 }
 
 /// The gRPC code of an endpoint that limits its clients.

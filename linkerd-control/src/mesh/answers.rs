@@ -1,10 +1,11 @@
 //! The answers of a mesh for each target.
 
 use super::hosts::Known;
-use super::model::{Mesh, Service};
+use super::model::{Backend, Mesh, Service, full_name};
 use crate::content::EndpointSet;
 use crate::endpoint::Endpoint;
-use crate::policy::{Policy, Protocol};
+use crate::policy::{Policy, Protocol, RouteRule};
+use crate::profile::Profile;
 use crate::state::{Content, ControllerTables, MeshTargets};
 use crate::table::TargetTable;
 use crate::target::{TargetKey, canonical};
@@ -23,6 +24,14 @@ pub(crate) struct MeshAnswers {
 }
 
 impl Mesh {
+    /// The policy and the profile of each service and port, as proxies receive them.
+    pub fn messages(&self) -> impl Iterator<Item = (OutboundPolicy, DestinationProfile)> {
+        self.services.iter().flat_map(|service| {
+            let ports = service.ports.iter();
+            ports.map(|port| (service.policy(*port), service.profile(*port)))
+        })
+    }
+
     /// The answers, with the known addresses of host names.
     pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
         let mut answers = MeshAnswers {
@@ -87,7 +96,7 @@ impl MeshAnswers {
         );
         for port in &service.ports {
             let policy = service.policy(*port);
-            let profile = service.profile();
+            let profile = service.profile(*port);
             let addresses = service.addresses.iter();
             let addresses = addresses.map(|ip| SocketAddr::new(*ip, *port).to_string());
             let authorities: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
@@ -137,27 +146,45 @@ impl Service {
     }
 
     fn policy(&self, port: u16) -> OutboundPolicy {
-        let policy = if self.backends.is_empty() {
-            Policy::balance(&self.name, port)
-        } else {
-            let backends = self.backends.iter().map(|b| {
+        let shares = |backends: &[Backend]| -> Vec<_> {
+            let share = |b: &Backend| {
                 let (name, namespace) = (b.name.clone(), b.namespace.clone());
                 (name, namespace, b.port.unwrap_or(port), b.weight)
-            });
-            Policy::split(&self.name, port, backends)
+            };
+            backends.iter().map(share).collect()
         };
-        policy
-            .namespace(&self.namespace)
-            .protocol(self.protocol)
-            .build()
+        let policy = match self.backends.is_empty() {
+            true => Policy::balance(&self.name, port),
+            false => Policy::split(&self.name, port, shares(&self.backends)),
+        };
+        let mut policy = policy.namespace(&self.namespace).protocol(self.protocol);
+        for route in &self.routes {
+            let dispatch = |rule: RouteRule, backends: &[Backend]| match backends.is_empty() {
+                true => rule,
+                false => rule.split_among(shares(backends)),
+            };
+            policy = policy.route(route.policy_route(dispatch));
+        }
+        if let Some(breaker) = self.breaker {
+            policy = policy.failure_accrual(breaker);
+        }
+        policy.build()
     }
 
-    fn profile(&self) -> DestinationProfile {
-        DestinationProfile {
-            fully_qualified_name: self.full_name(),
-            opaque_protocol: self.protocol == Protocol::Opaque,
-            ..DestinationProfile::default()
+    fn profile(&self, port: u16) -> DestinationProfile {
+        let mut profile = Profile::new(self.full_name());
+        if self.protocol == Protocol::Opaque {
+            profile = profile.opaque();
         }
+        let target = |backend: &Backend| {
+            let name = full_name(&backend.name, &backend.namespace);
+            let port = backend.port.unwrap_or(port);
+            (format!("{name}:{port}"), backend.weight)
+        };
+        if let Some(of_service) = &self.profile {
+            profile = of_service.add_to(profile, target);
+        }
+        profile.build()
     }
 }
 

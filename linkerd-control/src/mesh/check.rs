@@ -1,13 +1,14 @@
 //! From declarations to services. All problems are collected, to be fixed at once.
 
+mod backends;
 mod endpoints;
 
 use super::decl;
 use super::error::Problem;
 use super::form::{Given, Spanned};
-use super::model::{Backend, Mesh, Service, full_name};
-use super::near::near;
+use super::model::{Mesh, Service, full_name};
 use super::yaml::Position;
+use backends::References;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,11 +22,11 @@ pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Ve
     let mut references = Vec::new();
     let mut services = Vec::new();
     for mut decl in file.services {
-        references.push(std::mem::take(&mut decl.backends));
+        references.push(References::take(&mut decl));
         services.push(checker.service(decl));
     }
-    for (index, backends) in references.into_iter().enumerate() {
-        services[index].backends = checker.backends(&services, index, backends);
+    for (index, references) in references.into_iter().enumerate() {
+        references.resolve(&mut checker, &mut services, index);
     }
     checker.hosts(&services);
     if checker.problems.is_empty() {
@@ -107,6 +108,9 @@ impl Checker {
             endpoints,
             hosts,
             backends: Vec::new(),
+            routes: Vec::new(),
+            breaker: decl.breaker,
+            profile: None,
         }
     }
 
@@ -216,121 +220,10 @@ impl Checker {
             }
         }
     }
-
-    fn backends(
-        &mut self,
-        services: &[Service],
-        parent: usize,
-        backends: Vec<decl::Backend>,
-    ) -> Vec<Backend> {
-        let first = backends.first().map(|b| b.service.at);
-        let mut good = Vec::new();
-        for backend in &backends {
-            let (weight, at) = match &backend.weight {
-                Given::Is(weight) => (weight.value, weight.at),
-                Given::Absent | Given::Wrong => (1, backend.service.at),
-            };
-            match u32::try_from(weight) {
-                Ok(weight) if weight <= MAX_BACKEND_WEIGHT => {
-                    good.extend(self.backend(services, parent, &backend.service, weight));
-                }
-                _ => self.problem(
-                    at,
-                    format!("weight {weight} is not between 0 and {MAX_BACKEND_WEIGHT}"),
-                ),
-            }
-        }
-        if let Some(at) = first
-            && good.len() == backends.len()
-            && good.iter().all(|b| b.weight == 0)
-        {
-            self.problem(
-                at,
-                "all backends have weight 0; give one of them a higher weight",
-            );
-        }
-        good
-    }
-
-    fn backend(
-        &mut self,
-        services: &[Service],
-        parent: usize,
-        reference: &Spanned<String>,
-        weight: u32,
-    ) -> Option<Backend> {
-        let at = reference.at;
-        let (name, port) = match reference.value.rsplit_once(':') {
-            None => (reference.value.as_str(), None),
-            Some((name, port)) => match port.parse::<u16>() {
-                Ok(port) if port > 0 => (name, Some(port)),
-                _ => {
-                    let reason = format!("{port:?} is not a port; use 1 to 65535");
-                    self.problem(at, reason);
-                    return None;
-                }
-            },
-        };
-        let name = name.strip_suffix(".svc.cluster.local").unwrap_or(name);
-        let name = name.strip_suffix(".svc").unwrap_or(name);
-        let parent = &services[parent];
-        let same = |s: &&Service| s.name == name && s.namespace == parent.namespace;
-        let other = |s: &&Service| {
-            name.strip_prefix(s.name.as_str())
-                .and_then(|rest| rest.strip_prefix('.'))
-                == Some(s.namespace.as_str())
-        };
-        let Some(service) = services.iter().find(same).or(services.iter().find(other)) else {
-            if !self.partial {
-                let meant = near(name, services.iter().map(|s| s.name.as_str()));
-                let remedy = match meant {
-                    Some(meant) => format!("did you mean {meant:?}?"),
-                    None => "add the service or write <name>.<namespace>".to_owned(),
-                };
-                let reason = format!(
-                    "backend {:?} names no service of this file; {remedy}",
-                    reference.value
-                );
-                self.problem(at, reason);
-            }
-            return None;
-        };
-        // Invalid ports have been reported.
-        if service.ports.is_empty() {
-            return None;
-        }
-        let lacks = match port {
-            Some(port) => (!service.ports.contains(&port)).then_some(port),
-            // Without a port it is the port of the traffic, or the only one.
-            None if service.ports.len() == 1 => None,
-            None => parent
-                .ports
-                .iter()
-                .find(|p| !service.ports.contains(p))
-                .copied(),
-        };
-        if let Some(lacks) = lacks {
-            let has: Vec<_> = service.ports.iter().map(u16::to_string).collect();
-            let reason = format!(
-                "backend {:?} has no port {lacks}; it has {}",
-                reference.value,
-                has.join(", ")
-            );
-            self.problem(at, reason);
-            return None;
-        }
-        let only = (service.ports.len() == 1).then(|| service.ports[0]);
-        Some(Backend {
-            name: service.name.clone(),
-            namespace: service.namespace.clone(),
-            port: port.or(only),
-            weight,
-        })
-    }
 }
 
 /// Whether the name consists of DNS labels, as in an authority.
-fn is_dns_name(name: &str) -> bool {
+pub(super) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|label| {
             let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -340,9 +233,6 @@ fn is_dns_name(name: &str) -> bool {
                 && !label.ends_with('-')
         })
 }
-
-/// Keeps the sum of many backends within 32 bits.
-const MAX_BACKEND_WEIGHT: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests;

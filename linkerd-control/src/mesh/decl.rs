@@ -2,10 +2,13 @@
 //!
 //! A field of the wrong form is reported, and the rest of the file is still read.
 
+use super::breaker::breaker;
 use super::error::Problem;
 use super::form::{FieldReader, Given, Spanned, shown};
+use super::profile::{ServiceProfile, profile};
+use super::routes::{ServiceRoute, routes};
 use super::yaml::{self, Node, Position, Value};
-use crate::policy::Protocol;
+use crate::policy::{Breaker, Protocol};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -28,6 +31,9 @@ pub(super) struct Service {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) endpoints: Vec<Spanned<Endpoint>>,
     pub(super) backends: Vec<Backend>,
+    pub(super) routes: Vec<ServiceRoute<Backend>>,
+    pub(super) breaker: Option<Breaker>,
+    pub(super) profile: Option<ServiceProfile<Backend>>,
 }
 
 #[derive(Debug)]
@@ -104,6 +110,9 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
             "labels",
             "endpoints",
             "backends",
+            "routes",
+            "breaker",
+            "profile",
         ],
     )?;
     let protocols = [
@@ -120,9 +129,30 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
     }
     let backends = r.items(&fields, "backends").iter();
     let backends = backends.filter_map(|node| backend(r, node)).collect();
+    let name = r.given(&fields, "name", FieldReader::text);
+    let protocol = r.choice(&fields, "protocol", &protocols);
+    let is_protocol_known = protocol.is_some() || fields.get("protocol").is_none();
+    let protocol = protocol.unwrap_or_default();
+    let breaker = r.value(&fields, "breaker", breaker);
+    let profile = r.value(&fields, "profile", |r, node| profile(r, node, protocol));
+    let routes = match is_protocol_known {
+        true => r.value(&fields, "routes", |r, node| {
+            Some(routes(r, node, &name, protocol))
+        }),
+        // The fields of routes depend on it: errors would mislead.
+        false => None,
+    };
+    for field in ["routes", "breaker"] {
+        if let Some(node) = fields.get(field)
+            && fields.get("profile").is_some()
+        {
+            let reason = format!("a `profile` replaces `{field}`; remove one of them");
+            r.report(node.at, reason);
+        }
+    }
     Some(Service {
         at: fields.at,
-        name: r.given(&fields, "name", FieldReader::text),
+        name,
         namespace: r.given(&fields, "namespace", FieldReader::text),
         port: r.given(&fields, "port", FieldReader::number),
         ports: r.given(&fields, "ports", |r, node| {
@@ -133,14 +163,15 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
                     .collect(),
             )
         }),
-        protocol: r
-            .choice(&fields, "protocol", &protocols)
-            .unwrap_or_default(),
+        protocol,
         addresses: r.texts(&fields, "addresses"),
         hostnames: r.texts(&fields, "hostnames"),
         labels: r.labels(&fields),
         endpoints,
         backends,
+        routes: routes.unwrap_or_default(),
+        breaker,
+        profile,
     })
 }
 

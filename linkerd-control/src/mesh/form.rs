@@ -3,7 +3,7 @@
 use super::error::Problem;
 use super::near::near;
 use super::yaml::{Node, Position, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value and its position.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Fields<'n> {
 #[derive(Default)]
 pub(super) struct FieldReader {
     pub(super) problems: Vec<Problem>,
+    /// The regular expressions of the policy or profile at hand.
+    pub(super) patterns: BTreeSet<String>,
 }
 
 impl<'n> Fields<'n> {
@@ -38,6 +40,13 @@ impl<'n> Fields<'n> {
         let found = self.of.iter().find(|(known, _)| *known == name);
         let node = found.map(|(_, node)| *node)?;
         (!matches!(node.value, Value::Null)).then_some(node)
+    }
+
+    /// Whether no field is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.of
+            .iter()
+            .all(|(_, node)| matches!(node.value, Value::Null))
     }
 
     fn has(&self, name: &str) -> bool {

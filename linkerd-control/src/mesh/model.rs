@@ -1,8 +1,10 @@
 //! The services of a mesh file, in domain terms.
 
 use super::hosts::Known;
+use super::profile::ServiceProfile;
+use super::routes::ServiceRoute;
 use crate::endpoint::Endpoint;
-use crate::policy::Protocol;
+use crate::policy::{Breaker, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -27,6 +29,10 @@ pub(super) struct Service {
     pub(super) hosts: Vec<HostEndpoint>,
     /// Backends; if empty, the service is its own.
     pub(super) backends: Vec<Backend>,
+    /// Routes; if empty, one for every request.
+    pub(super) routes: Vec<ServiceRoute<Backend>>,
+    pub(super) breaker: Option<Breaker>,
+    pub(super) profile: Option<ServiceProfile<Backend>>,
 }
 
 /// A host name that stands for an endpoint at each of its addresses.

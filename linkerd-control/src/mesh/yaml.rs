@@ -198,6 +198,18 @@ impl Builder {
 }
 
 impl Node {
+    pub(super) fn position(&self) -> Position {
+        self.at
+    }
+
+    pub(super) fn is_scalar(&self) -> bool {
+        matches!(self.value, Value::Scalar(_))
+    }
+
+    pub(super) fn is_empty_list(&self) -> bool {
+        matches!(&self.value, Value::List(items) if items.is_empty())
+    }
+
     /// The number of nodes and of levels.
     fn extent(&self) -> (usize, usize) {
         let below: Vec<_> = match &self.value {
@@ -224,5 +236,6 @@ fn place(marker: &granit_parser::Marker) -> Position {
 /// Aliases of aliases grow without bound; an honest file has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// A mesh file has nine levels. Trees are walked by recursion, and aliases of aliases can nest without limit.
+/// A mesh file has thirteen levels, and as many more as conditions of a profile are nested. Trees are walked by recursion,
+/// and aliases of aliases can nest without limit.
 const MAX_DEPTH: usize = 32;

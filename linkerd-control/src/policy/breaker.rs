@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Builds failure accrual, by which endpoints are ejected. Ejections last from 1 s to 60 s, without jitter, unless
 /// [`Breaker::backoff`] says otherwise.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Breaker {
     kind: Kind,
     backoff: ExponentialBackoff,

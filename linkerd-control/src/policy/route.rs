@@ -16,7 +16,7 @@ use linkerd_api_proto::meta::{Metadata, Resource, metadata};
 /// let route = Route::new("web").host("*.shop.test").rule(admin).rule(rest);
 /// let policy = Policy::balance("web", 80).route(route).build();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     name: String,
     pub(super) hosts: Vec<HostMatch>,
@@ -24,7 +24,7 @@ pub struct Route {
 }
 
 /// A rule of a [`Route`]. Its backends are the policy's unless it names its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteRule {
     pub(super) matches: Vec<RouteMatch>,
     pub(super) filters: Vec<RouteFilter>,
@@ -153,6 +153,16 @@ impl RouteRule {
         backends: impl IntoIterator<Item = (N, u16, u32)>,
     ) -> Self {
         self.dispatch = Some(Dispatch::weighted(backends));
+        self
+    }
+
+    /// Splits requests among services of any namespaces: name, namespace, port and weight of each.
+    #[must_use]
+    pub(crate) fn split_among(
+        mut self,
+        backends: impl IntoIterator<Item = (String, String, u16, u32)>,
+    ) -> Self {
+        self.dispatch = Some(Dispatch::among(backends));
         self
     }
 }

@@ -9,7 +9,7 @@ use linkerd_api_proto::outbound::{grpc_route, http_route};
 ///
 /// A policy takes those that its protocol's routes can have: gRPC routes have gRPC failures and request headers, HTTP
 /// routes have all but gRPC failures.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RouteFilter {
     /// Fails requests with an HTTP status.
     HttpFailure(HttpFailureInjector),
@@ -24,7 +24,7 @@ pub enum RouteFilter {
 }
 
 /// Changes of headers by a [`RouteFilter`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeaderChanges {
     add: Vec<Header>,
     set: Vec<Header>,

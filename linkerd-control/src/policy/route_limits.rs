@@ -26,7 +26,7 @@ pub struct RouteTimeouts {
 ///
 /// let retry = RouteRetry::new(2).status(500..=599).backoff(Duration::from_millis(10), Duration::from_secs(1));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RouteRetry {
     limit: u32,
     max_bytes: u32,

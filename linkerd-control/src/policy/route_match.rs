@@ -8,7 +8,7 @@ use linkerd_api_proto::http_types::{HttpMethod, http_method};
 /// A match of a [`RouteRule`](crate::RouteRule), all of whose parts must hold.
 ///
 /// A gRPC policy takes its service, method ([`RouteMatch::rpc`]) and headers; every other policy takes all but those two.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteMatch {
     path: Option<path_match::Kind>,
     rpc: GrpcRpcMatch,

@@ -2,7 +2,7 @@ use linkerd_api_proto::destination::{PathMatch, RequestMatch, request_match};
 use linkerd_api_proto::http_types::{HttpMethod, http_method};
 
 /// A condition of a [`ProfileRoute`](crate::ProfileRoute).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProfileMatch(request_match::Match);
 
 impl ProfileMatch {

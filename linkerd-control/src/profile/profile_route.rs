@@ -3,7 +3,7 @@ use linkerd_api_proto::destination::Route;
 use std::time::Duration;
 
 /// A route of a [`Profile`](crate::Profile).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRoute(Route);
 
 impl ProfileRoute {

@@ -4,11 +4,11 @@ use linkerd_api_proto::destination::{
 use std::ops::RangeInclusive;
 
 /// A class of responses of a [`ProfileRoute`](crate::ProfileRoute).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResponseClass(WireClass);
 
 /// A condition of a [`ResponseClass`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResponseMatch(response_match::Match);
 
 impl ResponseClass {

@@ -18,6 +18,18 @@ pub struct RetryBudgetSettings {
     pub ttl: Duration,
 }
 
+impl RetryBudgetSettings {
+    /// The settings of one of so many parts of the proxy: each gets its part of the requests, and of the reserve.
+    #[must_use]
+    pub fn share(self, parts: usize) -> Self {
+        let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
+        Self {
+            min_retries_per_second: self.min_retries_per_second.div_ceil(parts),
+            ..self
+        }
+    }
+}
+
 /// The balance of a budget. The time is an input, and does not run backwards.
 #[derive(Clone, Debug)]
 pub struct RetryBudget {

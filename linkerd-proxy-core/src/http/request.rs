@@ -38,27 +38,41 @@ pub struct RequestContext {
     pub matched_prefix: Option<usize>,
     /// The response classes of its route, if that has any.
     pub response_classes: Option<Rc<ResponseClasses>>,
-    /// The endpoint that had its last attempt, if it may be sent again.
-    pub last_endpoint: Option<Rc<LastEndpoint>>,
+    /// Notes about its attempts, if its route has timeouts or retries.
+    pub attempts: Option<Rc<AttemptNotes>>,
 }
 
-/// The endpoint that had the last attempt of a request; all attempts share it. Another is preferred for the next.
+/// Notes about the attempts to send a request, shared by all of them.
 #[derive(Debug, Default)]
-pub struct LastEndpoint(Cell<Option<EndpointId>>);
+pub struct AttemptNotes {
+    endpoint: Cell<Option<EndpointId>>,
+    has_timed_out: Cell<bool>,
+}
 
 /// An endpoint of a balancer, as long as that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointId(pub usize);
 
-impl LastEndpoint {
-    /// The endpoint.
-    pub fn get(&self) -> Option<EndpointId> {
-        self.0.get()
+impl AttemptNotes {
+    /// The endpoint that had the last attempt. Another is preferred for the next.
+    pub fn endpoint(&self) -> Option<EndpointId> {
+        self.endpoint.get()
     }
 
     /// Notes that an endpoint has the request.
-    pub fn set(&self, endpoint: EndpointId) {
-        self.0.set(Some(endpoint));
+    pub fn given_to(&self, endpoint: EndpointId) {
+        self.endpoint.set(Some(endpoint));
+        self.has_timed_out.set(false);
+    }
+
+    /// Notes that the present attempt is given up, as a limit of the route has passed.
+    pub fn time_out(&self) {
+        self.has_timed_out.set(true);
+    }
+
+    /// Whether the present attempt was given up so.
+    pub fn has_timed_out(&self) -> bool {
+        self.has_timed_out.get()
     }
 }
 
@@ -126,7 +140,7 @@ impl RequestContext {
             returns: Returns::default(),
             matched_prefix: None,
             response_classes: None,
-            last_endpoint: None,
+            attempts: None,
         }
     }
 }

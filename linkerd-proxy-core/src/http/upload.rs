@@ -46,6 +46,11 @@ impl Upload {
         self.ended.set(Some(now));
     }
 
+    /// Notes that another attempt begins to send the body.
+    pub fn begin_again(&self) {
+        self.ended.set(None);
+    }
+
     /// The time at which the last attempt had sent all of the body.
     pub fn ended(&self) -> Option<Instant> {
         self.ended.get()

@@ -51,8 +51,29 @@ async fn a_body_that_is_known_or_turns_out_to_be_too_large_is_sent_once() {
     drop(chunks);
     let reply = soon(client.send(post(from_channel(texts)))).await.unwrap();
     assert_eq!(reply.status, 500);
-    let reason = [("reason", "body_too_large")];
-    assert_eq!(web.counter("skipped", &reason).await, 2.0);
+    for reason in ["not_replayable", "body_too_large"] {
+        let reason = [("reason", reason)];
+        assert_eq!(web.counter("skipped", &reason).await, 1.0, "{reason:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_an_attempt_runs_from_the_end_of_its_own_body() {
+    let limit = Duration::from_millis(300);
+    let rule = RouteRule::new().retry(RouteRetry::new(2).status(500..=599).timeout(limit));
+    let web = Retried::with(rule).await;
+    for http2 in [false, true] {
+        let before = web.server.requests();
+        let slow = (200, Duration::from_millis(100));
+        web.answers.lock().extend([(200, crate::NEVER), slow]);
+        let sent = post(body("hello"));
+        let reply = match http2 {
+            false => soon(web.mesh.http1().await.send(sent)).await.unwrap(),
+            true => soon(web.mesh.http2().await.send(sent)).await.unwrap(),
+        };
+        assert_eq!(reply.status, 200);
+        assert_eq!(web.server.requests() - before, 2, "the second one answers");
+    }
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use http::Response;
 use linkerd_balance::breaker::{BreakerGate, BreakerPass, EndpointBreaker};
 use linkerd_proxy_core::{
-    Rejected,
-    http::{HttpRequest, ResponseBody},
+    Reason, Rejected,
+    http::{AttemptNotes, HttpRequest, ResponseBody},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -60,7 +60,10 @@ where
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         BreakerFuture {
-            pass: Unused(Some(self.gate.admit())),
+            pass: Unused {
+                pass: Some(self.gate.admit()),
+                attempts: request.context().attempts.clone(),
+            },
             inner: self.inner.call(request),
         }
     }
@@ -75,13 +78,20 @@ pin_project! {
     }
 }
 
-/// The pass of a request that has no outcome yet: dropped with it, it is given back.
-struct Unused(Option<Rc<BreakerPass>>);
+/// The pass of a request that has no outcome yet: dropped with it, it is given back, unless a limit of the route gave the
+/// endpoint up.
+struct Unused {
+    pass: Option<Rc<BreakerPass>>,
+    attempts: Option<Rc<AttemptNotes>>,
+}
 
 impl Drop for Unused {
     fn drop(&mut self) {
-        if let Some(pass) = &self.0 {
-            pass.abandon();
+        let Some(pass) = &self.pass else { return };
+        let attempts = self.attempts.as_ref();
+        match attempts.is_some_and(|attempts| attempts.has_timed_out()) {
+            true => pass.failed(&Reason::RequestTimeout.into()),
+            false => pass.abandon(),
         }
     }
 }
@@ -98,14 +108,14 @@ where
         match &mut polled {
             Poll::Pending => {}
             Poll::Ready(Ok(response)) => {
-                if let Some(pass) = this.pass.0.take() {
+                if let Some(pass) = this.pass.pass.take() {
                     let observer = pass.observer(response.status(), response.headers());
                     // The breaker measures no time: one that is read here keeps the future small.
                     response.body_mut().observe(observer, Instant::now());
                 }
             }
             Poll::Ready(Err(rejected)) => {
-                if let Some(pass) = this.pass.0.take() {
+                if let Some(pass) = this.pass.pass.take() {
                     pass.failed(&rejected.error);
                 }
             }
@@ -121,7 +131,7 @@ mod tests {
     use http::StatusCode;
     use linkerd_balance::breaker::BreakerGroup;
     use linkerd_proxy_core::{
-        Backoff, EndpointStatus, Reason,
+        Backoff, EndpointStatus,
         endpoint::{Capacity, FailureAccrual},
     };
     use rand::{SeedableRng, rngs::SmallRng};
@@ -166,6 +176,25 @@ mod tests {
         let response = endpoint.call(request(""));
         below.next_request().await.unwrap().1.send_response(answer);
         drop(response.await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_a_limit_of_the_route_gave_up_has_failed() {
+        for (has_timed_out, is_ejected) in [(false, false), (true, true)] {
+            let (mut endpoint, mut below, status) = endpoint();
+            for _ in 0..2 {
+                let mut request = request("");
+                let attempts = Rc::new(AttemptNotes::default());
+                request.context_mut().attempts = Some(attempts.clone());
+                let response = endpoint.call(request);
+                let _request = below.next_request().await.unwrap();
+                if has_timed_out {
+                    attempts.time_out();
+                }
+                drop(response);
+            }
+            assert_eq!(status.is_ejected(), is_ejected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ pub(super) fn take(headers: &mut HeaderMap, route: &Limits) -> Option<Limits> {
     (limits != *route).then_some(limits)
 }
 
-/// Removes a field and reads its last value.
+/// Removes a field and reads its first value.
 fn take_one<T>(
     headers: &mut HeaderMap,
     name: &HeaderName,

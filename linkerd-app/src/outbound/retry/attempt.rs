@@ -5,11 +5,12 @@ use crate::outbound::timeouts::RequestSent;
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{ResponseBody, grpc_status},
+    http::{AttemptNotes, ResponseBody, grpc_status},
 };
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -23,6 +24,7 @@ pin_project! {
         #[pin]
         inner: F,
         sent: RequestSent,
+        attempts: Option<Rc<AttemptNotes>>,
         // From the end of the request to the response's headers.
         headers_limit: Option<Duration>,
         // Whether the first frame is looked at, as it may be trailers.
@@ -35,10 +37,17 @@ pin_project! {
 
 impl<F> Attempt<F> {
     /// An attempt whose request has been given to `inner`. `peeks`: the policy retries by gRPC code.
-    pub fn new(inner: F, sent: RequestSent, headers_limit: Option<Duration>, peeks: bool) -> Self {
+    pub fn new(
+        inner: F,
+        sent: RequestSent,
+        attempts: Option<Rc<AttemptNotes>>,
+        headers_limit: Option<Duration>,
+        peeks: bool,
+    ) -> Self {
         Self {
             inner,
             sent,
+            attempts,
             headers_limit,
             peeks,
             response: None,
@@ -71,6 +80,9 @@ where
                         return Poll::Pending;
                     };
                     ready!(poll_headers_limit(this.sleep, this.sent, limit, cx));
+                    if let Some(attempts) = this.attempts {
+                        attempts.time_out();
+                    }
                     return Poll::Ready(failed(Reason::ResponseHeadersTimeout.into()));
                 }
             }
@@ -127,5 +139,5 @@ fn poll_headers_limit(
 }
 
 /// How long the headers of a response wait for its first frame, which may be trailers with a code. A stream that has
-/// nothing to say yet is not held up for longer.
-const PEEK: Duration = Duration::from_millis(250);
+/// nothing to say yet is not held up for longer; the incumbent waits as long as it takes.
+const PEEK: Duration = Duration::from_secs(1);

@@ -6,9 +6,11 @@ use crate::testing::{
 use http::StatusCode;
 use http_body_util::BodyExt;
 use linkerd_profiles::RetryConditions;
-use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels};
+use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels, stack::RcService};
 use rand::SeedableRng;
+use std::cell::Cell;
 use tokio::time::timeout;
+use tower::service_fn;
 
 type Stage = MockStage<HttpRequest, Response<ResponseBody>, Error>;
 type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
@@ -30,15 +32,19 @@ fn policy() -> RetryPolicy {
 
 fn stage(policy: RetryPolicy) -> (TestMetrics, Retry<Stage>, Below) {
     let metrics = TestMetrics::new();
+    let (mock, below) = Stage::new();
+    let stage = layer(&metrics, policy).layer(mock);
+    (metrics, stage, below)
+}
+
+fn layer(metrics: &TestMetrics, policy: RetryPolicy) -> RetryLayer {
     let families = &metrics.families.outbound.http.retries;
     let counts = PolicyRetries::new(families, Labels::new().into());
     let budget = Rc::new(RefCell::new(RetryBudget::new(BUDGET, Instant::now())));
     let rng = SmallRng::seed_from_u64(1);
     let route = Rc::new(RouteRetries::new(counts, &budget, rng));
     let rules = Rc::new(RetryRules::from(&policy));
-    let layer = RetryLayer::new(rules, Some(60 * SEC), &route);
-    let (mock, below) = Stage::new();
-    (metrics, layer.layer(mock), below)
+    RetryLayer::new(rules, Some(60 * SEC), &route)
 }
 
 fn status(code: u16) -> Response<ResponseBody> {
@@ -81,22 +87,19 @@ async fn a_body_is_given_to_each_attempt_and_each_arrives_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_no_backend_takes_leaves_the_last_answer() {
-    let (metrics, mut stage, mut below) = stage(policy());
-    let answered = stage.call(request(""));
-    let answers = async {
-        let (_, respond) = below.next_request().await.unwrap();
-        respond.send_response(Ok(status(500)));
-        let (_, respond) = below.next_request().await.unwrap();
-        respond.send_response(Err(Reason::Unavailable(Unavailable::Unreachable).into()));
-    };
-    let (answered, ()) = tokio::join!(answered, answers);
-    // The mock answers later than a stage that refuses at once.
-    let error = answered.unwrap_err();
-    assert_eq!(
-        error.reason(),
-        Reason::Unavailable(Unavailable::Unreachable)
-    );
-    assert_eq!(counted(&metrics, "requests"), 1.0);
+    let calls = Cell::new(0);
+    let refuses_the_second = service_fn(move |_: HttpRequest| {
+        calls.set(calls.get() + 1);
+        std::future::ready(match calls.get() {
+            1 => Ok(status(500)),
+            _ => Err(Reason::Unavailable(Unavailable::Unreachable).into()),
+        })
+    });
+    let metrics = TestMetrics::new();
+    let mut stage = layer(&metrics, policy()).layer(RcService::new(refuses_the_second));
+    assert_eq!(stage.call(request("")).await.unwrap().status(), 500);
+    assert_eq!(counted(&metrics, "overflow"), 1.0);
+    assert_eq!(counted(&metrics, "requests"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 use crate::endpoint::Endpoint;
+use crate::mesh::Mesh;
 use crate::mesh::model::Service;
-use crate::mesh::{Mesh, MeshError};
+use crate::mesh::testing::{mesh, refused};
 use crate::policy::Protocol;
 
 #[test]
@@ -81,11 +82,11 @@ services:
 }
 
 #[test]
-fn the_file_of_the_readme_is_good() {
+fn the_files_of_the_readme_are_good() {
     let readme = include_str!("../../../README.md");
-    let (_, rest) = readme.split_once("```yaml\n").expect("a YAML block");
-    let (text, _) = rest.split_once("```").expect("its end");
-    assert_eq!(mesh(text).services(), 4);
+    let blocks = readme.split("```").filter_map(|b| b.strip_prefix("yaml\n"));
+    let services: Vec<_> = blocks.map(|text| mesh(text).services()).collect();
+    assert_eq!(services, [4, 3]);
 }
 
 #[test]
@@ -356,7 +357,7 @@ services:
             "m:5:14: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
             "m:6:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
             "m:7:3: unknown field `weight`; expected name, namespace, port, ports, protocol, addresses, hostnames, \
-             labels, endpoints or backends",
+             labels, endpoints, backends, routes, breaker or profile",
             "m:8:9: expected a text, not a list",
             "m:9:9: expected a whole number, not `b`",
             "m:10:3: the service has no `name`",
@@ -424,23 +425,4 @@ fn many_endpoints_are_no_problem() {
         text += &format!("  - 10.0.{}.{}:80\n", n / 256, n % 256);
     }
     assert_eq!(mesh(&text).endpoints(), 20_000);
-}
-
-fn mesh(text: &str) -> Mesh {
-    Mesh::parse("mesh.yaml", text).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn refused(text: &str, problem: &str) {
-    match Mesh::parse("mesh.yaml", text) {
-        Err(error @ MeshError::Invalid { .. }) => {
-            let told = error.to_string();
-            let expected = format!("mesh.yaml:{problem}");
-            assert!(
-                told.starts_with(&expected),
-                "{text}\n{told}\nexpected {expected}"
-            );
-            assert!(!told.contains('\n'), "{text}\n{told}");
-        }
-        other => panic!("{text}\n{other:?}"),
-    }
 }

@@ -16,12 +16,18 @@ impl ResponseBody {
         if let Some(code) = inner.observers.code {
             return Poll::Ready(Some(code));
         }
-        if inner.peeked.is_none()
+        while inner.peeked.is_none()
             && let Some(endpoint) = &mut inner.endpoint
             && !endpoint.is_end_stream()
         {
             let frame = ready!(endpoint.poll_frame(cx, &Now::default()));
-            inner.peeked = Some(Box::new(frame));
+            let data = frame
+                .as_ref()
+                .and_then(|frame| frame.as_ref().ok()?.data_ref());
+            // An empty frame says nothing, and is dropped.
+            if data.is_none_or(|data| !data.is_empty()) {
+                inner.peeked = Some(Box::new(frame));
+            }
         }
         let trailers = match inner.peeked.as_deref() {
             Some(Some(Ok(frame))) => frame.trailers_ref(),

@@ -101,6 +101,10 @@ pub(super) async fn run<C: Graceful>(
             // hyper may wait for the next head and keep the end of an upload, if that had trailers which it did not announce
             // (see `Connection::uploading`). The upload then breaks off, as hyper does not let it end otherwise.
             let outlasts = C::IS_SERIAL && connection.only_uploads();
+            if outlasts && connection.activity.was_read() {
+                connection.activity.forget_reads();
+                timer.stop();
+            }
             if outlasts && timer.poll(UPLOAD_PAUSE, cx).is_ready() {
                 connection.close();
             }
@@ -163,7 +167,7 @@ impl RunTimer {
     }
 }
 
-/// Time for an upload that outlasts its response. After it, the connection serves no other request.
+/// Time without any bytes of an upload that outlasts its response. After it, the connection serves no other request.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time that hyper waits for the rest of a head before it is taken off the socket.

@@ -69,22 +69,34 @@ async fn trailers_that_were_not_announced_end_an_upload_soon_at_least() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_upload_is_taken_to_its_end_after_its_response() {
+async fn a_long_upload_goes_on_after_its_response_and_leaves_the_connection_open() {
+    local(async {
+        let mut served = Served::new();
+        served.upload("").await;
+        for _ in 0..100 {
+            sleep(Duration::from_millis(900)).await;
+            served.send("1\r\na\r\n").await;
+        }
+        assert!(served.connection.only_uploads());
+        served.send("0\r\n\r\n").await;
+        served.exchange("/next").await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_pauses_after_its_response_is_taken_to_its_end_and_is_the_last() {
     for (end, trailer) in [("0\r\n\r\n", None), ("0\r\nx: y\r\n\r\n", Some("y"))] {
         local(async {
             let mut served = Served::new();
             served.upload("").await;
-            for _ in 0..100 {
-                sleep(Duration::from_secs(1)).await;
-                served.send("1\r\na\r\n").await;
-            }
-            assert!(served.connection.only_uploads());
+            sleep(Duration::from_secs(60)).await;
+            served.send("1\r\na\r\n").await;
+            sleep(Duration::from_secs(60)).await;
             served.send(end).await;
             let trailers = served.end().await.unwrap().unwrap_or_default();
-            assert_eq!(
-                trailers.get("x").map(|value| value.to_str().unwrap()),
-                trailer
-            );
+            let found = trailers.get("x").map(|value| value.to_str().unwrap());
+            assert_eq!(found, trailer);
         })
         .await;
     }

@@ -1,0 +1,200 @@
+//! Routes of a service, in the terms of the Gateway API (`HTTPRoute`, `GRPCRoute`).
+//!
+//! Values are checked while they are read. References to backends stay as they are written: `check` resolves them when
+//! all services are known.
+
+mod filters;
+mod limits;
+mod matches;
+
+use super::form::{FieldReader, Given, Spanned};
+use super::yaml::{Node, Position};
+use super::{check, decl};
+use crate::policy::{Protocol, Route, RouteRule};
+
+/// A route with its rules, whose backends are of type `B`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ServiceRoute<B> {
+    pub(super) name: String,
+    pub(super) hostnames: Vec<String>,
+    pub(super) rules: Vec<ServiceRule<B>>,
+}
+
+/// A rule. Without backends it is for the service itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ServiceRule<B> {
+    pub(super) rule: RouteRule,
+    pub(super) backends: Vec<B>,
+}
+
+impl<B> ServiceRoute<B> {
+    /// The same route with other backends.
+    pub(super) fn map<C>(self, mut backends: impl FnMut(Vec<B>) -> Vec<C>) -> ServiceRoute<C> {
+        let rules = self.rules.into_iter().map(|rule| ServiceRule {
+            rule: rule.rule,
+            backends: backends(rule.backends),
+        });
+        ServiceRoute {
+            name: self.name,
+            hostnames: self.hostnames,
+            rules: rules.collect(),
+        }
+    }
+
+    /// The route of a policy, whose rules `dispatch` sends to their backends.
+    pub(super) fn policy_route(&self, dispatch: impl Fn(RouteRule, &[B]) -> RouteRule) -> Route {
+        let hosts = self.hostnames.iter();
+        let route = hosts.fold(Route::new(&self.name), |route, host| route.host(host));
+        let rules = self.rules.iter();
+        rules.fold(route, |route, rule| {
+            route.rule(dispatch(rule.rule.clone(), &rule.backends))
+        })
+    }
+}
+
+/// The field `routes` of a service.
+pub(super) fn routes(
+    r: &mut FieldReader,
+    node: &Node,
+    service: &Given<String>,
+    protocol: Protocol,
+) -> Vec<ServiceRoute<decl::Backend>> {
+    let Some(items) = r.list(node) else {
+        return Vec::new();
+    };
+    if protocol == Protocol::Opaque {
+        let reason = "opaque connections have no routes; remove `protocol: opaque` or `routes`";
+        r.report(node.at, reason);
+    }
+    let service = match service {
+        Given::Is(name) => name.value.as_str(),
+        Given::Absent | Given::Wrong => "route",
+    };
+    let numbered = items.iter().zip(1..);
+    let routes = numbered
+        .filter_map(|(item, n)| route(r, item, &format!("{service}-{n}"), protocol))
+        .collect();
+    r.limit_patterns(node);
+    routes
+}
+
+fn route(
+    r: &mut FieldReader,
+    node: &Node,
+    usual_name: &str,
+    protocol: Protocol,
+) -> Option<ServiceRoute<decl::Backend>> {
+    let fields = r.fields(node, &["name", "hostnames", "rules"])?;
+    let name = r.value(&fields, "name", |r, node| {
+        let name = r.text(node)?;
+        if !check::is_dns_name(&name) {
+            let reason = format!(
+                "route name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
+            );
+            r.report(node.at, reason);
+        }
+        Some(name)
+    });
+    let hostnames = r.each(&fields, "hostnames", hostname);
+    let rules = r.each(&fields, "rules", |r, node| rule(r, node, protocol));
+    if fields.get("rules").is_none_or(Node::is_empty_list) {
+        r.report(fields.at, "the route has no `rules`; add at least one");
+    }
+    Some(ServiceRoute {
+        name: name.unwrap_or_else(|| usual_name.to_owned()),
+        hostnames,
+        rules,
+    })
+}
+
+/// A host name, or with `*.` those below one.
+fn hostname(r: &mut FieldReader, node: &Node) -> Option<String> {
+    let text = r.text(node)?;
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
+    if check::is_dns_name(name.strip_prefix("*.").unwrap_or(&name)) {
+        return Some(name);
+    }
+    let reason = format!(
+        "{text:?} is not a host name; write it without a port, such as web.local or *.local"
+    );
+    r.report(node.at, reason);
+    None
+}
+
+fn rule(
+    r: &mut FieldReader,
+    node: &Node,
+    protocol: Protocol,
+) -> Option<ServiceRule<decl::Backend>> {
+    let fields = r.fields(
+        node,
+        &[
+            "matches",
+            "filters",
+            "backendRefs",
+            "timeouts",
+            "retry",
+            "allowRequestHeaders",
+        ],
+    )?;
+    let mut rule = RouteRule::new();
+    let (matches, shape) = matches::matches(r, &fields, protocol);
+    for condition in matches {
+        rule = rule.when(condition);
+    }
+    for filter in filters::filters(r, &fields, protocol, shape) {
+        rule = rule.filter(filter);
+    }
+    if let Some(timeouts) = r.value(&fields, "timeouts", limits::timeouts) {
+        rule = rule.timeouts(timeouts);
+    }
+    let retry = r.value(&fields, "retry", |r, node| limits::retry(r, node, protocol));
+    if let Some(retry) = retry {
+        rule = rule.retry(retry);
+    }
+    if r.flag(&fields, "allowRequestHeaders") {
+        rule = rule.allow_request_headers();
+    }
+    Some(ServiceRule {
+        rule,
+        backends: r.each(&fields, "backendRefs", backend_ref),
+    })
+}
+
+/// A backend reference of the Gateway API, as the reference `name.namespace:port` of `backends`.
+fn backend_ref(r: &mut FieldReader, node: &Node) -> Option<decl::Backend> {
+    let fields = r.fields(node, &["name", "namespace", "port", "weight"])?;
+    let weight = r.given(&fields, "weight", FieldReader::number);
+    let namespace = r.value(&fields, "namespace", FieldReader::text);
+    let port = r.value(&fields, "port", |r, node| r.within(node, 1..=65_535));
+    let name_at = fields.get("name").map_or(node.at, Node::position);
+    let name = r.required(&fields, "the backend reference", "name", FieldReader::text)?;
+    if name.contains(':') {
+        let reason = format!("{name:?} is not a service name; give its port as `port`");
+        r.report(name_at, reason);
+        return None;
+    }
+    Some(decl::Backend {
+        service: reference(&name, namespace.as_deref(), port, name_at),
+        weight,
+    })
+}
+
+fn reference(
+    name: &str,
+    namespace: Option<&str>,
+    port: Option<u32>,
+    at: Position,
+) -> Spanned<String> {
+    let namespace = namespace.map(|namespace| format!(".{namespace}"));
+    let port = port.map(|port| format!(":{port}"));
+    let value = format!(
+        "{name}{}{}",
+        namespace.unwrap_or_default(),
+        port.unwrap_or_default()
+    );
+    Spanned { value, at }
+}
+
+#[cfg(test)]
+mod tests;
