@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use linkerd_tests::{
-    Http1, Load, MeshFile, Proxy, Reply, SOON, Server, eventually, get, reply, soon,
+    Grpc, Http1, Http2, Load, MeshFile, Message, Proxy, Reply, SOON, Server, eventually, get,
+    grpc_handler, reply, soon,
 };
 use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
@@ -175,6 +176,66 @@ async fn a_profile_overrides_the_destination() {
         .metric_reaches("route_request_total", &route, 20.0)
         .await;
     load.stop().await.assert_clean();
+}
+
+#[tokio::test]
+async fn a_breaker_of_the_file_ejects_an_endpoint_that_fails() {
+    let good = Server::says("good").await;
+    let broken = Server::start(|_| async {
+        let mut answer = reply("broken")?;
+        *answer.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+        Ok(answer)
+    })
+    .await;
+    let (one, other) = (good.addr(), broken.addr());
+    let service = format!("services: [{{name: web, port: 80, endpoints: ['{one}', '{other}']");
+    let breaker = "breaker: {consecutiveFailures: 1, backoff: {min: 10m}}";
+    let file = MeshFile::new("breaker", &format!("{service}, {breaker}}}]\n"));
+    let proxy = file.start().await;
+    eventually(SOON, "the broken endpoint fails", || async {
+        (fetch(&proxy, "/").await.status == 500).then_some(())
+    })
+    .await;
+    all_by(&proxy, "good").await;
+    let before = broken.requests();
+    for _ in 0..50 {
+        assert_eq!(fetch(&proxy, "/").await.text(), "good");
+    }
+    assert_eq!(broken.requests(), before);
+}
+
+#[tokio::test]
+async fn grpc_routes_match_methods_and_fail_with_codes() {
+    let server = Server::start(grpc_handler).await;
+    let addr = server.addr();
+    let text = format!(
+        "services:
+- name: web
+  port: 80
+  protocol: grpc
+  endpoints: ['{addr}']
+  routes:
+  - rules:
+    - matches: [{{method: {{service: test.Echo, method: Unary}}}}]
+      filters: [{{failureInjector: {{code: RESOURCE_EXHAUSTED, message: on purpose}}}}]
+    - matches: [{{method: {{service: test.Echo}}}}]
+"
+    );
+    let file = MeshFile::new("grpc", &text);
+    let proxy = file.start().await;
+    let client = Grpc::new(Http2::connect(proxy.outbound).await, "web");
+    let failed = soon(client.unary(Message::new("hello", 1))).await;
+    let status = failed.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert_eq!(status.message(), "on purpose");
+    let mut messages = soon(client.stream(Message::new("hello", 2))).await.unwrap();
+    let first = soon(messages.message()).await.unwrap();
+    assert!(first.is_some());
+    file.write(&text.replace("method: Unary", "method: Other"));
+    eventually(SOON, "the fault is gone", || async {
+        client.unary(Message::new("hello", 1)).await.ok()
+    })
+    .await;
 }
 
 #[tokio::test]
