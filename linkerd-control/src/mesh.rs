@@ -1,12 +1,14 @@
 //! The mesh file: its services, how it is read, checked and followed, and the answers that it gives.
 
 mod answers;
+mod backend_ref;
 mod breaker;
 mod check;
 mod decl;
 mod error;
 mod file;
 mod form;
+mod host_name;
 mod hosts;
 mod model;
 mod near;

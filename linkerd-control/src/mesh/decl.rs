@@ -2,6 +2,7 @@
 //!
 //! A field of the wrong form is reported, and the rest of the file is still read.
 
+use super::backend_ref::BackendRef;
 use super::breaker::breaker;
 use super::error::Problem;
 use super::form::{FieldReader, Given, Spanned, shown};
@@ -30,10 +31,10 @@ pub(super) struct Service {
     pub(super) hostnames: Vec<Spanned<String>>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) endpoints: Vec<Spanned<Endpoint>>,
-    pub(super) backends: Vec<Backend>,
-    pub(super) routes: Vec<ServiceRoute<Backend>>,
+    pub(super) backends: Vec<BackendRef>,
+    pub(super) routes: Vec<ServiceRoute<BackendRef>>,
     pub(super) breaker: Option<Breaker>,
-    pub(super) profile: Option<ServiceProfile<Backend>>,
+    pub(super) profile: Option<ServiceProfile<BackendRef>>,
 }
 
 #[derive(Debug)]
@@ -48,12 +49,6 @@ pub(super) struct Endpoint {
 pub(super) enum Hint {
     H2,
     Opaque,
-}
-
-#[derive(Debug)]
-pub(super) struct Backend {
-    pub(super) service: Spanned<String>,
-    pub(super) weight: Given<i128>,
 }
 
 /// Reads a text, and reports the parts without the form of a mesh file.
@@ -217,11 +212,11 @@ fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
     })
 }
 
-fn backend(r: &mut FieldReader, node: &Node) -> Option<Backend> {
+fn backend(r: &mut FieldReader, node: &Node) -> Option<BackendRef> {
     let fields = r.fields(node, &["service", "weight"])?;
     let weight = r.given(&fields, "weight", FieldReader::number);
     match r.given(&fields, "service", FieldReader::text) {
-        Given::Is(service) => Some(Backend { service, weight }),
+        Given::Is(service) => Some(BackendRef { service, weight }),
         Given::Wrong => None,
         Given::Absent => {
             r.report(fields.at, "the backend has no `service`");

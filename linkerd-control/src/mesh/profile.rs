@@ -2,7 +2,7 @@
 
 mod conditions;
 
-use super::decl;
+use super::backend_ref::BackendRef;
 use super::form::{FieldReader, Fields, Given};
 use super::yaml::Node;
 use crate::policy::Protocol;
@@ -54,7 +54,7 @@ pub(super) fn profile(
     r: &mut FieldReader,
     node: &Node,
     protocol: Protocol,
-) -> Option<ServiceProfile<decl::Backend>> {
+) -> Option<ServiceProfile<BackendRef>> {
     let fields = r.fields(node, &["routes", "retryBudget", "dstOverrides"])?;
     if protocol == Protocol::Opaque && fields.get("routes").is_some() {
         let reason = "opaque connections have no routes; remove `protocol: opaque` or `routes`";
@@ -150,7 +150,7 @@ fn budget(r: &mut FieldReader, node: &Node) -> Option<ProfileRetryBudget> {
 }
 
 /// A target, whose authority is a reference to a service of the file.
-fn target(r: &mut FieldReader, node: &Node) -> Option<decl::Backend> {
+fn target(r: &mut FieldReader, node: &Node) -> Option<BackendRef> {
     let fields: Fields<'_> = r.fields(node, &["authority", "weight"])?;
     let weight = r.given(&fields, "weight", FieldReader::number);
     if fields.get("authority").is_none() {
@@ -158,7 +158,7 @@ fn target(r: &mut FieldReader, node: &Node) -> Option<decl::Backend> {
         return None;
     }
     match r.given(&fields, "authority", FieldReader::text) {
-        Given::Is(service) => Some(decl::Backend { service, weight }),
+        Given::Is(service) => Some(BackendRef { service, weight }),
         Given::Absent | Given::Wrong => None,
     }
 }

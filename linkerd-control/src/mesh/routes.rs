@@ -7,9 +7,10 @@ mod filters;
 mod limits;
 mod matches;
 
+use super::backend_ref::BackendRef;
 use super::form::{FieldReader, Given, Spanned};
+use super::host_name::{hostname, is_dns_name};
 use super::yaml::{Node, Position};
-use super::{check, decl};
 use crate::policy::{Protocol, Route, RouteRule};
 
 /// A route with its rules, whose backends are of type `B`.
@@ -58,7 +59,7 @@ pub(super) fn routes(
     node: &Node,
     service: &Given<String>,
     protocol: Protocol,
-) -> Vec<ServiceRoute<decl::Backend>> {
+) -> Vec<ServiceRoute<BackendRef>> {
     let Some(items) = r.list(node) else {
         return Vec::new();
     };
@@ -83,11 +84,11 @@ fn route(
     node: &Node,
     usual_name: &str,
     protocol: Protocol,
-) -> Option<ServiceRoute<decl::Backend>> {
+) -> Option<ServiceRoute<BackendRef>> {
     let fields = r.fields(node, &["name", "hostnames", "rules"])?;
     let name = r.value(&fields, "name", |r, node| {
         let name = r.text(node)?;
-        if !check::is_dns_name(&name) {
+        if !is_dns_name(&name) {
             let reason = format!(
                 "route name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
             );
@@ -107,25 +108,7 @@ fn route(
     })
 }
 
-/// A host name, or with `*.` those below one.
-fn hostname(r: &mut FieldReader, node: &Node) -> Option<String> {
-    let text = r.text(node)?;
-    let name = text.trim_end_matches('.').to_ascii_lowercase();
-    if check::is_dns_name(name.strip_prefix("*.").unwrap_or(&name)) {
-        return Some(name);
-    }
-    let reason = format!(
-        "{text:?} is not a host name; write it without a port, such as web.local or *.local"
-    );
-    r.report(node.at, reason);
-    None
-}
-
-fn rule(
-    r: &mut FieldReader,
-    node: &Node,
-    protocol: Protocol,
-) -> Option<ServiceRule<decl::Backend>> {
+fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceRule<BackendRef>> {
     let fields = r.fields(
         node,
         &[
@@ -162,7 +145,7 @@ fn rule(
 }
 
 /// A backend reference of the Gateway API, as the reference `name.namespace:port` of `backends`.
-fn backend_ref(r: &mut FieldReader, node: &Node) -> Option<decl::Backend> {
+fn backend_ref(r: &mut FieldReader, node: &Node) -> Option<BackendRef> {
     let fields = r.fields(node, &["name", "namespace", "port", "weight"])?;
     let weight = r.given(&fields, "weight", FieldReader::number);
     let namespace = r.value(&fields, "namespace", FieldReader::text);
@@ -174,7 +157,7 @@ fn backend_ref(r: &mut FieldReader, node: &Node) -> Option<decl::Backend> {
         r.report(name_at, reason);
         return None;
     }
-    Some(decl::Backend {
+    Some(BackendRef {
         service: reference(&name, namespace.as_deref(), port, name_at),
         weight,
     })

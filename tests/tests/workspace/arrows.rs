@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "linkerd-proxy-core",
             "linkerd-balance",
+            "linkerd-profiles",
             "linkerd-control",
             "linkerd-app",
         ],

@@ -1,6 +1,7 @@
 //! References of services to others: backends of the service and of its routes, and targets of its profile.
 
-use super::Checker;
+use super::checker::Checker;
+use crate::mesh::backend_ref::BackendRef;
 use crate::mesh::decl;
 use crate::mesh::form::{Given, Spanned};
 use crate::mesh::model::{Backend, Service};
@@ -10,9 +11,9 @@ use crate::mesh::routes::ServiceRoute;
 
 /// The references of one service. They are resolved when all services are known.
 pub(super) struct References {
-    backends: Vec<decl::Backend>,
-    routes: Vec<ServiceRoute<decl::Backend>>,
-    profile: Option<ServiceProfile<decl::Backend>>,
+    backends: Vec<BackendRef>,
+    routes: Vec<ServiceRoute<BackendRef>>,
+    profile: Option<ServiceProfile<BackendRef>>,
 }
 
 impl References {
@@ -47,7 +48,7 @@ impl Checker {
         &mut self,
         services: &[Service],
         parent: usize,
-        backends: Vec<decl::Backend>,
+        backends: Vec<BackendRef>,
     ) -> Vec<Backend> {
         let first = backends.first().map(|b| b.service.at);
         let mut good = Vec::new();

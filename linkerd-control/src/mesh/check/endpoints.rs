@@ -1,9 +1,10 @@
 //! The endpoints of a service: addresses and host names.
 
-use super::{Checker, is_dns_name};
+use super::checker::Checker;
 use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
+use crate::mesh::host_name::is_dns_name;
 use crate::mesh::model::{HostEndpoint, Service};
 use crate::mesh::yaml::Position;
 use std::collections::HashSet;

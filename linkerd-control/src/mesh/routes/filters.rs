@@ -2,6 +2,7 @@
 
 use super::matches::MatchShape;
 use crate::mesh::form::{FieldReader, Fields};
+use crate::mesh::host_name::hostname;
 use crate::mesh::yaml::Node;
 use crate::policy::{HeaderChanges, Protocol, RouteFilter};
 use linkerd_api_proto::http_route::{PathModifier, RequestRedirect, path_modifier};
@@ -174,7 +175,7 @@ fn redirect(r: &mut FieldReader, node: &Node, shape: MatchShape) -> Option<Route
         r#type: Some(scheme::Type::Registered(scheme.into())),
     });
     let host = r.value(&fields, "hostname", |r, node| {
-        let host = super::hostname(r, node)?;
+        let host = hostname(r, node)?;
         if host.starts_with("*.") {
             r.report(
                 node.at,

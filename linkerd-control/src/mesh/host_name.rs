@@ -1,0 +1,30 @@
+//! Host names of a mesh file.
+
+use super::form::FieldReader;
+use super::yaml::Node;
+
+/// A host name, or with `*.` those below one.
+pub(super) fn hostname(r: &mut FieldReader, node: &Node) -> Option<String> {
+    let text = r.text(node)?;
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
+    if is_dns_name(name.strip_prefix("*.").unwrap_or(&name)) {
+        return Some(name);
+    }
+    let reason = format!(
+        "{text:?} is not a host name; write it without a port, such as web.local or *.local"
+    );
+    r.report(node.at, reason);
+    None
+}
+
+/// Whether the name consists of DNS labels, as in an authority.
+pub(super) fn is_dns_name(name: &str) -> bool {
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            (1..=63).contains(&label.len())
+                && label.bytes().all(inner)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        })
+}
