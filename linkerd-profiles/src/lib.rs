@@ -39,10 +39,10 @@ pub use profile::{
     Profile, ProfileMatch, ProfileRoute, ProfileTarget, RetryBudget, RetryBudgetSettings,
 };
 pub use route::{
-    FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
-    HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier, Pattern,
-    QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule, RouteTable,
-    Timeouts, ValueMatch, request_host,
+    ConditionMiss, FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch,
+    HttpBackend, HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier,
+    Pattern, QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule,
+    RouteTable, RuleExplanation, RuleMiss, TableExplanation, Timeouts, ValueMatch, request_host,
 };
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};
