@@ -33,7 +33,9 @@ pub use discovered::{
 };
 pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};
-pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
+pub use policies::{
+    DiscoveryWatch, Error, KnownTarget, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
+};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol};
 pub use profile::{
     Profile, ProfileMatch, ProfileRoute, ProfileTarget, RetryBudget, RetryBudgetSettings,

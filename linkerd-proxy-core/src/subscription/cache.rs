@@ -190,19 +190,19 @@ where
             .collect();
         entries
             .iter()
-            .map(|(key, entry)| {
-                let occupancy = *entry.occupancy.lock();
-                let state = entry.values.borrow().clone();
-                show(CachedEntry {
-                    key,
-                    leases: occupancy.leases,
-                    idle: occupancy.idle_since.map(|since| since.elapsed()),
-                    pinned: occupancy.pinned,
-                    state,
-                    shared: &entry.shared,
-                })
-            })
+            .map(|(key, entry)| show(entry.shown(key)))
             .collect()
+    }
+
+    /// Calls `show` with the entry for `key`, if there is one. It does not count as a use.
+    pub fn peek<R>(&self, key: &K, show: impl FnOnce(CachedEntry<'_, K, S, X>) -> R) -> Option<R> {
+        let entry = self.state.entries.lock().get(key)?.clone();
+        Some(show(entry.shown(key)))
+    }
+
+    /// The keys of all entries.
+    pub fn keys(&self) -> Vec<K> {
+        self.state.entries.lock().keys().cloned().collect()
     }
 
     /// The number of entries.
