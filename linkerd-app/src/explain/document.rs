@@ -102,6 +102,9 @@ impl Explanation {
             None => self.refuse("no rule matches: the request gets a 404"),
             Some(found) => {
                 let taken = &routing.table.rules()[found.index];
+                if taken.distribution.backends().next().is_none() {
+                    self.refuse("the rule has no backend: a request that no filter answers fails");
+                }
                 let backends = shown_backends(&taken.distribution);
                 self.backends = Some(BackendsQuery {
                     target: discovered.target.clone(),
@@ -151,3 +154,6 @@ fn routed_by(discovered: &Discovered, routing: &HttpRouting) -> (&'static str, &
         Some(_) => ("policy", "the profile has neither routes nor a split"),
     }
 }
+
+#[cfg(test)]
+mod tests;
