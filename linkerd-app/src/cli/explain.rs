@@ -1,6 +1,7 @@
 //! `explain`: prints the way that a request would take, by a running proxy or by a mesh file.
 
 mod admin;
+mod failure;
 mod mesh;
 mod text;
 
@@ -8,6 +9,7 @@ use crate::{
     config::EXIT_USAGE,
     explain::{ExplainAnswer, QueryFields},
 };
+use failure::Failure;
 use serde_json::Value;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -18,14 +20,6 @@ pub enum ExplainSource {
     Admin(SocketAddr),
     /// A mesh file. Nothing is started.
     Mesh(PathBuf),
-}
-
-/// A failure to explain.
-enum Failure {
-    /// The query or the mesh file is invalid.
-    Usage(String),
-    /// The proxy does not answer.
-    Unanswered(String),
 }
 
 /// Explains a request. The exit code is 0 if it meets a route, 1 if not, 64 on bad usage.

@@ -1,7 +1,9 @@
 //! A cache of watched state: one task per key, any number of leases.
 
+mod cached_entry;
 mod lease;
 
+pub use cached_entry::CachedEntry;
 pub use lease::{Lease, Publisher};
 
 use super::occupancy::{Occupancy, Verdict};
@@ -63,22 +65,6 @@ pub struct CacheStats {
     pub displaced: u64,
     /// Keys that were refused because the cache was full.
     pub refused: u64,
-}
-
-/// An entry in a cache's inspection.
-pub struct CachedEntry<'a, K, S, X> {
-    /// Its key.
-    pub key: &'a K,
-    /// The number of leases.
-    pub leases: usize,
-    /// Time since the last lease was dropped.
-    pub idle: Option<Duration>,
-    /// Whether eviction is suspended.
-    pub pinned: bool,
-    /// The latest state.
-    pub state: S,
-    /// Data shared by the task and the leases.
-    pub shared: &'a X,
 }
 
 type Entries<K, S, X> = IndexMap<K, Arc<CacheEntry<S, X>>>;

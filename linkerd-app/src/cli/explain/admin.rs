@@ -1,6 +1,6 @@
 //! Explanations by a running proxy.
 
-use super::Failure;
+use super::failure::Failure;
 use crate::{
     explain::{ExplainAnswer, QueryFields},
     runtime,

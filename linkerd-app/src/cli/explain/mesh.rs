@@ -1,6 +1,6 @@
 //! Explanations by a mesh file, as a proxy with that control plane would give them.
 
-use super::Failure;
+use super::failure::Failure;
 use crate::explain::{ExplainAnswer, ExplainQuery, Explanation, unknown_target};
 use linkerd_api_client::convert::{client_policy, profile_update};
 use linkerd_control::Mesh;

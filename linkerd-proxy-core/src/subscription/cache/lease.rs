@@ -1,6 +1,6 @@
 //! The two ends of a cache entry: leases, and the publisher of its task.
 
-use super::CachedEntry;
+use super::cached_entry::CachedEntry;
 use crate::subscription::occupancy::Occupancy;
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
