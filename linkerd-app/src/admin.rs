@@ -14,6 +14,7 @@ mod accept;
 mod connection;
 mod context;
 mod env;
+mod explain;
 mod log_level;
 mod metrics;
 mod origin;

@@ -3,17 +3,21 @@
 //! | code | when |
 //! |--:|---|
 //! | 0 | any normal end, also when the grace period ran out |
-//! | 1 | something cannot be started |
-//! | 64 | the configuration is wrong |
+//! | 1 | something cannot be started; `explain` finds no route |
+//! | 64 | the configuration or the usage is wrong |
 
 mod check;
 mod control;
+mod explain;
 mod mesh;
 mod signals;
 mod start;
 
+pub use self::explain::ExplainSource;
+
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
+    explain::QueryFields,
     logging::{self, LogClock, Logger},
     process,
     proxy::{self, RunningProxy},
@@ -92,6 +96,11 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
 /// Checks the environment and a mesh file, and reports all errors.
 pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
     check::run(env, mesh)
+}
+
+/// Prints the way that a request would take, for a person or as JSON.
+pub fn explain(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitCode {
+    explain::run(fields, source, json)
 }
 
 /// Serves a mesh file to proxies until a signal ends it.

@@ -37,4 +37,5 @@ pub use settings::{
     DefaultPolicy, DiscoveryConfig, DnsConfig, InboundConfig, LogConfig, LogFormat, OutboundConfig,
     WorkersConfig,
 };
+pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

@@ -6,6 +6,7 @@ pub mod config;
 pub mod control;
 pub mod dialers;
 pub mod endpoint_metrics;
+pub mod explain;
 mod forward;
 pub mod inbound;
 pub mod listeners;

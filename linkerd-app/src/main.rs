@@ -2,7 +2,11 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use linkerd_app::{cli, config::Env};
+use linkerd_app::{
+    cli,
+    config::{EXIT_USAGE, Env},
+    explain::QueryFields,
+};
 use std::{
     io::{self, Write},
     net::SocketAddr,
@@ -47,6 +51,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         mesh: Option<PathBuf>,
     },
+    /// Prints which route and backends a request would meet, and why not the others, without sending it.
+    ///
+    /// The exit code is 0 if a route takes the request, 1 if none does or the proxy does not answer, 64 on bad usage.
+    Explain(ExplainArgs),
     /// Prints the effective configuration, and where each value comes from.
     Env,
     /// Prints completions for a shell.
@@ -73,13 +81,62 @@ enum Command {
     },
 }
 
+/// The request to explain.
+#[derive(clap::Args)]
+struct ExplainArgs {
+    /// The method, such as GET.
+    method: String,
+    /// The URL, such as http://web/path.
+    url: String,
+    /// A header. May be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// The target of the connection, if it is not the authority of the URL; an address for a redirected connection.
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// The version of HTTP, 1 or 2. By default that of the policy, or else 1.
+    #[arg(long, value_name = "VERSION")]
+    http: Option<String>,
+    /// The admin server of a running proxy.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    admin: SocketAddr,
+    /// A file of services, in place of a running proxy. Nothing is started.
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    mesh: Option<PathBuf>,
+    /// Prints the whole explanation as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ExplainArgs {
+    fn run(self) -> ExitCode {
+        let source = match self.mesh {
+            Some(file) => cli::ExplainSource::Mesh(file),
+            None => cli::ExplainSource::Admin(self.admin),
+        };
+        let fields = QueryFields {
+            method: Some(self.method),
+            url: Some(self.url),
+            headers: self.header,
+            target: self.target,
+            version: self.http,
+        };
+        cli::explain(&fields, source, self.json)
+    }
+}
+
 fn main() -> ExitCode {
     let env = Env::from_process();
-    match Args::parse().command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return unparsed(&error),
+    };
+    match args.command {
         None => cli::run(env, None),
         Some(Command::Run { mesh }) => cli::run(env, mesh),
         Some(Command::Control { mesh, listen }) => cli::control(&env, mesh, listen),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
+        Some(Command::Explain(args)) => args.run(),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
@@ -99,6 +156,19 @@ fn main() -> ExitCode {
             file,
         }),
     }
+}
+
+/// Prints an error of the command line, or the help. The command `explain`, whose exit codes scripts read, ends with 64.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    let is_explain = std::env::args()
+        .nth(1)
+        .is_some_and(|name| name == "explain");
+    if error.use_stderr() && is_explain {
+        // Without standard error the exit code is all there is.
+        let _ = error.print();
+        return ExitCode::from(EXIT_USAGE);
+    }
+    error.exit()
 }
 
 /// The manual page: one for all commands, each with a section of its own.

@@ -25,6 +25,7 @@ mod context;
 mod dispatch;
 mod distribute;
 mod endpoint;
+mod explain;
 mod explicit;
 mod filters;
 mod http;

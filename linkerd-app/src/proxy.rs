@@ -5,13 +5,14 @@ use crate::{
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane},
     dialers::Dialers,
+    explain::{ExplainAnswer, Explainer, explain_known},
     listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
     logging::Logger,
     metrics::Families,
     process::{self, Runtimes},
-    worker::Worker,
+    worker::{Worker, WorkerQuery},
 };
-use futures::FutureExt;
+use futures::{FutureExt, future::join_all};
 use linkerd_discover::Discovery;
 use linkerd_profiles::Policies;
 use linkerd_proxy_core::{
@@ -106,7 +107,7 @@ pub async fn start(
         env,
         log,
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
-        inspectors,
+        workers: inspectors,
         own,
     };
     let (discovery, policies) = spawn_control(
@@ -181,12 +182,15 @@ struct AdminParts {
     env: config::Env,
     log: Option<Logger>,
     shutdown: Option<mpsc::Sender<()>>,
-    inspectors: Vec<Inspector>,
+    workers: Vec<WorkerInspector>,
     own: OwnConnections,
 }
 
-/// Requests a thread's state.
-type Inspector = mpsc::Sender<oneshot::Sender<Value>>;
+/// Queries a worker's state.
+type WorkerInspector = mpsc::Sender<WorkerQuery>;
+
+/// Requests the state of the controllers' clients.
+type ControlInspector = mpsc::Sender<oneshot::Sender<Value>>;
 
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
 fn spawn_control(
@@ -238,8 +242,9 @@ async fn run_control(
             parts.log.clone(),
             inspect,
             parts.own,
-            parts.inspectors,
+            parts.workers.clone(),
         ),
+        explain: explainer(control.policies.clone(), parts.workers),
         registry,
         readiness: parts.readiness,
         log: parts.log.map(|log| log.filter),
@@ -270,9 +275,9 @@ fn sections(
     registry: &Registry,
     control: &ControlPlane,
     log: Option<Logger>,
-    controllers: Inspector,
+    controllers: ControlInspector,
     own: OwnConnections,
-    workers: Vec<Inspector>,
+    workers: Vec<WorkerInspector>,
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let registry = registry.clone();
@@ -293,7 +298,7 @@ fn sections(
         }),
         StateSection {
             name: "controllers",
-            collect: Box::new(move || ask(controllers.clone()).boxed()),
+            collect: Box::new(move || ask(controllers.clone(), |reply| reply).boxed()),
         },
         StateSection {
             name: "workers",
@@ -312,15 +317,40 @@ fn section(
     }
 }
 
-async fn inspect_workers(workers: Vec<Inspector>) -> Value {
-    let states = futures::future::join_all(workers.into_iter().map(ask));
-    Value::Array(states.await)
+async fn inspect_workers(workers: Vec<WorkerInspector>) -> Value {
+    let states = workers
+        .into_iter()
+        .map(|worker| ask(worker, WorkerQuery::State));
+    Value::Array(join_all(states).await)
 }
 
-/// Requests a thread's state. A stuck thread shows as the section's timeout.
-async fn ask(thread: Inspector) -> Value {
+/// Answers `/explain` from the policies that the proxy holds, and from the workers' backends.
+fn explainer(policies: Policies, workers: Vec<WorkerInspector>) -> Explainer {
+    Box::new(move |query| {
+        let explained = explain_known(&policies, &query);
+        let workers = workers.clone();
+        async move {
+            let mut explanation = match explained {
+                Ok(explanation) => explanation,
+                Err(answer) => return answer,
+            };
+            if let Some(backends) = explanation.backends.take() {
+                let states = workers.into_iter().map(|worker| {
+                    let backends = backends.clone();
+                    ask(worker, |reply| WorkerQuery::Backends(backends, reply))
+                });
+                explanation.add_states(join_all(states).await);
+            }
+            ExplainAnswer::Explained(explanation.document)
+        }
+        .boxed()
+    })
+}
+
+/// Queries a thread's state. A stuck thread shows as the timeout of the section.
+async fn ask<Q>(thread: mpsc::Sender<Q>, query: impl FnOnce(oneshot::Sender<Value>) -> Q) -> Value {
     let (reply, state) = oneshot::channel();
-    match thread.send(reply).await {
+    match thread.send(query(reply)).await {
         Ok(()) => state.await.unwrap_or(Value::Null),
         Err(_) => Value::Null,
     }

@@ -3,6 +3,7 @@
 use crate::{
     config::Config,
     dialers::Dialers,
+    explain::BackendsQuery,
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
     metrics::Families,
@@ -42,8 +43,17 @@ pub struct Worker {
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
     pub drain: drain::Handle,
-    /// Requests for the worker's state.
-    pub inspect: mpsc::Receiver<oneshot::Sender<Value>>,
+    /// Queries for the worker's state.
+    pub inspect: mpsc::Receiver<WorkerQuery>,
+}
+
+/// A query for the state of a worker, and where the answer goes.
+#[derive(Debug)]
+pub enum WorkerQuery {
+    /// All of it, for `/state`.
+    State(oneshot::Sender<Value>),
+    /// That of backends, for `/explain`.
+    Backends(BackendsQuery, oneshot::Sender<Value>),
 }
 
 impl Worker {
@@ -122,19 +132,28 @@ struct InspectedParts {
 }
 
 impl InspectedParts {
-    /// Answers requests for the worker's state.
-    async fn answer(self, mut asked: mpsc::Receiver<oneshot::Sender<Value>>) {
-        while let Some(reply) = asked.recv().await {
-            let state = json!({
-                "worker": self.index,
-                "listeners": self.listeners.inspect(),
-                "outbound": self.outbound.inspect(),
-                "inbound": self.inbound.inspect(),
-                "pipes": self.pipes.inspect(),
-            });
+    /// Answers queries for the worker's state.
+    async fn answer(self, mut asked: mpsc::Receiver<WorkerQuery>) {
+        while let Some(query) = asked.recv().await {
+            let (state, reply) = match query {
+                WorkerQuery::State(reply) => (self.inspect(), reply),
+                WorkerQuery::Backends(query, reply) => {
+                    (self.outbound.backend_states(&query), reply)
+                }
+            };
             // The requester may have been dropped.
             let _ = reply.send(state);
         }
+    }
+
+    fn inspect(&self) -> Value {
+        json!({
+            "worker": self.index,
+            "listeners": self.listeners.inspect(),
+            "outbound": self.outbound.inspect(),
+            "inbound": self.inbound.inspect(),
+            "pipes": self.pipes.inspect(),
+        })
     }
 }
 

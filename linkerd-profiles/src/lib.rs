@@ -33,16 +33,18 @@ pub use discovered::{
 };
 pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};
-pub use policies::{DiscoveryWatch, Error, NameMatcher, NetworkMatcher, Policies, PoliciesConfig};
+pub use policies::{
+    DiscoveryWatch, Error, KnownTarget, NameMatcher, NetworkMatcher, Policies, PoliciesConfig,
+};
 pub use policy::{ClientPolicy, OpaqueRoute, Protocol};
 pub use profile::{
     Profile, ProfileMatch, ProfileRoute, ProfileTarget, RetryBudget, RetryBudgetSettings,
 };
 pub use route::{
-    FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch, HttpBackend,
-    HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier, Pattern,
-    QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule, RouteTable,
-    Timeouts, ValueMatch, request_host,
+    ConditionMiss, FailureInjector, FoundRule, GrpcMatch, HeaderMatch, HeaderModifier, HostMatch,
+    HttpBackend, HttpFilter, HttpMatch, InjectedFailure, InvalidPattern, PathMatch, PathModifier,
+    Pattern, QueryMatch, Ratio, Redirect, RequestMatch, RetryConditions, RetryPolicy, RouteRule,
+    RouteTable, RuleExplanation, RuleMiss, TableExplanation, Timeouts, ValueMatch, request_host,
 };
 pub use source::{PolicySource, ProfileSource, ProfileUpdate};
 pub use state::{DiscoveryError, DiscoveryState};

@@ -11,7 +11,7 @@ use crate::{
 use linkerd_proxy_core::{
     Backoff, Destination,
     subscription::{
-        Cache, CacheFull, CacheLimits, CachedEntry, Code, Lease, Status, StreamLimits,
+        Cache, CacheFull, CacheLimits, CachedEntry, Code, Freshness, Lease, Status, StreamLimits,
         StreamSettings,
     },
 };
@@ -58,6 +58,17 @@ pub struct Policies {
     policy: Arc<StreamSettings>,
     profile: Arc<StreamSettings>,
     cache: Cache<Target, DiscoveryState, TargetFreshness>,
+}
+
+/// A target that is in the cache.
+#[derive(Clone, Debug)]
+pub struct KnownTarget {
+    /// The present state.
+    pub state: DiscoveryState,
+    /// The freshness of its policy.
+    pub policy_freshness: Freshness,
+    /// The freshness of its profile.
+    pub profile_freshness: Freshness,
 }
 
 /// The reason why a target cannot be watched.
@@ -143,6 +154,20 @@ impl Policies {
             },
         )?;
         Ok(lease)
+    }
+
+    /// A target that is in the cache. It is neither asked for nor kept any longer.
+    pub fn peek(&self, target: &Target) -> Option<KnownTarget> {
+        self.cache.peek(target, |cached| KnownTarget {
+            state: cached.state,
+            policy_freshness: cached.shared.policy(),
+            profile_freshness: cached.shared.profile(),
+        })
+    }
+
+    /// The targets in the cache.
+    pub fn targets(&self) -> Vec<Target> {
+        self.cache.keys()
     }
 
     /// All targets, for `/state`.

@@ -1,11 +1,16 @@
 //! The rules of HTTP and gRPC routes, as one table.
 
+mod condition_miss;
+mod describe;
+mod explain;
 mod filter;
 mod host;
 mod pattern;
 mod request_match;
 mod retry;
 
+pub use condition_miss::ConditionMiss;
+pub use explain::{RuleExplanation, RuleMiss, TableExplanation};
 pub use filter::{
     FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
 };

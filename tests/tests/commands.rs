@@ -25,13 +25,13 @@ fn the_version_names_binary_revision_and_profile() {
 fn completions_and_a_manual_page_come_out_of_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&["completions", shell]);
-        for command in ["quickstart", "control", "check"] {
+        for command in ["quickstart", "control", "check", "explain"] {
             assert!(script.contains(command), "{command} for {shell}");
         }
     }
     let page = printed(&["man"]);
     assert!(page.contains(".TH linkerd-proxy 1"), "{page}");
-    for part in [".SH CHECK", ".SH QUICKSTART", "\\-\\-listen"] {
+    for part in [".SH CHECK", ".SH EXPLAIN", ".SH QUICKSTART", "\\-\\-listen"] {
         assert!(page.contains(part), "{part} in {page}");
     }
 }

@@ -1,6 +1,6 @@
 //! The context of the admin server's endpoints.
 
-use crate::{config, logging};
+use crate::{config, explain::Explainer, logging};
 use futures::future::BoxFuture;
 use linkerd_proxy_core::{metrics::Registry, readiness::Readiness};
 use serde_json::Value;
@@ -25,6 +25,8 @@ pub struct AdminContext {
     pub env: config::Env,
     /// Receives requests to shut down. `None`: `/shutdown` is disabled.
     pub shutdown: Option<mpsc::Sender<()>>,
+    /// Answers `/explain`.
+    pub explain: Explainer,
     /// The sections of `/state`.
     pub sections: Vec<StateSection>,
 }

@@ -3,11 +3,10 @@
 use super::{
     context::AdminContext,
     reply::{self, Reply},
-    request::{AdminRequest, READ_TIMEOUT},
+    request::{AdminRequest, read_body},
 };
 use crate::logging::LogFilter;
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 /// Returns or replaces the filter.
@@ -43,21 +42,7 @@ fn replace(filter: &LogFilter, directives: &str) -> Reply {
 
 /// The text of the body, within the limits of size and time.
 async fn directives(body: Incoming) -> Result<String, Reply> {
-    let body = Limited::new(body, MAX_BODY).collect();
-    let body = match tokio::time::timeout(READ_TIMEOUT, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => {
-            let status = match error.is::<LengthLimitError>() {
-                true => StatusCode::PAYLOAD_TOO_LARGE,
-                false => StatusCode::BAD_REQUEST,
-            };
-            return Err(reply::bare(status, error.to_string()));
-        }
-        Err(_) => return Err(reply::empty(StatusCode::REQUEST_TIMEOUT)),
-    };
+    let body = read_body(body).await?;
     String::from_utf8(body.into())
         .map_err(|error| reply::bare(StatusCode::BAD_REQUEST, error.to_string()))
 }
-
-/// Real filters have a few hundred bytes.
-pub(super) const MAX_BODY: usize = 64 * 1024;

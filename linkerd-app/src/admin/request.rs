@@ -5,7 +5,9 @@ use super::{
     origin,
     reply::{self, Reply},
 };
+use bytes::Bytes;
 use http::{Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use std::{net::SocketAddr, time::Duration};
 
@@ -32,7 +34,26 @@ impl AdminRequest {
     }
 }
 
+/// A body, within the limits of size and time.
+pub(super) async fn read_body(body: Incoming) -> Result<Bytes, Reply> {
+    let body = Limited::new(body, MAX_BODY).collect();
+    match tokio::time::timeout(READ_TIMEOUT, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) => {
+            let status = match error.is::<LengthLimitError>() {
+                true => StatusCode::PAYLOAD_TOO_LARGE,
+                false => StatusCode::BAD_REQUEST,
+            };
+            Err(reply::bare(status, error.to_string()))
+        }
+        Err(_) => Err(reply::empty(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
 const LOCAL_ONLY: &str = "Requests are only permitted from localhost.";
 
 /// Limit for a request's head, once begun, and for its body.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Real log filters and requests have a few hundred bytes.
+pub(super) const MAX_BODY: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! The table of the admin server's endpoints.
 
 use super::{
-    context::AdminContext, env, log_level, metrics, probes, reply, reply::Reply,
+    context::AdminContext, env, explain, log_level, metrics, probes, reply, reply::Reply,
     request::AdminRequest, shutdown, state,
 };
 use futures::future::LocalBoxFuture;
@@ -73,6 +73,11 @@ const ENDPOINTS: &[AdminEndpoint] = &[
         path: "/state",
         summary: "what the proxy knows and does right now, as JSON; from this host only",
         answer: |admin, request| Box::pin(state::state(admin, request)),
+    },
+    AdminEndpoint {
+        path: "/explain",
+        summary: "the route and backends that a request would meet: /explain?url=http://web/path; from this host only",
+        answer: |admin, request| Box::pin(explain::explain(admin, request)),
     },
     AdminEndpoint {
         path: "/proxy-log-level",

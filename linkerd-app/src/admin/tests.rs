@@ -2,6 +2,7 @@
 
 mod client;
 mod connections;
+mod explain;
 mod foreign;
 
 use super::{request::READ_TIMEOUT, *};
@@ -37,6 +38,7 @@ fn admin() -> AdminContext {
         hostname: Some("web-1".to_owned()),
         env: Env::default(),
         shutdown: None,
+        explain: explain::explainer(),
         sections: Vec::new(),
     }
 }
@@ -261,7 +263,7 @@ async fn the_log_level_is_told_and_replaced() {
         let bad = request(
             addr,
             "PUT /proxy-log-level",
-            vec![b'x'; log_level::MAX_BODY + 1],
+            vec![b'x'; super::request::MAX_BODY + 1],
         )
         .await;
         assert_eq!(bad.status, 413);
@@ -446,6 +448,7 @@ async fn the_index_lists_the_endpoints() {
                 "/ready",
                 "/metrics",
                 "/state",
+                "/explain",
                 "/proxy-log-level",
                 "/env.json",
                 "/shutdown"

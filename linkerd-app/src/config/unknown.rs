@@ -45,7 +45,7 @@ fn is_service_link(name: &str, env: &Env) -> bool {
 }
 
 /// The edit distance of two names: insertions, removals, replacements and swaps of neighbours.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().take(MAX_COMPARED).collect(), b.chars().collect());
     let mut before_last = vec![];

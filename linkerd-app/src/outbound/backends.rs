@@ -73,6 +73,13 @@ impl<S> Backends<S> {
         backend
     }
 
+    /// The backend of a key, if it is made.
+    pub fn peek(&self, key: &BackendKey) -> Option<Rc<BackendHandle<S>>> {
+        let backends = self.0.borrow();
+        let (_, backend) = backends.iter().find(|(known, _)| known == key)?;
+        Some(backend.clone())
+    }
+
     /// Drops the backends that no route uses, unless `is_named`: a route is made when a request asks for it.
     pub fn forget_unused(&self, is_named: impl Fn(&BackendKey) -> bool) {
         let mut backends = self.0.borrow_mut();

@@ -2,6 +2,7 @@
 
 use super::{
     context::Context,
+    explain::backend_states,
     explicit::ByAuthority,
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
@@ -9,6 +10,7 @@ use super::{
     tunnel,
 };
 use crate::{
+    explain::BackendsQuery,
     metrics::{meta_labels, target_labels, tls_labels},
     server::{DetectSettings, accept, detect},
 };
@@ -72,6 +74,11 @@ impl Outbound {
             "http1_pools": self.ctx.http1.inspect(),
             "targets": self.targets.inspect(),
         })
+    }
+
+    /// The states of backends, for `/explain`.
+    pub fn backend_states(&self, query: &BackendsQuery) -> serde_json::Value {
+        backend_states(&self.targets, query)
     }
 
     /// All stages of a connection, until it ends or its listener cuts it off.

@@ -76,6 +76,11 @@ impl<R: Routes> Router<R> {
         }))
     }
 
+    /// The routes of all policies of the target.
+    pub fn routes(&self) -> &R {
+        &self.0.routes
+    }
+
     /// The routes and backends, for `/state`.
     pub fn inspect(&self) -> Value {
         self.0.routes.inspect(self.0.present.borrow().as_ref().ok())

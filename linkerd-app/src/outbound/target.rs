@@ -71,6 +71,16 @@ impl Targets {
         self.0.sweep_regularly(idle, SWEEP_AT_LEAST).await;
     }
 
+    /// The router of a target that is in use. It does not count as a use.
+    pub fn peek(&self, target: &Target, version: Version) -> Option<HttpRouter> {
+        let stack = self.0.get(target)?;
+        let router = match version {
+            Version::HTTP_2 => &stack.http2,
+            _ => &stack.http1,
+        };
+        router.get().cloned()
+    }
+
     /// The targets, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         self.0.inspect(|target, stack, connections| {

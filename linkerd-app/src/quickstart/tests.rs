@@ -96,6 +96,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         hostname: None,
         env: config::Env::default(),
         shutdown: None,
+        explain: Box::new(|_| Box::pin(std::future::pending())),
         sections: vec![StateSection {
             name: "outbound",
             collect: Box::new(collect),

@@ -32,6 +32,16 @@ impl Mesh {
         })
     }
 
+    /// The policy and the profile of a target, such as `web:80`, as proxies receive them.
+    pub fn messages_of(&self, target: &str) -> Option<(OutboundPolicy, DestinationProfile)> {
+        let mut answers = self.answers(&Known::default());
+        let target = canonical(target);
+        Some((
+            answers.policies.remove(&target)?,
+            answers.profiles.remove(&target)?,
+        ))
+    }
+
     /// The answers, with the known addresses of host names.
     pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
         let mut answers = MeshAnswers {

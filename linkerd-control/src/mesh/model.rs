@@ -71,7 +71,7 @@ impl Mesh {
     }
 
     /// The shortest authorities of the services, such as `web:80` or `web.shop:80`.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let name = |service: &Service| match &*service.namespace {
             "default" => service.name.clone(),
             namespace => format!("{}.{namespace}", service.name),

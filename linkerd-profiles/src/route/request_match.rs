@@ -162,16 +162,42 @@ impl HttpMatch {
     }
 
     fn query_is_met(&self, query: Option<&str>) -> bool {
+        self.query.iter().all(|parameter| parameter.is_met(query))
+    }
+}
+
+impl PathMatch {
+    /// Whether a path meets the condition.
+    pub(super) fn is_met(&self, path: &str) -> bool {
+        match self {
+            Self::Exact(exact) => path == exact,
+            Self::Regex(regex) => regex.matches(path),
+            Self::Prefix(prefix) => prefix_length(prefix, path).is_some(),
+        }
+    }
+}
+
+impl QueryMatch {
+    /// Whether a query meets the condition.
+    pub(super) fn is_met(&self, query: Option<&str>) -> bool {
         let query = query.unwrap_or_default().as_bytes();
-        self.query.iter().all(|parameter| {
-            form_urlencoded::parse(query).any(|(name, value)| {
-                name == parameter.name
-                    && match &parameter.value {
-                        ValueMatch::Exact(exact) => value == *exact,
-                        ValueMatch::Regex(regex) => regex.matches(&value),
-                    }
-            })
+        form_urlencoded::parse(query).any(|(name, value)| {
+            name == self.name
+                && match &self.value {
+                    ValueMatch::Exact(exact) => value == *exact,
+                    ValueMatch::Regex(regex) => regex.matches(&value),
+                }
         })
+    }
+
+    /// The values of the parameter in a query.
+    pub(super) fn values_of<'a>(
+        &'a self,
+        query: Option<&'a str>,
+    ) -> impl Iterator<Item = String> + use<'a> {
+        let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let own = parameters.filter(|(name, _)| *name == self.name);
+        own.map(|(_, value)| value.into_owned())
     }
 }
 
@@ -203,7 +229,8 @@ impl GrpcMatch {
 }
 
 impl HeaderMatch {
-    fn is_met<B>(&self, request: &Request<B>) -> bool {
+    /// Whether a request meets the condition.
+    pub(super) fn is_met<B>(&self, request: &Request<B>) -> bool {
         let values = request.headers().get_all(&self.name);
         values.iter().any(|value| match &self.value {
             ValueMatch::Exact(exact) => value.as_bytes() == exact,

@@ -1,7 +1,9 @@
 //! A cache of watched state: one task per key, any number of leases.
 
+mod cached_entry;
 mod lease;
 
+pub use cached_entry::CachedEntry;
 pub use lease::{Lease, Publisher};
 
 use super::occupancy::{Occupancy, Verdict};
@@ -63,22 +65,6 @@ pub struct CacheStats {
     pub displaced: u64,
     /// Keys that were refused because the cache was full.
     pub refused: u64,
-}
-
-/// An entry in a cache's inspection.
-pub struct CachedEntry<'a, K, S, X> {
-    /// Its key.
-    pub key: &'a K,
-    /// The number of leases.
-    pub leases: usize,
-    /// Time since the last lease was dropped.
-    pub idle: Option<Duration>,
-    /// Whether eviction is suspended.
-    pub pinned: bool,
-    /// The latest state.
-    pub state: S,
-    /// Data shared by the task and the leases.
-    pub shared: &'a X,
 }
 
 type Entries<K, S, X> = IndexMap<K, Arc<CacheEntry<S, X>>>;
@@ -190,19 +176,19 @@ where
             .collect();
         entries
             .iter()
-            .map(|(key, entry)| {
-                let occupancy = *entry.occupancy.lock();
-                let state = entry.values.borrow().clone();
-                show(CachedEntry {
-                    key,
-                    leases: occupancy.leases,
-                    idle: occupancy.idle_since.map(|since| since.elapsed()),
-                    pinned: occupancy.pinned,
-                    state,
-                    shared: &entry.shared,
-                })
-            })
+            .map(|(key, entry)| show(entry.shown(key)))
             .collect()
+    }
+
+    /// Calls `show` with the entry for `key`, if there is one. It does not count as a use.
+    pub fn peek<R>(&self, key: &K, show: impl FnOnce(CachedEntry<'_, K, S, X>) -> R) -> Option<R> {
+        let entry = self.state.entries.lock().get(key)?.clone();
+        Some(show(entry.shown(key)))
+    }
+
+    /// The keys of all entries.
+    pub fn keys(&self) -> Vec<K> {
+        self.state.entries.lock().keys().cloned().collect()
     }
 
     /// The number of entries.

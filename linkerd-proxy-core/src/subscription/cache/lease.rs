@@ -1,5 +1,6 @@
 //! The two ends of a cache entry: leases, and the publisher of its task.
 
+use super::cached_entry::CachedEntry;
 use crate::subscription::occupancy::Occupancy;
 use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
@@ -26,6 +27,21 @@ pub(super) struct CacheEntry<S, X> {
     pub(super) occupancy: Mutex<Occupancy>,
     pub(super) changed: Notify,
     pub(super) shared: X,
+}
+
+impl<S: Clone, X> CacheEntry<S, X> {
+    /// The entry in an inspection.
+    pub(super) fn shown<'a, K>(&'a self, key: &'a K) -> CachedEntry<'a, K, S, X> {
+        let occupancy = *self.occupancy.lock();
+        CachedEntry {
+            key,
+            leases: occupancy.leases,
+            idle: occupancy.idle_since.map(|since| since.elapsed()),
+            pinned: occupancy.pinned,
+            state: self.values.borrow().clone(),
+            shared: &self.shared,
+        }
+    }
 }
 
 impl<S, X> Lease<S, X> {

@@ -1,0 +1,206 @@
+//! `/explain`: the way of a request that is not sent.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use http::Method;
+use linkerd_tests::{Http1, MeshFile, Proxy, SOON, Server, binary, eventually, get, soon};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// A service with a rule for a header, one for a path with a fault, and a split.
+fn mesh(stable: &Server, canary: &Server) -> String {
+    let (stable, canary) = (stable.addr(), canary.addr());
+    format!(
+        "services:
+- name: web
+  port: 80
+  endpoints: [{stable}]
+  routes:
+  - name: main
+    rules:
+    - matches:
+      - path: {{value: /}}
+        headers: [{{name: x-version, value: '2'}}]
+      backendRefs:
+      - {{name: web-canary}}
+    - matches: [{{path: {{value: /pay}}}}]
+      filters:
+      - type: FailureInjector
+        failureInjector: {{statusCode: 503, message: on purpose}}
+    - backendRefs:
+      - {{name: web-stable, weight: 3}}
+      - {{name: web-canary, weight: 1}}
+- {{name: web-stable, port: 80, endpoints: [{stable}]}}
+- {{name: web-canary, port: 80, endpoints: [{canary}]}}
+"
+    )
+}
+
+async fn explain(proxy: &Proxy, query: &str) -> (u16, Value) {
+    let reply = proxy.admin.get(&format!("/explain?{query}")).await;
+    let document = serde_json::from_slice(&reply.body);
+    (reply.status.as_u16(), document.unwrap())
+}
+
+async fn fetch(proxy: &Proxy, url: &str) {
+    let mut client = Http1::connect(proxy.outbound).await;
+    let _ = soon(client.send(get(url))).await.unwrap();
+}
+
+/// The reasons of `not_taken`, by the number of the rule.
+fn reasons(document: &Value) -> Vec<(u64, String)> {
+    let others = document["not_taken"].as_array().unwrap().iter();
+    let mut reasons: Vec<_> = others
+        .map(|other| {
+            let why = other["why_not"].as_str().unwrap().to_owned();
+            (other["rule"].as_u64().unwrap(), why)
+        })
+        .collect();
+    reasons.sort();
+    reasons
+}
+
+#[tokio::test]
+async fn the_rule_of_a_request_is_explained_and_nothing_is_sent() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("explain", &mesh(&stable, &canary));
+    let proxy = file.start().await;
+    fetch(&proxy, "http://web/").await;
+    let sent = stable.requests() + canary.requests();
+
+    let (status, document) = explain(&proxy, "url=http://web/a&header=x-version:2").await;
+    assert_eq!(status, 200, "{document:#}");
+    assert_eq!(document["target"], "web:80");
+    assert_eq!(document["routed_by"]["source"], "policy");
+    assert_eq!(document["policy"]["freshness"]["connected"], true);
+    assert_eq!(document["route"]["rule"], 0);
+    assert_eq!(
+        document["route"]["condition"],
+        "path / or below and header x-version \"2\""
+    );
+    assert_eq!(
+        reasons(&document),
+        [
+            (1, "path must be /pay or below, and is /a".to_owned()),
+            (
+                2,
+                "it matches, but the rule that takes the request has more headers".to_owned()
+            ),
+        ]
+    );
+
+    let (_, document) = explain(&proxy, "method=POST&url=http://web/pay/1").await;
+    assert_eq!(document["route"]["rule"], 1);
+    let filters = &document["route"]["filters"];
+    assert_eq!(
+        *filters,
+        json!(["fails 100 % of requests with status 503: on purpose"])
+    );
+
+    // The backends of the split, one of which has been used, with their shares and endpoints.
+    let (_, document) = explain(&proxy, "url=http://web/").await;
+    let backends = &document["route"]["distribution"]["backends"];
+    assert_eq!(backends[0]["share"], 0.75);
+    assert_eq!(backends[1]["weight"], 1);
+    let states = eventually(SOON, "the backends are known", async || {
+        let (_, document) = explain(&proxy, "url=http://web/").await;
+        let backends = &document["route"]["distribution"]["backends"];
+        let state = backends[0]["workers"][0].clone();
+        (state["available"] == true).then_some(state)
+    })
+    .await;
+    let endpoint = &states["balancer"]["endpoints"][0]["endpoint"];
+    assert_eq!(*endpoint, stable.addr().to_string());
+    assert_eq!(stable.requests() + canary.requests(), sent);
+}
+
+#[tokio::test]
+async fn a_target_that_is_not_in_use_is_not_asked_for() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("explain-unknown", &mesh(&stable, &canary));
+    let proxy = file.start().await;
+    fetch(&proxy, "http://web/").await;
+    for _ in 0..2 {
+        let (status, document) = explain(&proxy, "url=http://web-stable/").await;
+        assert_eq!(status, 404, "{document:#}");
+        assert_eq!(document["known_targets"], json!(["web:80"]));
+    }
+    let targets = proxy.admin.state().await["policies"]["size"].clone();
+    assert_eq!(targets, 1);
+
+    fetch(&proxy, "http://nobody/").await;
+    let (status, document) = explain(&proxy, "url=http://nobody/").await;
+    assert_eq!((status, &document["route"]), (200, &Value::Null));
+    let refused = document["refused"].as_str().unwrap();
+    assert!(refused.contains("no service at nobody:80"), "{refused}");
+}
+
+#[tokio::test]
+async fn bad_queries_name_the_parameter_and_the_fix() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("explain-bad", &mesh(&stable, &canary));
+    let proxy = file.start().await;
+    let (status, document) = explain(&proxy, "url=https://web/").await;
+    assert_eq!(status, 400);
+    let error = document["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("url: ") && error.contains("http://"),
+        "{error}"
+    );
+    let body = r#"{"url": "http://web/", "method": "NO METHOD"}"#;
+    let reply = proxy.admin.request(Method::POST, "/explain", body).await;
+    assert_eq!(reply.status, 400);
+    assert!(reply.text().contains("method"), "{}", reply.text());
+}
+
+/// The exit code of the command, and what it prints.
+fn command(args: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(binary())
+        .arg("explain")
+        .args(args)
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(printed).unwrap())
+}
+
+#[tokio::test]
+async fn the_command_prints_what_a_running_proxy_or_a_mesh_file_says() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("explain-command", &mesh(&stable, &canary));
+    let proxy = file.start().await;
+    fetch(&proxy, "http://web/").await;
+    let admin = proxy.admin.addr.to_string();
+    let mesh = file.path().to_str().unwrap();
+    for source in [["--admin", &admin], ["--mesh", mesh]] {
+        let args = ["GET", "http://web/pay", "-H", "x-version: 1"];
+        let (code, printed) = command(&[&args[..], &source].concat());
+        assert_eq!(code, Some(0), "{printed}");
+        for part in [
+            "target   web:80, protocol ",
+            "routed   by the policy: ",
+            "(rule 1): path /pay or below\n",
+            "filter   fails 100 % of requests with status 503: on purpose\n",
+            "(rule 0): header x-version must be \"2\", and is \"1\"\n",
+            "(rule 2): it matches, but the rule that takes the request has a longer path\n",
+        ] {
+            assert!(printed.contains(part), "{part} in {printed}");
+        }
+        let (code, printed) = command(&[&["GET", "http://wep/"], &source[..]].concat());
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains("known targets: web:80"), "{printed}");
+        let (code, printed) = command(&[&["GET", "https://web/"], &source[..]].concat());
+        assert_eq!(code, Some(64), "{printed}");
+        assert!(printed.contains("url: its scheme is not http"), "{printed}");
+    }
+    let (code, printed) = command(&["GET", "http://web/", "--mesh", mesh, "--json"]);
+    let document: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((code, &document["route"]["rule"]), (Some(0), &json!(2)));
+    let (code, printed) = command(&["GET"]);
+    assert_eq!(code, Some(64), "{printed}");
+    let (code, printed) = command(&["GET", "http://web/", "--mesh", "/nowhere.yaml"]);
+    assert_eq!(code, Some(64), "{printed}");
+    let (code, printed) = command(&["GET", "http://web/", "--admin", "127.0.0.1:1"]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("--mesh"), "{printed}");
+}
