@@ -25,7 +25,7 @@ use crate::{
 };
 use budget::Budget;
 use order::Order;
-use std::{cell::RefCell, collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, fs, net::TcpStream, path::Path, time::Duration};
 
 /// Counts by name.
 pub type Counted = BTreeMap<String, f64>;
@@ -53,7 +53,8 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
     let floor = all.remove(FLOOR).unwrap_or_default();
     let ours = all.remove(OURS).unwrap_or_default();
     if let (Some(file), Some(order)) = (&options.order, &counting.order) {
-        let order = order.borrow();
+        let mut order = order.borrow_mut();
+        order.count_instances(&order::symbols(&programs.path("linkerd-proxy"))?);
         if order.is_empty() {
             let reason =
                 "the order of functions needs valgrind (on Debian: apt-get install valgrind)";
@@ -98,7 +99,10 @@ impl Counting<'_> {
                 "h1-policy" | "h2-policy" if subject.name() == OURS => {
                     self.instructions(subject, workload, &mut counted)?;
                 }
-                "idle" => self.memory(subject, workload, &mut counted)?,
+                "idle" => {
+                    self.startup(subject, workload)?;
+                    self.memory(subject, workload, &mut counted)?;
+                }
                 _ => {}
             }
             if workload.name == "h1" && subject.name() == OURS {
@@ -162,6 +166,27 @@ impl Counting<'_> {
         Ok(())
     }
 
+    /// Adds the functions that run before the first request to the order.
+    fn startup(&self, subject: &dyn Subject, workload: &Workload) -> Result<()> {
+        let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) else {
+            return Ok(());
+        };
+        let file = self.scratch.join("callgrind.out");
+        let mut program = self.program(subject, workload)?;
+        program = callgrind::under(program, &file, false);
+        let proxy = self.started(subject, program)?;
+        for _ in 0..START_TRIES {
+            if TcpStream::connect(net::PROXY).is_ok() {
+                break;
+            }
+            std::thread::sleep(BETWEEN_TRIES);
+        }
+        callgrind::finish(proxy, &file)?;
+        let profile = fs::read_to_string(&file).context(file.display().to_string())?;
+        order.borrow_mut().add_startup(&profile, "linkerd-proxy");
+        Ok(())
+    }
+
     /// The sizes of futures after some requests: the first ones open connections, and have larger ones.
     fn futures(&self, subject: &dyn Subject, workload: &Workload) -> Result<Counted> {
         let proxy = self.start(subject, workload, |program| program)?;
@@ -200,20 +225,8 @@ impl Counting<'_> {
         workload: &Workload,
         wrap: impl FnOnce(Program) -> Program,
     ) -> Result<Running> {
-        self.control.describe(workload)?;
-        let setup = Setup {
-            protocol: workload.protocol(),
-            endpoints: workload.endpoints(0),
-            workers: 1,
-            has_policy: workload.has_policy,
-            scratch: self.scratch,
-            control: self.control.addr,
-        };
-        let program = subject
-            .program(&setup)?
-            .ok_or_else(|| Error::Other(format!("{} has no program", subject.name())))?;
-        let log = self.scratch.join(format!("{}.log", subject.name()));
-        let mut proxy = wrap(program).start(&proxy_cores(1), Some(PROXY_USER), &log)?;
+        let program = wrap(self.program(subject, workload)?);
+        let mut proxy = self.started(subject, program)?;
         let mut tries = 0;
         while let Err(error) = self.requests(workload, 1) {
             tries += 1;
@@ -223,6 +236,27 @@ impl Counting<'_> {
             std::thread::sleep(BETWEEN_TRIES);
         }
         Ok(proxy)
+    }
+
+    /// The program of a subject, with its configuration.
+    fn program(&self, subject: &dyn Subject, workload: &Workload) -> Result<Program> {
+        self.control.describe(workload)?;
+        let setup = Setup {
+            protocol: workload.protocol(),
+            endpoints: workload.endpoints(0),
+            workers: 1,
+            has_policy: workload.has_policy,
+            scratch: self.scratch,
+            control: self.control.addr,
+        };
+        subject
+            .program(&setup)?
+            .ok_or_else(|| Error::Other(format!("{} has no program", subject.name())))
+    }
+
+    fn started(&self, subject: &dyn Subject, program: Program) -> Result<Running> {
+        let log = self.scratch.join(format!("{}.log", subject.name()));
+        program.start(&proxy_cores(1), Some(PROXY_USER), &log)
     }
 
     /// Makes sequential requests over one connection.

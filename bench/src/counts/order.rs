@@ -1,19 +1,49 @@
-//! The order of the proxy's functions in its binary: functions that ran come first.
+//! The order of the proxy's functions in its binary: functions that ran come first, and of these those that run at the start.
 //!
 //! The system maps a file in pieces of 64 KB around each used page, so that used functions between unused ones make
 //! nearly all of the code resident. The result is a script for the linker.
 
 use super::callgrind::Names;
+use crate::error::{Context, Result};
 use std::{
-    collections::{BTreeMap, HashMap},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Write,
+    path::Path,
+    process::Command,
 };
 
 /// Functions that ran, with their own instructions.
 #[derive(Debug, Default)]
-pub struct Order(BTreeMap<String, u64>);
+pub struct Order {
+    functions: BTreeMap<String, u64>,
+    /// Those that ran before the first request.
+    startup: BTreeSet<String>,
+    /// The number of functions of each name, as instances of a generic one have one name without its hash.
+    instances: HashMap<String, usize>,
+}
 
 impl Order {
+    /// Adds the functions that run before the first request.
+    pub fn add_startup(&mut self, profile: &str, program: &str) {
+        let mut startup = Self::default();
+        startup.add(profile, program);
+        for (function, cost) in startup.functions {
+            self.startup.insert(function.clone());
+            *self.functions.entry(function).or_default() += cost;
+        }
+    }
+
+    /// Takes the functions of the program, as `nm` lists them.
+    pub fn count_instances(&mut self, listing: &str) {
+        for name in listing
+            .lines()
+            .filter_map(|line| line.split(' ').next_back())
+        {
+            *self.instances.entry(pattern(name)).or_default() += 1;
+        }
+    }
+
     /// Adds the functions of a program, without its libraries, from a callgrind profile. Names are the linker's.
     pub fn add(&mut self, profile: &str, program: &str) {
         let (mut objects, mut functions) = (Names::default(), Names::default());
@@ -42,25 +72,40 @@ impl Order {
             }
         }
         for (function, cost) in own.into_iter().filter(|(name, _)| is_symbol(name)) {
-            *self.0.entry(pattern(function)).or_default() += cost;
+            *self.functions.entry(pattern(function)).or_default() += cost;
         }
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.functions.is_empty()
     }
 
-    /// The script for the linker: the most expensive functions first.
+    /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages, and those
+    /// of many instances after the others of them. The most expensive functions come before others.
     pub fn script(&self) -> String {
-        let mut patterns: Vec<_> = self.0.iter().collect();
-        patterns.sort_by_key(|(_, cost)| std::cmp::Reverse(**cost));
+        let mut patterns: Vec<_> = self.functions.iter().collect();
+        patterns.sort_by_key(|(pattern, cost)| {
+            let is_startup = self.startup.contains(*pattern);
+            let instances = self.instances.get(*pattern).copied().unwrap_or(1);
+            let is_scattered = is_startup && instances > MANY;
+            (!is_startup, is_scattered, Reverse(**cost))
+        });
         let mut text = HEAD.to_owned();
         for (pattern, _) in patterns {
             writeln!(text, "      .text*.{pattern}").expect("writing to a string does not fail");
         }
         text + TAIL
     }
+}
+
+/// Instances of one name, of which few run at the start.
+const MANY: usize = 3;
+
+/// The functions of a program, as `nm` lists them.
+pub fn symbols(program: &Path) -> Result<String> {
+    let listed = Command::new("nm").arg(program).output().context("nm")?;
+    Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
 }
 
 /// Whether a name is the linker's, not one that callgrind made up.
@@ -152,6 +197,31 @@ fn=(4) (below main)
         );
         assert!(fmt.is_some() && fmt < main, "{script}");
         assert!(!script.contains("memcpy") && !script.contains("below"));
+    }
+
+    #[test]
+    fn what_runs_at_the_start_comes_first_and_those_of_many_instances_after_it() {
+        let profile = |functions: &[(&str, u32)]| {
+            let mut text = "ob=(1) ./linkerd-proxy\n".to_owned();
+            for (number, (name, cost)) in functions.iter().enumerate() {
+                text += &format!("fn=({number}) {name}\n1 {cost}\n");
+            }
+            text
+        };
+        let mut order = Order::default();
+        order.add(&profile(&[("hot", 90), ("both", 80)]), "linkerd-proxy");
+        let startup = profile(&[("both", 5), ("_ZN4grow17h0E", 50), ("once", 1)]);
+        order.add_startup(&startup, "linkerd-proxy");
+        let listing: String = (0..9)
+            .map(|n| format!("00f0 t _ZN4grow17h{n}E\n"))
+            .collect();
+        order.count_instances(&listing);
+        let script = order.script();
+        let names = script
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(".text*."));
+        let names: Vec<_> = names.take(4).collect();
+        assert_eq!(names, ["both", "once", "_ZN4grow17h*", "hot"]);
     }
 
     #[test]
