@@ -166,21 +166,15 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// Adds the functions that run before the first request to the order.
+    /// Adds the functions that run until the first response to the order: the memory at the start is measured then.
     fn startup(&self, subject: &dyn Subject, workload: &Workload) -> Result<()> {
         let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) else {
             return Ok(());
         };
         let file = self.scratch.join("callgrind.out");
-        let mut program = self.program(subject, workload)?;
-        program = callgrind::under(program, &file, false);
-        let proxy = self.started(subject, program)?;
-        for _ in 0..START_TRIES {
-            if TcpStream::connect(net::PROXY).is_ok() {
-                break;
-            }
-            std::thread::sleep(BETWEEN_TRIES);
-        }
+        let proxy = self.start(subject, workload, |program| {
+            callgrind::under(program, &file, false)
+        })?;
         callgrind::finish(proxy, &file)?;
         let profile = fs::read_to_string(&file).context(file.display().to_string())?;
         order.borrow_mut().add_startup(&profile, "linkerd-proxy");

@@ -17,14 +17,14 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Order {
     functions: BTreeMap<String, u64>,
-    /// Those that ran before the first request.
+    /// Those that ran until the first response.
     startup: BTreeSet<String>,
     /// The number of functions of each name, as instances of a generic one have one name without its hash.
     instances: HashMap<String, usize>,
 }
 
 impl Order {
-    /// Adds the functions that run before the first request.
+    /// Adds the functions that run until the first response.
     pub fn add_startup(&mut self, profile: &str, program: &str) {
         let mut startup = Self::default();
         startup.add(profile, program);
