@@ -25,7 +25,7 @@ use crate::{
 };
 use budget::Budget;
 use order::Order;
-use std::{cell::RefCell, collections::BTreeMap, fs, net::TcpStream, path::Path, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// Counts by name.
 pub type Counted = BTreeMap<String, f64>;
