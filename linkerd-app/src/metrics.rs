@@ -9,7 +9,10 @@ mod outbound;
 mod profile_route;
 mod retries;
 
-pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
+pub use labels::{
+    EndpointLabels, backend_labels, client_tls_labels, meta_labels, server_tls_labels,
+    target_labels,
+};
 pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies};
 pub use profile_route::{ProfileRetries, ProfileRouteFamilies};
 pub use retries::{CountRetries, PolicyRetries, RetryFamilies, RetrySkipped};

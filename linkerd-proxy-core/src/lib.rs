@@ -14,6 +14,7 @@ pub mod reconnect;
 pub mod stack;
 pub mod subscription;
 pub mod task;
+pub mod tls;
 pub mod transport;
 pub mod yielding;
 

@@ -8,7 +8,7 @@
 use super::{connect::Connect, dns::NameLookup};
 use crate::{
     config, dialers,
-    metrics::{BalancerFamilies, EndpointFamilies, tls_labels},
+    metrics::{BalancerFamilies, EndpointFamilies, server_tls_labels},
 };
 use bytes::Bytes;
 use futures::{
@@ -30,7 +30,8 @@ use linkerd_proxy_core::{
     },
     metrics::{Counter, Family, LabelSet, Labels},
     task::spawn_local,
-    transport::{NoTlsReason, OwnConnections, TlsStatus},
+    tls::{NoTlsReason, TlsStatus},
+    transport::OwnConnections,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -122,7 +123,7 @@ impl ControllerClient {
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
-            labels: tls_labels(labels, tls).into(),
+            labels: server_tls_labels(labels, &tls).into(),
         });
         spawn_local(server.take(rx));
         Self {

@@ -9,7 +9,7 @@ use super::{context::Context, policy::Policy};
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
-    metrics::{target_labels, tls_labels},
+    metrics::{client_tls_labels, server_tls_labels, target_labels},
     server::{InUse, share},
 };
 use futures::future::LocalBoxFuture;
@@ -24,7 +24,8 @@ use linkerd_proxy_core::{
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    transport::{Connect, NoTlsReason, TlsStatus, TransportSeries},
+    tls::{NoTlsReason, TlsStatus},
+    transport::{Connect, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
@@ -138,10 +139,11 @@ impl Service<HttpRequest> for ApplicationService {
 impl Application {
     fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Self {
         let inbound = || Labels::new().with("direction", "inbound");
-        let from_peer = |labels| tls_labels(labels, TlsStatus::None(NoTlsReason::NoTlsFromRemote));
+        let from_peer =
+            |labels| client_tls_labels(labels, &TlsStatus::None(NoTlsReason::NoTlsFromRemote));
         let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
         let server = inbound().with("peer", "dst");
-        let server = tls_labels(server, TlsStatus::None(NoTlsReason::Loopback));
+        let server = server_tls_labels(server, &TlsStatus::None(NoTlsReason::Loopback));
         let transport = &ctx.families.transport;
         Self {
             addr,

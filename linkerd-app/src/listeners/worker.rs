@@ -9,9 +9,8 @@ use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     drain,
     task::spawn_local,
-    transport::{
-        Listener, ListenerContext, ListeningSocket, NoTlsReason, SocketOptions, TlsStatus,
-    },
+    tls::{NoTlsReason, TlsStatus},
+    transport::{Listener, ListenerContext, ListeningSocket, SocketOptions},
 };
 use serde_json::Value;
 use std::{cell::RefCell, io, net::TcpListener, pin::pin, rc::Rc};

@@ -4,7 +4,7 @@ use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     endpoint::Endpoint,
     metrics::{AddLabels, Labels},
-    transport::{NoTlsReason, TlsStatus},
+    tls::{Identity, NoTlsReason, TlsStatus},
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -16,12 +16,27 @@ pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
         .with("target_port", addr.port())
 }
 
-/// `tls`, `no_tls_reason`.
-pub fn tls_labels(labels: Labels, tls: TlsStatus) -> Labels {
+/// `tls` and its reason, of a client's connection: `client_id`.
+pub fn client_tls_labels(labels: Labels, tls: &TlsStatus) -> Labels {
+    tls_labels(labels, tls, "client_id")
+}
+
+/// `tls` and its reason, of a connection to an endpoint: `server_id`.
+pub fn server_tls_labels(labels: Labels, tls: &TlsStatus) -> Labels {
+    tls_labels(labels, tls, "server_id")
+}
+
+fn tls_labels(labels: Labels, tls: &TlsStatus, identity: &str) -> Labels {
     match tls {
         TlsStatus::None(reason) => labels
             .with("tls", "no_identity")
             .with("no_tls_reason", reason.label()),
+        TlsStatus::Meshed(peer) => labels
+            .with("tls", "true")
+            .with(identity, peer.as_ref().map_or("", Identity::as_str)),
+        TlsStatus::Passthrough { server_name } => {
+            labels.with("tls", "opaque").with("sni", server_name)
+        }
     }
 }
 
@@ -46,7 +61,7 @@ impl AddLabels for EndpointLabels {
             true => NoTlsReason::Loopback,
             false => NoTlsReason::NotProvidedByServiceDiscovery,
         });
-        labels = tls_labels(target_labels(labels, self.endpoint.addr), tls);
+        labels = server_tls_labels(target_labels(labels, self.endpoint.addr), &tls);
         labels.with_all("dst_", self.endpoint.labels.iter())
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     explain::BackendsQuery,
-    metrics::{meta_labels, target_labels, tls_labels},
+    metrics::{client_tls_labels, meta_labels, target_labels},
     server::{DetectSettings, accept, detect},
 };
 use ::http::Version;
@@ -155,7 +155,7 @@ impl Outbound {
             .with("direction", "outbound")
             .with("peer", "src");
         let local = client.local;
-        let labels = tls_labels(target_labels(labels, local), client.tls);
+        let labels = client_tls_labels(target_labels(labels, local), &client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
         let drain = &mut client.listener.drain().watch();
         let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {

@@ -2,7 +2,7 @@
 
 use super::{HttpRouter, HttpRoutes, context::Context, opaque::Opaque, tls::TlsConnections};
 use crate::{
-    metrics::{target_labels, tls_labels},
+    metrics::{client_tls_labels, target_labels},
     server::InUse,
 };
 use http::Version;
@@ -11,7 +11,8 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     subscription::Code,
-    transport::{NoTlsReason, TlsStatus, TransportSeries},
+    tls::{NoTlsReason, TlsStatus},
+    transport::TransportSeries,
 };
 use std::{
     cell::{OnceCell, RefCell},
@@ -127,7 +128,7 @@ impl TargetStack {
                 .with("target_ip", name.name())
                 .with("target_port", name.port()),
         };
-        let labels = tls_labels(labels, TlsStatus::None(NoTlsReason::Loopback));
+        let labels = client_tls_labels(labels, &TlsStatus::None(NoTlsReason::Loopback));
         ctx.families.transport.series(labels)
     }
 

@@ -1,7 +1,7 @@
 //! A client's connection, as it was accepted.
 
 use super::ListenerContext;
-use crate::{Error, Reason};
+use crate::{Error, Reason, tls::TlsStatus};
 use std::{net::SocketAddr, rc::Rc};
 
 /// A client's connection: made at accept, and carried by each of its requests.
@@ -19,24 +19,6 @@ pub struct ClientInfo {
     pub listener: Rc<ListenerContext>,
 }
 
-/// The encryption of a connection, on either side of the proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsStatus {
-    /// There is none.
-    None(NoTlsReason),
-}
-
-/// Why a connection is not encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoTlsReason {
-    /// It does not leave the pod.
-    Loopback,
-    /// The client does not begin with TLS.
-    NoTlsFromRemote,
-    /// The control plane knows no identity of the endpoint.
-    NotProvidedByServiceDiscovery,
-}
-
 impl ClientInfo {
     /// The destination of the connection: the proxy itself, if it was not redirected.
     pub fn going_to(&self) -> SocketAddr {
@@ -47,16 +29,5 @@ impl ClientInfo {
     pub fn destination(&self) -> Result<SocketAddr, Error> {
         self.orig_dst
             .ok_or_else(|| Error::new(Reason::NoDestination))
-    }
-}
-
-impl NoTlsReason {
-    /// The value of the label `no_tls_reason`.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Loopback => "loopback",
-            Self::NoTlsFromRemote => "no_tls_from_remote",
-            Self::NotProvidedByServiceDiscovery => "not_provided_by_service_discovery",
-        }
     }
 }

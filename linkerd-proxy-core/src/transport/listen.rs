@@ -1,8 +1,7 @@
 //! Listening sockets, and the original destination of accepted connections.
 
-use super::{
-    ClientInfo, ConnectionGuard, ListenerContext, SocketOptions, TlsStatus, TransportStream,
-};
+use super::{ClientInfo, ConnectionGuard, ListenerContext, SocketOptions, TransportStream};
+use crate::tls::TlsStatus;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
     io,
@@ -124,7 +123,7 @@ impl Listener {
                 addr: unmapped(client),
                 local,
                 orig_dst,
-                tls: self.tls,
+                tls: self.tls.clone(),
                 listener: self.context.clone(),
             }),
             guard,
@@ -159,7 +158,7 @@ const DEFAULT_BACKLOG: i32 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Reason, drain, transport::NoTlsReason};
+    use crate::{Reason, drain, tls::NoTlsReason};
 
     #[test]
     fn a_port_in_use_is_refused_even_for_sharing() {

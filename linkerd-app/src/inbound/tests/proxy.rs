@@ -11,10 +11,8 @@ use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
     task::spawn_local,
-    transport::{
-        Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
-        TlsStatus,
-    },
+    tls::{NoTlsReason, TlsStatus},
+    transport::{Accepted, ClientInfo, Dialer, ListenerContext, Network, OwnConnections, Pipes},
 };
 use std::{rc::Rc, sync::Arc, time::Duration};
 use tokio::{io::DuplexStream, task::LocalSet};

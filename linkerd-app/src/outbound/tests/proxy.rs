@@ -19,10 +19,8 @@ use linkerd_proxy_core::{
     http::{HalfSent, client::Http1Pools},
     subscription::StreamLimits,
     task::spawn_local,
-    transport::{
-        Accepted, ClientInfo, Dialer, ListenerContext, Network, NoTlsReason, OwnConnections, Pipes,
-        TlsStatus,
-    },
+    tls::{NoTlsReason, TlsStatus},
+    transport::{Accepted, ClientInfo, Dialer, ListenerContext, Network, OwnConnections, Pipes},
 };
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
