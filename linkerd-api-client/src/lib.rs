@@ -17,11 +17,13 @@ mod client;
 mod endpoints;
 mod policies;
 mod profiles;
+mod server_policies;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
 pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
+pub use server_policies::GrpcServerPolicySource;
 
 #[cfg(test)]
 mod tests;

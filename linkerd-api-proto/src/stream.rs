@@ -27,6 +27,8 @@ pub mod method {
     pub const GET_PROFILE: &str = "/io.linkerd.proxy.destination.Destination/GetProfile";
     /// The policy of a target.
     pub const WATCH: &str = "/io.linkerd.proxy.outbound.OutboundPolicies/Watch";
+    /// The policy of a port.
+    pub const WATCH_PORT: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/WatchPort";
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

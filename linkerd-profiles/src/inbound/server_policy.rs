@@ -56,11 +56,11 @@ pub struct InboundHttp {
 
 impl ServerPolicy {
     /// A policy that lets nothing pass, because of `reason`.
-    pub fn invalid(reason: impl Into<String>, timeout: Duration) -> Self {
+    pub fn invalid(reason: impl Into<String>) -> Self {
         Self {
             meta: Arc::new(Meta::new_default("invalid")),
             protocol: ServerProtocol::Detect {
-                timeout,
+                timeout: DETECT_TIMEOUT,
                 http: InboundHttp::default(),
             },
             authorizations: Vec::new(),
@@ -127,3 +127,6 @@ impl ServerPolicy {
         }
     }
 }
+
+/// The control plane's usual value.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
