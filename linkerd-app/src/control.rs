@@ -4,23 +4,27 @@
 
 mod client;
 mod connect;
+mod default_policies;
 mod dns;
 
 pub use client::ControlClient;
+pub use default_policies::default_policies;
 
 use crate::{
     config::{self, Config},
     metrics::Families,
 };
 use client::ControllerClient;
-use linkerd_api_client::{GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource};
+use linkerd_api_client::{
+    GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource, GrpcServerPolicySource,
+};
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
 };
-use linkerd_profiles::{Policies, PoliciesConfig};
+use linkerd_profiles::{Policies, PoliciesConfig, ServerPolicies, ServerPoliciesConfig};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The clients of the control plane.
 pub struct ControlPlane {
@@ -28,6 +32,8 @@ pub struct ControlPlane {
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
+    /// Policies of inbound ports.
+    pub server_policies: ServerPolicies,
     controllers: [ControllerClient; 2],
 }
 
@@ -107,11 +113,24 @@ impl ControlPlane {
                 detect_timeout: outbound.detect_timeout,
                 forward_unknown: outbound.allow_unknown,
             },
+            runtime.clone(),
+        );
+        let server_policies = ServerPolicies::new(
+            GrpcServerPolicySource::new(policy.client(), &control.workload),
+            ServerPoliciesConfig {
+                defaults: default_policies(config),
+                eager_ports: eager_ports(config),
+                limits: control.policy.limits,
+                backoff: control.policy.connect.backoff,
+                idle_timeout: config.inbound.discovery_idle,
+                max_entries: config.discovery.max_destinations,
+            },
             runtime,
         );
         Ok(Self {
             discovery,
             policies,
+            server_policies,
             controllers: [destination, policy],
         })
     }
@@ -131,6 +150,17 @@ impl ControlPlane {
             .map(ControllerClient::inspect)
             .collect()
     }
+}
+
+/// The inbound ports whose policies are watched from the start. A proxy without an inbound listener has none.
+fn eager_ports(config: &Config) -> BTreeSet<u16> {
+    let inbound = &config.inbound;
+    let Some(listen) = inbound.listen else {
+        return BTreeSet::new();
+    };
+    let gateway = (!inbound.gateway_suffixes.is_empty()).then(|| listen.port());
+    let others = gateway.into_iter().chain([config.admin.listen.port()]);
+    inbound.ports.iter().copied().chain(others).collect()
 }
 
 /// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.

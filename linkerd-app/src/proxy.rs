@@ -14,7 +14,7 @@ use crate::{
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_discover::Discovery;
-use linkerd_profiles::Policies;
+use linkerd_profiles::{Policies, ServerPolicies};
 use linkerd_proxy_core::{
     drain,
     metrics::Registry,
@@ -66,7 +66,10 @@ pub enum StartError {
 }
 
 /// The result of the control thread's start.
-type Started = Result<(Discovery, Policies), control::ControlStartError>;
+type Started = Result<ControlHandles, control::ControlStartError>;
+
+/// The workers' handles of what the control thread follows.
+type ControlHandles = (Discovery, Policies, ServerPolicies);
 
 /// Starts the proxy. Its workers accept connections when this returns.
 pub async fn start(
@@ -110,7 +113,7 @@ pub async fn start(
         workers: inspectors,
         own,
     };
-    let (discovery, policies) = spawn_control(
+    let (discovery, policies, server_policies) = spawn_control(
         config.clone(),
         registry,
         families.clone(),
@@ -130,6 +133,7 @@ pub async fn start(
             families: families.clone(),
             discovery: discovery.clone(),
             policies: policies.clone(),
+            server_policies: server_policies.clone(),
             dialers: dialers.clone(),
             listeners,
             drain: drain.clone(),
@@ -200,7 +204,7 @@ fn spawn_control(
     runtimes: Runtimes,
     parts: AdminParts,
     drain: drain::Handle,
-) -> Result<(Discovery, Policies), StartError> {
+) -> Result<ControlHandles, StartError> {
     let (started, wait) = std_mpsc::channel::<Started>();
     crate::runtime::spawn("admin", &runtimes, move || {
         run_control(config, registry, families, parts, drain, started)
@@ -228,7 +232,11 @@ async fn run_control(
             return;
         }
     };
-    let handles = (control.discovery.clone(), control.policies.clone());
+    let handles = (
+        control.discovery.clone(),
+        control.policies.clone(),
+        control.server_policies.clone(),
+    );
     let _ = started.send(Ok(handles));
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
@@ -280,10 +288,12 @@ fn sections(
     workers: Vec<WorkerInspector>,
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
+    let server_policies = control.server_policies.clone();
     let registry = registry.clone();
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
+        section("server_policies", move || server_policies.inspect()),
         section("own_connections", move || own.inspect()),
         section("metrics", move || {
             let sizes = registry.sizes().into_iter();

@@ -12,7 +12,7 @@ use crate::{
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
-use linkerd_profiles::Policies;
+use linkerd_profiles::{Policies, ServerPolicies};
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
@@ -37,6 +37,8 @@ pub struct Worker {
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
+    /// Policies of inbound ports.
+    pub server_policies: ServerPolicies,
     /// Dialers of both directions.
     pub dialers: Dialers,
     /// Listeners to be added and removed.
@@ -82,6 +84,7 @@ impl Worker {
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
             families: self.families,
+            server_policies: self.server_policies,
             dialer: self.dialers.inbound,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),

@@ -1,6 +1,7 @@
 //! The parts that all stages of a worker's inbound side share.
 
 use crate::{config::Config, metrics::Families, server::InFlightLimit};
+use linkerd_profiles::ServerPolicies;
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
     transport::{Dialer, Pipes},
@@ -14,6 +15,8 @@ pub struct Context {
     pub config: Arc<Config>,
     /// Metric families.
     pub families: Families,
+    /// Policies of ports.
+    pub server_policies: ServerPolicies,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
     /// How many workers there are; limits of the whole proxy are divided by it.
