@@ -6,6 +6,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use linkerd_api_proto::destination::destination_server::DestinationServer;
+use linkerd_api_proto::inbound::inbound_server_policies_server::InboundServerPoliciesServer;
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -109,13 +110,15 @@ async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch:
     let streams = state.limits.streams_per_connection;
     let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
+    let servers =
+        InboundServerPoliciesServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
     let service = service_fn(move |request: Request<Incoming>| {
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
-        if request.uri().path().starts_with(DESTINATION) {
-            destination.clone().call(request)
-        } else {
-            policies.clone().call(request)
+        match request.uri().path() {
+            path if path.starts_with(DESTINATION) => destination.clone().call(request),
+            path if path.starts_with(SERVERS) => servers.clone().call(request),
+            _ => policies.clone().call(request),
         }
     });
     let served = http2::Builder::new(StopWith(stop))
@@ -127,6 +130,7 @@ async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch:
 }
 
 const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
+const SERVERS: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/";
 
 /// A look-up is a name and a token; this is generous.
 const MAX_REQUEST: usize = 64 * 1024;

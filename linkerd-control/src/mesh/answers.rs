@@ -6,10 +6,12 @@ use crate::content::EndpointSet;
 use crate::endpoint::Endpoint;
 use crate::policy::{Policy, Protocol, RouteRule};
 use crate::profile::Profile;
+use crate::server_policy::ServerPolicy;
 use crate::state::{Content, ControllerTables, MeshTargets};
 use crate::table::TargetTable;
 use crate::target::{TargetKey, canonical};
 use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::inbound;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ pub(crate) struct MeshAnswers {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
+    servers: BTreeMap<String, inbound::Server>,
     /// All names, for answers to unknown targets.
     names: Vec<String>,
 }
@@ -48,6 +51,7 @@ impl Mesh {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
+            servers: BTreeMap::new(),
             names: self.names(),
         };
         let endpoints = |service: &Service| service.known_endpoints(known);
@@ -82,6 +86,7 @@ impl MeshAnswers {
             destinations: set(&mut tables.destinations, self.destinations),
             profiles: set(&mut tables.profiles, self.profiles),
             policies: set(&mut tables.policies, self.policies),
+            servers: set_servers(&mut tables.servers, &old.servers, self.servers),
         };
         unset(&mut tables.policies, &old.policies, &keys.policies);
         unset(&mut tables.profiles, &old.profiles, &keys.profiles);
@@ -204,6 +209,20 @@ fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) ->
         table.set(&TargetKey::One(target), Some(content));
     }
     keys
+}
+
+/// Sets the policies of ports. One that has left the file is open to all, as it would be in a cluster without a `Server` for
+/// it: a proxy keeps the last policy that it was given.
+fn set_servers(
+    table: &mut TargetTable<inbound::Server>,
+    old: &HashSet<String>,
+    mut servers: BTreeMap<String, inbound::Server>,
+) -> HashSet<String> {
+    for port in old {
+        let open = || ServerPolicy::all_unauthenticated().build();
+        servers.entry(port.clone()).or_insert_with(open);
+    }
+    set(table, servers)
 }
 
 fn unset<C: Content>(table: &mut TargetTable<C>, old: &HashSet<String>, new: &HashSet<String>) {

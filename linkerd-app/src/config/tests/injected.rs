@@ -89,15 +89,11 @@ const INJECTED: &[(&str, &str)] = &[
 fn what_an_injector_sets_is_accepted() {
     let loaded = loaded(INJECTED);
     // Only features that come later cause warnings.
-    let [destination, policy, ports] = &loaded.warnings[..] else {
+    let [destination, policy] = &loaded.warnings[..] else {
         panic!("{:?}", loaded.warnings)
     };
     assert!(destination.starts_with("LINKERD2_PROXY_DESTINATION_SVC_NAME is set, but TLS"));
     assert!(policy.starts_with("LINKERD2_PROXY_POLICY_SVC_NAME is set, but TLS"));
-    assert_eq!(
-        ports,
-        "LINKERD2_PROXY_INBOUND_PORTS is set, but inbound policy comes in a later version"
-    );
     let Config {
         inbound,
         outbound,
