@@ -45,12 +45,14 @@ pub struct ControlPlane {
 pub struct ControlStartError(#[from] DnsError);
 
 impl ControlPlane {
-    /// Starts to resolve the controllers. Must be called on the control thread.
+    /// Starts to resolve the controllers, and to watch the policies of ports, among them the admin server's. Must be called on
+    /// the control thread.
     pub fn start(
         config: &Config,
         registry: &Registry,
         families: &Families,
         own: &OwnConnections,
+        admin_port: u16,
     ) -> Result<Self, ControlStartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
@@ -119,7 +121,7 @@ impl ControlPlane {
             GrpcServerPolicySource::new(policy.client(), &control.workload),
             ServerPoliciesConfig {
                 defaults: default_policies(config),
-                eager_ports: eager_ports(config),
+                eager_ports: eager_ports(config, admin_port),
                 limits: control.policy.limits,
                 backoff: control.policy.connect.backoff,
                 idle_timeout: config.inbound.discovery_idle,
@@ -153,14 +155,15 @@ impl ControlPlane {
 }
 
 /// The inbound ports whose policies are watched from the start. A proxy without an inbound listener has none.
-fn eager_ports(config: &Config) -> BTreeSet<u16> {
+fn eager_ports(config: &Config, admin: u16) -> BTreeSet<u16> {
     let inbound = &config.inbound;
     let Some(listen) = inbound.listen else {
         return BTreeSet::new();
     };
     let gateway = (!inbound.gateway_suffixes.is_empty()).then(|| listen.port());
-    let others = gateway.into_iter().chain([config.admin.listen.port()]);
-    inbound.ports.iter().copied().chain(others).collect()
+    let others = gateway.into_iter().chain([admin]);
+    let ports = inbound.ports.iter().copied().chain(others);
+    ports.filter(|port| *port > 0).collect()
 }
 
 /// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.

@@ -224,7 +224,9 @@ async fn run_control(
     drain: drain::Handle,
     started: std_mpsc::Sender<Started>,
 ) {
-    let control = match ControlPlane::start(&config, &registry, &families, &parts.own) {
+    let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
+    let control = ControlPlane::start(&config, &registry, &families, &parts.own, admin_port);
+    let control = match control {
         Ok(control) => control,
         Err(error) => {
             // The starting thread waits for it.

@@ -3,7 +3,7 @@
 use super::{peer::PolicyPeer, scope::PolicyScope};
 use crate::{inbound::context::Context, route_filters::RequestFilters};
 use linkerd_profiles::{Denial, Meta, ServerPolicy};
-use linkerd_proxy_core::{subscription::RateLimit, tls::TlsStatus};
+use linkerd_proxy_core::tls::TlsStatus;
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     cell::{OnceCell, RefCell},
@@ -26,7 +26,7 @@ pub struct PolicySnapshot {
     /// Clients by their TLS status.
     peers: RefCell<HashMap<TlsStatus, Rc<PolicyPeer>>>,
     /// The log lines of denials and of audited admissions, which peers can provoke.
-    log: RefCell<RateLimit>,
+    log: RefCell<LogLimit>,
 }
 
 impl PolicySnapshot {
@@ -40,7 +40,7 @@ impl PolicySnapshot {
             },
             filters: (0..rules).map(|_| OnceCell::new()).collect(),
             peers: RefCell::default(),
-            log: RefCell::new(RateLimit::new(LOG_INTERVAL)),
+            log: RefCell::default(),
         })
     }
 
@@ -142,5 +142,44 @@ impl std::fmt::Display for Identified<'_> {
 /// The TLS statuses of clients that are told apart at a time.
 const MAX_PEERS: usize = 1024;
 
-/// Ten lines a second show who is denied; a client that insists must not fill the log.
-const LOG_INTERVAL: Duration = Duration::from_millis(100);
+/// Log lines of one second.
+#[derive(Default)]
+struct LogLimit {
+    since: Option<Instant>,
+    lines: usize,
+    unreported: u64,
+}
+
+impl LogLimit {
+    /// The number of lines that were left out since the last one, if there may be one now.
+    fn take(&mut self, now: Instant) -> Option<u64> {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= SECOND {
+            (self.since, self.lines) = (Some(now), 0);
+        }
+        if self.lines == MAX_LINES {
+            self.unreported += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.unreported))
+    }
+}
+
+/// The log lines of a second. These show who is denied; a client that insists must not fill the log.
+const MAX_LINES: usize = 10;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_insists_does_not_fill_the_log() {
+        let (mut limit, start) = (LogLimit::default(), Instant::now());
+        let lines = (0..100).filter_map(|_| limit.take(start));
+        assert_eq!(lines.collect::<Vec<_>>(), [0; MAX_LINES]);
+        assert_eq!(limit.take(start + SECOND), Some(90));
+    }
+}
