@@ -74,10 +74,10 @@ impl<C: StreamContent> TargetTable<C> {
             return Err(Status::resource_exhausted("too many streams are open"));
         }
         let buffer = Arc::new(StreamBuffer::new(self.max_queued));
-        if !self.silent(target) {
-            if let Some(content) = self.answer(target)? {
-                buffer.show(content);
-            }
+        if !self.silent(target)
+            && let Some(content) = self.answer(target)?
+        {
+            buffer.show(content);
         }
         let entry = self.entries.entry(target.to_owned()).or_default();
         entry.streams.push(buffer.clone());

@@ -66,7 +66,7 @@ impl Authorization {
     pub fn except(mut self, network: impl Into<IpNetwork>) -> Self {
         let left_out = network.into();
         for network in &mut self.networks {
-            network.except.push(left_out.clone());
+            network.except.push(left_out);
         }
         self
     }
