@@ -23,7 +23,7 @@ use linkerd_api_proto::prost_types::Duration as WireDuration;
 /// let web = Authorization::all("web").identity("web.shop.serviceaccount.identity.linkerd.cluster.local");
 /// controller.server(8080).set(ServerPolicy::new("app").http1().authorize(web));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerPolicy {
     group: String,
     kind: String,

@@ -13,9 +13,10 @@ mod routes;
 mod server_policies;
 mod server_policy;
 mod source;
+mod unmet_condition;
 
 pub use authorization::{Authentication, Authorization, ClientIdentities, ClientNetwork};
-pub use decision::{Denial, NearestAuthorization, UnmetCondition};
+pub use decision::{Denial, NearestAuthorization};
 pub use default_policy::{DefaultAccess, DefaultServerPolicies};
 pub use rate_limit::{
     ClientRateLimit, RateLimitExceeded, RateLimitOverride, RateLimitScope, RateLimitSettings,
@@ -25,3 +26,4 @@ pub use routes::{InboundRoute, InboundRoutes};
 pub use server_policies::{KnownPort, ServerPolicies, ServerPoliciesConfig, ServerPolicyWatch};
 pub use server_policy::{InboundHttp, ServerPolicy, ServerProtocol};
 pub use source::ServerPolicySource;
+pub use unmet_condition::UnmetCondition;

@@ -45,13 +45,19 @@ impl Mesh {
         ))
     }
 
+    /// The policy of each inbound port, as proxies receive it.
+    pub fn servers(&self) -> impl Iterator<Item = (u16, inbound::Server)> {
+        let servers = self.servers.iter();
+        servers.map(|server| (server.port, server.policy.build()))
+    }
+
     /// The answers, with the known addresses of host names.
     pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
         let mut answers = MeshAnswers {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
-            servers: BTreeMap::new(),
+            servers: self.servers().map(of_port).collect(),
             names: self.names(),
         };
         let endpoints = |service: &Service| service.known_endpoints(known);
@@ -209,6 +215,10 @@ fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) ->
         table.set(&TargetKey::One(target), Some(content));
     }
     keys
+}
+
+fn of_port((port, server): (u16, inbound::Server)) -> (String, inbound::Server) {
+    (format!(":{port}"), server)
 }
 
 /// Sets the policies of ports. One that has left the file is open to all, as it would be in a cluster without a `Server` for

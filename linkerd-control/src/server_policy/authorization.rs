@@ -33,9 +33,18 @@ impl Authorization {
         name: &str,
         networks: impl IntoIterator<Item = N>,
     ) -> Self {
-        let network = |network: N| Network {
+        let networks = networks.into_iter().map(|network| (network, Vec::new()));
+        Self::with_networks(name, networks)
+    }
+
+    /// An `AuthorizationPolicy` that admits clients of networks but for their parts, whoever they are.
+    pub(crate) fn with_networks<N: Into<IpNetwork>>(
+        name: &str,
+        networks: impl IntoIterator<Item = (N, Vec<N>)>,
+    ) -> Self {
+        let network = |(network, except): (N, Vec<N>)| Network {
             net: Some(network.into()),
-            except: Vec::new(),
+            except: except.into_iter().map(Into::into).collect(),
         };
         Self {
             metadata: metadata::Kind::Resource(Resource {

@@ -1,6 +1,6 @@
 //! Authorizations: the networks and identities that a server or a route admits.
 
-use super::decision::UnmetCondition;
+use super::unmet_condition::UnmetCondition;
 use crate::meta::Meta;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use linkerd_proxy_core::tls::{Identity, TlsStatus};

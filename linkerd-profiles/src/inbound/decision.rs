@@ -1,6 +1,6 @@
 //! The decision whether a client is let in, and the explanation of a denial.
 
-use super::authorization::Authorization;
+use super::{authorization::Authorization, unmet_condition::UnmetCondition};
 use crate::meta::Meta;
 use linkerd_proxy_core::tls::TlsStatus;
 use std::{
@@ -33,22 +33,6 @@ pub struct NearestAuthorization {
     pub unmet: UnmetCondition,
 }
 
-/// A condition of an authorization that a client does not meet. They are checked in this order, so that a later one is
-/// nearer to an admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UnmetCondition {
-    /// The client is in none of the networks.
-    Network,
-    /// The client is in a part of a network that is left out.
-    ExceptedNetwork,
-    /// The proxy does not terminate the client's TLS, or there is none.
-    NoTls,
-    /// The client has not shown a certificate.
-    NoIdentity,
-    /// The identity of the client is none of those that are admitted.
-    IdentityNotListed,
-}
-
 /// The first authorization that admits a client; otherwise that of which it meets most, if there is one.
 pub(super) fn authorize<'a>(
     authorizations: impl Iterator<Item = &'a Authorization>,
@@ -68,25 +52,6 @@ pub(super) fn authorize<'a>(
         meta: authorization.meta.clone(),
         unmet,
     }))
-}
-
-impl UnmetCondition {
-    /// The name of the condition in logs and in `/explain`.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::ExceptedNetwork => "excepted network",
-            Self::NoTls => "no TLS",
-            Self::NoIdentity => "no identity",
-            Self::IdentityNotListed => "identity not listed",
-        }
-    }
-}
-
-impl fmt::Display for UnmetCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.label())
-    }
 }
 
 impl fmt::Display for NearestAuthorization {

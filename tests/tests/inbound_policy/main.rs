@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod connections;
+mod mesh_file;
 mod requests;
 mod watches;
 
