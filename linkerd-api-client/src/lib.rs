@@ -15,11 +15,13 @@ pub mod convert;
 
 mod client;
 mod endpoints;
+mod identity;
 mod policies;
 mod profiles;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
+pub use identity::GrpcCertificateSource;
 pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
 

@@ -3,11 +3,10 @@
 //! | # | stage | what happens | file |
 //! |--:|---|---|---|
 //! | 1 | accept | socket options, original destination, addresses that are allowed | here |
-//! | 2 | policy | the default policy of the port | `policy.rs` |
-//! | 3 | detect | opaque ports, or else the first bytes; HTTP is served | here, `http.rs` |
-//! | 4 | application | connection pools to the address that the peer dialled | `application.rs` |
-//!
-//! TLS comes before stage 2, and discovered policies into it, with later versions; the stages stay.
+//! | 2 | secure | TLS is detected, and terminated if it is for this proxy; direct connections | `tls.rs` |
+//! | 3 | policy | the default policy of the port | `policy.rs` |
+//! | 4 | detect | opaque ports, or else the first bytes; HTTP is served | here, `http.rs` |
+//! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
 
 mod application;
 mod context;
@@ -15,11 +14,14 @@ mod http;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod tunnel;
 
 pub use context::Context;
+pub use tls::Handshakes;
 
 use crate::{
+    identity::MeshIdentity,
     metrics::target_labels,
     server::{DetectSettings, accept, detect},
 };
@@ -35,6 +37,7 @@ use linkerd_proxy_core::{
 };
 use policy::Policy;
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll};
+use tls::SecuredConnection;
 use tower_service::Service;
 
 /// The inbound side of one worker.
@@ -73,6 +76,7 @@ impl Inbound {
             "in_flight": self.ctx.in_flight.count(),
             "future_bytes": { "connection": self.connection_bytes.get() },
             "half_sent": self.ctx.half_sent.inspect(),
+            "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "applications": self.applications.inspect(),
         })
@@ -100,17 +104,37 @@ impl Inbound {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
-        let destination = client.destination()?;
+        let destination = match &self.ctx.mesh {
+            // A peer proxy may dial this one's own port.
+            Some(_) => client.going_to(),
+            None => client.destination()?,
+        };
         self.check_destination(destination)?;
-        // 2. Whether the client is let in.
+        // 2. Who the client is.
+        let SecuredConnection {
+            stream,
+            read,
+            client,
+            destination,
+            protocol,
+        } = match &self.ctx.mesh {
+            None => SecuredConnection::plain(stream, client, destination),
+            // In a box: its handshake is large, and done before the rest begins.
+            Some(mesh) => Box::pin(self.secure(mesh, stream, client, destination)).await?,
+        };
+        // 3. Whether it is let in.
         let policy = Policy::of(&self.ctx.config, destination);
-        let authorized = policy.authorize(client.addr);
-        // 3. What it speaks.
-        let application = self.applications.get(&self.ctx, destination, &policy)?;
+        let authorized = policy.authorize(&client);
+        // 4. What it speaks.
+        let application = self
+            .applications
+            .get(&self.ctx, destination, &client.tls, &policy)?;
         let mut io = Io::new(stream, application.client_series());
-        let detected = match policy.opaque {
-            true => Some(Detected::Opaque),
-            false => self.detect(&mut io, &client, &policy).await?,
+        io.put_back(read);
+        let detected = match protocol {
+            _ if policy.opaque => Some(Detected::Opaque),
+            Some(protocol) => Some(protocol),
+            None => self.detect(&mut io, &client, &policy).await?,
         };
         let (detected, server) = match detected {
             Some(detected) => (detected, None),
@@ -126,13 +150,36 @@ impl Inbound {
                 return self.opaque(io, server, &application).await;
             }
         };
-        // 4. The application.
+        // 5. The application.
         match http::serve(&self.ctx, io, client, version, application, authorized).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");
                 error.failure().map_or(Ok(()), Err)
             }
+        }
+    }
+
+    /// Whether a connection is for the proxy's own port, which is for other proxies.
+    fn is_own_port(&self, destination: SocketAddr) -> bool {
+        let own = self.ctx.config.inbound.listen;
+        own.is_some_and(|own| own.port() == destination.port())
+    }
+
+    /// The encryption of a connection, as far as the policy of its port lets it be looked at.
+    async fn secure(
+        &self,
+        mesh: &MeshIdentity,
+        stream: TransportStream,
+        client: Rc<ClientInfo>,
+        destination: SocketAddr,
+    ) -> Result<SecuredConnection, Error> {
+        if client.orig_dst.is_none() || self.is_own_port(destination) {
+            return tls::secure_direct(&self.ctx, mesh, stream, client, destination).await;
+        }
+        match Policy::of(&self.ctx.config, destination).opaque {
+            true => Ok(SecuredConnection::skipped(stream, &client, destination)),
+            false => tls::secure(&self.ctx, mesh, stream, client, destination).await,
         }
     }
 
@@ -146,7 +193,7 @@ impl Inbound {
             );
             return Err(Error::new(Reason::NotAllowedAddress).peer(destination));
         }
-        if Some(destination.port()) == inbound.listen.map(|addr| addr.port()) {
+        if self.is_own_port(destination) && self.ctx.mesh.is_none() {
             let detail = format!(
                 "inbound connection must not target port {}",
                 destination.port()

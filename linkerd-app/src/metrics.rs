@@ -4,11 +4,13 @@
 
 #[cfg(test)]
 mod docs;
+mod identity;
 mod labels;
 mod outbound;
 mod profile_route;
 mod retries;
 
+pub use identity::IdentityFamilies;
 pub use labels::{
     EndpointLabels, backend_labels, client_tls_labels, meta_labels, server_tls_labels,
     target_labels,
@@ -73,6 +75,8 @@ pub struct InboundFamilies {
     pub detect_results: Family<Counter>,
     /// `inbound_tcp_detect_http_duration_seconds`
     pub detect_duration: Family<Histogram>,
+    /// `inbound_tcp_transport_header_connections_total`
+    pub transport_headers: Family<Counter>,
 }
 
 /// Families of the controllers' clients.
@@ -84,6 +88,10 @@ pub struct ControlFamilies {
     pub destination: BalancerFamilies,
     /// `control_policy_balancer_*`
     pub policy: BalancerFamilies,
+    /// `control_identity_balancer_*`
+    pub identity: BalancerFamilies,
+    /// `control_identity_cert_*`
+    pub certificates: IdentityFamilies,
 }
 
 impl Families {
@@ -134,6 +142,8 @@ impl Families {
                 &outbound::CONTROL_DESTINATION_BALANCER,
             ),
             policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
+            identity: BalancerFamilies::register(registry, &outbound::CONTROL_IDENTITY_BALANCER),
+            certificates: IdentityFamilies::register(registry),
         };
         Self {
             endpoint: Arc::new(endpoint),
@@ -181,6 +191,11 @@ impl InboundFamilies {
                 "inbound_tcp_detect_http_duration_seconds",
                 "Time that inbound protocol detection takes",
                 outbound::DETECT_SECONDS,
+            ),
+            transport_headers: registry.counter(
+                RegistryStyle::OpenMetrics,
+                "inbound_tcp_transport_header_connections_total",
+                "Total count of direct connections of peer proxies, by their transport headers",
             ),
         }
     }

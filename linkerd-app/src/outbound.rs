@@ -47,6 +47,7 @@ mod target;
 mod tcp_route;
 mod timeouts;
 mod tls;
+mod transport_header;
 mod tunnel;
 
 #[cfg(test)]

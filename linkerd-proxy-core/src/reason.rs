@@ -180,6 +180,8 @@ pub enum Reason {
     NotMeshed,
     /// A client dialled the proxy's own port and did not say what for.
     NoTransportHeader,
+    /// A peer proxy asked for a name that this proxy does not forward to.
+    GatewayNotAllowed,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.

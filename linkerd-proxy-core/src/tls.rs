@@ -7,7 +7,9 @@ mod credentials;
 mod identity;
 mod key;
 mod provider;
+mod refresh;
 mod server;
+mod source;
 mod status;
 mod stream;
 #[cfg(test)]
@@ -24,7 +26,10 @@ pub use credentials::{
 };
 pub use identity::{Identity, InvalidIdentity};
 pub use key::{InvalidKey, KeyAndRequest, TlsKey};
+pub use refresh::RefreshBounds;
+pub use rustls::{Error as TlsError, pki_types::DnsName};
 pub use server::{MeshServer, Terminated};
+pub use source::{CertificateRequest, CertificateSource, CertifyError, IssuedCertificate};
 pub use status::{NoTlsReason, TlsStatus};
 pub use transport_header::{SessionProtocol, TransportHeader};
 pub use trust_anchors::{InvalidTrustAnchors, TrustAnchors};

@@ -1,4 +1,4 @@
-//! Stage 4: the application at the address that a peer dialled.
+//! Stage 5: the application at the address that a peer dialled.
 //!
 //! - **Waits for** a connection: HTTP/1 dials for the request, HTTP/2 has one, for which requests wait at most for the
 //!   inbound failfast timeout.
@@ -24,7 +24,7 @@ use linkerd_proxy_core::{
         for_http2,
     },
     metrics::{LabelSet, Labels},
-    tls::{NoTlsReason, TlsStatus},
+    tls::{Identity, NoTlsReason, TlsStatus},
     transport::{Connect, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -55,7 +55,10 @@ type Http2 = EndpointMetrics<ReplayService<Http2Client<Connect, RequestBody>>>;
 
 /// The applications in use on one worker.
 #[derive(Default)]
-pub struct Applications(InUse<SocketAddr, Application>);
+pub struct Applications(InUse<ApplicationKey, Application>);
+
+/// An application as one client sees it: metrics name both.
+type ApplicationKey = (SocketAddr, TlsStatus);
 
 impl Applications {
     /// The application at an address. Fails as `DestinationLimit`.
@@ -63,9 +66,11 @@ impl Applications {
         &self,
         ctx: &Rc<Context>,
         addr: SocketAddr,
+        tls: &TlsStatus,
         policy: &Policy<'_>,
     ) -> Result<Rc<Application>, Error> {
-        if let Some(application) = self.0.get(&addr) {
+        let key = (addr, tls.clone());
+        if let Some(application) = self.0.get(&key) {
             return Ok(application);
         }
         if self.0.count() >= MAX_APPLICATIONS {
@@ -75,8 +80,8 @@ impl Applications {
             let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
             return Err(Error::new(Reason::DestinationLimit).detail(detail));
         }
-        let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy);
-        Ok(self.0.get_or_insert(addr, new))
+        let new = |_: &ApplicationKey| Application::new(ctx, addr, tls, policy);
+        Ok(self.0.get_or_insert(key, new))
     }
 
     /// Drops the applications that no peer has used for the idle timeout, as long as the worker runs.
@@ -86,10 +91,11 @@ impl Applications {
 
     /// The applications, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        let in_use = self.0.inspect(|addr, application, connections| {
+        let in_use = self.0.inspect(|(addr, tls), application, connections| {
             let http1 = application.http1.get();
             serde_json::json!({
                 "address": addr.to_string(),
+                "client_id": tls.identity().map(Identity::as_str),
                 "connections": connections,
                 "http1": http1.map(|(_, status)| status.inspect()),
                 "http2": application.http2.get().map(Balance::inspect),
@@ -137,10 +143,9 @@ impl Service<HttpRequest> for ApplicationService {
 }
 
 impl Application {
-    fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: &Policy<'_>) -> Self {
+    fn new(ctx: &Rc<Context>, addr: SocketAddr, tls: &TlsStatus, policy: &Policy<'_>) -> Self {
         let inbound = || Labels::new().with("direction", "inbound");
-        let from_peer =
-            |labels| client_tls_labels(labels, &TlsStatus::None(NoTlsReason::NoTlsFromRemote));
+        let from_peer = |labels| client_tls_labels(labels, tls);
         let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
         let server = inbound().with("peer", "dst");
         let server = server_tls_labels(server, &TlsStatus::None(NoTlsReason::Loopback));
@@ -168,6 +173,7 @@ impl Application {
         Connect {
             addr: self.addr,
             dialer: self.ctx.dialer.clone(),
+            tls: None,
             series: self.server_series.clone(),
         }
     }

@@ -6,10 +6,14 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod authorize;
+mod client_identity;
 mod peer_protocol;
 mod upgrades;
 
-use self::{authorize::AuthorizeLayer, peer_protocol::PeerProtocolLayer, upgrades::UpgradesLayer};
+use self::{
+    authorize::AuthorizeLayer, client_identity::ClientIdentityLayer,
+    peer_protocol::PeerProtocolLayer, upgrades::UpgradesLayer,
+};
 use super::{
     application::{Application, ApplicationService},
     context::Context,
@@ -23,10 +27,11 @@ use linkerd_proxy_core::{
     Error, ObserveLayer, Reason, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
+    tls::TlsStatus,
     transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, util::option_layer};
 use tower_service::Service;
 
 /// Serves HTTP until the connection ends.
@@ -41,7 +46,8 @@ pub fn serve(
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
-    let stack = stack(ctx.clone(), &connection, version, application, authorized);
+    let (ctx, tls) = (ctx.clone(), &client.tls);
+    let stack = stack(ctx, &connection, version, tls, application, authorized);
     server::serve(io, client, version, connection, stack, settings, drain)
 }
 
@@ -50,13 +56,14 @@ fn stack(
     ctx: Rc<Context>,
     connection: &Rc<Connection>,
     version: Version,
+    tls: &TlsStatus,
     application: Rc<Application>,
     authorized: Result<(), Error>,
 ) -> impl Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
 + use<> {
     let answers = Answers {
         version,
-        emit_headers: false,
+        emit_headers: tls.identity().is_some(),
         explicit: false,
     };
     let (counting, counted) = (ctx.clone(), application.clone());
@@ -69,6 +76,7 @@ fn stack(
             version,
             removes_claims: true,
         })
+        .layer(option_layer(ClientIdentityLayer::new(tls)))
         .layer(UpgradesLayer::new(&ctx, &application))
         .layer(PeerProtocolLayer { version })
         .layer(ObserveLayer::new(StageNames::of_endpoint([])))

@@ -1,10 +1,7 @@
-//! Stage 2: the default policy of a port (`LINKERD2_PROXY_INBOUND_DEFAULT_POLICY`).
-//!
-//! Without TLS no client has an identity, so a policy that asks for one lets nobody in: a proxy that cannot check must not
-//! let through.
+//! Stage 3: the default policy of a port (`LINKERD2_PROXY_INBOUND_DEFAULT_POLICY`).
 
 use crate::config::{Config, DefaultPolicy};
-use linkerd_proxy_core::{Error, Reason, metrics::Labels};
+use linkerd_proxy_core::{Error, Reason, metrics::Labels, transport::ClientInfo};
 use std::net::{IpAddr, SocketAddr};
 
 /// The policy of a connection.
@@ -30,14 +27,18 @@ impl<'a> Policy<'a> {
     }
 
     /// Whether a client is let in.
-    pub fn authorize(&self, client: SocketAddr) -> Result<(), Error> {
+    pub fn authorize(&self, client: &ClientInfo) -> Result<(), Error> {
+        let identity = client.tls.identity();
+        // Suffixes of names do not match URIs.
+        let is_authenticated = identity.is_some_and(|identity| identity.dns_name().is_some());
+        let client = client.addr;
         let in_cluster = |ip: IpAddr| self.config.control.cluster_networks.contains(ip);
         let allowed = match self.config.inbound.default_policy {
             DefaultPolicy::AllUnauthenticated | DefaultPolicy::Audit => true,
             DefaultPolicy::ClusterUnauthenticated => in_cluster(client.ip()),
-            DefaultPolicy::Deny
-            | DefaultPolicy::AllAuthenticated
-            | DefaultPolicy::ClusterAuthenticated => false,
+            DefaultPolicy::AllAuthenticated => is_authenticated,
+            DefaultPolicy::ClusterAuthenticated => is_authenticated && in_cluster(client.ip()),
+            DefaultPolicy::Deny => false,
         };
         match allowed {
             true => Ok(()),

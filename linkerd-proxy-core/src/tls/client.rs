@@ -4,11 +4,14 @@
 //! - **Fails as** `NoCertificate`, `TlsFailed`, `IdentityMismatch`.
 
 use super::{
-    CertificateDetails, Credentials, CredentialsWatch, Identity, TransportHeader,
+    CertificateDetails, CredentialsIssuer, CredentialsWatch, Identity, TlsError, TransportHeader,
     credentials::names, stream::EncryptedStream,
 };
-use crate::{Error, Reason, transport::TransportStream};
-use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use crate::{Error, Reason, endpoint::ServerTls, transport::TransportStream};
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, ServerName},
+};
 use std::{io, sync::Arc, time::SystemTime};
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::TlsConnector;
@@ -20,20 +23,27 @@ pub struct MeshClient {
     identity: Identity,
     server_name: ServerName<'static>,
     header: Option<Arc<TransportHeader>>,
+    anonymous: Option<Arc<ClientConfig>>,
 }
 
 impl MeshClient {
-    /// A client of the endpoint with this identity, whose proxy is asked for as `server_name` (SNI).
-    pub fn new(
-        credentials: CredentialsWatch,
-        identity: Identity,
-        server_name: &str,
-    ) -> Result<Self, InvalidDnsNameError> {
-        Ok(Self {
+    /// A client of an endpoint.
+    pub fn new(credentials: CredentialsWatch, server: &ServerTls) -> Self {
+        Self {
             credentials,
-            identity,
-            server_name: ServerName::try_from(server_name.to_owned())?,
+            identity: server.identity.clone(),
+            server_name: ServerName::DnsName(server.server_name.clone()),
             header: None,
+            anonymous: None,
+        }
+    }
+
+    /// A client that shows no certificate as long as this proxy has none, as `issuer` trusts the server: for the controller
+    /// that issues it.
+    pub fn or_anonymous(self, issuer: &CredentialsIssuer) -> Result<Self, TlsError> {
+        Ok(Self {
+            anonymous: Some(issuer.anonymous_client()?),
+            ..self
         })
     }
 
@@ -50,14 +60,19 @@ impl MeshClient {
         &self.identity
     }
 
+    /// Whether there is a certificate to show, or none is needed.
+    pub fn is_ready(&self) -> bool {
+        self.anonymous.is_some() || self.credentials.borrow().is_some()
+    }
+
+    /// Waits until [`is_ready`](Self::is_ready). Cancel safe. Fails as `NoCertificate` if the certificate has expired.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.config().await.map(drop)
+    }
+
     /// Encrypts a connection. Cancel safe, as nothing else has the connection.
     pub async fn encrypt(&self, stream: TransportStream) -> Result<TransportStream, Error> {
-        let credentials = self.credentials().await?;
-        let config = match self.header {
-            None => &credentials.client,
-            Some(_) => &credentials.client_with_header,
-        };
-        let connecting = TlsConnector::from(config.clone());
+        let connecting = TlsConnector::from(self.config().await?);
         let connecting = connecting.connect(self.server_name.clone(), stream);
         let mut stream = connecting.await.map_err(|error| self.failed(error))?;
         let session = stream.get_ref().1;
@@ -70,25 +85,33 @@ impl MeshClient {
         Ok(TransportStream::other(EncryptedStream(stream.into())))
     }
 
-    /// The credentials of this proxy, as soon as there are any.
-    async fn credentials(&self) -> Result<Arc<Credentials>, Error> {
+    /// The configuration with the certificate of this proxy, as soon as there is one.
+    async fn config(&self) -> Result<Arc<ClientConfig>, Error> {
         let mut watch = self.credentials.clone();
-        let present = watch.wait_for(Option::is_some).await;
-        let gone = || Error::new(Reason::NoCertificate);
-        let credentials = present.map_err(|_| gone())?.clone().ok_or_else(gone)?;
-        match credentials.validity.problem(SystemTime::now()) {
-            None => Ok(credentials),
-            Some(problem) => {
+        let present = watch.borrow_and_update().clone();
+        let credentials = match (present, &self.anonymous) {
+            (Some(credentials), _) => credentials,
+            (None, Some(anonymous)) => return Ok(anonymous.clone()),
+            (None, None) => {
+                let present = watch.wait_for(Option::is_some).await;
+                let none = || Error::new(Reason::NoCertificate);
+                present.map_err(|_| none())?.clone().ok_or_else(none)?
+            }
+        };
+        match (
+            credentials.validity.problem(SystemTime::now()),
+            &self.anonymous,
+        ) {
+            (None, _) => Ok(credentials.client(self.header.is_some()).clone()),
+            (Some(_), Some(anonymous)) => Ok(anonymous.clone()),
+            (Some(problem), None) => {
                 let detail = format!("this proxy cannot show who it is: {problem}");
-                Err(gone().detail(detail))
+                Err(Error::new(Reason::NoCertificate).detail(detail))
             }
         }
     }
 
-    fn verify_identity(
-        &self,
-        chain: &[rustls::pki_types::CertificateDer<'_>],
-    ) -> Result<(), Error> {
+    fn verify_identity(&self, chain: &[CertificateDer<'_>]) -> Result<(), Error> {
         let leaf = chain.first().map(CertificateDetails::read);
         let found = match leaf {
             Some(Ok(details)) => details.identities,

@@ -1,12 +1,12 @@
 //! The certificate that the proxy shows, with the configurations of TLS that follow from it.
 
 use super::{
-    CertificateDetails, Identity, TlsKey, TrustAnchors, Validity, provider::provider,
+    CertificateDetails, Identity, TlsError, TlsKey, TrustAnchors, Validity, provider::provider,
     transport_header::ALPN, verify::AnchoredServer,
 };
 use rustls::{
-    ClientConfig, ServerConfig,
-    client::{Resumption, danger::ServerCertVerifier},
+    ClientConfig, ConfigBuilder, ServerConfig,
+    client::{Resumption, WantsClientCert, danger::ServerCertVerifier},
     crypto::aws_lc_rs::Ticketer,
     pki_types::{CertificateDer, UnixTime},
     server::{ProducesTickets, WebPkiClientVerifier},
@@ -51,13 +51,13 @@ pub struct Credentials {
     /// The time in which the certificate is valid.
     pub validity: Validity,
     /// Connections to endpoints.
-    pub(super) client: Arc<ClientConfig>,
+    client: Arc<ClientConfig>,
     /// Connections to endpoints that begin with a transport header.
-    pub(super) client_with_header: Arc<ClientConfig>,
+    client_with_header: Arc<ClientConfig>,
     /// Connections of clients, which may show a certificate.
-    pub(super) server: Arc<ServerConfig>,
+    server: Arc<ServerConfig>,
     /// Connections of clients that must agree on a transport header.
-    pub(super) server_with_header: Arc<ServerConfig>,
+    server_with_header: Arc<ServerConfig>,
 }
 
 /// A certificate that cannot be used.
@@ -90,11 +90,25 @@ pub enum InvalidCredentials {
 
 impl CredentialsIssuer {
     /// An issuer for a proxy with these names. Fails without a source of randomness.
-    pub fn new(local: LocalIdentity, anchors: TrustAnchors) -> Result<Self, rustls::Error> {
+    pub fn new(local: LocalIdentity, anchors: TrustAnchors) -> Result<Self, TlsError> {
         Ok(Self {
             local,
             anchors,
             tickets: Ticketer::new()?,
+        })
+    }
+
+    /// TLS to servers that are trusted, without a certificate of this proxy.
+    pub(super) fn anonymous_client(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
+        let verifier = self.verifier();
+        let config = client_config(verifier)?.with_no_client_auth();
+        Ok(Arc::new(config))
+    }
+
+    fn verifier(&self) -> Arc<AnchoredServer> {
+        Arc::new(AnchoredServer {
+            roots: self.anchors.roots.clone(),
+            algorithms: provider().signature_verification_algorithms,
         })
     }
 
@@ -117,10 +131,7 @@ impl CredentialsIssuer {
             return Err(InvalidCredentials::Time(problem));
         }
         let provider = provider();
-        let verifier = Arc::new(AnchoredServer {
-            roots: self.anchors.roots.clone(),
-            algorithms: provider.signature_verification_algorithms,
-        });
+        let verifier = self.verifier();
         let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH);
         let unix_now = UnixTime::since_unix_epoch(since_epoch.unwrap_or_default());
         let server_name = rustls::pki_types::ServerName::try_from(self.local.server_name.as_ref());
@@ -131,11 +142,8 @@ impl CredentialsIssuer {
         certified.keys_match()?;
         let resolver = Arc::new(SingleCertAndKey::from(certified));
         let client = || -> Result<ClientConfig, rustls::Error> {
-            let mut config = ClientConfig::builder_with_provider(provider.clone())
-                .with_protocol_versions(&[&TLS13])?
-                .dangerous()
-                .with_custom_certificate_verifier(verifier.clone())
-                .with_client_cert_resolver(resolver.clone());
+            let config = client_config(verifier.clone())?;
+            let mut config = config.with_client_cert_resolver(resolver.clone());
             config.resumption = Resumption::in_memory_sessions(CLIENT_SESSIONS);
             Ok(config)
         };
@@ -168,11 +176,36 @@ impl CredentialsIssuer {
 }
 
 impl Credentials {
+    /// TLS to endpoints.
+    pub(super) fn client(&self, with_header: bool) -> &Arc<ClientConfig> {
+        match with_header {
+            true => &self.client_with_header,
+            false => &self.client,
+        }
+    }
+
+    /// TLS with clients.
+    pub(super) fn server(&self, with_header: bool) -> &Arc<ServerConfig> {
+        match with_header {
+            true => &self.server_with_header,
+            false => &self.server,
+        }
+    }
+
     /// The time that is left until the certificate expires.
     pub fn expires_in(&self, now: SystemTime) -> Duration {
         let left = self.validity.not_after.duration_since(now);
         left.unwrap_or_default()
     }
+}
+
+fn client_config(
+    verifier: Arc<AnchoredServer>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {
+    Ok(ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier))
 }
 
 /// Identities, for an error.

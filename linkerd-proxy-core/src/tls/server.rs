@@ -54,10 +54,7 @@ impl MeshServer {
         asks_for_header: bool,
     ) -> Result<Terminated, Error> {
         let credentials = self.credentials().await?;
-        let config = match asks_for_header {
-            false => &credentials.server,
-            true => &credentials.server_with_header,
-        };
+        let config = credentials.server(asks_for_header);
         let handshake = StartHandshake::from_parts(hello.accepted, stream);
         let handshake = handshake.into_stream(config.clone());
         let stream = handshake.await.map_err(failed)?;

@@ -4,7 +4,7 @@ use super::Identity;
 use std::sync::Arc;
 
 /// The encryption of a connection, on either side of the proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlsStatus {
     /// There is none.
     None(NoTlsReason),
@@ -19,7 +19,7 @@ pub enum TlsStatus {
 }
 
 /// Why a connection is not encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoTlsReason {
     /// It does not leave the pod.
     Loopback,

@@ -5,6 +5,7 @@ mod authority;
 use super::*;
 use crate::{
     Error, Reason, drain,
+    endpoint::ServerTls,
     transport::{Duplex, TransportStream},
 };
 use authority::{Authority, HOUR};
@@ -47,11 +48,18 @@ impl Proxy {
     }
 
     fn client(&self, server: &str) -> MeshClient {
-        MeshClient::new(self.credentials.clone(), server.parse().unwrap(), server).unwrap()
+        MeshClient::new(self.credentials.clone(), &server_tls(server, server))
     }
 
     fn server(&self) -> MeshServer {
         MeshServer::new(self.local.clone(), self.credentials.clone())
+    }
+}
+
+fn server_tls(identity: &str, server_name: &str) -> ServerTls {
+    ServerTls {
+        identity: identity.parse().unwrap(),
+        server_name: server_name.to_owned().try_into().unwrap(),
     }
 }
 
@@ -142,10 +150,8 @@ async fn a_transport_header_comes_first_if_both_agree() {
 async fn an_endpoint_with_another_identity_is_refused() {
     let authority = Authority::new();
     let (web, api) = (Proxy::new(&authority, WEB), Proxy::new(&authority, API));
-    let other: Identity = "other.shop.serviceaccount.identity.linkerd.cluster.local"
-        .parse()
-        .unwrap();
-    let client = MeshClient::new(web.credentials.clone(), other, API).unwrap();
+    let other = "other.shop.serviceaccount.identity.linkerd.cluster.local";
+    let client = MeshClient::new(web.credentials.clone(), &server_tls(other, API));
     let (near, _) = connect(&client, &api.server(), false).await;
     let error = near.unwrap_err();
     assert_eq!(error.reason(), Reason::IdentityMismatch);

@@ -3,7 +3,7 @@
 use crate::{
     config::Config,
     dialers::Dialers,
-    inbound::{Context, Inbound},
+    inbound::{Context, Handshakes, Inbound},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
@@ -48,6 +48,8 @@ impl TestProxy {
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
+            mesh: None,
+            handshakes: Handshakes::default(),
             dialer: dialer(&config, &network),
             workers: 1,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),

@@ -2,7 +2,8 @@
 
 use super::super::*;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
+    KeyPair,
 };
 use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use std::{
