@@ -15,12 +15,14 @@ pub mod convert;
 
 mod client;
 mod endpoints;
+mod identity;
 mod policies;
 mod profiles;
 mod server_policies;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
+pub use identity::GrpcCertificateSource;
 pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
 pub use server_policies::GrpcServerPolicySource;

@@ -25,6 +25,8 @@ pub mod method {
     pub const GET: &str = "/io.linkerd.proxy.destination.Destination/Get";
     /// The profile of a destination.
     pub const GET_PROFILE: &str = "/io.linkerd.proxy.destination.Destination/GetProfile";
+    /// A certificate for a proxy: one message.
+    pub const CERTIFY: &str = "/io.linkerd.proxy.identity.Identity/Certify";
     /// The policy of a target.
     pub const WATCH: &str = "/io.linkerd.proxy.outbound.OutboundPolicies/Watch";
     /// The policy of a port.

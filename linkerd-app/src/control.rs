@@ -12,18 +12,22 @@ pub use default_policies::default_policies;
 
 use crate::{
     config::{self, Config},
+    identity::{Certifier, CertifierState, IdentityStartError, MeshIdentity},
     metrics::Families,
 };
 use client::ControllerClient;
 use linkerd_api_client::{
-    GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource, GrpcServerPolicySource,
+    GrpcCertificateSource, GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource,
+    GrpcServerPolicySource,
 };
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
 };
 use linkerd_profiles::{Policies, PoliciesConfig, ServerPolicies, ServerPoliciesConfig};
-use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
+use linkerd_proxy_core::{
+    metrics::Registry, readiness::PendingCondition, transport::OwnConnections,
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The clients of the control plane.
@@ -34,15 +38,32 @@ pub struct ControlPlane {
     pub policies: Policies,
     /// Policies of inbound ports.
     pub server_policies: ServerPolicies,
-    controllers: [ControllerClient; 2],
+    controllers: Vec<ControllerClient>,
+    certifier: Option<CertifierState>,
 }
 
-/// Errors that prevent a search for the controllers.
+/// The identity of the proxy, before it has a certificate.
+pub struct IdentityParts {
+    /// Its part in the mesh.
+    pub mesh: MeshIdentity,
+    /// Requests the certificate.
+    pub certifier: Certifier,
+    /// Readiness waits for the first one.
+    pub pending: PendingCondition,
+}
+
+/// Errors that prevent the start of the controllers' clients.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
-)]
-pub struct ControlStartError(#[from] DnsError);
+pub enum ControlStartError {
+    /// Names cannot be resolved.
+    #[error(
+        "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
+    )]
+    Dns(#[from] DnsError),
+    /// The identity controller cannot be called.
+    #[error(transparent)]
+    Identity(#[from] IdentityStartError),
+}
 
 impl ControlPlane {
     /// Starts to resolve the controllers, and to watch the policies of ports, among them the admin server's. Must be called on
@@ -52,12 +73,18 @@ impl ControlPlane {
         registry: &Registry,
         families: &Families,
         own: &OwnConnections,
+        identity: Option<IdentityParts>,
         admin_port: u16,
     ) -> Result<Self, ControlStartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
         let resolutions = dns::register(registry);
-        let start = |role, addr: &config::ControlAddr, balancer, resolutions| {
+        let mesh = identity.as_ref().map(|identity| identity.mesh.clone());
+        let tls = |addr: &config::ControlAddr| {
+            let (mesh, server) = (mesh.as_ref()?, addr.server_tls()?);
+            Some(mesh.client(&server))
+        };
+        let start = |role, addr: &config::ControlAddr, balancer, resolutions, tls| {
             let dns = dns::NameLookup {
                 resolver: resolver.clone(),
                 resolutions,
@@ -70,6 +97,7 @@ impl ControlPlane {
                 &families.control.endpoint,
                 balancer,
                 own,
+                tls,
             )
         };
         let destination = start(
@@ -77,17 +105,40 @@ impl ControlPlane {
             &control.destination,
             &families.control.destination,
             resolutions.destination,
+            tls(&control.destination),
         );
         let policy = start(
             "policy",
             &control.policy,
             &families.control.policy,
             resolutions.policy,
+            tls(&control.policy),
         );
+        let mut controllers = vec![destination, policy];
+        let certifier = match (identity, &config.identity) {
+            (Some(identity), Some(config)) => {
+                let addr = &config.controller;
+                let server = addr.server_tls();
+                let tls = server.map(|server| identity.mesh.client_of_issuer(&server));
+                let client = start(
+                    "identity",
+                    addr,
+                    &families.control.identity,
+                    resolutions.identity,
+                    tls.transpose()?,
+                );
+                let source = GrpcCertificateSource::new(client.client());
+                controllers.push(client);
+                let families = families.control.certificates.clone();
+                Some(identity.certifier.start(source, families, identity.pending))
+            }
+            _ => None,
+        };
+        let [destination, policy] = [controllers[0].client(), controllers[1].client()];
         let runtime = tokio::runtime::Handle::current();
         let outbound = &config.outbound;
         let discovery = Discovery::new(
-            GrpcEndpointSource::new(destination.client(), &control.context),
+            GrpcEndpointSource::new(destination.clone(), &control.context),
             DiscoveryConfig {
                 limits: control.destination.limits,
                 backoff: control.destination.connect.backoff,
@@ -102,8 +153,8 @@ impl ControlPlane {
             control.profile_suffixes.clone(),
         );
         let policies = Policies::new(
-            GrpcPolicySource::new(policy.client(), &control.workload),
-            GrpcProfileSource::new(destination.client(), &control.context),
+            GrpcPolicySource::new(policy.clone(), &control.workload),
+            GrpcProfileSource::new(destination.clone(), &control.context),
             PoliciesConfig {
                 profile_networks: Arc::new(move |ip| networks.contains(ip)),
                 profile_names: Arc::new(move |name| names.matches(name)),
@@ -118,7 +169,7 @@ impl ControlPlane {
             runtime.clone(),
         );
         let server_policies = ServerPolicies::new(
-            GrpcServerPolicySource::new(policy.client(), &control.workload),
+            GrpcServerPolicySource::new(policy, &control.workload),
             ServerPoliciesConfig {
                 defaults: default_policies(config),
                 eager_ports: eager_ports(config, admin_port),
@@ -133,7 +184,8 @@ impl ControlPlane {
             discovery,
             policies,
             server_policies,
-            controllers: [destination, policy],
+            controllers,
+            certifier,
         })
     }
 
@@ -143,6 +195,13 @@ impl ControlPlane {
         controllers
             .filter_map(ControllerClient::unreached)
             .collect()
+    }
+
+    /// The certificate and the requests for it, for `/state`.
+    pub fn inspect_identity(&self) -> serde_json::Value {
+        self.certifier
+            .as_ref()
+            .map_or(serde_json::Value::Null, CertifierState::inspect)
     }
 
     /// The controllers and their connections, for `/state`.
@@ -172,7 +231,9 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, ControlStartErr
     let needs = |addr: &config::ControlAddr| {
         matches!(addr.addr, config::Addr::Name { .. }) && !addr.is_loopback
     };
-    if !needs(&control.destination) && !needs(&control.policy) {
+    let identity = config.identity.as_ref();
+    let identity = identity.is_some_and(|identity| needs(&identity.controller));
+    if !needs(&control.destination) && !needs(&control.policy) && !identity {
         return Ok(None);
     }
     Ok(Some(Arc::new(dns::BoundedTtl {

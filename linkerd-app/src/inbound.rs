@@ -3,11 +3,10 @@
 //! | # | stage | what happens | file |
 //! |--:|---|---|---|
 //! | 1 | accept | socket options, original destination, addresses that are allowed | here |
-//! | 2 | policy | the policy of the port, or its default until there is one | `policy.rs` |
-//! | 3 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
-//! | 4 | application | connection pools to the address that the peer dialled | `application.rs` |
-//!
-//! TLS comes before stage 3 with a later version; the stages stay.
+//! | 2 | secure | TLS is detected, and terminated if it is for this proxy; direct connections | `tls.rs` |
+//! | 3 | policy | the policy of the port, or its default until there is one | `policy.rs` |
+//! | 4 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
+//! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
 
 mod application;
 mod context;
@@ -15,11 +14,14 @@ mod http;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod tunnel;
 
 pub use context::Context;
+pub use tls::Handshakes;
 
 use crate::{
+    identity::MeshIdentity,
     metrics::target_labels,
     server::{DetectSettings, accept, detect},
 };
@@ -37,6 +39,7 @@ use linkerd_proxy_core::{
 };
 use policy::PolicySnapshot;
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
+use tls::SecuredConnection;
 use tower_service::Service;
 
 /// The inbound side of one worker.
@@ -75,6 +78,7 @@ impl Inbound {
             "in_flight": self.ctx.in_flight.count(),
             "future_bytes": { "connection": self.connection_bytes.get() },
             "half_sent": self.ctx.half_sent.inspect(),
+            "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "applications": self.applications.inspect(),
         })
@@ -102,18 +106,37 @@ impl Inbound {
         // 1. Where it was going.
         let own = &self.ctx.dialer.own;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
-        let destination = client.destination()?;
+        let destination = match &self.ctx.mesh {
+            // A peer proxy may dial this one's own port.
+            Some(_) => client.going_to(),
+            None => client.destination()?,
+        };
         self.check_destination(destination)?;
-        // 2. The policy of the port.
+        // 2. Who the client is.
+        let SecuredConnection {
+            stream,
+            read,
+            client,
+            destination,
+            protocol,
+        } = match &self.ctx.mesh {
+            None => SecuredConnection::plain(stream, client, destination),
+            // In a box: its handshake is large, and done before the rest begins.
+            Some(mesh) => Box::pin(self.secure(mesh, stream, client, destination)).await?,
+        };
+        // 3. The policy of the port.
         let application = self.applications.get(&self.ctx, destination)?;
         let policy = application.policy().present();
-        let tls = match policy.policy().protocol {
-            ServerProtocol::Opaque => &TlsStatus::None(NoTlsReason::PortSkipped),
-            _ => &client.tls,
+        let tls = match (&policy.policy().protocol, &client.tls) {
+            (ServerProtocol::Opaque, TlsStatus::None(_)) => {
+                &TlsStatus::None(NoTlsReason::PortSkipped)
+            }
+            (_, tls) => tls,
         };
         let mut io = Io::new(stream, policy.peer(tls).connections());
-        // 3. What the client speaks, and whether it is let in.
-        let (detected, server) = match self.protocol(&mut io, &client, &policy).await? {
+        io.put_back(read);
+        // 4. What the client speaks, and whether it is let in.
+        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
@@ -130,13 +153,37 @@ impl Inbound {
                     .await;
             }
         };
-        // 4. The application.
+        // 5. The application.
         match http::serve(&self.ctx, io, client, version, application).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");
                 error.failure().map_or(Ok(()), Err)
             }
+        }
+    }
+
+    /// Whether a connection is for the proxy's own port, which is for other proxies.
+    fn is_own_port(&self, destination: SocketAddr) -> bool {
+        let own = self.ctx.config.inbound.listen;
+        own.is_some_and(|own| own.port() == destination.port())
+    }
+
+    /// The encryption of a connection, as far as the policy of its port lets it be looked at.
+    async fn secure(
+        &self,
+        mesh: &MeshIdentity,
+        stream: TransportStream,
+        client: Rc<ClientInfo>,
+        destination: SocketAddr,
+    ) -> Result<SecuredConnection, Error> {
+        if client.orig_dst.is_none() || self.is_own_port(destination) {
+            return tls::secure_direct(&self.ctx, mesh, stream, client, destination).await;
+        }
+        let application = self.applications.get(&self.ctx, destination)?;
+        match application.policy().present().policy().protocol {
+            ServerProtocol::Opaque => Ok(SecuredConnection::skipped(stream, &client, destination)),
+            _ => tls::secure(&self.ctx, mesh, stream, client, destination).await,
         }
     }
 
@@ -150,7 +197,7 @@ impl Inbound {
             );
             return Err(Error::new(Reason::NotAllowedAddress).peer(destination));
         }
-        if Some(destination.port()) == inbound.listen.map(|addr| addr.port()) {
+        if self.is_own_port(destination) && self.ctx.mesh.is_none() {
             let detail = format!(
                 "inbound connection must not target port {}",
                 destination.port()
@@ -160,16 +207,18 @@ impl Inbound {
         Ok(())
     }
 
-    /// The protocol of the client: as the policy says, or by its first bytes; `None` if it was silent.
+    /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
     async fn protocol(
         &self,
         io: &mut Io,
         client: &ClientInfo,
         policy: &PolicySnapshot,
+        known: Option<Detected>,
     ) -> Result<Option<Detected>, Error> {
         let is_passed_through = matches!(client.tls, TlsStatus::Passthrough { .. });
         let timeout = match policy.policy().protocol {
             ServerProtocol::Opaque | ServerProtocol::Tls => return Ok(Some(Detected::Opaque)),
+            _ if known.is_some() => return Ok(known),
             _ if is_passed_through => return Ok(Some(Detected::Opaque)),
             ServerProtocol::Detect { timeout, .. } => timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.

@@ -8,6 +8,7 @@ pub mod dialers;
 pub mod endpoint_metrics;
 pub mod explain;
 mod forward;
+pub mod identity;
 pub mod inbound;
 pub mod listeners;
 pub mod logging;

@@ -4,12 +4,14 @@
 
 #[cfg(test)]
 mod docs;
+mod identity;
 mod inbound;
 mod labels;
 mod outbound;
 mod profile_route;
 mod retries;
 
+pub use identity::IdentityFamilies;
 pub use inbound::{InboundFamilies, InboundRouteFamilies};
 pub use labels::{
     EndpointLabels, backend_labels, client_tls_labels, inbound_meta_labels, meta_labels,
@@ -73,6 +75,10 @@ pub struct ControlFamilies {
     pub destination: BalancerFamilies,
     /// `control_policy_balancer_*`
     pub policy: BalancerFamilies,
+    /// `control_identity_balancer_*`
+    pub identity: BalancerFamilies,
+    /// `control_identity_cert_*`
+    pub certificates: IdentityFamilies,
 }
 
 impl Families {
@@ -123,6 +129,8 @@ impl Families {
                 &outbound::CONTROL_DESTINATION_BALANCER,
             ),
             policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
+            identity: BalancerFamilies::register(registry, &outbound::CONTROL_IDENTITY_BALANCER),
+            certificates: IdentityFamilies::register(registry),
         };
         Self {
             endpoint: Arc::new(endpoint),

@@ -46,6 +46,7 @@ mod target;
 mod tcp_route;
 mod timeouts;
 mod tls;
+mod transport_header;
 mod tunnel;
 
 #[cfg(test)]

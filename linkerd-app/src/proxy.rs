@@ -3,9 +3,10 @@
 use crate::{
     admin::{self, AdminContext, StateSection},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
-    control::{self, ControlPlane},
+    control::{self, ControlPlane, IdentityParts},
     dialers::Dialers,
     explain::{ExplainAnswer, Explainer, explain_known},
+    identity::{self, IdentityStartError},
     listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
     logging::Logger,
     metrics::Families,
@@ -60,6 +61,9 @@ pub enum StartError {
     /// The controllers cannot be resolved.
     #[error(transparent)]
     Control(#[from] control::ControlStartError),
+    /// The proxy cannot have an identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityStartError),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -100,6 +104,19 @@ pub async fn start(
     let own_listeners = OwnListeners::default();
     let dialers = Dialers::new(&config, &own_listeners, addresses.admin, &own);
     announce(&addresses, &config);
+    let (mesh, identity) = match &config.identity {
+        None => (None, None),
+        Some(config) => {
+            let (mesh, certifier) = identity::prepare(config)?;
+            let pending = readiness.wait_for("the first certificate from the identity controller");
+            let parts = IdentityParts {
+                mesh: mesh.clone(),
+                certifier,
+                pending,
+            };
+            (Some(mesh), Some(parts))
+        }
+    };
 
     let (inspectors, inspected): (Vec<_>, Vec<_>) =
         (0..decision.workers).map(|_| mpsc::channel(4)).unzip();
@@ -112,6 +129,7 @@ pub async fn start(
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
         workers: inspectors,
         own,
+        identity,
     };
     let (discovery, policies, server_policies) = spawn_control(
         config.clone(),
@@ -135,6 +153,7 @@ pub async fn start(
             policies: policies.clone(),
             server_policies: server_policies.clone(),
             dialers: dialers.clone(),
+            mesh: mesh.clone(),
             listeners,
             drain: drain.clone(),
             inspect,
@@ -172,6 +191,10 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
         tracing::info!("Outbound interface on {outbound}");
     }
     tracing::info!("Tap DISABLED");
+    if let Some(identity) = &config.identity {
+        tracing::info!("SNI is {}", identity.local.server_name);
+        tracing::info!("Local identity is {}", identity.local.identity);
+    }
     let destination = &config.control.destination;
     match &destination.tls_name {
         None => tracing::info!("Destinations resolved via {}", destination.addr),
@@ -188,13 +211,22 @@ struct AdminParts {
     shutdown: Option<mpsc::Sender<()>>,
     workers: Vec<WorkerInspector>,
     own: OwnConnections,
+    identity: Option<IdentityParts>,
 }
 
 /// Queries a worker's state.
 type WorkerInspector = mpsc::Sender<WorkerQuery>;
 
-/// Requests the state of the controllers' clients.
-type ControlInspector = mpsc::Sender<oneshot::Sender<Value>>;
+/// Requests a part of the control thread's state.
+type ControlInspector = mpsc::Sender<ControlQuery>;
+
+/// A query for a part of the control thread's state, and where the answer goes.
+enum ControlQuery {
+    /// The controllers' clients.
+    Controllers(oneshot::Sender<Value>),
+    /// The certificate of the proxy.
+    Identity(oneshot::Sender<Value>),
+}
 
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
 fn spawn_control(
@@ -220,12 +252,14 @@ async fn run_control(
     config: Arc<Config>,
     registry: Registry,
     families: Families,
-    parts: AdminParts,
+    mut parts: AdminParts,
     drain: drain::Handle,
     started: std_mpsc::Sender<Started>,
 ) {
     let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
-    let control = ControlPlane::start(&config, &registry, &families, &parts.own, admin_port);
+    let identity = parts.identity.take();
+    let own = &parts.own;
+    let control = ControlPlane::start(&config, &registry, &families, own, identity, admin_port);
     let control = match control {
         Ok(control) => control,
         Err(error) => {
@@ -269,13 +303,13 @@ async fn run_control(
 }
 
 /// Answers requests for the state of the controllers' clients, and owns the clients.
-async fn inspect_control(
-    control: Rc<ControlPlane>,
-    mut asked: mpsc::Receiver<oneshot::Sender<Value>>,
-) {
-    while let Some(reply) = asked.recv().await {
+async fn inspect_control(control: Rc<ControlPlane>, mut asked: mpsc::Receiver<ControlQuery>) {
+    while let Some(query) = asked.recv().await {
         // The requester may have been dropped.
-        let _ = reply.send(control.inspect());
+        let _ = match query {
+            ControlQuery::Controllers(reply) => reply.send(control.inspect()),
+            ControlQuery::Identity(reply) => reply.send(control.inspect_identity()),
+        };
     }
     std::future::pending::<()>().await;
 }
@@ -292,6 +326,7 @@ fn sections(
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let server_policies = control.server_policies.clone();
     let registry = registry.clone();
+    let identity = controllers.clone();
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
@@ -309,8 +344,12 @@ fn sections(
             log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
         }),
         StateSection {
+            name: "identity",
+            collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),
+        },
+        StateSection {
             name: "controllers",
-            collect: Box::new(move || ask(controllers.clone(), |reply| reply).boxed()),
+            collect: Box::new(move || ask(controllers.clone(), ControlQuery::Controllers).boxed()),
         },
         StateSection {
             name: "workers",

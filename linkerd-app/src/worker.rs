@@ -4,6 +4,7 @@ use crate::{
     config::Config,
     dialers::Dialers,
     explain::BackendsQuery,
+    identity::MeshIdentity,
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
     metrics::Families,
@@ -41,6 +42,8 @@ pub struct Worker {
     pub server_policies: ServerPolicies,
     /// Dialers of both directions.
     pub dialers: Dialers,
+    /// The identity of the proxy; `None`: nothing is encrypted.
+    pub mesh: Option<MeshIdentity>,
     /// Listeners to be added and removed.
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
@@ -72,6 +75,7 @@ impl Worker {
             discovery: self.discovery,
             policies: self.policies,
             dialer: self.dialers.outbound,
+            mesh: self.mesh.clone(),
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
@@ -86,10 +90,12 @@ impl Worker {
             families: self.families,
             server_policies: self.server_policies,
             dialer: self.dialers.inbound,
+            mesh: self.mesh,
             workers: self.workers,
             in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
+            handshakes: inbound::Handshakes::default(),
             http1: Http1Pools::new(self.config.inbound.pool),
         }));
         let (to_outbound, to_inbound) = (outbound.clone(), inbound.clone());

@@ -1,4 +1,6 @@
+use crate::authority::Authority;
 use crate::content::EndpointSet;
+use crate::identity::IdentityScript;
 use crate::limits::ControllerLimits;
 use crate::lookups::{ExpectationError, Lookup, LookupKind};
 use crate::mesh::{Known, Mesh};
@@ -36,7 +38,18 @@ impl Controller {
 
     /// Serves the gRPC APIs on a listener, until the server is killed or dropped. Must be called within a runtime.
     pub fn serve(&self, listener: TcpListener) -> std::io::Result<Server> {
-        serve::serve(self.state.clone(), listener)
+        serve::serve(self.state.clone(), listener, None)
+    }
+
+    /// Serves as [`serve`](Self::serve) does, over TLS with a certificate of `authority` for `name`.
+    pub fn serve_tls(
+        &self,
+        listener: TcpListener,
+        authority: &Authority,
+        name: &str,
+    ) -> std::io::Result<Server> {
+        let tls = authority.server(name).map_err(std::io::Error::other)?;
+        serve::serve(self.state.clone(), listener, Some(tls))
     }
 
     /// Serves on a free port of the loopback address.
@@ -67,6 +80,11 @@ impl Controller {
     /// The policy of an inbound port. A port without one is watched in silence.
     pub fn server(&self, port: u16) -> Script<inbound::Server> {
         self.script(format!(":{port}"))
+    }
+
+    /// Certificates of proxies.
+    pub fn identity(&self) -> IdentityScript {
+        IdentityScript::new(self.state.clone())
     }
 
     /// All destinations: endpoints for those without their own, and behaviour for all.

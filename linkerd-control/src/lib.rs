@@ -2,7 +2,8 @@
 //!
 //! **Contents.** A [`Controller`] holds endpoints, profiles and policies in memory and serves them over the gRPC APIs
 //! of a sidecar: `Destination.Get`, `Destination.GetProfile`, `OutboundPolicies.Get`, `OutboundPolicies.Watch`,
-//! `InboundServerPolicies.GetPort` and `InboundServerPolicies.WatchPort`. It has two users:
+//! `InboundServerPolicies.GetPort` and `InboundServerPolicies.WatchPort`, and `Identity.Certify` if it has an [`Authority`].
+//! It has two users:
 //!
 //! - **Tests** script it: push and remove endpoints, send invalid messages, answer with an error, stay silent, be slow,
 //!   drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups ([`Controller::expect_lookup`]).
@@ -20,10 +21,12 @@
 //!
 //! **Never.** It never keeps a stream, a connection or a task beyond the [`Server`] that accepted it.
 
+mod authority;
 mod content;
 mod controller;
 mod endpoint;
 mod grpc;
+mod identity;
 mod limits;
 mod lookups;
 mod mesh;
@@ -38,9 +41,11 @@ mod stream;
 mod table;
 mod target;
 
+pub use crate::authority::{Authority, AuthorityError};
 pub use crate::content::EndpointSet;
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
+pub use crate::identity::IdentityScript;
 pub use crate::limits::ControllerLimits;
 pub use crate::lookups::{ExpectationError, Lookup, LookupKind};
 pub use crate::mesh::{

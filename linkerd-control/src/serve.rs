@@ -1,4 +1,5 @@
 use crate::grpc::Api;
+use crate::identity::IdentityApi;
 use crate::state::ControllerState;
 use http::Request;
 use hyper::body::Incoming;
@@ -6,16 +7,20 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use linkerd_api_proto::destination::destination_server::DestinationServer;
+use linkerd_api_proto::identity::identity_server::IdentityServer;
 use linkerd_api_proto::inbound::inbound_server_policies_server::InboundServerPoliciesServer;
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
+use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 /// A listening socket that serves a controller. Dropping it stops it, in the background.
@@ -59,20 +64,29 @@ where
     }
 }
 
-pub(crate) fn serve(state: Arc<ControllerState>, listener: TcpListener) -> io::Result<Server> {
+pub(crate) fn serve(
+    state: Arc<ControllerState>,
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+) -> io::Result<Server> {
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(());
     tokio::spawn(async move {
         let mut until = stopped.clone();
         tokio::select! {
             _ = until.changed() => {}
-            () = accept(state, listener, stopped) => {}
+            () = accept(state, listener, tls, stopped) => {}
         }
     });
     Ok(Server { addr, stop })
 }
 
-async fn accept(state: Arc<ControllerState>, listener: TcpListener, stop: watch::Receiver<()>) {
+async fn accept(
+    state: Arc<ControllerState>,
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    stop: watch::Receiver<()>,
+) {
     let permits = Arc::new(Semaphore::new(state.limits.connections));
     while let Ok(permit) = permits.clone().acquire_owned().await {
         let socket = match listener.accept().await {
@@ -84,20 +98,25 @@ async fn accept(state: Arc<ControllerState>, listener: TcpListener, stop: watch:
                 continue;
             }
         };
-        let state = state.clone();
+        let (state, tls) = (state.clone(), tls.clone());
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let until = stop.clone();
             tokio::select! {
                 _ = stop.changed() => {}
-                () = connection(state, socket, until) => {}
+                () = connection(state, socket, tls, until) => {}
             }
             drop(permit);
         });
     }
 }
 
-async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch::Receiver<()>) {
+async fn connection(
+    state: Arc<ControllerState>,
+    socket: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    stop: watch::Receiver<()>,
+) {
     // The place of a proxy that is lost without a close must be freed. By TCP keepalive and not by HTTP/2 pings, whose
     // timers would expire at once where a test has paused the clock.
     let keepalive = TcpKeepalive::new()
@@ -107,7 +126,26 @@ async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch:
     if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
         tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
+    let Some(tls) = tls else {
+        return serve_proxy(state, socket, stop).await;
+    };
+    let accepting = TlsAcceptor::from(tls).accept(socket);
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting).await {
+        Ok(Ok(stream)) => serve_proxy(state, stream, stop).await,
+        Ok(Err(error)) => tracing::debug!(%error, "the TLS handshake of a proxy failed"),
+        Err(_) => tracing::debug!("the TLS handshake of a proxy did not end"),
+    }
+}
+
+/// Serves the APIs to a proxy until its connection ends.
+async fn serve_proxy(
+    state: Arc<ControllerState>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stop: watch::Receiver<()>,
+) {
     let streams = state.limits.streams_per_connection;
+    let identity = IdentityServer::new(IdentityApi::new(state.clone()));
+    let identity = identity.max_decoding_message_size(MAX_REQUEST);
     let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let servers =
@@ -117,23 +155,28 @@ async fn connection(state: Arc<ControllerState>, socket: TcpStream, stop: watch:
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
         match request.uri().path() {
             path if path.starts_with(DESTINATION) => destination.clone().call(request),
+            path if path.starts_with(IDENTITY) => identity.clone().call(request),
             path if path.starts_with(SERVERS) => servers.clone().call(request),
             _ => policies.clone().call(request),
         }
     });
     let served = http2::Builder::new(StopWith(stop))
         .max_concurrent_streams(streams)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "a proxy's connection failed");
     }
 }
 
+const IDENTITY: &str = "/io.linkerd.proxy.identity.Identity/";
 const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
 const SERVERS: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/";
 
 /// A look-up is a name and a token; this is generous.
 const MAX_REQUEST: usize = 64 * 1024;
+
+/// A proxy that does not go on makes room for another.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A failing accept must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

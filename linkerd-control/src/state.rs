@@ -1,4 +1,5 @@
 use crate::content::{EndpointSet, StreamContent};
+use crate::identity::IdentityState;
 use crate::limits::ControllerLimits;
 use crate::lookups::{ExpectationError, Lookup, LookupKind, LookupLog};
 use crate::stream::StreamBuffer;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 pub(crate) struct ControllerState {
     pub(crate) limits: ControllerLimits,
     pub(crate) tables: Mutex<ControllerTables>,
+    pub(crate) identity: Mutex<IdentityState>,
     /// Counts look-ups and changes of streams, so that a test can wait for them.
     changed: watch::Sender<u64>,
 }
@@ -63,6 +65,7 @@ impl ControllerState {
                 lookups: LookupLog::new(limits.recorded_lookups),
                 mesh: MeshTargets::default(),
             }),
+            identity: Mutex::default(),
             changed: watch::Sender::new(0),
             limits,
         }

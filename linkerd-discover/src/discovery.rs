@@ -227,7 +227,7 @@ fn show(cached: CachedEntry<'_, Destination, Resolution, DestinationFeedback>) -
                         "addr": endpoint.addr,
                         "weight": endpoint.weight,
                         "labels": endpoint.labels,
-                        "identity": endpoint.tls.as_ref().map(|tls| &tls.identity),
+                        "identity": endpoint.tls.as_ref().map(|tls| tls.identity.as_str()),
                     })
                 })
                 .collect();

@@ -13,7 +13,8 @@ pub use labels::EndpointLabels;
 pub use load_penalty::LoadPenalty;
 pub use status::{Capacity, Ejection, EndpointState, EndpointStatus, Outage};
 
-use crate::http::Http2Settings;
+use crate::{http::Http2Settings, tls::Identity};
+use rustls::pki_types::DnsName;
 use std::{net::SocketAddr, num::NonZeroU16};
 
 /// An endpoint and its metadata.
@@ -56,10 +57,10 @@ pub enum ProtocolHint {
 /// How the TLS server at an endpoint is verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerTls {
-    /// The name that the peer's certificate must carry: a DNS-like name, or a URI such as `spiffe://…`.
-    pub identity: String,
+    /// The identity that the certificate of the peer must have.
+    pub identity: Identity,
     /// The server name (SNI) of the handshake.
-    pub server_name: String,
+    pub server_name: DnsName<'static>,
 }
 
 /// Whether an endpoint is in the zone of this proxy.
@@ -88,12 +89,5 @@ impl Endpoint {
             http2: None,
             zone_locality: ZoneLocality::Unknown,
         }
-    }
-}
-
-impl ServerTls {
-    /// Whether the identity is a URI (a SPIFFE identity) and not a DNS-like name.
-    pub fn is_uri(&self) -> bool {
-        self.identity.contains("://")
     }
 }

@@ -108,6 +108,12 @@ pub enum Reason {
     StreamRefused,
     /// The endpoint reset the stream; the reset is passed on.
     StreamReset,
+    /// The proxy has no certificate of its own, and the endpoint wants one.
+    NoCertificate,
+    /// The handshake with an endpoint failed.
+    TlsFailed,
+    /// The certificate of an endpoint has another identity than the control plane says.
+    IdentityMismatch,
     /// The request asks for an identity that the endpoint does not have.
     IdentityRequired,
     /// No route matches the request.
@@ -166,6 +172,18 @@ pub enum Reason {
     ListenerRemoved,
     /// A TLS client named no server, so that it has no route.
     NoServerName,
+    /// A client began a TLS handshake and did not go on.
+    TlsDetectionTimeout,
+    /// The handshake with a client failed.
+    ClientTlsFailed,
+    /// Too many handshakes have begun and not ended.
+    HandshakeLimit,
+    /// A client dialled the proxy's own port without an identity of the mesh.
+    NotMeshed,
+    /// A client dialled the proxy's own port and did not say what for.
+    NoTransportHeader,
+    /// A peer proxy asked for a name that this proxy does not forward to.
+    GatewayNotAllowed,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.

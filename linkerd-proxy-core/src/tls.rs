@@ -1,7 +1,35 @@
-//! The encryption of connections: identities of the mesh, and the status of a connection.
+//! Encryption: identities of the mesh, certificates, and TLS on either side of the proxy.
 
+mod certificate;
+mod client;
+mod client_hello;
+mod credentials;
 mod identity;
+mod key;
+mod provider;
+mod refresh;
+mod server;
+mod source;
 mod status;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod transport_header;
+mod trust_anchors;
+mod verify;
 
+pub use certificate::{CertificateDetails, InvalidCertificate, Validity};
+pub use client::MeshClient;
+pub use client_hello::{ClientHello, FirstBytes, NoClientHello, read_client_hello};
+pub use credentials::{
+    Credentials, CredentialsIssuer, CredentialsWatch, InvalidCredentials, LocalIdentity,
+};
 pub use identity::{Identity, InvalidIdentity};
+pub use key::{InvalidKey, KeyAndRequest, TlsKey};
+pub use refresh::RefreshBounds;
+pub use rustls::{Error as TlsError, pki_types::DnsName};
+pub use server::{MeshServer, Terminated};
+pub use source::{CertificateRequest, CertificateSource, CertifyError, IssuedCertificate};
 pub use status::{NoTlsReason, TlsStatus};
+pub use transport_header::{SessionProtocol, TransportHeader};
+pub use trust_anchors::{InvalidTrustAnchors, TrustAnchors};

@@ -1,6 +1,7 @@
 //! The harness of the black-box tests: it starts the built proxy as users do, and surrounds it.
 //!
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
+//! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: clients.
@@ -18,6 +19,7 @@ mod grpc;
 mod load;
 mod mesh;
 mod mesh_file;
+mod meshed;
 mod metrics;
 mod ports;
 mod proxy;
@@ -34,6 +36,7 @@ pub use crate::grpc::{Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};
 pub use crate::mesh_file::MeshFile;
+pub use crate::meshed::{Meshed, identity};
 pub use crate::metrics::Metrics;
 pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};

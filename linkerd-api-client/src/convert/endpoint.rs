@@ -8,6 +8,7 @@ use linkerd_api_proto::{
 use linkerd_proxy_core::{
     endpoint::{Endpoint, EndpointLabels, ProtocolHint, ServerTls, ZoneLocality},
     http::{FlowControl, Http2Settings, KeepAlive},
+    tls::Identity,
 };
 use std::{
     collections::HashMap,
@@ -148,28 +149,27 @@ fn hint(
 
 fn tls(wire: TlsIdentity, ignored: &mut Vec<&'static str>) -> Option<ServerTls> {
     use proto::tls_identity::Strategy;
-    let server_name = wire
-        .server_name
-        .map(|server_name| server_name.name)
-        .filter(|name| !name.is_empty());
-    let tls = match wire.strategy {
-        Some(Strategy::DnsLikeIdentity(id)) if !id.name.is_empty() => {
-            let server_name = server_name.unwrap_or_else(|| id.name.clone());
-            Some((id.name, server_name))
-        }
-        // A URI says nothing about the server name, so both are needed.
-        Some(Strategy::UriLikeIdentity(id)) if id.uri.contains("://") => {
-            server_name.map(|server_name| (id.uri, server_name))
-        }
-        _ => None,
+    let identity = match wire.strategy {
+        Some(Strategy::DnsLikeIdentity(id)) => id.name.parse::<Identity>().ok(),
+        Some(Strategy::UriLikeIdentity(id)) => id.uri.parse().ok(),
+        None => None,
     };
+    let named = wire.server_name.filter(|name| !name.name.is_empty());
+    let tls = identity.and_then(|identity| {
+        // A URI says nothing about the server name, so both are needed.
+        let server_name = match (named, identity.dns_name()) {
+            (Some(named), _) => named.name,
+            (None, own) => own?.to_owned(),
+        };
+        Some(ServerTls {
+            server_name: server_name.try_into().ok()?,
+            identity,
+        })
+    });
     if tls.is_none() {
         ignored.push("TLS identity");
     }
-    tls.map(|(identity, server_name)| ServerTls {
-        identity,
-        server_name,
-    })
+    tls
 }
 
 /// HTTP/2 settings within what the HTTP/2 library accepts.

@@ -38,6 +38,14 @@ pub enum ConfigError {
         /// The missing variable.
         missing: &'static str,
     },
+    /// Parts of the identity are not set.
+    #[error("{} must be set: without, the proxy cannot have an identity, of which {found} is set", .missing.join(", "))]
+    NoIdentity {
+        /// A variable that is set.
+        found: &'static str,
+        /// The missing variables.
+        missing: Vec<&'static str>,
+    },
     /// Values are valid alone, but not together.
     #[error("{problem}")]
     Inconsistent {
@@ -66,7 +74,7 @@ impl ConfigError {
             Self::NoDestination { .. } => {
                 Some("set it to HOST:PORT, and the name too unless it is on loopback")
             }
-            Self::NotUnicode { .. } | Self::NoPolicy { .. } => None,
+            Self::NotUnicode { .. } | Self::NoPolicy { .. } | Self::NoIdentity { .. } => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod control;
 mod directions;
+mod identity;
 mod tls;
 
 use super::effective::EffectiveValue;
@@ -70,12 +71,16 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     if inbound.listen.is_some() {
         control::check_default_policy(r, inbound.default_policy);
     }
+    let identity = identity::identity(r, inbound.connect, outbound.connect);
     let control = control?;
-    tls::warn_without_tls(r, &control, inbound.default_policy);
+    if identity.is_none() {
+        tls::warn_without_tls(r, &control, inbound.default_policy);
+    }
     Some(Config {
         outbound,
         inbound,
         admin,
+        identity,
         dns: dns(r),
         discovery: DiscoveryConfig {
             max_destinations: r.value(&DISCOVERY_MAX_DESTINATIONS),

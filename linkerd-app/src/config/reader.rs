@@ -111,8 +111,6 @@ impl<'e> Reader<'e> {
                 // Skipped variables have a warning already.
                 Some(Err(_)) if self.skipped.contains(variable.name) => {}
                 Some(Err(error)) if !is_tracing_text(variable) => self.refuse(variable.name, error),
-                // Identity has one warning for all its variables.
-                Some(Ok(())) if feature == "identity" => {}
                 Some(Ok(())) if warns_when_set(variable) && !self.says_nothing(variable) => {
                     self.warnings.push(format!(
                         "{} is set, but {feature} comes in a later version",
@@ -123,17 +121,6 @@ impl<'e> Reader<'e> {
             }
         }
         self.warnings.extend(unknown::warnings(self.env));
-    }
-
-    /// Variables of a feature that comes later, if set to other than their default.
-    pub(super) fn set_for(&self, feature: &str) -> Vec<&'static str> {
-        let later = VARIABLES.iter().filter(|variable| {
-            matches!(variable.status, VariableStatus::Later(name) if name == feature)
-                && matches!(self.env.text(variable.name), Ok(Some(_)))
-                && warns_when_set(variable)
-                && !self.says_nothing(variable)
-        });
-        later.map(|variable| variable.name).collect()
     }
 
     /// Whether a variable is set to the empty string or to its default.

@@ -3,11 +3,14 @@
 use super::{Addr, NameSuffixes, Networks};
 use linkerd_balance::{LoadKind, Preferences};
 use linkerd_proxy_core::Backoff;
+use linkerd_proxy_core::endpoint::ServerTls;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
 use linkerd_proxy_core::subscription::StreamLimits;
+use linkerd_proxy_core::tls::{LocalIdentity, RefreshBounds};
 use linkerd_proxy_core::transport::SocketOptions;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The whole configuration.
@@ -21,6 +24,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// The control plane and the proxy's parameters to it.
     pub control: ControlConfig,
+    /// The identity of the proxy. `None`: nothing is encrypted.
+    pub identity: Option<IdentityConfig>,
     /// Name resolution.
     pub dns: DnsConfig,
     /// Bounds of discovery.
@@ -192,6 +197,23 @@ pub struct ControlConfig {
     pub cluster_networks: Networks,
 }
 
+/// The identity of the proxy, and where its certificate comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdentityConfig {
+    /// The names of this proxy in the mesh.
+    pub local: LocalIdentity,
+    /// Certificates of the trusted authorities, in PEM.
+    pub trust_anchors: String,
+    /// The identity controller, which issues the certificate.
+    pub controller: ControlAddr,
+    /// The directory of an existing key (`key.p8`) and request (`csr.der`).
+    pub directory: PathBuf,
+    /// The file of the token with which the proxy authenticates itself.
+    pub token_file: PathBuf,
+    /// Bounds of the time between two certificates.
+    pub refresh: RefreshBounds,
+}
+
 /// One controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlAddr {
@@ -301,5 +323,16 @@ impl LogConfig {
     /// Whether logging is off.
     pub fn is_off(&self) -> bool {
         self.filter.trim().eq_ignore_ascii_case("off")
+    }
+}
+
+impl ControlAddr {
+    /// How the controller is verified; `None` if it is spoken to in the clear.
+    pub fn server_tls(&self) -> Option<ServerTls> {
+        let name = self.tls_name.as_ref()?;
+        Some(ServerTls {
+            identity: name.trim_end_matches('.').parse().ok()?,
+            server_name: name.trim_end_matches('.').to_owned().try_into().ok()?,
+        })
     }
 }

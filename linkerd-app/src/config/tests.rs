@@ -5,6 +5,7 @@ mod defaults;
 mod errors;
 mod fields;
 mod grammars;
+mod identity;
 mod injected;
 mod output;
 mod warnings;
@@ -16,6 +17,19 @@ const REQUIRED: [(&str, &str); 3] = [
     ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),
     ("LINKERD2_PROXY_POLICY_SVC_ADDR", "localhost.:8090"),
     ("LINKERD2_PROXY_POLICY_WORKLOAD", "{\"ns\":\"a\"}\n"),
+];
+
+/// All variables of an identity that are needed together.
+const IDENTITY: &[(&str, &str)] = &[
+    (
+        "IDENTITY_LOCAL_NAME",
+        "default.a.serviceaccount.identity.linkerd.cluster.local",
+    ),
+    ("IDENTITY_TRUST_ANCHORS", "anchors"),
+    ("IDENTITY_DIR", "/identity"),
+    ("IDENTITY_TOKEN_FILE", "/token"),
+    ("IDENTITY_SVC_ADDR", "identity.linkerd:8080"),
+    ("IDENTITY_SVC_NAME", "identity.linkerd.identity"),
 ];
 
 /// The required variables and some more, which may replace them. Names are written without `LINKERD2_PROXY_` unless

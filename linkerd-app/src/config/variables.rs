@@ -461,46 +461,46 @@ variables! {
 
     "Identity" {
         /// Must not have a value: identity can't be disabled.
-        linkerd2 IDENTITY_DISABLED: Empty = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_DISABLED: Empty = unset, used, since("0.1");
         /// The trusted certificates, in PEM.
-        linkerd2 IDENTITY_TRUST_ANCHORS: NonEmpty = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_TRUST_ANCHORS: NonEmpty = unset, used, since("0.1");
         /// The identity and the server name of this proxy.
-        linkerd2 IDENTITY_LOCAL_NAME: LocalName = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_LOCAL_NAME: LocalName = unset, used, since("0.1");
         /// The identity of this proxy, if it differs from its server name.
-        linkerd2 IDENTITY_SERVER_ID: Identity = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SERVER_ID: Identity = unset, used, since("0.1");
         /// The server name of this proxy, if it differs from its identity.
-        linkerd2 IDENTITY_SERVER_NAME: DnsName = unset, later("identity"), since("0.1");
-        /// The directory of `key.p8` and `csr.der`.
-        linkerd2 IDENTITY_DIR: Text = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SERVER_NAME: DnsName = unset, used, since("0.1");
+        /// The directory of `key.p8` and `csr.der`. If it has neither, the proxy makes a key of its own.
+        linkerd2 IDENTITY_DIR: Text = unset, used, since("0.1");
         /// The file of the token with which the proxy authenticates itself.
-        linkerd2 IDENTITY_TOKEN_FILE: Text = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_TOKEN_FILE: Text = unset, used, since("0.1");
         /// The identity controller.
-        linkerd2 IDENTITY_SVC_ADDR: Authority = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SVC_ADDR: Authority = unset, used, since("0.1");
         /// The identity and server name of the identity controller.
-        linkerd2 IDENTITY_SVC_NAME: DnsName = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SVC_NAME: DnsName = unset, used, since("0.1");
         /// A certificate is renewed after this long at the earliest.
-        linkerd2 IDENTITY_MIN_REFRESH: Duration = default("10s"), later("identity"), since("0.1");
+        linkerd2 IDENTITY_MIN_REFRESH: Duration = default("10s"), used, since("0.1");
         /// A certificate is renewed after this long at the latest.
-        linkerd2 IDENTITY_MAX_REFRESH: Duration = default("24h"), later("identity"), since("0.1");
+        linkerd2 IDENTITY_MAX_REFRESH: Duration = default("24h"), used, since("0.1");
         /// The socket of SPIRE's workload API.
-        linkerd2 IDENTITY_SPIRE_WORKLOAD_API_ADDRESS: Text = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_WORKLOAD_API_ADDRESS: Text = unset, later("SPIRE"), since("0.1");
         /// The old name of the one above.
-        linkerd2 IDENTITY_SPIRE_SOCKET: Text = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_SOCKET: Text = unset, later("SPIRE"), since("0.1");
         /// The first pause before SPIRE is asked again. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = default("100ms"), later("identity"),
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = default("100ms"), later("SPIRE"),
             since("0.1");
         /// The longest pause before SPIRE is asked again. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = default("1s"), later("identity"),
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = default("1s"), later("SPIRE"),
             since("0.1");
         /// The most that is added to a pause at random, as a share of it. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = default("0.1"), later("identity"),
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = default("0.1"), later("SPIRE"),
             since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = unset, later("SPIRE"), since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = unset, later("SPIRE"), since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = unset, later("identity"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = unset, later("SPIRE"), since("0.1");
     }
 
     "Tap and tracing" {

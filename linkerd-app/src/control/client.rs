@@ -30,7 +30,7 @@ use linkerd_proxy_core::{
     },
     metrics::{Counter, Family, LabelSet, Labels},
     task::spawn_local,
-    tls::{NoTlsReason, TlsStatus},
+    tls::{MeshClient, NoTlsReason, TlsStatus},
     transport::OwnConnections,
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -83,6 +83,7 @@ impl ControllerClient {
         families: &EndpointFamilies,
         balancer: &BalancerFamilies,
         own: &OwnConnections,
+        tls: Option<MeshClient>,
     ) -> Self {
         let name = config.addr.to_string();
         let labels = Labels::new().with("addr", &name);
@@ -91,9 +92,18 @@ impl ControllerClient {
         let http2 = http2.clone();
         // The calls are streams, three for each destination.
         let exec = LocalExec::boxing();
+        let tls = tls.map(Arc::new);
+        let status = match (&tls, config.is_loopback) {
+            (Some(tls), _) => TlsStatus::Meshed(Some(tls.identity().clone())),
+            (None, true) => TlsStatus::None(NoTlsReason::Loopback),
+            (None, false) => TlsStatus::None(NoTlsReason::NotProvidedByServiceDiscovery),
+        };
         let new_endpoint = move |addr| {
-            let dialer = dialer.clone();
-            let connect = Connect { addr, dialer };
+            let connect = Connect {
+                addr,
+                dialer: dialer.clone(),
+                tls: tls.clone(),
+            };
             let status = EndpointStatus::new(Capacity::Connecting);
             let settings = http2.clone();
             let service =
@@ -114,16 +124,12 @@ impl ControllerClient {
         let balance = Balance::new::<HttpRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let reached = Rc::new(Cell::new(false));
-        let tls = TlsStatus::None(match config.is_loopback {
-            true => NoTlsReason::Loopback,
-            false => NoTlsReason::NotProvidedByServiceDiscovery,
-        });
         let server = Rc::new(CallServer {
             reached: reached.clone(),
             authority: authority(&name),
             balance: balance.clone(),
             families: families.clone(),
-            labels: server_tls_labels(labels, &tls).into(),
+            labels: server_tls_labels(labels, &status).into(),
         });
         spawn_local(server.take(rx));
         Self {

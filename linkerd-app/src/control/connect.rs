@@ -3,7 +3,8 @@
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     Error,
-    transport::{Dialer, TransportStream},
+    tls::MeshClient,
+    transport::{Dialer, TransportStream, connect_encrypted},
 };
 use std::{
     net::SocketAddr,
@@ -17,6 +18,7 @@ use tower_service::Service;
 pub(super) struct Connect {
     pub(super) addr: SocketAddr,
     pub(super) dialer: Arc<Dialer>,
+    pub(super) tls: Option<Arc<MeshClient>>,
 }
 
 impl Service<()> for Connect {
@@ -30,6 +32,11 @@ impl Service<()> for Connect {
 
     fn call(&mut self, (): ()) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move { this.dialer.connect(this.addr).await })
+        Box::pin(async move {
+            match &this.tls {
+                None => this.dialer.connect(this.addr).await,
+                Some(tls) => connect_encrypted(&this.dialer, this.addr, tls).await,
+            }
+        })
     }
 }

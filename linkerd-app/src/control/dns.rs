@@ -26,6 +26,7 @@ pub(super) struct NameLookup {
 pub(super) struct DnsClients {
     pub(super) destination: Arc<Resolutions>,
     pub(super) policy: Arc<Resolutions>,
+    pub(super) identity: Arc<Resolutions>,
 }
 
 impl NameLookup {
@@ -53,10 +54,12 @@ pub(super) fn register(registry: &Registry) -> DnsClients {
     let clients = DnsClients {
         destination: Arc::default(),
         policy: Arc::default(),
+        identity: Arc::default(),
     };
     let counted = [
         ("destination", clients.destination.clone()),
         ("policy", clients.policy.clone()),
+        ("identity", clients.identity.clone()),
     ];
     registry.collect(move |out| {
         let name = "control_dns_resolutions_total";

@@ -1,6 +1,7 @@
 //! The parts that all stages of a worker's inbound side share.
 
-use crate::{config::Config, metrics::Families, server::InFlightLimit};
+use super::tls::Handshakes;
+use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
 use linkerd_profiles::ServerPolicies;
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
@@ -19,6 +20,8 @@ pub struct Context {
     pub server_policies: ServerPolicies,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
+    /// The identity of the proxy; `None`: nothing is encrypted.
+    pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
@@ -27,6 +30,8 @@ pub struct Context {
     pub pipes: Rc<Pipes>,
     /// Requests whose heads have not come whole.
     pub half_sent: HalfSent,
+    /// TLS handshakes that have begun and not ended.
+    pub handshakes: Handshakes,
     /// Bounds and upkeep of this side's HTTP/1 pools.
     pub http1: Http1Pools,
 }

@@ -5,11 +5,15 @@
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `inbound_http_errors_total`.
 
+mod client_identity;
 mod peer_protocol;
 mod route_policy;
 mod upgrades;
 
-use self::{peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy, upgrades::UpgradesLayer};
+use self::{
+    client_identity::ClientIdentityLayer, peer_protocol::PeerProtocolLayer,
+    route_policy::RoutePolicy, upgrades::UpgradesLayer,
+};
 use super::{
     application::{Application, ApplicationService},
     context::Context,
@@ -24,7 +28,7 @@ use linkerd_proxy_core::{
     transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, util::option_layer};
 use tower_service::Service;
 
 /// Serves HTTP until the connection ends.
@@ -70,6 +74,7 @@ fn stack(
             version,
             removes_claims: true,
         })
+        .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
         .layer(upgrades)
         .layer(PeerProtocolLayer { version })
         .service(RoutePolicy::new(admission, application))

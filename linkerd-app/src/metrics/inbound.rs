@@ -14,6 +14,8 @@ pub struct InboundFamilies {
     pub detect_results: Family<Counter>,
     /// `inbound_tcp_detect_http_duration_seconds`
     pub detect_duration: Family<Histogram>,
+    /// `inbound_tcp_transport_header_connections_total`
+    pub transport_headers: Family<Counter>,
     /// `inbound_http_authz_allow_total`
     pub http_allow: Family<Counter>,
     /// `inbound_http_authz_deny_total`
@@ -101,6 +103,11 @@ impl InboundFamilies {
                 "inbound_tcp_detect_http_duration_seconds",
                 "Time that inbound protocol detection takes",
                 DETECT_SECONDS,
+            ),
+            transport_headers: registry.counter(
+                RegistryStyle::OpenMetrics,
+                "inbound_tcp_transport_header_connections_total",
+                "Total count of direct connections of peer proxies, by their transport headers",
             ),
             http_route: InboundRouteFamilies::register(registry, &HTTP),
             grpc_route: InboundRouteFamilies::register(registry, &GRPC),

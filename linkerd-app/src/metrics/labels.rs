@@ -49,6 +49,8 @@ pub struct EndpointLabels {
     pub authority: Option<Arc<str>>,
     /// Whether it is in this pod.
     pub is_local: bool,
+    /// Whether connections to it are encrypted.
+    pub is_meshed: bool,
 }
 
 impl AddLabels for EndpointLabels {
@@ -57,10 +59,12 @@ impl AddLabels for EndpointLabels {
         if let Some(authority) = &self.authority {
             labels = labels.with("authority", authority);
         }
-        let tls = TlsStatus::None(match self.is_local {
-            true => NoTlsReason::Loopback,
-            false => NoTlsReason::NotProvidedByServiceDiscovery,
-        });
+        let server = self.endpoint.tls.as_ref().filter(|_| self.is_meshed);
+        let tls = match (server, self.is_local) {
+            (Some(server), _) => TlsStatus::Meshed(Some(server.identity.clone())),
+            (None, true) => TlsStatus::None(NoTlsReason::Loopback),
+            (None, false) => TlsStatus::None(NoTlsReason::NotProvidedByServiceDiscovery),
+        };
         labels = server_tls_labels(target_labels(labels, self.endpoint.addr), &tls);
         labels.with_all("dst_", self.endpoint.labels.iter())
     }
@@ -117,6 +121,7 @@ mod tests {
             endpoint: Arc::new(endpoint),
             authority: Some("web.default.svc.cluster.local".into()),
             is_local: false,
+            is_meshed: false,
         })
     }
 

@@ -362,6 +362,8 @@ pub(super) const CONTROL_DESTINATION_BALANCER: BalancerNames =
     balancer_names!("control_destination_balancer");
 pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
     balancer_names!("control_policy_balancer");
+pub(super) const CONTROL_IDENTITY_BALANCER: BalancerNames =
+    balancer_names!("control_identity_balancer");
 
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {

@@ -21,10 +21,8 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::ServeError,
     metrics::{LabelSet, Labels},
-    transport::{
-        Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream,
-        read_server_name,
-    },
+    tls::read_client_hello,
+    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
 use std::{cell::Cell, fmt::Display, net::SocketAddr, rc::Rc, sync::LazyLock};
 
@@ -265,9 +263,9 @@ impl Outbound {
         let timeout = self.ctx.config.outbound.detect_timeout;
         let mut drain = client.listener.drain().watch();
         let relayed = async {
-            let named = read_server_name(&mut io, timeout, &mut drain).await;
-            let (server_name, read) = named?;
-            io.put_back(read);
+            let first = read_client_hello(&mut io, timeout, &mut drain).await?;
+            io.put_back(first.read);
+            let server_name = first.hello?.server_name;
             stack.tls(&self.ctx).relay(io, server_name).await
         };
         // In a box: few connections need it, and all would have room for it.

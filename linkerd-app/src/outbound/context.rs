@@ -1,7 +1,9 @@
 //! The parts that all stages of a worker's outbound side share.
 
+use super::transport_header::transport_header;
 use crate::{
     config::Config,
+    identity::MeshIdentity,
     metrics::{EndpointLabels, Families},
     server::{InFlightLimit, share},
 };
@@ -13,6 +15,7 @@ use linkerd_proxy_core::{
     endpoint::{Endpoint, FailureAccrual, ZoneLocality},
     http::{HalfSent, QueueSettings, ServerSettings, client::Http1Pools},
     metrics::{LabelSet, Labels},
+    tls::{MeshClient, SessionProtocol},
     transport::{Connect, Dialer, Pipes, TransferCost},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -35,6 +38,8 @@ pub struct Context {
     pub policies: Policies,
     /// Dials endpoints.
     pub dialer: Arc<Dialer>,
+    /// The identity of the proxy; `None`: nothing is encrypted.
+    pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
     /// Requests in flight on this worker.
@@ -72,18 +77,42 @@ impl Context {
         self.config.inbound.ips.contains(&endpoint.addr.ip())
     }
 
-    /// A connector to an endpoint. `authority` is the name that was discovered, if any.
-    pub fn connect(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> Connect {
+    /// Whether connections to the endpoint are encrypted.
+    pub fn is_meshed(&self, endpoint: &Endpoint) -> bool {
+        self.mesh.is_some() && endpoint.tls.is_some() && !self.is_local(endpoint)
+    }
+
+    /// A connector to an endpoint. `authority` is the name that was discovered, if any; `protocol` is that of the bytes, if
+    /// known.
+    pub fn connect(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        authority: Option<&Arc<str>>,
+        protocol: Option<SessionProtocol>,
+    ) -> Connect {
+        let tls = self.tls(endpoint, protocol);
+        let mut addr = endpoint.addr;
+        if let Some(port) = endpoint.opaque_transport_port.filter(|_| tls.is_some()) {
+            addr.set_port(port.get());
+        }
         let peer = Labels::new().with("peer", "dst");
         let labels = self.labels(endpoint, authority).after(peer);
         Connect {
-            addr: endpoint.addr,
+            addr,
             dialer: self.dialer.clone(),
+            tls: tls.map(Arc::new),
             series: self
                 .families
                 .transport
                 .series_with_cost(labels, Some(self.cost(endpoint))),
         }
+    }
+
+    /// TLS to an endpoint; `None` for one that is in this pod, or has no identity.
+    fn tls(&self, endpoint: &Endpoint, protocol: Option<SessionProtocol>) -> Option<MeshClient> {
+        let mesh = self.mesh.as_ref().filter(|_| self.is_meshed(endpoint))?;
+        let client = mesh.client(endpoint.tls.as_deref()?);
+        Some(client.with_header(transport_header(endpoint, protocol)))
     }
 
     /// The labels of an endpoint's series. `authority` is the name that was discovered, if any.
@@ -92,6 +121,7 @@ impl Context {
             endpoint: endpoint.clone(),
             authority: authority.cloned(),
             is_local: self.is_local(endpoint),
+            is_meshed: self.is_meshed(endpoint),
         })
     }
 

@@ -92,7 +92,7 @@ impl TcpRoutes {
         let endpoint = Arc::new(Endpoint::new(addr));
         let stack = ServiceBuilder::new()
             .map_response(RoutedConnection::without_route)
-            .service(self.ctx.connect(&endpoint, None));
+            .service(self.ctx.connect(&endpoint, None, None));
         Shared::new(stack)
     }
 
@@ -126,7 +126,7 @@ impl TcpRoutes {
             }
             (None, Dispatcher::Fail(message)) => Dispatch::failed(message),
             (None, Dispatcher::Forward(endpoint)) => {
-                Dispatch::forwarded(endpoint.addr, ctx.connect(endpoint, None), None)
+                Dispatch::forwarded(endpoint.addr, ctx.connect(endpoint, None, None), None)
             }
             (
                 None,

@@ -110,7 +110,7 @@ impl HalfSent {
         io: &mut Io<I>,
         header_timeout: Duration,
     ) -> Result<(), HalfSentError> {
-        if !io.inner().is_socket() || is_whole(io.prefix(), 0) {
+        if !io.inner().awaits_bytes() || is_whole(io.prefix(), 0) {
             return Ok(());
         }
         // In a box: few connections need it, and all would have room for it.

@@ -67,7 +67,7 @@ where
             // In a box, here and below: few connections end so, and all would have room for it.
             return Box::pin(end(io, Err(late.into()), drain)).await;
         }
-        let idle = io.inner().is_socket().then(|| IdleTimer::new(IDLE));
+        let idle = io.inner().awaits_bytes().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()
             .timer(TokioTimer::new())
             // hyper's limit runs while a connection is idle, too; ours does not.

@@ -1,19 +1,20 @@
-//! The connection to an endpoint, or to an application.
+//! The connection to an endpoint, to an application, or to a controller.
 
-use super::{Dialer, Io, TransportSeries};
-use crate::Error;
+use super::{Dialer, Io, TransportSeries, TransportStream};
+use crate::{Error, Reason, tls::MeshClient};
 use futures::future::LocalBoxFuture;
 use std::{
     net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 use tower_service::Service;
 
 /// Connects to one address.
 ///
-/// - **Waits for** the connect timeout at most.
-/// - **Fails as** the [`Dialer`], before anything is sent.
+/// - **Waits for** the connect timeout at most, TLS included.
+/// - **Fails as** the [`Dialer`] and [`MeshClient`], before anything is sent.
 /// - **Metrics**: `tcp_*{peer="dst"}`.
 #[derive(Clone, Debug)]
 pub struct Connect {
@@ -21,6 +22,8 @@ pub struct Connect {
     pub addr: SocketAddr,
     /// Dials it.
     pub dialer: Arc<Dialer>,
+    /// Encrypts the connections; `None` leaves them plain.
+    pub tls: Option<Arc<MeshClient>>,
     /// Counts the connections.
     pub series: Arc<TransportSeries>,
 }
@@ -36,9 +39,43 @@ impl Service<()> for Connect {
 
     fn call(&mut self, (): ()) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move {
-            let stream = this.dialer.connect(this.addr).await?;
-            Ok(Io::new(stream, this.series))
-        })
+        match this.tls.clone() {
+            None => Box::pin(async move {
+                let stream = this.dialer.connect(this.addr).await?;
+                Ok(Io::new(stream, this.series))
+            }),
+            Some(tls) => Box::pin(async move {
+                let stream = connect_encrypted(&this.dialer, this.addr, &tls).await?;
+                Ok(Io::new(stream, this.series))
+            }),
+        }
+    }
+}
+
+/// Dials `addr` and encrypts the connection, within the connect timeout.
+pub async fn connect_encrypted(
+    dialer: &Dialer,
+    addr: SocketAddr,
+    tls: &MeshClient,
+) -> Result<TransportStream, Error> {
+    let timeout = dialer.options.timeout;
+    let connecting = async {
+        tls.ready().await?;
+        let stream = dialer.connect(addr).await?;
+        tls.encrypt(stream).await.map_err(|error| error.peer(addr))
+    };
+    match tokio::time::timeout(timeout, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(timed_out(timeout, tls).peer(addr)),
+    }
+}
+
+fn timed_out(timeout: Duration, tls: &MeshClient) -> Error {
+    match tls.is_ready() {
+        true => {
+            let detail = format!("connect and TLS handshake timed out after {timeout:?}");
+            Error::new(Reason::ConnectTimeout).detail(detail)
+        }
+        false => Error::new(Reason::NoCertificate),
     }
 }

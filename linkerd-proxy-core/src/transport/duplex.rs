@@ -16,7 +16,12 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         false
     }
 
-    /// Waits until a plain socket has bytes, an end or an error to read. Other connections are always ready.
+    /// Whether [`poll_readable`](Self::poll_readable) waits for bytes, so that a connection can be idle without a buffer.
+    fn awaits_bytes(&self) -> bool {
+        self.is_socket()
+    }
+
+    /// Waits until there are bytes, an end or an error to read. Connections that cannot wait are always ready.
     fn poll_readable(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

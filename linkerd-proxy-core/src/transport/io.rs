@@ -287,6 +287,10 @@ impl<S: Duplex> Duplex for CountedStream<S> {
         self.prefix.is_empty() && self.stream.is_socket()
     }
 
+    fn awaits_bytes(&self) -> bool {
+        self.stream.awaits_bytes()
+    }
+
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.prefix.is_empty() {
             true => self.stream.poll_readable(cx),

@@ -123,6 +123,14 @@ impl Duplex for TransportStream {
     }
 
     #[inline]
+    fn awaits_bytes(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.awaits_bytes(),
+            Self::Other(stream) => stream.awaits_bytes(),
+        }
+    }
+
+    #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Socket(socket) => socket.poll_readable(cx),

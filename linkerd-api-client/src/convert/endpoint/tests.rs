@@ -92,8 +92,8 @@ fn a_uri_identity_needs_a_server_name() {
     };
     wire.tls_identity.as_mut().unwrap().server_name = Some(name);
     let tls = ServerTls {
-        identity: "spiffe://root/ns/sa".into(),
-        server_name: "web.default".into(),
+        identity: "spiffe://root/ns/sa".parse().unwrap(),
+        server_name: "web.default".to_owned().try_into().unwrap(),
     };
     assert_eq!(converted(wire).endpoint.tls, Some(Box::new(tls)));
 }

@@ -22,20 +22,20 @@ pub(super) fn control(
         outbound,
         limits,
     };
+    let missing = ConfigError::NoDestination {
+        addr: DESTINATION_SVC_ADDR.name(),
+    };
     let destination = controller(
         r,
         &DESTINATION_SVC_ADDR,
         &DESTINATION_SVC_NAME,
         &peers,
-        || ConfigError::NoDestination {
-            addr: DESTINATION_SVC_ADDR.name(),
-        },
+        Some(missing),
     );
-    let policy = controller(r, &POLICY_SVC_ADDR, &POLICY_SVC_NAME, &peers, || {
-        ConfigError::NoPolicy {
-            missing: POLICY_SVC_ADDR.name(),
-        }
-    });
+    let missing = ConfigError::NoPolicy {
+        missing: POLICY_SVC_ADDR.name(),
+    };
+    let policy = controller(r, &POLICY_SVC_ADDR, &POLICY_SVC_NAME, &peers, Some(missing));
     let workload = workload(r);
     let (context, profile_suffixes) = (
         r.value(&DESTINATION_CONTEXT),
@@ -84,23 +84,23 @@ pub(super) fn check_default_policy(r: &mut Reader<'_>, policy: DefaultPolicy) {
 }
 
 /// Dialling of controllers, by location.
-struct Peers {
-    inbound: ConnectConfig,
-    outbound: ConnectConfig,
-    limits: StreamLimits,
+pub(super) struct Peers {
+    pub(super) inbound: ConnectConfig,
+    pub(super) outbound: ConnectConfig,
+    pub(super) limits: StreamLimits,
 }
 
 /// A controller on loopback is another container of this pod: no TLS, no limits, and dialled like the application.
-fn controller(
+pub(super) fn controller(
     r: &mut Reader<'_>,
     addr_key: &OptionalKey<Authority>,
     name_key: &OptionalKey<DnsName>,
     peers: &Peers,
-    missing: impl Fn() -> ConfigError,
+    missing: Option<ConfigError>,
 ) -> Option<ControlAddr> {
     let (addr, name) = (r.given(addr_key), r.given(name_key));
     if !r.is_set(addr_key) && !r.is_set(name_key) {
-        r.errors.push(missing());
+        r.errors.extend(missing);
         return None;
     }
     if let Some(addr) = addr.clone().filter(Addr::is_loopback) {

@@ -1,4 +1,4 @@
-//! Warnings about settings that need TLS, which this version does not have yet.
+//! Warnings about settings that need an identity, in a proxy that has none.
 
 use crate::config::grammar::kinds::DnsName;
 use crate::config::reader::Reader;
@@ -10,7 +10,6 @@ pub(super) fn warn_without_tls(r: &mut Reader<'_>, control: &ControlConfig, poli
     let warnings = [
         nameless(&DESTINATION_SVC_NAME, &control.destination),
         nameless(&POLICY_SVC_NAME, &control.policy),
-        identity(r),
         closed(policy),
     ];
     r.warnings.extend(warnings.into_iter().flatten());
@@ -21,23 +20,9 @@ fn nameless(name: &OptionalKey<DnsName>, controller: &ControlAddr) -> Option<Str
     let (name, addr) = (name.name(), &controller.addr);
     controller.tls_name.as_ref()?;
     Some(format!(
-        "{name} is set, but TLS is not built yet: {addr} is called in the clear and its identity is not \
-         checked; use a controller that serves plaintext, over a network that you trust"
-    ))
-}
-
-fn identity(r: &Reader<'_>) -> Option<String> {
-    let names = r.set_for("identity");
-    let is_one = names.len() == 1;
-    let are = if is_one { "is" } else { "are" };
-    let them = if is_one { "it" } else { "them" };
-    let names = names.split_last().map(|(last, others)| match others {
-        [] => (*last).to_owned(),
-        others => format!("{} and {last}", others.join(", ")),
-    })?;
-    Some(format!(
-        "{names} {are} set, but TLS is not built yet: the proxy has no identity, and all that it sends is in the \
-         clear; unset {them}, or use this version where that is allowed"
+        "{name} is set, but this proxy has no identity: {addr} is called in the clear and its identity is not \
+         checked; set {}, or use a controller that serves plaintext, over a network that you trust",
+        IDENTITY_LOCAL_NAME.name()
     ))
 }
 
@@ -48,10 +33,11 @@ fn closed(policy: DefaultPolicy) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{}={} lets nobody in: TLS is not built yet, so no client has an identity, and every inbound connection is \
-         refused; set {} to let clients in without",
+        "{}={} lets nobody in: this proxy has no identity, so no client can show one, and every inbound connection is \
+         refused; set {}, or {} to let clients in without",
         INBOUND_DEFAULT_POLICY.name(),
         policy.name(),
+        IDENTITY_LOCAL_NAME.name(),
         open.name()
     ))
 }

@@ -238,6 +238,7 @@ fn the_least_environment_gives_the_defaults() {
         limits: StreamLimits::default(),
     };
     let expected = Config {
+        identity: None,
         outbound: OutboundConfig {
             listen: vec!["127.0.0.1:4140".parse().unwrap()],
             backlog: None,

@@ -76,7 +76,7 @@ fn text_that_is_not_utf_8_is_told() {
     let bytes = || OsString::from_vec(vec![b'a', 0xff]);
     let mut env = env(&[]);
     env.set("LINKERD2_PROXY_DESTINATION_CONTEXT", bytes());
-    env.set("LINKERD2_PROXY_IDENTITY_DIR", bytes());
+    env.set("LINKERD2_PROXY_POLICY_WORKLOAD", bytes());
     for ignored in [
         "HOSTNAME",
         "OTEL_RESOURCE_ATTRIBUTES",
@@ -90,8 +90,8 @@ fn text_that_is_not_utf_8_is_told() {
     assert_eq!(
         messages(&errors),
         [
+            "LINKERD2_PROXY_POLICY_WORKLOAD is not encoded in Unicode",
             "LINKERD2_PROXY_DESTINATION_CONTEXT is not encoded in Unicode",
-            "LINKERD2_PROXY_IDENTITY_DIR is not encoded in Unicode",
         ]
     );
 }

@@ -84,36 +84,6 @@ fn names_of_others_are_not_told() {
 }
 
 #[test]
-fn identity_without_tls_is_told_once() {
-    let vars = [
-        ("IDENTITY_TRUST_ANCHORS", "-----BEGIN CERTIFICATE-----\n..."),
-        (
-            "IDENTITY_LOCAL_NAME",
-            "web.ns.serviceaccount.identity.linkerd.cluster.local",
-        ),
-        (
-            "LINKERD2_PROXY_LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN",
-            "1s",
-        ),
-        ("IDENTITY_MIN_REFRESH", "10s"),
-        ("TAP_SVC_NAME", "tap.linkerd-viz"),
-    ];
-    assert_eq!(
-        warnings(&vars),
-        [
-            "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS, LINKERD2_PROXY_IDENTITY_LOCAL_NAME and \
-             LINKERD2_PROXY_LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN are set, but TLS is not built yet: the proxy \
-             has no identity, and all that it sends is in the clear; unset them, or use this version where that is \
-             allowed",
-            "LINKERD2_PROXY_TAP_SVC_NAME is set, but tap comes in a later version",
-        ]
-    );
-    let one = warnings(&[("IDENTITY_DIR", "/var/run/linkerd/identity/end-entity")]);
-    assert_eq!(one.len(), 1, "{one:?}");
-    assert!(one[0].starts_with("LINKERD2_PROXY_IDENTITY_DIR is set, but TLS"));
-}
-
-#[test]
 fn a_controller_whose_name_is_not_checked_is_told() {
     let told = warnings(&[
         ("DESTINATION_SVC_ADDR", "dst.linkerd:8086"),
@@ -122,8 +92,8 @@ fn a_controller_whose_name_is_not_checked_is_told() {
     let [warning] = &told[..] else {
         panic!("{told:?}")
     };
-    let start = "LINKERD2_PROXY_DESTINATION_SVC_NAME is set, but TLS is not built yet: dst.linkerd:8086 is called in \
-                 the clear";
+    let start = "LINKERD2_PROXY_DESTINATION_SVC_NAME is set, but this proxy has no identity: dst.linkerd:8086 is \
+                 called in the clear";
     assert!(warning.starts_with(start), "{warning}");
     let on_loopback = warnings(&[("DESTINATION_SVC_NAME", "dst.linkerd.identity")]);
     assert_eq!(on_loopback, [""; 0], "it has no TLS anyway");
@@ -143,9 +113,9 @@ fn a_policy_that_lets_nobody_in_is_told() {
         let [warning] = &told[..] else {
             panic!("{told:?}")
         };
-        let start = format!("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY={policy} lets nobody in: TLS");
+        let start = format!("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY={policy} lets nobody in: this");
         assert!(warning.starts_with(&start), "{warning}");
-        assert!(warning.contains(&format!("set {open} ")), "{warning}");
+        assert!(warning.contains(&format!("or {open} to let")), "{warning}");
     }
     assert_eq!(warnings(&[]), [""; 0], "deny is meant");
 }

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     control::default_policies,
     dialers::Dialers,
-    inbound::{Context, Inbound},
+    inbound::{Context, Handshakes, Inbound},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
@@ -54,6 +54,8 @@ impl TestProxy {
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
+            mesh: None,
+            handshakes: Handshakes::default(),
             server_policies: ServerPolicies::new(
                 policies.clone(),
                 ServerPoliciesConfig {

@@ -12,6 +12,7 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
         for_http2, to_absolute_form, wants_upgrade,
     },
+    tls::SessionProtocol,
     transport::Connect,
 };
 use std::{
@@ -52,12 +53,15 @@ impl Client {
     ) -> Self {
         let outbound = &ctx.config.outbound;
         let EndpointTarget { endpoint, status } = target;
-        let connect = ctx.connect(&endpoint, authority);
+        let connect = |protocol| ctx.connect(&endpoint, authority, Some(protocol));
         let backoff = outbound.connect.backoff;
-        let http1 = |status| Http1Client::new(connect.clone(), &ctx.http1, backoff, status);
+        let http1 = |status| {
+            let connect = connect(SessionProtocol::Http1);
+            Http1Client::new(connect, &ctx.http1, backoff, status)
+        };
         let http2 = |status| {
             Http2Client::new(
-                connect.clone(),
+                connect(SessionProtocol::Http2),
                 http2_settings(&outbound.http2_client, endpoint.http2.as_deref()),
                 outbound.http2_max_connections,
                 backoff,

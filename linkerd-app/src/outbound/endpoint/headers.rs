@@ -1,13 +1,14 @@
 //! Header rules of the hop to an endpoint.
 
 use crate::outbound::context::Context;
-use http::{HeaderName, Response, header::HOST, uri::Authority};
+use http::{HeaderName, HeaderValue, Response, header::HOST, uri::Authority};
 use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Error, Reason, Rejected,
     http::{
         HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response,
     },
+    tls::Identity,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -21,6 +22,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct HeaderRulesLayer {
     authority_override: Option<Authority>,
+    identity: Option<Identity>,
 }
 
 /// See [`HeaderRulesLayer`].
@@ -28,6 +30,7 @@ pub struct HeaderRulesLayer {
 pub struct HeaderRules<S> {
     inner: S,
     authority_override: Option<Authority>,
+    identity: Option<Identity>,
 }
 
 impl HeaderRulesLayer {
@@ -39,6 +42,11 @@ impl HeaderRulesLayer {
                 .as_deref()
                 .filter(|_| overrides)
                 .cloned(),
+            identity: endpoint
+                .tls
+                .as_deref()
+                .filter(|_| ctx.is_meshed(endpoint))
+                .map(|tls| tls.identity.clone()),
         }
     }
 }
@@ -50,6 +58,7 @@ impl<S> Layer<S> for HeaderRulesLayer {
         HeaderRules {
             inner,
             authority_override: self.authority_override.clone(),
+            identity: self.identity.clone(),
         }
     }
 }
@@ -100,9 +109,11 @@ where
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         if has_any(request.headers(), &[L5D_REQUIRE_ID])
             && let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)
-            && let Ok(required) = required.to_str()
+            && !is_of(&required, self.identity.as_ref())
         {
-            let detail = format!("required id {required}; found none");
+            let found = self.identity.as_ref().map_or("none", Identity::as_str);
+            let required = String::from_utf8_lossy(required.as_bytes());
+            let detail = format!("required id {required}; found {found}");
             return HeaderRulesFuture {
                 inner: None,
                 refused: Some(Error::new(Reason::IdentityRequired).detail(detail)),
@@ -116,6 +127,12 @@ where
             refused: None,
         }
     }
+}
+
+/// Whether a header requires this identity.
+fn is_of(required: &HeaderValue, identity: Option<&Identity>) -> bool {
+    let required = required.to_str().ok().and_then(|id| id.parse().ok());
+    required.is_some() && required.as_ref() == identity
 }
 
 fn override_authority(request: &mut HttpRequest, authority: &Authority) {
@@ -163,7 +180,7 @@ const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical
 mod tests {
     use super::*;
     use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request, response};
-    use http::{HeaderValue, Version};
+    use http::Version;
 
     type Stage = MockStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
     type Below = BelowStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
@@ -171,6 +188,7 @@ mod tests {
     fn stage(authority: Option<&'static str>) -> (HeaderRules<Stage>, Below) {
         let layer = HeaderRulesLayer {
             authority_override: authority.map(Authority::from_static),
+            identity: Some("web.test".parse().unwrap()),
         };
         let (mock, below) = Stage::new();
         (layer.layer(mock), below)
@@ -207,10 +225,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_identity_that_the_endpoint_cannot_have_is_refused() {
+    async fn the_identity_of_the_endpoint_may_be_required() {
+        let mut required = request("");
+        let identity = HeaderValue::from_static("Web.Test");
+        required.headers_mut().insert(L5D_REQUIRE_ID, identity);
+        let request = sent(None, required).await;
+        assert_eq!(request.headers().get(L5D_REQUIRE_ID), None);
+    }
+
+    #[tokio::test]
+    async fn an_identity_that_the_endpoint_does_not_have_is_refused() {
         let (mut stage, mut below) = stage(None);
         let mut request = request("");
-        let identity = HeaderValue::from_static("web.test");
+        let identity = HeaderValue::from_static("other.test");
         request.headers_mut().insert(L5D_REQUIRE_ID, identity);
         let rejected = stage.call(request).await.unwrap_err();
         assert_eq!(rejected.error.reason(), Reason::IdentityRequired);

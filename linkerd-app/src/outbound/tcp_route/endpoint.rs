@@ -73,7 +73,7 @@ impl NewService<EndpointTarget> for NewTcpEndpoint {
         let Backend { ctx, authority } = &*self.0;
         let backoff = ctx.config.outbound.connect.backoff;
         TcpEndpoint {
-            connect: ctx.connect(&target.endpoint, Some(authority)),
+            connect: ctx.connect(&target.endpoint, Some(authority), None),
             attempts: Rc::new(Attempts(Reconnect::new(backoff, target.status))),
         }
     }

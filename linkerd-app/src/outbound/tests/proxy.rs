@@ -61,6 +61,7 @@ impl TestProxy {
             families: metrics.families.clone(),
             discovery: discovery(&config, &source),
             policies: policies(&config, &source),
+            mesh: None,
             dialer: dialer(&config, &network),
             workers: 1,
             in_flight: InFlightLimit::new(config.outbound.max_in_flight),

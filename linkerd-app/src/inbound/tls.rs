@@ -1,0 +1,248 @@
+//! Stage 2: the encryption of a client's connection.
+//!
+//! A client that asks for this proxy by its name has its TLS terminated; one that asks for another name is passed through, and
+//! one that does not begin with TLS stays as it is. A connection to the proxy's own port (a direct one) must come from
+//! another proxy, which says in a transport header what it is for.
+//!
+//! - **Waits for** the client and for the first certificate of this proxy, each at most for the detect timeout.
+//! - **Fails as** `TlsDetectionTimeout`, `ClientTlsFailed`, `NoCertificate`, `HandshakeLimit`; direct connections also as
+//!   `NotMeshed`, `NoTransportHeader`, `Loop`, `GatewayNotAllowed`.
+//! - **Bounds**: handshakes that have begun and not ended.
+//! - **Metrics**: `inbound_tcp_transport_header_connections_total`.
+
+use super::context::Context;
+use crate::identity::MeshIdentity;
+use bytes::Bytes;
+use linkerd_proxy_core::{
+    Error, Reason,
+    metrics::Labels,
+    tls::{
+        ClientHello, FirstBytes, NoClientHello, NoTlsReason, SessionProtocol, Terminated,
+        TlsStatus, TransportHeader, read_client_hello,
+    },
+    transport::{ClientInfo, Detected, TransportStream},
+};
+use serde_json::{Value, json};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+
+/// A client's connection whose encryption is known.
+pub struct SecuredConnection {
+    /// The connection, decrypted if this proxy is its other end.
+    pub stream: TransportStream,
+    /// Bytes that were read from it already.
+    pub read: Bytes,
+    /// The client, with the status of its encryption.
+    pub client: Rc<ClientInfo>,
+    /// The address that the connection is for.
+    pub destination: SocketAddr,
+    /// Its protocol, if a peer proxy has said so.
+    pub protocol: Option<Detected>,
+}
+
+/// The handshakes of a worker that have begun and not ended.
+#[derive(Debug, Default)]
+pub struct Handshakes {
+    open: Cell<usize>,
+    refused: Cell<u64>,
+}
+
+/// A handshake, until it is dropped.
+struct Handshake<'a>(&'a Handshakes);
+
+/// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
+pub async fn secure(
+    ctx: &Context,
+    mesh: &MeshIdentity,
+    mut stream: TransportStream,
+    client: Rc<ClientInfo>,
+    destination: SocketAddr,
+) -> Result<SecuredConnection, Error> {
+    let FirstBytes { read, hello } = first_bytes(ctx, &mut stream, &client).await?;
+    let server = mesh.server();
+    match hello {
+        Ok(hello) if server.is_asked_for(&hello) => {
+            let terminated = terminate(ctx, mesh, hello, stream, false).await?;
+            Ok(SecuredConnection {
+                client: with_tls(&client, terminated.status),
+                stream: terminated.stream,
+                read: Bytes::new(),
+                destination,
+                protocol: None,
+            })
+        }
+        Ok(hello) => {
+            let server_name = hello.server_name.into();
+            Ok(SecuredConnection {
+                client: with_tls(&client, TlsStatus::Passthrough { server_name }),
+                stream,
+                read,
+                destination,
+                protocol: Some(Detected::Opaque),
+            })
+        }
+        // A client that was silent may wait for the application to speak first.
+        Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => {
+            let detail = format!("the client's first message was not whole after {timeout:?}");
+            Err(Error::new(Reason::TlsDetectionTimeout).detail(detail))
+        }
+        Err(_) => Ok(SecuredConnection {
+            read,
+            ..SecuredConnection::plain(stream, client, destination)
+        }),
+    }
+}
+
+/// Terminates the encryption of a connection to the proxy's own port, and reads what it is for.
+pub async fn secure_direct(
+    ctx: &Context,
+    mesh: &MeshIdentity,
+    mut stream: TransportStream,
+    client: Rc<ClientInfo>,
+    own: SocketAddr,
+) -> Result<SecuredConnection, Error> {
+    let not_meshed = || Error::new(Reason::NotMeshed);
+    let first = first_bytes(ctx, &mut stream, &client).await?;
+    let hello = first.hello.map_err(|_| not_meshed())?;
+    if !mesh.server().is_asked_for(&hello) {
+        return Err(not_meshed());
+    }
+    let mut terminated = terminate(ctx, mesh, hello, stream, true).await?;
+    if terminated.status.identity().is_none() {
+        return Err(not_meshed());
+    }
+    if !terminated.has_header {
+        return Err(Error::new(Reason::NoTransportHeader));
+    }
+    let reading = TransportHeader::read(&mut terminated.stream);
+    let (header, read) = in_time(ctx, reading, Reason::NoTransportHeader).await?;
+    count(ctx, &header, &terminated.status);
+    if let Some(name) = header.name {
+        let detail = format!("this proxy is no gateway, and {name} is no name of its own");
+        return Err(Error::new(Reason::GatewayNotAllowed).detail(detail));
+    }
+    let destination = SocketAddr::new(own.ip(), header.port.get());
+    if destination.port() == own.port() {
+        let detail = "the transport header names the port of this proxy";
+        return Err(Error::new(Reason::Loop).detail(detail));
+    }
+    Ok(SecuredConnection {
+        client: with_tls(&client, terminated.status),
+        stream: terminated.stream,
+        read,
+        destination,
+        protocol: Some(match header.protocol {
+            None => Detected::Opaque,
+            Some(SessionProtocol::Http1) => Detected::Http1,
+            Some(SessionProtocol::Http2) => Detected::Http2,
+        }),
+    })
+}
+
+impl SecuredConnection {
+    /// A connection without encryption.
+    pub fn plain(stream: TransportStream, client: Rc<ClientInfo>, destination: SocketAddr) -> Self {
+        Self {
+            stream,
+            read: Bytes::new(),
+            client,
+            destination,
+            protocol: None,
+        }
+    }
+
+    /// A connection whose first bytes are not looked at.
+    pub fn skipped(stream: TransportStream, client: &ClientInfo, destination: SocketAddr) -> Self {
+        let client = with_tls(client, TlsStatus::None(NoTlsReason::PortSkipped));
+        Self::plain(stream, client, destination)
+    }
+}
+
+impl Handshakes {
+    /// Begins one. Fails as `HandshakeLimit`.
+    fn begin(&self) -> Result<Handshake<'_>, Error> {
+        if self.open.get() >= MAX_HANDSHAKES {
+            self.refused.set(self.refused.get() + 1);
+            let detail = format!("{MAX_HANDSHAKES} handshakes have begun and not ended");
+            return Err(Error::new(Reason::HandshakeLimit).detail(detail));
+        }
+        self.open.set(self.open.get() + 1);
+        Ok(Handshake(self))
+    }
+
+    /// The handshakes, for `/state`.
+    pub fn inspect(&self) -> Value {
+        json!({
+            "open": self.open.get(),
+            "limit": MAX_HANDSHAKES,
+            "refused": self.refused.get(),
+        })
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+    }
+}
+
+async fn first_bytes(
+    ctx: &Context,
+    stream: &mut TransportStream,
+    client: &ClientInfo,
+) -> Result<FirstBytes, Error> {
+    let timeout = ctx.config.inbound.detect_timeout;
+    let mut drain = client.listener.drain().watch();
+    read_client_hello(stream, timeout, &mut drain).await
+}
+
+async fn terminate(
+    ctx: &Context,
+    mesh: &MeshIdentity,
+    hello: ClientHello,
+    stream: TransportStream,
+    asks_for_header: bool,
+) -> Result<Terminated, Error> {
+    let _handshake = ctx.handshakes.begin()?;
+    let server = mesh.server();
+    let terminating = server.terminate(hello, stream, asks_for_header);
+    let late = match mesh.has_certificate() {
+        true => Reason::ClientTlsFailed,
+        false => Reason::NoCertificate,
+    };
+    in_time(ctx, terminating, late).await
+}
+
+/// Waits for the detect timeout at most; then it fails as `late`.
+async fn in_time<T>(
+    ctx: &Context,
+    future: impl Future<Output = Result<T, Error>>,
+    late: Reason,
+) -> Result<T, Error> {
+    let timeout: Duration = ctx.config.inbound.detect_timeout;
+    match tokio::time::timeout(timeout, future).await {
+        Ok(result) => result,
+        Err(_) => Err(Error::new(late).detail(format!("timed out after {timeout:?}"))),
+    }
+}
+
+fn with_tls(client: &ClientInfo, tls: TlsStatus) -> Rc<ClientInfo> {
+    Rc::new(ClientInfo {
+        tls,
+        ..client.clone()
+    })
+}
+
+fn count(ctx: &Context, header: &TransportHeader, tls: &TlsStatus) {
+    let protocol = header.protocol.map_or("", SessionProtocol::label);
+    let client = tls.identity().map(ToString::to_string).unwrap_or_default();
+    let labels = Labels::new()
+        .with("session_protocol", protocol)
+        .with("target_port", header.port)
+        .with("target_name", header.name.as_deref().unwrap_or_default())
+        .with("client_id", client);
+    let family = &ctx.families.inbound.transport_headers;
+    family.get(labels).incr();
+}
+
+/// The most handshakes of a worker that have begun and not ended. Each holds some 20 KB.
+const MAX_HANDSHAKES: usize = 1024;

@@ -1,0 +1,199 @@
+//! The certificate authority of a mesh.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
+    DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls::{
+    ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    version::TLS13,
+};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// A certificate authority: a key and a certificate that all proxies of the mesh trust.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    trust_anchors: String,
+}
+
+/// A certificate that cannot be issued, or an authority that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorityError {
+    /// A key or a certificate cannot be made or read.
+    #[error("{0}")]
+    Certificate(String),
+    /// The request is for another name.
+    #[error("the request is for {found}, and the proxy says that it is {expected}")]
+    Name {
+        /// The names in the request.
+        found: String,
+        /// The identity that the proxy claims.
+        expected: String,
+    },
+}
+
+impl Authority {
+    /// A new authority, with an ECDSA P-256 key.
+    pub fn generate(name: &str) -> Result<Self, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let now = SystemTime::now();
+        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_after = (now + LIFETIME).into();
+        let trust_anchors = params.self_signed(&key)?.pem();
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            trust_anchors,
+        })
+    }
+
+    /// An authority with a certificate and a key in PEM.
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
+        let key = KeyPair::from_pem(key)?;
+        Ok(Self {
+            issuer: Issuer::from_ca_cert_pem(certificate, key)?,
+            trust_anchors: certificate.to_owned(),
+        })
+    }
+
+    /// Its certificate in PEM: `LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS` of the proxies.
+    pub fn trust_anchors(&self) -> &str {
+        &self.trust_anchors
+    }
+
+    /// Signs the request of a proxy that is `identity`, for `lifetime` from now. Returns the certificate in DER.
+    pub fn sign(
+        &self,
+        request: &[u8],
+        identity: &str,
+        lifetime: Duration,
+    ) -> Result<Vec<u8>, AuthorityError> {
+        let request = CertificateSigningRequestDer::from(request.to_vec());
+        let mut request = CertificateSigningRequestParams::from_der(&request)?;
+        let names = request.params.subject_alt_names.iter().map(name);
+        let names: Vec<_> = names.collect();
+        if names != [identity] {
+            return Err(AuthorityError::Name {
+                found: names.join(", "),
+                expected: identity.to_owned(),
+            });
+        }
+        request.params.is_ca = IsCa::NoCa;
+        valid(&mut request.params, lifetime);
+        Ok(request.signed_by(&self.issuer)?.der().to_vec())
+    }
+
+    /// TLS of a server with a certificate for `name`, such as the controller itself.
+    pub(crate) fn server(&self, name: &str) -> Result<Arc<ServerConfig>, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(vec![name.to_owned()])?;
+        valid(&mut params, LIFETIME);
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_protocol_versions(&[&TLS13])
+            .map(|config| config.with_no_client_auth());
+        let config = config.and_then(|config| config.with_single_cert(chain, key));
+        config
+            .map(Arc::new)
+            .map_err(|error| AuthorityError::Certificate(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl From<rcgen::Error> for AuthorityError {
+    fn from(error: rcgen::Error) -> Self {
+        Self::Certificate(error.to_string())
+    }
+}
+
+/// Sets the time of validity: from before now, as clocks differ.
+fn valid(params: &mut CertificateParams, lifetime: Duration) {
+    let now = SystemTime::now();
+    params.not_before = (now - CLOCK_SKEW).into();
+    params.not_after = (now + lifetime).into();
+}
+
+fn name(name: &SanType) -> String {
+    match name {
+        SanType::DnsName(name) => name.to_string(),
+        SanType::URI(uri) => uri.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The difference between the clocks of two hosts that is tolerated.
+const CLOCK_SKEW: Duration = Duration::from_secs(20);
+
+/// A year: the life of a new authority.
+const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(names: &[&str]) -> Vec<u8> {
+        let key = KeyPair::generate().unwrap();
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let params = CertificateParams::new(names).unwrap();
+        params.serialize_request(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_request_is_signed_for_its_own_name_only() {
+        let authority = Authority::generate("root").unwrap();
+        let hour = Duration::from_secs(3600);
+        assert!(
+            authority
+                .sign(&request(&["web.test"]), "web.test", hour)
+                .is_ok()
+        );
+        let error = authority.sign(&request(&["web.test"]), "api.test", hour);
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "the request is for web.test, and the proxy says that it is api.test"
+        );
+        let two = request(&["web.test", "api.test"]);
+        assert!(authority.sign(&two, "web.test", hour).is_err());
+        assert!(authority.sign(b"junk", "web.test", hour).is_err());
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let authority = Authority::generate("root").unwrap();
+        assert_eq!(format!("{authority:?}"), "Authority { .. }");
+    }
+
+    #[test]
+    fn an_authority_given_in_pem_signs_as_well() {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let authority = Authority::from_pem(&certificate, &key.serialize_pem()).unwrap();
+        assert_eq!(authority.trust_anchors(), certificate);
+        let hour = Duration::from_secs(3600);
+        assert!(
+            authority
+                .sign(&request(&["web.test"]), "web.test", hour)
+                .is_ok()
+        );
+        assert!(Authority::from_pem("", "").is_err());
+    }
+}

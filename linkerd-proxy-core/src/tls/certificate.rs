@@ -1,0 +1,100 @@
+//! The parts of a certificate that the proxy reads.
+
+use super::Identity;
+use rustls::pki_types::CertificateDer;
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+use x509_parser::{
+    extensions::GeneralName,
+    prelude::{FromDer, X509Certificate},
+};
+
+/// The identities of a certificate, and the time of its validity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateDetails {
+    /// DNS and URI names (subject alternative names), in the order of the certificate. Other names are left out.
+    pub identities: Vec<Identity>,
+    /// The time of its validity.
+    pub validity: Validity,
+}
+
+/// The time in which a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Its first moment.
+    pub not_before: SystemTime,
+    /// Its last moment.
+    pub not_after: SystemTime,
+}
+
+/// Bytes that are no certificate (RFC 5280).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an X.509 certificate: {0}")]
+pub struct InvalidCertificate(String);
+
+impl CertificateDetails {
+    /// Reads a certificate. Its signature is not verified.
+    pub fn read(der: &CertificateDer<'_>) -> Result<Self, InvalidCertificate> {
+        let (_, certificate) = X509Certificate::from_der(der)
+            .map_err(|error| InvalidCertificate(error.to_string()))?;
+        let names = certificate
+            .subject_alternative_name()
+            .map_err(|error| InvalidCertificate(error.to_string()))?;
+        let names = names.map(|names| names.value.general_names.as_slice());
+        let identities = names.unwrap_or_default().iter().filter_map(|name| {
+            let text = match name {
+                GeneralName::DNSName(text) | GeneralName::URI(text) => text,
+                _ => return None,
+            };
+            let identity: Identity = text.parse().ok()?;
+            let is_dns = matches!(name, GeneralName::DNSName(_));
+            (is_dns == identity.dns_name().is_some()).then_some(identity)
+        });
+        let validity = certificate.validity();
+        Ok(Self {
+            identities: identities.collect(),
+            validity: Validity {
+                not_before: time(validity.not_before.timestamp()),
+                not_after: time(validity.not_after.timestamp()),
+            },
+        })
+    }
+}
+
+impl Validity {
+    /// Whether `now` is in it.
+    pub fn contains(&self, now: SystemTime) -> bool {
+        (self.not_before..=self.not_after).contains(&now)
+    }
+
+    /// Explains a certificate that is not valid at `now`, with all three times; `None` if it is.
+    pub fn problem(&self, now: SystemTime) -> Option<String> {
+        let state = match () {
+            () if now < self.not_before => "is not valid yet",
+            () if now > self.not_after => "has expired",
+            () => return None,
+        };
+        let clock = httpdate::fmt_http_date(now);
+        Some(format!(
+            "the certificate {state}: it is valid {self}, and the clock of this host says {clock}"
+        ))
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, until] = [self.not_before, self.not_after].map(httpdate::fmt_http_date);
+        write!(f, "from {from} until {until}")
+    }
+}
+
+/// A time in seconds since 1970, within what can be shown as a date.
+fn time(seconds: i64) -> SystemTime {
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(MAX_SECONDS))
+}
+
+/// The end of the year 9999.
+const MAX_SECONDS: u64 = 253_402_300_799;

@@ -1,0 +1,132 @@
+//! TLS to endpoints and controllers.
+//!
+//! - **Waits for** the first certificate of this proxy; the caller limits the time, as it does for the whole attempt.
+//! - **Fails as** `NoCertificate`, `TlsFailed`, `IdentityMismatch`.
+
+use super::{
+    CertificateDetails, CredentialsIssuer, CredentialsWatch, Identity, TlsError, TransportHeader,
+    credentials::names, stream::EncryptedStream,
+};
+use crate::{Error, Reason, endpoint::ServerTls, transport::TransportStream};
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, ServerName},
+};
+use std::{io, sync::Arc, time::SystemTime};
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::TlsConnector;
+
+/// Encrypts connections to one endpoint, and verifies its identity.
+#[derive(Clone, Debug)]
+pub struct MeshClient {
+    credentials: CredentialsWatch,
+    identity: Identity,
+    server_name: ServerName<'static>,
+    header: Option<Arc<TransportHeader>>,
+    anonymous: Option<Arc<ClientConfig>>,
+}
+
+impl MeshClient {
+    /// A client of an endpoint.
+    pub fn new(credentials: CredentialsWatch, server: &ServerTls) -> Self {
+        Self {
+            credentials,
+            identity: server.identity.clone(),
+            server_name: ServerName::DnsName(server.server_name.clone()),
+            header: None,
+            anonymous: None,
+        }
+    }
+
+    /// A client that shows no certificate as long as this proxy has none, as `issuer` trusts the server: for the controller
+    /// that issues it.
+    pub fn or_anonymous(self, issuer: &CredentialsIssuer) -> Result<Self, TlsError> {
+        Ok(Self {
+            anonymous: Some(issuer.anonymous_client()?),
+            ..self
+        })
+    }
+
+    /// A client whose connections begin with a transport header, if the peer agrees.
+    pub fn with_header(self, header: Option<TransportHeader>) -> Self {
+        Self {
+            header: header.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// The identity of the endpoint.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether there is a certificate to show, or none is needed.
+    pub fn is_ready(&self) -> bool {
+        self.anonymous.is_some() || self.credentials.borrow().is_some()
+    }
+
+    /// Waits until [`is_ready`](Self::is_ready). Cancel safe. Fails as `NoCertificate` if the certificate has expired.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.config().await.map(drop)
+    }
+
+    /// Encrypts a connection. Cancel safe, as nothing else has the connection.
+    pub async fn encrypt(&self, stream: TransportStream) -> Result<TransportStream, Error> {
+        let connecting = TlsConnector::from(self.config().await?);
+        let connecting = connecting.connect(self.server_name.clone(), stream);
+        let mut stream = connecting.await.map_err(|error| self.failed(error))?;
+        let session = stream.get_ref().1;
+        self.verify_identity(session.peer_certificates().unwrap_or_default())?;
+        let agreed = session.alpn_protocol().is_some();
+        if let Some(header) = self.header.as_ref().filter(|_| agreed) {
+            let sent = stream.write_all(&header.encode()).await;
+            sent.map_err(|error| self.failed(error))?;
+        }
+        Ok(TransportStream::other(EncryptedStream(stream.into())))
+    }
+
+    /// The configuration with the certificate of this proxy, as soon as there is one.
+    async fn config(&self) -> Result<Arc<ClientConfig>, Error> {
+        let mut watch = self.credentials.clone();
+        let present = watch.borrow_and_update().clone();
+        let credentials = match (present, &self.anonymous) {
+            (Some(credentials), _) => credentials,
+            (None, Some(anonymous)) => return Ok(anonymous.clone()),
+            (None, None) => {
+                let present = watch.wait_for(Option::is_some).await;
+                let none = || Error::new(Reason::NoCertificate);
+                present.map_err(|_| none())?.clone().ok_or_else(none)?
+            }
+        };
+        match (
+            credentials.validity.problem(SystemTime::now()),
+            &self.anonymous,
+        ) {
+            (None, _) => Ok(credentials.client(self.header.is_some()).clone()),
+            (Some(_), Some(anonymous)) => Ok(anonymous.clone()),
+            (Some(problem), None) => {
+                let detail = format!("this proxy cannot show who it is: {problem}");
+                Err(Error::new(Reason::NoCertificate).detail(detail))
+            }
+        }
+    }
+
+    fn verify_identity(&self, chain: &[CertificateDer<'_>]) -> Result<(), Error> {
+        let leaf = chain.first().map(CertificateDetails::read);
+        let found = match leaf {
+            Some(Ok(details)) => details.identities,
+            Some(Err(_)) | None => Vec::new(),
+        };
+        if found.contains(&self.identity) {
+            return Ok(());
+        }
+        let (found, expected) = (names(&found), &self.identity);
+        let detail = format!("the endpoint has shown {found}, and {expected} is expected");
+        Err(Error::new(Reason::IdentityMismatch).detail(detail))
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        let detail = format!("the TLS handshake with {} failed: {error}", self.identity);
+        Error::new(Reason::TlsFailed).detail(detail).source(error)
+    }
+}

@@ -1,0 +1,99 @@
+//! TLS of clients that ask for this proxy.
+//!
+//! - **Waits for** the first certificate of this proxy, and for the client; the caller limits the time.
+//! - **Fails as** `NoCertificate`, `ClientTlsFailed`.
+
+use super::{
+    CertificateDetails, ClientHello, Credentials, CredentialsWatch, Identity, LocalIdentity,
+    TlsStatus, stream::EncryptedStream,
+};
+use crate::{Error, Reason, transport::TransportStream};
+use std::{io, sync::Arc, time::SystemTime};
+use tokio_rustls::StartHandshake;
+
+/// Terminates the TLS of clients.
+#[derive(Clone, Debug)]
+pub struct MeshServer {
+    local: LocalIdentity,
+    credentials: CredentialsWatch,
+}
+
+/// A connection whose TLS the proxy has terminated.
+#[derive(Debug)]
+pub struct Terminated {
+    /// The connection.
+    pub stream: TransportStream,
+    /// The client's identity, in a status.
+    pub status: TlsStatus,
+    /// Whether a transport header follows, as was agreed in the handshake.
+    pub has_header: bool,
+}
+
+impl MeshServer {
+    /// Terminates connections that ask for the name of `local`.
+    pub fn new(local: LocalIdentity, credentials: CredentialsWatch) -> Self {
+        Self { local, credentials }
+    }
+
+    /// The names of this proxy.
+    pub fn local(&self) -> &LocalIdentity {
+        &self.local
+    }
+
+    /// Whether a client asks for this proxy; else its TLS is passed through.
+    pub fn is_asked_for(&self, hello: &ClientHello) -> bool {
+        hello.server_name == *self.local.server_name
+    }
+
+    /// Terminates the TLS of a client's connection, from which `hello` was read. With `asks_for_header` the client must
+    /// agree on a transport header.
+    pub async fn terminate(
+        &self,
+        hello: ClientHello,
+        stream: TransportStream,
+        asks_for_header: bool,
+    ) -> Result<Terminated, Error> {
+        let credentials = self.credentials().await?;
+        let config = credentials.server(asks_for_header);
+        let handshake = StartHandshake::from_parts(hello.accepted, stream);
+        let handshake = handshake.into_stream(config.clone());
+        let stream = handshake.await.map_err(failed)?;
+        let session = stream.get_ref().1;
+        let identity = client_identity(session.peer_certificates().unwrap_or_default())?;
+        Ok(Terminated {
+            has_header: session.alpn_protocol().is_some(),
+            status: TlsStatus::Meshed(identity),
+            stream: TransportStream::other(EncryptedStream(stream.into())),
+        })
+    }
+
+    async fn credentials(&self) -> Result<Arc<Credentials>, Error> {
+        let mut watch = self.credentials.clone();
+        let present = watch.wait_for(Option::is_some).await;
+        let gone = || Error::new(Reason::NoCertificate);
+        present.map_err(|_| gone())?.clone().ok_or_else(gone)
+    }
+}
+
+/// The first identity in the certificate of a client, which was verified: now, or when a session that is resumed began. Since
+/// then it may have expired.
+fn client_identity(
+    chain: &[rustls::pki_types::CertificateDer<'_>],
+) -> Result<Option<Identity>, Error> {
+    let Some(leaf) = chain.first() else {
+        return Ok(None);
+    };
+    let invalid = |detail: String| Error::new(Reason::ClientTlsFailed).detail(detail);
+    let details = CertificateDetails::read(leaf).map_err(|error| invalid(error.to_string()))?;
+    match details.validity.problem(SystemTime::now()) {
+        Some(problem) => Err(invalid(problem)),
+        None => Ok(details.identities.into_iter().next()),
+    }
+}
+
+fn failed(error: io::Error) -> Error {
+    let detail = format!("the client's TLS handshake failed: {error}");
+    Error::new(Reason::ClientTlsFailed)
+        .detail(detail)
+        .source(error)
+}

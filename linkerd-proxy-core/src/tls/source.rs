@@ -1,0 +1,53 @@
+//! Where certificates come from.
+
+use super::Identity;
+use futures::future::LocalBoxFuture;
+use rustls::pki_types::CertificateDer;
+use std::time::SystemTime;
+
+/// A source of certificates for this proxy: an identity controller.
+pub trait CertificateSource {
+    /// Requests a certificate.
+    fn certify(
+        &self,
+        request: CertificateRequest,
+    ) -> LocalBoxFuture<'_, Result<IssuedCertificate, CertifyError>>;
+}
+
+/// A request for a certificate. Its form in logs has no token.
+pub struct CertificateRequest {
+    /// The identity of the proxy.
+    pub identity: Identity,
+    /// The token with which it authenticates itself.
+    pub token: Vec<u8>,
+    /// The certificate signing request (PKCS#10), in DER.
+    pub request: Vec<u8>,
+}
+
+/// A certificate that was issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedCertificate {
+    /// The certificate, and those that lead from it to a trust anchor.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The end of its validity.
+    pub valid_until: SystemTime,
+}
+
+/// The reason why no certificate was issued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertifyError {
+    /// The controller did not answer, or refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer has no end of its validity.
+    #[error("identity certification missing expiration")]
+    NoExpiry,
+}
+
+impl std::fmt::Debug for CertificateRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateRequest")
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}

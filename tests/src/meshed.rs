@@ -1,0 +1,109 @@
+//! Proxies with identities.
+
+use crate::{Builder, Http1, Http2, Proxy};
+use linkerd_control::{Authority, Controller, Endpoint, EndpointSet, Policy};
+use std::{fs, net::SocketAddr, path::Path, sync::Arc};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+/// Two proxies of a mesh, `web` and `api`, and their control plane, which issues their certificates over TLS.
+pub struct Meshed {
+    /// The control plane's state.
+    pub controller: Controller,
+    /// The authority of the mesh.
+    pub authority: Arc<Authority>,
+    /// The proxy of the client.
+    pub web: Proxy,
+    /// The proxy of the server.
+    pub api: Proxy,
+    control: linkerd_control::Server,
+    files: TempDir,
+}
+
+/// The identity of a proxy of the mesh.
+pub fn identity(name: &str) -> String {
+    format!("{name}.default.serviceaccount.identity.linkerd.cluster.local")
+}
+
+impl Meshed {
+    /// Starts all of it, with options for either proxy.
+    pub async fn start(
+        web: impl FnOnce(Builder) -> Builder,
+        api: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let authority = Arc::new(Authority::generate("root").unwrap());
+        let controller = Controller::new();
+        controller.identity().authority(authority.clone());
+        let control = serve(&controller, &authority).await;
+        let files = tempfile::tempdir().unwrap();
+        let proxy = |name| with_identity(control.addr(), &authority, name, files.path());
+        let (web, api) = tokio::join!(web(proxy("web")).start(), api(proxy("api")).start());
+        Self {
+            controller,
+            authority,
+            web,
+            api,
+            control,
+            files,
+        }
+    }
+
+    /// Another proxy of the mesh, which is not started.
+    pub fn proxy(&self, name: &str) -> Builder {
+        with_identity(
+            self.control.addr(),
+            &self.authority,
+            name,
+            self.files.path(),
+        )
+    }
+
+    /// Declares a service `api` on port 80, whose only endpoint is the server at `addr` behind the proxy `api`.
+    pub fn serve_api(&self, addr: SocketAddr, endpoint: impl FnOnce(Endpoint) -> Endpoint) {
+        let meshed = Endpoint::new(addr)
+            .identity(identity("api"))
+            .inbound_port(self.api.inbound.port());
+        let endpoints = EndpointSet::new([endpoint(meshed)]);
+        let policy = Policy::balance("api", 80);
+        self.controller.policy("api:80").set(policy);
+        let name = "api.default.svc.cluster.local:80";
+        self.controller.destination(name).set(endpoints);
+    }
+
+    /// An HTTP/1 connection to the proxy of the client.
+    pub async fn http1(&self) -> Http1 {
+        Http1::connect(self.web.outbound).await
+    }
+
+    /// An HTTP/2 connection to the proxy of the client.
+    pub async fn http2(&self) -> Http2 {
+        Http2::connect(self.web.outbound).await
+    }
+}
+
+async fn serve(controller: &Controller, authority: &Authority) -> linkerd_control::Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let name = identity("control");
+    controller.serve_tls(listener, authority, &name).unwrap()
+}
+
+/// A proxy that makes its own key. Its controllers are not on loopback as far as it knows: it speaks TLS with them.
+fn with_identity(control: SocketAddr, authority: &Authority, name: &str, files: &Path) -> Builder {
+    let token = files.join("token");
+    fs::write(&token, "token").unwrap();
+    // It leads to loopback, and is not taken for it.
+    let control = SocketAddr::from(([0, 0, 0, 0], control.port()));
+    let named = identity("control");
+    Builder::new(control)
+        .env("LINKERD2_PROXY_DESTINATION_SVC_NAME", &named)
+        .env("LINKERD2_PROXY_POLICY_SVC_NAME", &named)
+        .env("LINKERD2_PROXY_IDENTITY_SVC_ADDR", control)
+        .env("LINKERD2_PROXY_IDENTITY_SVC_NAME", &named)
+        .env("LINKERD2_PROXY_IDENTITY_LOCAL_NAME", identity(name))
+        .env(
+            "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS",
+            authority.trust_anchors(),
+        )
+        .env("LINKERD2_PROXY_IDENTITY_DIR", files.join(name).display())
+        .env("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", token.display())
+}
