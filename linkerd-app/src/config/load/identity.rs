@@ -82,10 +82,9 @@ fn missing_names(r: &Reader<'_>) -> Vec<&'static str> {
 
 fn local(r: &mut Reader<'_>) -> Option<LocalIdentity> {
     let name = r.given(&IDENTITY_LOCAL_NAME);
-    let id = r.given(&IDENTITY_SERVER_ID).or_else(|| name.clone())?;
-    let server_name = r.given(&IDENTITY_SERVER_NAME).or(name)?;
-    let identity: linkerd_proxy_core::tls::Identity = id.parse().ok()?;
-    let server_name = server_name.to_ascii_lowercase();
+    let (id, server_name) = (r.given(&IDENTITY_SERVER_ID), r.given(&IDENTITY_SERVER_NAME));
+    let identity: linkerd_proxy_core::tls::Identity = id.or_else(|| name.clone())?.parse().ok()?;
+    let server_name = server_name.or(name)?.to_ascii_lowercase();
     if identity.dns_name() != Some(&server_name) {
         r.inconsistent(
             "linkerd identity requires a TLS Id and server name to be the same".to_owned(),
