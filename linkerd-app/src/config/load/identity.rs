@@ -23,7 +23,13 @@ pub(super) fn identity(
     let anchors = required(r, &IDENTITY_TRUST_ANCHORS, &mut missing);
     let directory = required(r, &IDENTITY_DIR, &mut missing);
     let token_file = required(r, &IDENTITY_TOKEN_FILE, &mut missing);
-    let has_controller = r.is_set(&IDENTITY_SVC_ADDR);
+    let peers = Peers {
+        inbound,
+        outbound,
+        limits: StreamLimits::default(),
+    };
+    let controller = controller(r, &IDENTITY_SVC_ADDR, &IDENTITY_SVC_NAME, &peers, None);
+    let has_controller = r.is_set(&IDENTITY_SVC_ADDR) || r.is_set(&IDENTITY_SVC_NAME);
     if !has_controller {
         missing.push(IDENTITY_SVC_ADDR.name());
     }
@@ -31,12 +37,6 @@ pub(super) fn identity(
         r.errors.push(ConfigError::NoIdentity { found, missing });
         return None;
     }
-    let peers = Peers {
-        inbound,
-        outbound,
-        limits: StreamLimits::default(),
-    };
-    let controller = controller(r, &IDENTITY_SVC_ADDR, &IDENTITY_SVC_NAME, &peers, None);
     Some(IdentityConfig {
         local: local?,
         trust_anchors: anchors?,
