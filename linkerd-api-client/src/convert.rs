@@ -6,9 +6,11 @@ mod method;
 mod patterns;
 mod policy;
 mod profile;
+mod server_policy;
 mod update;
 
 pub use endpoint::InvalidEndpoint;
 pub use policy::{InvalidPolicy, client_policy};
 pub use profile::profile_update;
+pub use server_policy::{InvalidServer, server_policy};
 pub use update::endpoint_update;

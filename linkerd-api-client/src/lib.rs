@@ -18,12 +18,14 @@ mod endpoints;
 mod identity;
 mod policies;
 mod profiles;
+mod server_policies;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
 pub use identity::GrpcCertificateSource;
 pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
+pub use server_policies::GrpcServerPolicySource;
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,8 @@ pub mod method {
     pub const CERTIFY: &str = "/io.linkerd.proxy.identity.Identity/Certify";
     /// The policy of a target.
     pub const WATCH: &str = "/io.linkerd.proxy.outbound.OutboundPolicies/Watch";
+    /// The policy of a port.
+    pub const WATCH_PORT: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/WatchPort";
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

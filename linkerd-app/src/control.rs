@@ -4,9 +4,11 @@
 
 mod client;
 mod connect;
+mod default_policies;
 mod dns;
 
 pub use client::ControlClient;
+pub use default_policies::default_policies;
 
 use crate::{
     config::{self, Config},
@@ -16,16 +18,17 @@ use crate::{
 use client::ControllerClient;
 use linkerd_api_client::{
     GrpcCertificateSource, GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource,
+    GrpcServerPolicySource,
 };
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
 };
-use linkerd_profiles::{Policies, PoliciesConfig};
+use linkerd_profiles::{Policies, PoliciesConfig, ServerPolicies, ServerPoliciesConfig};
 use linkerd_proxy_core::{
     metrics::Registry, readiness::PendingCondition, transport::OwnConnections,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The clients of the control plane.
 pub struct ControlPlane {
@@ -33,6 +36,8 @@ pub struct ControlPlane {
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
+    /// Policies of inbound ports.
+    pub server_policies: ServerPolicies,
     controllers: Vec<ControllerClient>,
     certifier: Option<CertifierState>,
 }
@@ -61,13 +66,15 @@ pub enum ControlStartError {
 }
 
 impl ControlPlane {
-    /// Starts to resolve the controllers. Must be called on the control thread.
+    /// Starts to resolve the controllers, and to watch the policies of ports, among them the admin server's. Must be called on
+    /// the control thread.
     pub fn start(
         config: &Config,
         registry: &Registry,
         families: &Families,
         own: &OwnConnections,
         identity: Option<IdentityParts>,
+        admin_port: u16,
     ) -> Result<Self, ControlStartError> {
         let control = &config.control;
         let resolver = resolver(config)?;
@@ -159,11 +166,24 @@ impl ControlPlane {
                 detect_timeout: outbound.detect_timeout,
                 forward_unknown: outbound.allow_unknown,
             },
+            runtime.clone(),
+        );
+        let server_policies = ServerPolicies::new(
+            GrpcServerPolicySource::new(policy.clone(), &control.workload),
+            ServerPoliciesConfig {
+                defaults: default_policies(config),
+                eager_ports: eager_ports(config, admin_port),
+                limits: control.policy.limits,
+                backoff: control.policy.connect.backoff,
+                idle_timeout: config.inbound.discovery_idle,
+                max_entries: config.discovery.max_destinations,
+            },
             runtime,
         );
         Ok(Self {
             discovery,
             policies,
+            server_policies,
             controllers,
             certifier,
         })
@@ -191,6 +211,18 @@ impl ControlPlane {
             .map(ControllerClient::inspect)
             .collect()
     }
+}
+
+/// The inbound ports whose policies are watched from the start. A proxy without an inbound listener has none.
+fn eager_ports(config: &Config, admin: u16) -> BTreeSet<u16> {
+    let inbound = &config.inbound;
+    let Some(listen) = inbound.listen else {
+        return BTreeSet::new();
+    };
+    let gateway = (!inbound.gateway_suffixes.is_empty()).then(|| listen.port());
+    let others = gateway.into_iter().chain([admin]);
+    let ports = inbound.ports.iter().copied().chain(others);
+    ports.filter(|port| *port > 0).collect()
 }
 
 /// The system's resolver, unless all controllers are addresses: such a proxy runs without a `resolv.conf`.

@@ -29,21 +29,32 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Counts what passes an endpoint.
+/// Counts what passes an endpoint, in its own series or in those that its requests bring.
 #[derive(Clone, Debug)]
-pub struct EndpointMetricsLayer(Rc<EndpointSeries>);
+pub struct EndpointMetricsLayer<P = Rc<EndpointSeries>>(P);
 
 /// See [`EndpointMetricsLayer`].
 #[derive(Clone, Debug)]
-pub struct EndpointMetrics<S> {
+pub struct EndpointMetrics<S, P = Rc<EndpointSeries>> {
     inner: S,
-    series: Rc<EndpointSeries>,
+    series: P,
 }
+
+/// The choice of the series that a request is counted in.
+pub trait ChooseSeries: Clone {
+    /// The series of a request.
+    fn of_request(&self, request: &HttpRequest) -> Rc<EndpointSeries>;
+}
+
+/// The series that the route of a request has put into its context. Many routes share an endpoint, such as the
+/// application.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteSeries;
 
 /// The series of one endpoint. Many are only known and never asked: what they are asked is shown as 0, and the rest is
 /// made for the first answer.
 #[derive(Debug)]
-struct EndpointSeries {
+pub struct EndpointSeries {
     addr: SocketAddr,
     families: Arc<EndpointFamilies>,
     labels: LabelSet,
@@ -54,18 +65,33 @@ struct EndpointSeries {
 impl EndpointMetricsLayer {
     /// Counts what passes the endpoint at `addr` in series with these labels.
     pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
-        Self(Rc::new(EndpointSeries {
-            addr,
-            families: families.clone(),
-            requests: families.requests.get(labels.clone()),
-            labels,
-            answers: OnceCell::new(),
-        }))
+        Self(Rc::new(EndpointSeries::new(families, labels, addr)))
     }
 }
 
-impl<S> Layer<S> for EndpointMetricsLayer {
-    type Service = EndpointMetrics<S>;
+impl EndpointMetricsLayer<RouteSeries> {
+    /// Counts each request in the series of its route.
+    pub fn of_routes() -> Self {
+        Self(RouteSeries)
+    }
+}
+
+impl ChooseSeries for Rc<EndpointSeries> {
+    fn of_request(&self, _: &HttpRequest) -> Rc<EndpointSeries> {
+        self.clone()
+    }
+}
+
+impl ChooseSeries for RouteSeries {
+    fn of_request(&self, request: &HttpRequest) -> Rc<EndpointSeries> {
+        let series = request.context().route_series.clone();
+        let series = series.and_then(|series| series.downcast().ok());
+        series.expect("a request comes through a route, which gives it its series")
+    }
+}
+
+impl<S, P: Clone> Layer<S> for EndpointMetricsLayer<P> {
+    type Service = EndpointMetrics<S, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         let series = self.0.clone();
@@ -73,7 +99,7 @@ impl<S> Layer<S> for EndpointMetricsLayer {
     }
 }
 
-impl<S> Service<HttpRequest> for EndpointMetrics<S>
+impl<S, P: ChooseSeries> Service<HttpRequest> for EndpointMetrics<S, P>
 where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Rejected<HttpRequest>>,
 {
@@ -86,7 +112,8 @@ where
     }
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
-        self.series.requests.incr();
+        let series = self.series.of_request(&request);
+        series.requests.incr();
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         let upload = request.body().upload();
@@ -94,7 +121,7 @@ where
         EndpointMetricsFuture {
             start: request.context().attempted,
             inner: self.inner.call(request),
-            series: self.series.clone(),
+            series,
             grpc,
             answered_as_grpc,
             upload,
@@ -186,6 +213,17 @@ impl ObserveResponse for EndpointSeries {
 }
 
 impl EndpointSeries {
+    /// The series with these labels, of the endpoint at `addr`.
+    pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
+        Self {
+            addr,
+            families: families.clone(),
+            requests: families.requests.get(labels.clone()),
+            labels,
+            answers: OnceCell::new(),
+        }
+    }
+
     /// Measures until the first frame of data, or the end if there is none.
     fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {

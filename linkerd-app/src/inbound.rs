@@ -4,8 +4,8 @@
 //! |--:|---|---|---|
 //! | 1 | accept | socket options, original destination, addresses that are allowed | here |
 //! | 2 | secure | TLS is detected, and terminated if it is for this proxy; direct connections | `tls.rs` |
-//! | 3 | policy | the default policy of the port | `policy.rs` |
-//! | 4 | detect | opaque ports, or else the first bytes; HTTP is served | here, `http.rs` |
+//! | 3 | policy | the policy of the port, or its default until there is one | `policy.rs` |
+//! | 4 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
 //! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
 
 mod application;
@@ -27,16 +27,18 @@ use crate::{
 };
 use ::http::Version;
 use application::{Application, Applications};
+use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
+    tls::{NoTlsReason, TlsStatus},
     transport::{
         Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
         relay,
     },
 };
-use policy::Policy;
-use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll};
+use policy::PolicySnapshot;
+use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
 use tls::SecuredConnection;
 use tower_service::Service;
 
@@ -122,36 +124,41 @@ impl Inbound {
             // In a box: its handshake is large, and done before the rest begins.
             Some(mesh) => Box::pin(self.secure(mesh, stream, client, destination)).await?,
         };
-        // 3. Whether it is let in.
-        let policy = Policy::of(&self.ctx.config, destination);
-        let authorized = policy.authorize(&client);
-        // 4. What it speaks.
-        let application = self
-            .applications
-            .get(&self.ctx, destination, &client.tls, &policy)?;
-        let mut io = Io::new(stream, application.client_series());
-        io.put_back(read);
-        let detected = match protocol {
-            _ if policy.opaque => Some(Detected::Opaque),
-            Some(protocol) => Some(protocol),
-            None => self.detect(&mut io, &client, &policy).await?,
+        // 3. The policy of the port.
+        let application = self.applications.get(&self.ctx, destination)?;
+        let policy = application.policy().present();
+        let tls = match policy.policy().protocol {
+            ServerProtocol::Opaque if !client.tls.is_meshed() => {
+                &TlsStatus::None(NoTlsReason::PortSkipped)
+            }
+            _ => &client.tls,
         };
-        let (detected, server) = match detected {
+        let mut io = Io::new(stream, policy.peer(tls).connections());
+        io.put_back(read);
+        // 4. What the client speaks, and whether it is let in.
+        let protocol = match protocol {
+            Some(protocol) => Some(protocol),
+            None => self.protocol(&mut io, &client, &policy).await?,
+        };
+        let (detected, server) = match protocol {
             Some(detected) => (detected, None),
-            None if authorized.is_err() => return authorized,
-            // In a box: few connections need it, and all would have room for it.
-            None => Box::pin(self.silent(&mut io, &client, &policy, &application)).await?,
+            None => {
+                application.policy().admit(client.addr, tls)?;
+                // In a box: few connections need it, and all would have room for it.
+                Box::pin(self.silent(&mut io, &client, &policy, &application)).await?
+            }
         };
         let version = match detected {
             Detected::Http1 => Version::HTTP_11,
             Detected::Http2 => Version::HTTP_2,
             Detected::Opaque => {
-                authorized?;
-                return self.opaque(io, server, &application).await;
+                return self
+                    .opaque(io, server, &application, client.addr, tls)
+                    .await;
             }
         };
         // 5. The application.
-        match http::serve(&self.ctx, io, client, version, application, authorized).await {
+        match http::serve(&self.ctx, io, client, version, application).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 tracing::debug!(%error, "connection closed");
@@ -177,9 +184,10 @@ impl Inbound {
         if client.orig_dst.is_none() || self.is_own_port(destination) {
             return tls::secure_direct(&self.ctx, mesh, stream, client, destination).await;
         }
-        match Policy::of(&self.ctx.config, destination).opaque {
-            true => Ok(SecuredConnection::skipped(stream, &client, destination)),
-            false => tls::secure(&self.ctx, mesh, stream, client, destination).await,
+        let application = self.applications.get(&self.ctx, destination)?;
+        match application.policy().present().policy().protocol {
+            ServerProtocol::Opaque => Ok(SecuredConnection::plain(stream, client, destination)),
+            _ => tls::secure(&self.ctx, mesh, stream, client, destination).await,
         }
     }
 
@@ -203,22 +211,49 @@ impl Inbound {
         Ok(())
     }
 
-    /// The protocol of the client; `None` if it was silent.
+    /// The protocol of the client: as the policy says, or by its first bytes; `None` if it was silent.
+    async fn protocol(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        policy: &PolicySnapshot,
+    ) -> Result<Option<Detected>, Error> {
+        let is_passed_through = matches!(client.tls, TlsStatus::Passthrough { .. });
+        let timeout = match policy.policy().protocol {
+            ServerProtocol::Opaque | ServerProtocol::Tls => return Ok(Some(Detected::Opaque)),
+            _ if is_passed_through => return Ok(Some(Detected::Opaque)),
+            ServerProtocol::Detect { timeout, .. } => timeout,
+            // A peer proxy may carry HTTP/1 over HTTP/2.
+            ServerProtocol::Http1(_) if client.tls.is_meshed() => {
+                let timeout = self.ctx.config.inbound.detect_timeout;
+                let detected = self.detect(io, client, policy, timeout).await?;
+                return Ok(Some(detected.unwrap_or(Detected::Http1)));
+            }
+            ServerProtocol::Http1(_) => return Ok(Some(Detected::Http1)),
+            ServerProtocol::Http2(_) | ServerProtocol::Grpc(_) => return Ok(Some(Detected::Http2)),
+        };
+        self.detect(io, client, policy, timeout).await
+    }
+
+    /// The protocol of the client by its first bytes; `None` if it was silent.
     async fn detect(
         &self,
         io: &mut Io,
         client: &ClientInfo,
-        policy: &Policy<'_>,
+        policy: &PolicySnapshot,
+        timeout: Duration,
     ) -> Result<Option<Detected>, Error> {
         let families = &self.ctx.families.inbound;
         let count = |result, took| {
-            let labels = policy.server_labels(Labels::new().with("result", result));
+            let labels = policy
+                .scope()
+                .server_labels(Labels::new().with("result", result));
             families.detect_results.get(labels).incr();
-            let labels = policy.server_labels(Labels::new());
+            let labels = policy.scope().server_labels(Labels::new());
             families.detect_duration.get(labels).observe_duration(took);
         };
         let settings = DetectSettings {
-            timeout: self.ctx.config.inbound.detect_timeout,
+            timeout,
             lookalikes: Lookalikes::Http,
         };
         let drain = &mut client.listener.drain().watch();
@@ -231,9 +266,10 @@ impl Inbound {
         &self,
         io: &mut Io,
         client: &ClientInfo,
-        policy: &Policy<'_>,
+        policy: &PolicySnapshot,
         application: &Application,
     ) -> Result<(Detected, Option<Io>), Error> {
+        let timeout = self.ctx.config.inbound.detect_timeout;
         let mut server = application.connect().call(()).await?;
         loop {
             let is_late = poll_fn(|cx| match server.poll_readable(cx) {
@@ -241,7 +277,7 @@ impl Inbound {
                 Poll::Pending => io.poll_readable(cx).map(|()| true),
             });
             let detected = match is_late.await {
-                true => self.detect(io, client, policy).await?,
+                true => self.detect(io, client, policy, timeout).await?,
                 false => Some(Detected::Opaque),
             };
             match detected {
@@ -252,18 +288,28 @@ impl Inbound {
         }
     }
 
-    /// Relays to `server`, or to a new connection.
+    /// Relays to `server`, or to a new connection, for as long as the policy lets the client in.
     async fn opaque(
         &self,
         mut io: Io,
         server: Option<Io>,
         application: &Application,
+        client: SocketAddr,
+        tls: &TlsStatus,
     ) -> Result<(), Error> {
+        let policy = application.policy();
+        policy.admit(client, tls)?.count();
+        // In a box, as few connections are opaque.
+        let mut revoked = Box::pin(policy.revoked(client, tls));
         let mut server = match server {
             Some(server) => server,
             None => application.connect().call(()).await?,
         };
-        match relay(&mut io, &mut server, &self.ctx.pipes).await {
+        let relayed = tokio::select! {
+            relayed = relay(&mut io, &mut server, &self.ctx.pipes) => relayed,
+            error = &mut revoked => return Err(error),
+        };
+        match relayed {
             Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
             Err(error) => tracing::debug!(%error, "opaque connection broke off"),
         }

@@ -18,6 +18,7 @@ pub mod process;
 pub mod proxy;
 pub mod quickstart;
 mod response_metrics;
+mod route_filters;
 pub mod runtime;
 pub mod server;
 #[cfg(test)]

@@ -5,15 +5,17 @@
 #[cfg(test)]
 mod docs;
 mod identity;
+mod inbound;
 mod labels;
 mod outbound;
 mod profile_route;
 mod retries;
 
 pub use identity::IdentityFamilies;
+pub use inbound::{InboundFamilies, InboundRouteFamilies};
 pub use labels::{
-    EndpointLabels, backend_labels, client_tls_labels, meta_labels, server_tls_labels,
-    target_labels,
+    EndpointLabels, backend_labels, client_tls_labels, inbound_meta_labels, meta_labels,
+    server_tls_labels, target_labels,
 };
 pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies};
 pub use profile_route::{ProfileRetries, ProfileRouteFamilies};
@@ -62,21 +64,6 @@ pub struct StackFamilies {
     pub created: Family<Counter>,
     /// Dropped.
     pub dropped: Family<Counter>,
-}
-
-/// Families of the inbound direction only.
-#[derive(Clone, Debug)]
-pub struct InboundFamilies {
-    /// `inbound_http_errors_total`
-    pub http_errors: Family<Counter>,
-    /// `inbound_tcp_errors_total`
-    pub tcp_errors: Family<Counter>,
-    /// `inbound_tcp_detect_http_results_total`
-    pub detect_results: Family<Counter>,
-    /// `inbound_tcp_detect_http_duration_seconds`
-    pub detect_duration: Family<Histogram>,
-    /// `inbound_tcp_transport_header_connections_total`
-    pub transport_headers: Family<Counter>,
 }
 
 /// Families of the controllers' clients.
@@ -164,39 +151,6 @@ impl Families {
             outbound,
             profile_route,
             inbound,
-        }
-    }
-}
-
-impl InboundFamilies {
-    fn register(registry: &Registry) -> Self {
-        Self {
-            http_errors: registry.counter(
-                RegistryStyle::Legacy,
-                "inbound_http_errors_total",
-                "Total count of inbound HTTP requests that the proxy answered with an error",
-            ),
-            tcp_errors: registry.counter(
-                RegistryStyle::Legacy,
-                "inbound_tcp_errors_total",
-                "Total count of inbound TCP connections that ended with an error",
-            ),
-            detect_results: registry.counter(
-                RegistryStyle::OpenMetrics,
-                "inbound_tcp_detect_http_results_total",
-                "Outcomes of inbound protocol detection",
-            ),
-            detect_duration: registry.histogram(
-                RegistryStyle::OpenMetrics,
-                "inbound_tcp_detect_http_duration_seconds",
-                "Time that inbound protocol detection takes",
-                outbound::DETECT_SECONDS,
-            ),
-            transport_headers: registry.counter(
-                RegistryStyle::OpenMetrics,
-                "inbound_tcp_transport_header_connections_total",
-                "Total count of direct connections of peer proxies, by their transport headers",
-            ),
         }
     }
 }

@@ -27,7 +27,6 @@ mod distribute;
 mod endpoint;
 mod explain;
 mod explicit;
-mod filters;
 mod http;
 mod ingress;
 mod lazy;
@@ -56,7 +55,10 @@ mod tests;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 
-use crate::metrics::{PolicyRetries, ProfileRetries, RouteFamilies, backend_labels};
+use crate::{
+    metrics::{PolicyRetries, ProfileRetries, RouteFamilies, backend_labels},
+    route_filters::{Filters, FiltersLayer},
+};
 use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
@@ -64,7 +66,6 @@ use balance::{BalanceTarget, balance, balance_one};
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
-use filters::{Filters, FiltersLayer};
 use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{

@@ -15,7 +15,7 @@ use crate::{
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_discover::Discovery;
-use linkerd_profiles::Policies;
+use linkerd_profiles::{Policies, ServerPolicies};
 use linkerd_proxy_core::{
     drain,
     metrics::Registry,
@@ -70,7 +70,10 @@ pub enum StartError {
 }
 
 /// The result of the control thread's start.
-type Started = Result<(Discovery, Policies), control::ControlStartError>;
+type Started = Result<ControlHandles, control::ControlStartError>;
+
+/// The workers' handles of what the control thread follows.
+type ControlHandles = (Discovery, Policies, ServerPolicies);
 
 /// Starts the proxy. Its workers accept connections when this returns.
 pub async fn start(
@@ -128,7 +131,7 @@ pub async fn start(
         own,
         identity,
     };
-    let (discovery, policies) = spawn_control(
+    let (discovery, policies, server_policies) = spawn_control(
         config.clone(),
         registry,
         families.clone(),
@@ -148,6 +151,7 @@ pub async fn start(
             families: families.clone(),
             discovery: discovery.clone(),
             policies: policies.clone(),
+            server_policies: server_policies.clone(),
             dialers: dialers.clone(),
             mesh: mesh.clone(),
             listeners,
@@ -232,7 +236,7 @@ fn spawn_control(
     runtimes: Runtimes,
     parts: AdminParts,
     drain: drain::Handle,
-) -> Result<(Discovery, Policies), StartError> {
+) -> Result<ControlHandles, StartError> {
     let (started, wait) = std_mpsc::channel::<Started>();
     crate::runtime::spawn("admin", &runtimes, move || {
         run_control(config, registry, families, parts, drain, started)
@@ -253,7 +257,10 @@ async fn run_control(
     started: std_mpsc::Sender<Started>,
 ) {
     let identity = parts.identity.take();
-    let control = ControlPlane::start(&config, &registry, &families, &parts.own, identity);
+    let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
+    let control = ControlPlane::start(
+        &config, &registry, &families, &parts.own, identity, admin_port,
+    );
     let control = match control {
         Ok(control) => control,
         Err(error) => {
@@ -262,7 +269,11 @@ async fn run_control(
             return;
         }
     };
-    let handles = (control.discovery.clone(), control.policies.clone());
+    let handles = (
+        control.discovery.clone(),
+        control.policies.clone(),
+        control.server_policies.clone(),
+    );
     let _ = started.send(Ok(handles));
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
@@ -314,11 +325,13 @@ fn sections(
     workers: Vec<WorkerInspector>,
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
+    let server_policies = control.server_policies.clone();
     let registry = registry.clone();
     let identity = controllers.clone();
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
+        section("server_policies", move || server_policies.inspect()),
         section("own_connections", move || own.inspect()),
         section("metrics", move || {
             let sizes = registry.sizes().into_iter();

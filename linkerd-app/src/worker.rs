@@ -13,7 +13,7 @@ use crate::{
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
-use linkerd_profiles::Policies;
+use linkerd_profiles::{Policies, ServerPolicies};
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
@@ -38,6 +38,8 @@ pub struct Worker {
     pub discovery: Discovery,
     /// Policies and profiles.
     pub policies: Policies,
+    /// Policies of inbound ports.
+    pub server_policies: ServerPolicies,
     /// Dialers of both directions.
     pub dialers: Dialers,
     /// The identity of the proxy; `None`: nothing is encrypted.
@@ -86,6 +88,7 @@ impl Worker {
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
             families: self.families,
+            server_policies: self.server_policies,
             dialer: self.dialers.inbound,
             mesh: self.mesh,
             workers: self.workers,

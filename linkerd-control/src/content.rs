@@ -4,6 +4,7 @@ use crate::mesh::distance;
 use linkerd_api_proto::destination::{
     AddrSet, DestinationProfile, NoEndpoints, Update, WeightedAddr, WeightedAddrSet, update,
 };
+use linkerd_api_proto::inbound::Server;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ pub trait StreamContent: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The messages that bring a stream from `old` to `new`; all of `new` for a new stream.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
 
-    /// The answer for a target without content; `names` are those of the mesh file.
-    fn unknown(target: &str, names: &[String]) -> Result<Self, Status>;
+    /// The answer for a target without content; `None` says nothing. `names` are those of the mesh file.
+    fn unknown(target: &str, names: &[String]) -> Result<Option<Self>, Status>;
 }
 
 /// The endpoints of one destination. Cheap to clone.
@@ -163,8 +164,8 @@ impl StreamContent for EndpointSet {
         messages
     }
 
-    fn unknown(_: &str, _: &[String]) -> Result<Self, Status> {
-        Ok(Self::none(false))
+    fn unknown(_: &str, _: &[String]) -> Result<Option<Self>, Status> {
+        Ok(Some(Self::none(false)))
     }
 }
 
@@ -179,15 +180,15 @@ impl StreamContent for DestinationProfile {
 
     /// As in a cluster: an address without a service has an empty profile, a service without a profile has a default
     /// one, and any other name is an error of the caller.
-    fn unknown(target: &str, _: &[String]) -> Result<Self, Status> {
+    fn unknown(target: &str, _: &[String]) -> Result<Option<Self>, Status> {
         if target.parse::<SocketAddr>().is_ok() {
-            return Ok(Self::default());
+            return Ok(Some(Self::default()));
         }
         match target.rsplit_once(':') {
-            Some((host, _)) if host.ends_with(".svc.cluster.local") => Ok(Self {
+            Some((host, _)) if host.ends_with(".svc.cluster.local") => Ok(Some(Self {
                 fully_qualified_name: host.to_owned(),
                 ..Self::default()
-            }),
+            })),
             _ => Err(Status::invalid_argument(format!(
                 "invalid service {target:?}: expected <name>.<namespace>.svc.cluster.local:<port>"
             ))),
@@ -204,9 +205,24 @@ impl StreamContent for OutboundPolicy {
         whole_if_changed(old, new)
     }
 
-    fn unknown(target: &str, names: &[String]) -> Result<Self, Status> {
+    fn unknown(target: &str, names: &[String]) -> Result<Option<Self>, Status> {
         let others = others(target, names);
         Err(Status::not_found(format!("no service at {target}{others}")))
+    }
+}
+
+impl StreamContent for Server {
+    type Message = Self;
+
+    const KIND: LookupKind = LookupKind::Server;
+
+    fn messages(old: Option<&Self>, new: &Self) -> Vec<Self> {
+        whole_if_changed(old, new)
+    }
+
+    /// Nothing, so that the proxy goes on with its default policy until there is one.
+    fn unknown(_: &str, _: &[String]) -> Result<Option<Self>, Status> {
+        Ok(None)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::serve::{self, Server};
 use crate::state::{Content, ControllerState};
 use crate::target::{TargetKey, canonical};
 use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::inbound;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -81,6 +82,11 @@ impl Controller {
         IdentityScript::new(self.state.clone())
     }
 
+    /// The policy of an inbound port. A port without one is watched in silence.
+    pub fn server(&self, port: u16) -> Script<inbound::Server> {
+        self.script(format!(":{port}"))
+    }
+
     /// All destinations: endpoints for those without their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
         Script::new(self.state.clone(), TargetKey::Any)
@@ -93,6 +99,11 @@ impl Controller {
 
     /// All targets: a policy for those without their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
+        Script::new(self.state.clone(), TargetKey::Any)
+    }
+
+    /// All inbound ports: a policy for those without their own, and behaviour for all.
+    pub fn any_server(&self) -> Script<inbound::Server> {
         Script::new(self.state.clone(), TargetKey::Any)
     }
 
@@ -120,6 +131,7 @@ impl Controller {
             LookupKind::Destination => self.destination(target).open_streams(),
             LookupKind::Profile => self.profile(target).open_streams(),
             LookupKind::Policy => self.policy(target).open_streams(),
+            LookupKind::Server => self.script::<inbound::Server>(target).open_streams(),
         }
     }
 
@@ -129,6 +141,7 @@ impl Controller {
         tables.destinations.open_streams(&TargetKey::Any)
             + tables.profiles.open_streams(&TargetKey::Any)
             + tables.policies.open_streams(&TargetKey::Any)
+            + tables.servers.open_streams(&TargetKey::Any)
     }
 
     /// Waits for a look-up that no earlier call returned, so that two calls expect two look-ups.

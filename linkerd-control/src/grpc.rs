@@ -5,6 +5,8 @@ use crate::target::canonical;
 use futures::stream::{self, BoxStream, StreamExt};
 use linkerd_api_proto::destination::destination_server::Destination;
 use linkerd_api_proto::destination::{DestinationProfile, GetDestination, Update};
+use linkerd_api_proto::inbound::inbound_server_policies_server::InboundServerPolicies;
+use linkerd_api_proto::inbound::{PortSpec, Server};
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPolicies;
 use linkerd_api_proto::outbound::{OutboundPolicy, TrafficSpec, traffic_spec::Target};
 use std::net::SocketAddr;
@@ -93,5 +95,32 @@ impl OutboundPolicies for Api {
         };
         self.stream::<OutboundPolicy>(target, spec.source_workload)
             .await
+    }
+}
+
+#[tonic::async_trait]
+impl InboundServerPolicies for Api {
+    type WatchPortStream = Messages<Server>;
+
+    async fn get_port(&self, request: Request<PortSpec>) -> Result<Response<Server>, Status> {
+        let mut servers = self.watch_port(request).await?.into_inner();
+        match servers.next().await {
+            Some(server) => Ok(Response::new(server?)),
+            None => Err(Status::unavailable("the port's stream was dropped")),
+        }
+    }
+
+    async fn watch_port(
+        &self,
+        request: Request<PortSpec>,
+    ) -> Result<Response<Self::WatchPortStream>, Status> {
+        let spec = request.into_inner();
+        match u16::try_from(spec.port) {
+            Ok(port @ 1..) => {
+                self.stream::<Server>(format!(":{port}"), spec.workload)
+                    .await
+            }
+            _ => Err(Status::invalid_argument("the port is not valid")),
+        }
     }
 }

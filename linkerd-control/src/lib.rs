@@ -1,8 +1,9 @@
 //! The controller: the control plane's half of the mesh, in one process and without a cluster.
 //!
 //! **Contents.** A [`Controller`] holds endpoints, profiles and policies in memory and serves them over the gRPC APIs
-//! of a sidecar: `Destination.Get`, `Destination.GetProfile`, `OutboundPolicies.Get` and `OutboundPolicies.Watch`, and
-//! `Identity.Certify` if it has an [`Authority`]. It has two users:
+//! of a sidecar: `Destination.Get`, `Destination.GetProfile`, `OutboundPolicies.Get`, `OutboundPolicies.Watch`,
+//! `InboundServerPolicies.GetPort`, `InboundServerPolicies.WatchPort`, and `Identity.Certify` if it has an [`Authority`]. It
+//! has two users:
 //!
 //! - **Tests** script it: push and remove endpoints, send invalid messages, answer with an error, stay silent, be slow,
 //!   drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups ([`Controller::expect_lookup`]).
@@ -34,6 +35,7 @@ mod policy;
 mod profile;
 mod script;
 mod serve;
+mod server_policy;
 mod state;
 mod stream;
 mod table;
@@ -57,4 +59,5 @@ pub use crate::policy::{
 pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 pub use crate::script::Script;
 pub use crate::serve::Server;
+pub use crate::server_policy::{Authorization, InboundRoute, RateLimit, ServerPolicy};
 pub use crate::state::Content;

@@ -12,6 +12,8 @@ pub enum LookupKind {
     Profile,
     /// `OutboundPolicies.Watch` and `OutboundPolicies.Get`.
     Policy,
+    /// `InboundServerPolicies.WatchPort` and `InboundServerPolicies.GetPort`.
+    Server,
 }
 
 /// A look-up.
@@ -21,9 +23,9 @@ pub struct Lookup {
     pub sequence: u64,
     /// Its kind.
     pub kind: LookupKind,
-    /// The path, address or authority, as it was sent.
+    /// The path, address or authority, as it was sent; of a port `:port`.
     pub target: String,
-    /// The `context_token` of a destination or profile lookup, the `source_workload` of a policy lookup.
+    /// The `context_token` of a destination or profile lookup, the workload of a policy or server lookup.
     pub context: String,
     /// Open streams of this kind and target at the time.
     pub open_streams: usize,
@@ -106,6 +108,7 @@ impl fmt::Display for LookupKind {
             Self::Destination => "destination",
             Self::Profile => "profile",
             Self::Policy => "policy",
+            Self::Server => "server",
         })
     }
 }

@@ -14,6 +14,7 @@ mod model;
 mod near;
 mod profile;
 mod routes;
+mod servers;
 #[cfg(test)]
 mod testing;
 mod values;

@@ -8,6 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use linkerd_api_proto::destination::destination_server::DestinationServer;
 use linkerd_api_proto::identity::identity_server::IdentityServer;
+use linkerd_api_proto::inbound::inbound_server_policies_server::InboundServerPoliciesServer;
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
@@ -147,15 +148,16 @@ async fn serve_proxy(
     let identity = identity.max_decoding_message_size(MAX_REQUEST);
     let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
+    let servers =
+        InboundServerPoliciesServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
     let service = service_fn(move |request: Request<Incoming>| {
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
-        if request.uri().path().starts_with(DESTINATION) {
-            destination.clone().call(request)
-        } else if request.uri().path().starts_with(IDENTITY) {
-            identity.clone().call(request)
-        } else {
-            policies.clone().call(request)
+        match request.uri().path() {
+            path if path.starts_with(DESTINATION) => destination.clone().call(request),
+            path if path.starts_with(SERVERS) => servers.clone().call(request),
+            path if path.starts_with(IDENTITY) => identity.clone().call(request),
+            _ => policies.clone().call(request),
         }
     });
     let served = http2::Builder::new(StopWith(stop))
@@ -168,6 +170,7 @@ async fn serve_proxy(
 
 const IDENTITY: &str = "/io.linkerd.proxy.identity.Identity/";
 const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
+const SERVERS: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/";
 
 /// A look-up is a name and a token; this is generous.
 const MAX_REQUEST: usize = 64 * 1024;

@@ -6,6 +6,7 @@ use crate::stream::StreamBuffer;
 use crate::table::TargetTable;
 use crate::target::TargetKey;
 use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::inbound::Server;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -26,6 +27,8 @@ pub(crate) struct ControllerTables {
     pub(crate) destinations: TargetTable<EndpointSet>,
     pub(crate) profiles: TargetTable<DestinationProfile>,
     pub(crate) policies: TargetTable<OutboundPolicy>,
+    /// By `:port`.
+    pub(crate) servers: TargetTable<Server>,
     pub(crate) lookups: LookupLog,
     /// The current targets of the mesh file.
     pub(crate) mesh: MeshTargets,
@@ -37,11 +40,12 @@ pub(crate) struct MeshTargets {
     pub(crate) destinations: HashSet<String>,
     pub(crate) profiles: HashSet<String>,
     pub(crate) policies: HashSet<String>,
+    pub(crate) servers: HashSet<String>,
 }
 
 /// The answers of one kind of look-up.
 ///
-/// Sealed: they are [`EndpointSet`], [`DestinationProfile`] and [`OutboundPolicy`].
+/// Sealed: they are [`EndpointSet`], [`DestinationProfile`], [`OutboundPolicy`] and [`Server`].
 #[allow(private_interfaces, reason = "the table is private to this crate")]
 pub trait Content: StreamContent {
     /// The table of the controller that holds the answers.
@@ -57,6 +61,7 @@ impl ControllerState {
                 destinations: TargetTable::new(streams, queued),
                 profiles: TargetTable::new(streams, queued),
                 policies: TargetTable::new(streams, queued),
+                servers: TargetTable::new(streams, queued),
                 lookups: LookupLog::new(limits.recorded_lookups),
                 mesh: MeshTargets::default(),
             }),
@@ -140,5 +145,12 @@ impl Content for DestinationProfile {
 impl Content for OutboundPolicy {
     fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
         &mut tables.policies
+    }
+}
+
+#[allow(private_interfaces, reason = "the table is private to this crate")]
+impl Content for Server {
+    fn table(tables: &mut ControllerTables) -> &mut TargetTable<Self> {
+        &mut tables.servers
     }
 }

@@ -74,8 +74,10 @@ impl<C: StreamContent> TargetTable<C> {
             return Err(Status::resource_exhausted("too many streams are open"));
         }
         let buffer = Arc::new(StreamBuffer::new(self.max_queued));
-        if !self.silent(target) {
-            buffer.show(self.answer(target)?);
+        if !self.silent(target)
+            && let Some(content) = self.answer(target)?
+        {
+            buffer.show(content);
         }
         let entry = self.entries.entry(target.to_owned()).or_default();
         entry.streams.push(buffer.clone());
@@ -164,7 +166,8 @@ impl<C: StreamContent> TargetTable<C> {
             let answer = self.answer(&target);
             if let Some(entry) = self.entries.get_mut(&target) {
                 match answer {
-                    Ok(content) => {
+                    Ok(None) => {}
+                    Ok(Some(content)) => {
                         for stream in &entry.streams {
                             stream.show(content.clone());
                         }
@@ -181,10 +184,10 @@ impl<C: StreamContent> TargetTable<C> {
         }
     }
 
-    fn answer(&self, target: &str) -> Result<C, Status> {
+    fn answer(&self, target: &str) -> Result<Option<C>, Status> {
         let own = self.entries.get(target).and_then(|e| e.content.as_ref());
         match own.or(self.any.content.as_ref()) {
-            Some(content) => Ok(content.clone()),
+            Some(content) => Ok(Some(content.clone())),
             None => C::unknown(target, &self.names),
         }
     }

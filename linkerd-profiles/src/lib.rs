@@ -15,6 +15,7 @@
 mod backend;
 mod discovered;
 mod follow;
+mod inbound;
 mod join;
 mod meta;
 mod policies;
@@ -30,6 +31,13 @@ mod tls_route;
 pub use backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter};
 pub use discovered::{
     Discovered, HttpRouting, InvalidRouting, ProtocolKind, RouteSource, RouteSpec, TlsRouting,
+};
+pub use inbound::{
+    Authentication, Authorization, ClientIdentities, ClientNetwork, ClientRateLimit, DefaultAccess,
+    DefaultServerPolicies, Denial, InboundHttp, InboundRoute, InboundRoutes, KnownPort,
+    NearestAuthorization, RateLimitExceeded, RateLimitOverride, RateLimitScope, RateLimitSettings,
+    RateLimiter, ServerPolicies, ServerPoliciesConfig, ServerPolicy, ServerPolicySource,
+    ServerPolicyWatch, ServerProtocol, UnmetCondition,
 };
 pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};

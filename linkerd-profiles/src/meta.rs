@@ -77,6 +77,11 @@ impl Meta {
         }
     }
 
+    /// The kind and the name, such as `server/web`, as inbound policies name their resources.
+    pub fn kind_and_name(&self) -> impl fmt::Display + '_ {
+        KindAndName(self)
+    }
+
     /// The namespace; empty for defaults.
     pub fn namespace(&self) -> &str {
         match self {
@@ -99,6 +104,14 @@ impl Meta {
             Self::Default(_) => None,
             Self::Resource(resource) => resource.port,
         }
+    }
+}
+
+struct KindAndName<'a>(&'a Meta);
+
+impl fmt::Display for KindAndName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0.kind(), self.0.name())
     }
 }
 

@@ -140,8 +140,10 @@ pub enum Reason {
     InvalidPolicy,
     /// The route forbids the traffic.
     Forbidden,
-    /// The default policy does not admit the client.
+    /// The policy of the port does not admit the client.
     Unauthorized,
+    /// The request is beyond a rate limit of the port.
+    RateLimited,
     /// The address is not one of the pod's.
     NotAllowedAddress,
     /// The control plane does not know the destination.

@@ -8,6 +8,7 @@ mod parts;
 mod shared;
 mod tcp;
 
+pub(super) use http::{Matches, filters, hosts};
 pub use invalid::InvalidPolicy;
 
 use linkerd_api_proto::outbound::{OutboundPolicy, proxy_protocol};

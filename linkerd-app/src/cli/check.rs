@@ -37,12 +37,18 @@ fn report(mut env: Env, mesh: Option<&Path>) -> Report {
     };
     if let Some(path) = mesh {
         match Mesh::read(path) {
-            Ok(mesh) => report.good.push(format!(
-                "{}: {} and {}",
-                path.display(),
-                count(mesh.services(), "service"),
-                count(mesh.endpoints(), "endpoint")
-            )),
+            Ok(mesh) => {
+                let servers = match mesh.servers().count() {
+                    0 => String::new(),
+                    servers => format!(", and {}", count(servers, "server")),
+                };
+                report.good.push(format!(
+                    "{}: {} and {}{servers}",
+                    path.display(),
+                    count(mesh.services(), "service"),
+                    count(mesh.endpoints(), "endpoint")
+                ));
+            }
             Err(error) => report
                 .errors
                 .extend(error.to_string().lines().map(str::to_owned)),

@@ -405,7 +405,7 @@ variables! {
         /// The addresses of this workload: inbound traffic for other ones is refused. Without it, none is refused.
         linkerd2 INBOUND_IPS: IpSet = unset, used, since("0.1");
         /// Ports whose policies are watched from the start and for ever.
-        linkerd2 INBOUND_PORTS: PortSet = default(""), later("inbound policy"), since("0.1");
+        linkerd2 INBOUND_PORTS: PortSet = default(""), used, since("0.1");
         /// Ports that are opaque until the control plane says otherwise.
         linkerd2 INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION: PortSet = default(""), used, since("0.1");
         /// The policy of ports without a policy from the control plane. `cluster-*` and `audit` need the networks of

@@ -1,15 +1,15 @@
-//! Stage 5: the application at the address that a peer dialled.
+//! Stage 4: the application at the address that a peer dialled.
 //!
 //! - **Waits for** a connection: HTTP/1 dials for the request, HTTP/2 has one, for which requests wait at most for the
 //!   inbound failfast timeout.
 //! - **Bounds**: idle connections; applications that nobody uses are dropped.
-//! - **Metrics**: `request_total` and its kin, `tcp_*{peer="dst"}`.
+//! - **Metrics**: `request_total` and its kin, by the route of the request; `tcp_*{peer="dst"}`.
 
-use super::{context::Context, policy::Policy};
+use super::{context::Context, policy::PortPolicy};
 use crate::{
-    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
+    endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer, RouteSeries},
     forward::Forward,
-    metrics::{client_tls_labels, server_tls_labels, target_labels},
+    metrics::server_tls_labels,
     server::{InUse, share},
 };
 use futures::future::LocalBoxFuture;
@@ -23,8 +23,8 @@ use linkerd_proxy_core::{
         client::{Http1Client, Http2Client},
         for_http2,
     },
-    metrics::{LabelSet, Labels},
-    tls::{Identity, NoTlsReason, TlsStatus},
+    metrics::Labels,
+    tls::{NoTlsReason, TlsStatus},
     transport::{Connect, TransportSeries},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -43,34 +43,24 @@ use tower_service::Service;
 pub struct Application {
     ctx: Rc<Context>,
     addr: SocketAddr,
-    client_series: Arc<TransportSeries>,
+    policy: Rc<PortPolicy>,
     server_series: Arc<TransportSeries>,
-    labels: LabelSet,
     http1: OnceCell<(Http1, EndpointStatus)>,
     http2: OnceCell<Balance<SocketAddr, Http2>>,
 }
 
-type Http1 = Forward<EndpointMetrics<ReplayService<Http1Client<Connect, RequestBody>>>>;
-type Http2 = EndpointMetrics<ReplayService<Http2Client<Connect, RequestBody>>>;
+type Http1 = Forward<Counted<Http1Client<Connect, RequestBody>>>;
+type Http2 = Counted<Http2Client<Connect, RequestBody>>;
+type Counted<C> = EndpointMetrics<ReplayService<C>, RouteSeries>;
 
 /// The applications in use on one worker.
 #[derive(Default)]
-pub struct Applications(InUse<ApplicationKey, Application>);
-
-/// An application as one client sees it: metrics name both.
-type ApplicationKey = (SocketAddr, TlsStatus);
+pub struct Applications(InUse<SocketAddr, Application>);
 
 impl Applications {
     /// The application at an address. Fails as `DestinationLimit`.
-    pub fn get(
-        &self,
-        ctx: &Rc<Context>,
-        addr: SocketAddr,
-        tls: &TlsStatus,
-        policy: &Policy<'_>,
-    ) -> Result<Rc<Application>, Error> {
-        let key = (addr, tls.clone());
-        if let Some(application) = self.0.get(&key) {
+    pub fn get(&self, ctx: &Rc<Context>, addr: SocketAddr) -> Result<Rc<Application>, Error> {
+        if let Some(application) = self.0.get(&addr) {
             return Ok(application);
         }
         if self.0.count() >= MAX_APPLICATIONS {
@@ -80,8 +70,9 @@ impl Applications {
             let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
             return Err(Error::new(Reason::DestinationLimit).detail(detail));
         }
-        let new = |_: &ApplicationKey| Application::new(ctx, addr, tls, policy);
-        Ok(self.0.get_or_insert(key, new))
+        let policy = PortPolicy::new(ctx, addr)?;
+        let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy);
+        Ok(self.0.get_or_insert(addr, new))
     }
 
     /// Drops the applications that no peer has used for the idle timeout, as long as the worker runs.
@@ -91,11 +82,11 @@ impl Applications {
 
     /// The applications, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        let in_use = self.0.inspect(|(addr, tls), application, connections| {
+        let in_use = self.0.inspect(|addr, application, connections| {
             let http1 = application.http1.get();
             serde_json::json!({
                 "address": addr.to_string(),
-                "client_id": tls.identity().map(Identity::as_str),
+                "server": application.policy.present().policy().meta.kind_and_name().to_string(),
                 "connections": connections,
                 "http1": http1.map(|(_, status)| status.inspect()),
                 "http2": application.http2.get().map(Balance::inspect),
@@ -143,29 +134,24 @@ impl Service<HttpRequest> for ApplicationService {
 }
 
 impl Application {
-    fn new(ctx: &Rc<Context>, addr: SocketAddr, tls: &TlsStatus, policy: &Policy<'_>) -> Self {
-        let inbound = || Labels::new().with("direction", "inbound");
-        let from_peer = |labels| client_tls_labels(labels, tls);
-        let client = from_peer(target_labels(inbound().with("peer", "src"), addr));
-        let server = inbound().with("peer", "dst");
+    fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: PortPolicy) -> Self {
+        let server = Labels::new()
+            .with("direction", "inbound")
+            .with("peer", "dst");
         let server = server_tls_labels(server, &TlsStatus::None(NoTlsReason::Loopback));
-        let transport = &ctx.families.transport;
         Self {
             addr,
-            client_series: transport.series(policy.server_labels(client)),
-            server_series: transport.series(server),
-            labels: policy
-                .request_labels(from_peer(target_labels(inbound(), addr)))
-                .into(),
+            policy: Rc::new(policy),
+            server_series: ctx.families.transport.series(server),
             http1: OnceCell::new(),
             http2: OnceCell::new(),
             ctx: ctx.clone(),
         }
     }
 
-    /// Series of the peers' connections.
-    pub fn client_series(&self) -> Arc<TransportSeries> {
-        self.client_series.clone()
+    /// The policy of its port.
+    pub fn policy(&self) -> &Rc<PortPolicy> {
+        &self.policy
     }
 
     /// A connector to the application: loopback is where applications live.
@@ -184,7 +170,7 @@ impl Application {
         let pools = &self.ctx.http1;
         let client = Http1Client::new(self.connect(), pools, backoff, status.clone());
         let service = ServiceBuilder::new()
-            .layer(self.metrics())
+            .layer(EndpointMetricsLayer::of_routes())
             .layer(self.replay(false))
             .service(client);
         (Forward::new(service), status)
@@ -201,7 +187,7 @@ impl Application {
             status.clone(),
         );
         let service = ServiceBuilder::new()
-            .layer(self.metrics())
+            .layer(EndpointMetricsLayer::of_routes())
             .layer(self.replay(true))
             .service(client);
         let params = Params {
@@ -218,10 +204,6 @@ impl Application {
         };
         let member = Member::new(service, status, 1);
         Balance::one::<HttpRequest>(self.addr, member, params)
-    }
-
-    fn metrics(&self) -> EndpointMetricsLayer {
-        EndpointMetricsLayer::new(&self.ctx.families.endpoint, self.labels.clone(), self.addr)
     }
 
     fn replay(&self, refusals: bool) -> ReplayLayer {

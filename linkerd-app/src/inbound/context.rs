@@ -2,6 +2,7 @@
 
 use super::tls::Handshakes;
 use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
+use linkerd_profiles::ServerPolicies;
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
     transport::{Dialer, Pipes},
@@ -15,6 +16,8 @@ pub struct Context {
     pub config: Arc<Config>,
     /// Metric families.
     pub families: Families,
+    /// Policies of ports.
+    pub server_policies: ServerPolicies,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.

@@ -1,33 +1,30 @@
 //! Stage 3: serving a peer's HTTP connection.
 //!
-//! - **Fails as** the application fails, `InvalidRequest`, `Unauthorized`, `InFlightLimit`, as a response without
-//!   informational headers: those are for meshed peers.
+//! - **Fails as** the application fails, `InvalidRequest`, `InFlightLimit`, and as the policy says. Informational headers
+//!   are for meshed peers only.
 //! - **Bounds**: requests in flight.
 //! - **Metrics**: `inbound_http_errors_total`.
 
-mod authorize;
 mod client_identity;
 mod peer_protocol;
+mod route_policy;
 mod upgrades;
 
 use self::{
-    authorize::AuthorizeLayer, client_identity::ClientIdentityLayer,
-    peer_protocol::PeerProtocolLayer, upgrades::UpgradesLayer,
+    client_identity::ClientIdentityLayer, peer_protocol::PeerProtocolLayer,
+    route_policy::RoutePolicy, upgrades::UpgradesLayer,
 };
 use super::{
     application::{Application, ApplicationService},
     context::Context,
+    policy::Admission,
 };
-use crate::{
-    metrics::target_labels,
-    server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer},
-};
+use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error, ObserveLayer, Reason, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
-    tls::TlsStatus,
     transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
@@ -41,13 +38,11 @@ pub fn serve(
     client: Rc<ClientInfo>,
     version: Version,
     application: Rc<Application>,
-    authorized: Result<(), Error>,
 ) -> impl Future<Output = Result<(), ServeError>> + use<> {
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
-    let (ctx, tls) = (ctx.clone(), &client.tls);
-    let stack = stack(ctx, &connection, version, tls, application, authorized);
+    let stack = stack(ctx.clone(), &connection, version, application, &client);
     server::serve(io, client, version, connection, stack, settings, drain)
 }
 
@@ -56,41 +51,43 @@ fn stack(
     ctx: Rc<Context>,
     connection: &Rc<Connection>,
     version: Version,
-    tls: &TlsStatus,
     application: Rc<Application>,
-    authorized: Result<(), Error>,
+    client: &Rc<ClientInfo>,
 ) -> impl Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
 + use<> {
     let answers = Answers {
         version,
-        emit_headers: tls.identity().is_some(),
+        emit_headers: client.tls.identity().is_some(),
         explicit: false,
     };
     let (counting, counted) = (ctx.clone(), application.clone());
     let count = move |error: &Error| count(&counting, &counted, error);
+    let admission = Admission::new(application.policy().clone(), client.clone());
+    let upgrades = UpgradesLayer::new(&ctx, &application);
+    let application = ServiceBuilder::new()
+        .layer(ObserveLayer::new(StageNames::of_endpoint([])))
+        .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, count))
-        .layer(AuthorizeLayer::new(authorized))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,
             removes_claims: true,
         })
-        .layer(option_layer(ClientIdentityLayer::new(tls)))
-        .layer(UpgradesLayer::new(&ctx, &application))
+        .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
+        .layer(upgrades)
         .layer(PeerProtocolLayer { version })
-        .layer(ObserveLayer::new(StageNames::of_endpoint([])))
-        .service(ApplicationService::new(application))
+        .service(RoutePolicy::new(admission, application))
 }
 
 /// Counts a request that the proxy answers itself.
 fn count(ctx: &Context, application: &Application, error: &Error) {
     let reason = error.reason();
     tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
-    if reason == Reason::Unauthorized {
+    if matches!(reason, Reason::Unauthorized | Reason::NoRoute) {
         return;
     }
     let labels = Labels::new().with("error", reason.error_label());
-    let labels = target_labels(labels, application.connect().addr);
+    let labels = application.policy().present().scope().target_labels(labels);
     ctx.families.inbound.http_errors.get(labels).incr();
 }

@@ -1,78 +1,77 @@
-//! Stage 3: the default policy of a port (`LINKERD2_PROXY_INBOUND_DEFAULT_POLICY`).
+//! Stage 2: the policy of the port that a peer dialled.
+//!
+//! The policy is an immutable snapshot; that an update has come is one atomic load. Series, filters and decisions are
+//! looked up once for a snapshot, or for a connection, and not for a request.
 
-use crate::config::{Config, DefaultPolicy};
-use linkerd_proxy_core::{Error, Reason, metrics::Labels, transport::ClientInfo};
-use std::net::{IpAddr, SocketAddr};
+mod admission;
+mod connection;
+mod peer;
+mod route_metrics;
+mod scope;
+mod snapshot;
 
-/// The policy of a connection.
-pub struct Policy<'a> {
-    config: &'a Config,
-    port: u16,
-    /// Whether its bytes are relayed without a look.
-    pub opaque: bool,
+pub use admission::Admission;
+pub use peer::RoutePermit;
+pub use snapshot::PolicySnapshot;
+
+use super::context::Context;
+use linkerd_profiles::{ServerPolicy, ServerPolicyWatch};
+use linkerd_proxy_core::{Error, Reason};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+use tokio::sync::watch;
+
+/// The policy of an address, as long as it is in use.
+pub struct PortPolicy {
+    ctx: Rc<Context>,
+    addr: SocketAddr,
+    /// Keeps the port in use.
+    _watch: ServerPolicyWatch,
+    updates: RefCell<watch::Receiver<Arc<ServerPolicy>>>,
+    present: RefCell<Rc<PolicySnapshot>>,
 }
 
-impl<'a> Policy<'a> {
-    /// The policy of the port that was dialled.
-    pub fn of(config: &'a Config, destination: SocketAddr) -> Self {
-        let inbound = &config.inbound;
-        let port = destination.port();
-        Self {
-            config,
-            port,
-            // What is denied is not even looked at.
-            opaque: inbound.default_policy == DefaultPolicy::Deny
-                || inbound.opaque_ports.contains(&port),
+impl PortPolicy {
+    /// The policy of the port of `addr`. Fails as `DestinationLimit`.
+    pub fn new(ctx: &Rc<Context>, addr: SocketAddr) -> Result<Self, Error> {
+        let watch = ctx.server_policies.watch(addr.port());
+        let watch = watch.map_err(|error| {
+            Error::new(Reason::DestinationLimit).detail(format!("too many ports: {error}"))
+        })?;
+        let mut updates = watch.receiver();
+        let policy = updates.borrow_and_update().clone();
+        Ok(Self {
+            present: RefCell::new(PolicySnapshot::new(ctx, addr, policy)),
+            updates: RefCell::new(updates),
+            ctx: ctx.clone(),
+            addr,
+            _watch: watch,
+        })
+    }
+
+    /// The present snapshot.
+    pub fn present(&self) -> Rc<PolicySnapshot> {
+        self.update();
+        self.present.borrow().clone()
+    }
+
+    /// Whether a snapshot is the present one.
+    pub fn is_present(&self, snapshot: &Rc<PolicySnapshot>) -> bool {
+        self.update();
+        Rc::ptr_eq(&self.present.borrow(), snapshot)
+    }
+
+    fn update(&self) {
+        let mut updates = self.updates.borrow_mut();
+        if updates.has_changed().unwrap_or(false) {
+            let policy = updates.borrow_and_update().clone();
+            *self.present.borrow_mut() = PolicySnapshot::new(&self.ctx, self.addr, policy);
         }
     }
 
-    /// Whether a client is let in.
-    pub fn authorize(&self, client: &ClientInfo) -> Result<(), Error> {
-        let identity = client.tls.identity();
-        // Suffixes of names do not match URIs.
-        let is_authenticated = identity.is_some_and(|identity| identity.dns_name().is_some());
-        let client = client.addr;
-        let in_cluster = |ip: IpAddr| self.config.control.cluster_networks.contains(ip);
-        let allowed = match self.config.inbound.default_policy {
-            DefaultPolicy::AllUnauthenticated | DefaultPolicy::Audit => true,
-            DefaultPolicy::ClusterUnauthenticated => in_cluster(client.ip()),
-            DefaultPolicy::AllAuthenticated => is_authenticated,
-            DefaultPolicy::ClusterAuthenticated => is_authenticated && in_cluster(client.ip()),
-            DefaultPolicy::Deny => false,
-        };
-        match allowed {
-            true => Ok(()),
-            false => Err(Error::new(Reason::Unauthorized)
-                .peer(client)
-                .detail(format!(
-                    "unauthorized connection on {}",
-                    self.config.inbound.default_policy.name()
-                ))),
-        }
-    }
-
-    /// `srv_*`.
-    pub fn server_labels(&self, labels: Labels) -> Labels {
-        self.named(labels, "srv").with("srv_port", self.port)
-    }
-
-    /// `srv_*`, `route_*`, `authz_*`.
-    pub fn request_labels(&self, labels: Labels) -> Labels {
-        let labels = self
-            .server_labels(labels)
-            .with("route_group", "")
-            .with("route_kind", "default")
-            .with("route_name", "default");
-        self.named(labels, "authz")
-    }
-
-    fn named(&self, labels: Labels, prefix: &str) -> Labels {
-        labels
-            .with(&format!("{prefix}_group"), "")
-            .with(&format!("{prefix}_kind"), "default")
-            .with(
-                &format!("{prefix}_name"),
-                self.config.inbound.default_policy.name(),
-            )
+    /// The updates of the policy, to be awaited.
+    fn updates(&self) -> watch::Receiver<Arc<ServerPolicy>> {
+        let mut updates = self.updates.borrow().clone();
+        updates.mark_unchanged();
+        updates
     }
 }

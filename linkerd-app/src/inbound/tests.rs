@@ -2,7 +2,9 @@
 
 mod http;
 mod opaque;
+mod policy;
 mod proxy;
+mod source;
 mod upgrades;
 
 use proxy::{TestProxy, in_process, in_process_with};

@@ -17,8 +17,8 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     tls::{
-        ClientHello, FirstBytes, NoClientHello, NoTlsReason, SessionProtocol, Terminated,
-        TlsStatus, TransportHeader, read_client_hello,
+        ClientHello, FirstBytes, NoClientHello, SessionProtocol, Terminated, TlsStatus,
+        TransportHeader, read_client_hello,
     },
     transport::{ClientInfo, Detected, TransportStream},
 };
@@ -148,12 +148,6 @@ impl SecuredConnection {
             destination,
             protocol: None,
         }
-    }
-
-    /// A connection whose first bytes are not looked at.
-    pub fn skipped(stream: TransportStream, client: &ClientInfo, destination: SocketAddr) -> Self {
-        let client = with_tls(client, TlsStatus::None(NoTlsReason::PortSkipped));
-        Self::plain(stream, client, destination)
     }
 }
 

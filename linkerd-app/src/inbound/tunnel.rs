@@ -2,9 +2,9 @@
 //!
 //! An application that answers 200 to any method goes on to read requests from what the client takes for a tunnel. So
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
-//! relayed, as is all when the other end speaks first.
+//! relayed, as is all when the other end speaks first. Requests in a tunnel pass the policy of the port like all others.
 
-use super::{application::Application, context::Context};
+use super::{application::Application, context::Context, policy::Admission};
 use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -14,14 +14,12 @@ use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
     BoxError, drain,
     http::{
-        Busy, Connection, RequestBody, ResponseBody, Upgrade, Upload, decline_upgrade,
-        prepare_request, prepare_response, serve_http1,
+        Busy, Connection, HttpRequest, RequestBody, RequestContext, ResponseBody, Upgrade, Upload,
+        decline_upgrade, prepare_request, prepare_response, serve_http1,
     },
     limits,
     task::spawn_local,
-    transport::{
-        Detected, Io, ListenerContext, Lookalikes, TransportStream, detect_until_drain, relay,
-    },
+    transport::{ClientInfo, Detected, Io, Lookalikes, TransportStream, detect_until_drain, relay},
 };
 use std::{
     cell::RefCell,
@@ -65,30 +63,45 @@ impl Body for BusyBody {
 pub fn join(
     ctx: &Rc<Context>,
     application: &Rc<Application>,
-    listener: &Rc<ListenerContext>,
+    client: &Rc<ClientInfo>,
     upgrade: Upgrade,
     response: &mut Response<ResponseBody>,
 ) {
     let Some(upgraded) = upgrade.agreed(response) else {
         return;
     };
-    let (ctx, series) = (ctx.clone(), application.client_series());
-    let (guard, drain) = (listener.connection(), listener.drain().watch());
+    let (ctx, policy) = (ctx.clone(), application.policy());
+    let series = policy.present().peer(&client.tls).connections();
+    let tunnel = Tunnel {
+        admission: RefCell::new(Admission::new(policy.clone(), client.clone())),
+        client: client.clone(),
+    };
+    let (guard, drain) = (
+        client.listener.connection(),
+        client.listener.drain().watch(),
+    );
     spawn_local(async move {
         let (client, server) = match upgraded.await {
             Ok(both) => both,
             Err(error) => return tracing::debug!(%error, "tunnel was not opened"),
         };
         guard.resets(&client);
-        let tunnelled = tunnelled(&ctx, Io::new(client, series), server, drain);
+        let tunnelled = tunnelled(&ctx, tunnel, Io::new(client, series), server, drain);
         if let Err(error) = guard.until_cut_off(tunnelled).await {
             tracing::debug!(reason = error.reason().label(), %error, "tunnel ended");
         }
     });
 }
 
+/// Requests of a tunnel.
+struct Tunnel {
+    admission: RefCell<Admission>,
+    client: Rc<ClientInfo>,
+}
+
 async fn tunnelled(
     ctx: &Context,
+    tunnel: Tunnel,
     mut client: Io,
     mut server: TransportStream,
     mut drain: drain::Watch,
@@ -100,7 +113,7 @@ async fn tunnelled(
     };
     match detected {
         Some(Detected::Http1) => {
-            if let Err(error) = served(ctx, client, server, drain).await {
+            if let Err(error) = served(ctx, tunnel, client, server, drain).await {
                 tracing::debug!(%error, "tunnel ended");
             }
         }
@@ -143,6 +156,7 @@ async fn detect_unless_server_speaks(
 /// Serves requests that come through the tunnel, one after the other, over its other end.
 async fn served(
     ctx: &Context,
+    tunnel: Tunnel,
     client: Io,
     server: TransportStream,
     drain: drain::Watch,
@@ -157,12 +171,12 @@ async fn served(
             tracing::debug!(%error, "tunnel's other end ended");
         }
     });
-    let sender = Rc::new(RefCell::new(sender));
+    let (sender, tunnel) = (Rc::new(RefCell::new(sender)), Rc::new(tunnel));
     let connection = Rc::new(Connection::default());
     let settings = ctx.server_settings();
     let served = connection.clone();
     let service = hyper::service::service_fn(move |request| {
-        exchange(sender.clone(), served.clone(), request)
+        exchange(tunnel.clone(), sender.clone(), served.clone(), request)
     });
     serve_http1(client, service, &settings, connection, drain).await?;
     Ok(())
@@ -170,6 +184,7 @@ async fn served(
 
 /// One request. What fails ends the tunnel.
 async fn exchange(
+    tunnel: Rc<Tunnel>,
     sender: Rc<RefCell<SendRequest<BoxedBody>>>,
     connection: Rc<Connection>,
     mut request: Request<Incoming>,
@@ -186,7 +201,12 @@ async fn exchange(
     let upload = || Upload::new(Some(connection.uploading(&head)));
     let mut body = RequestBody::new(body, upload);
     body.scrub_trailers(remove_claims);
-    let request = Request::from_parts(head, Box::new(body));
+    let context = RequestContext::arriving(Some(tunnel.client.clone()));
+    let mut request = HttpRequest::new(Request::from_parts(head, body), context);
+    let admitted = tunnel.admission.borrow_mut().admit(&mut request);
+    admitted.map_err(|error| failed(&error))?;
+    let (request, _) = request.into_parts();
+    let request = request.map(Box::new);
     // The answer before may have ended for the client, and not yet for the connection.
     let ready = poll_fn(|cx| sender.borrow_mut().poll_ready(cx)).await;
     ready.map_err(|error| failed(&error))?;

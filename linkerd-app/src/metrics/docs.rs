@@ -62,14 +62,35 @@ fn labels_of(name: &str) -> &'static str {
         _ if name.starts_with("stack_") => "direction, protocol, name",
         "outbound_http_errors_total" => "error",
         "outbound_http_failures_total" => "reason",
-        "outbound_tcp_errors_total" | "inbound_http_errors_total" | "inbound_tcp_errors_total" => {
-            "error, target_*"
-        }
+        "inbound_http_errors_total" => "error, target_*, srv_*",
+        "outbound_tcp_errors_total" | "inbound_tcp_errors_total" => "error, target_*",
         "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
         "outbound_tcp_detect_http_results_total" => "result, parent_*",
         "outbound_tcp_detect_http_duration_seconds" => "parent_*",
         "inbound_tcp_detect_http_results_total" => "result, srv_*",
         "inbound_tcp_detect_http_duration_seconds" => "srv_*",
+        "inbound_http_authz_allow_total" => {
+            "target_*, srv_*, route_*, authz_*, tls, client_id or no_tls_reason"
+        }
+        "inbound_http_authz_deny_total" => {
+            "target_*, srv_*, route_*, tls, client_id or no_tls_reason"
+        }
+        "inbound_http_route_not_found_total" => "target_*, srv_*, tls, client_id or no_tls_reason",
+        "inbound_http_local_ratelimit_total" => {
+            "target_*, srv_*, ratelimit_group, ratelimit_kind, ratelimit_name, ratelimit_scope (total, identity), tls, client_id or no_tls_reason"
+        }
+        "inbound_tcp_authz_allow_total" => {
+            "target_*, srv_*, authz_*, tls, client_id or no_tls_reason"
+        }
+        "inbound_tcp_authz_deny_total" | "inbound_tcp_authz_terminate_total" => {
+            "target_*, srv_*, tls, client_id or no_tls_reason"
+        }
+        "inbound_http_statuses_total" | "inbound_grpc_statuses_total" => {
+            "parent_group, parent_kind, parent_name, parent_port, route_group, route_kind, route_name, status"
+        }
+        _ if name.starts_with("inbound_http_") || name.starts_with("inbound_grpc_") => {
+            "parent_group, parent_kind, parent_name, parent_port, route_group, route_kind, route_name"
+        }
         "outbound_http_route_request_statuses_total" => {
             "parent_*, route_*, hostname, http_status, error"
         }

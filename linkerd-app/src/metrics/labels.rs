@@ -88,6 +88,14 @@ pub(super) fn route_meta_labels(labels: Labels, prefix: &str, meta: &Meta) -> La
         .with_prefix(prefix, "_name", meta.name())
 }
 
+/// The labels that name a resource of an inbound policy: `srv_group` and so on. It has no namespace there.
+pub fn inbound_meta_labels(labels: Labels, prefix: &str, meta: &Meta) -> Labels {
+    labels
+        .with_prefix(prefix, "_group", meta.group())
+        .with_prefix(prefix, "_kind", meta.kind())
+        .with_prefix(prefix, "_name", meta.name())
+}
+
 /// The labels of a backend under a parent.
 pub fn backend_labels(parent: &Meta, backend: &Meta) -> Labels {
     meta_labels(

@@ -372,9 +372,9 @@ macro_rules! seconds {
 }
 
 pub(super) const DETECT_SECONDS: &HistogramBounds = seconds!(1_000 "0.001", 100_000 "0.1");
-const REQUEST_SECONDS: &HistogramBounds =
+pub(super) const REQUEST_SECONDS: &HistogramBounds =
     seconds!(50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 10_000_000 "10.0");
-const BACKEND_SECONDS: &HistogramBounds = seconds!(
+pub(super) const BACKEND_SECONDS: &HistogramBounds = seconds!(
     25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
     1_000_000 "1.0", 10_000_000 "10.0"
 );

@@ -86,16 +86,19 @@ fn profiles_and_policies_are_sent_whole_and_only_if_they_changed() {
 fn unknown_targets_are_answered_as_by_a_cluster() {
     assert_eq!(
         EndpointSet::unknown("web:80", &[]).ok(),
-        Some(EndpointSet::none(false))
+        Some(Some(EndpointSet::none(false)))
     );
 
     let unknown = |target| DestinationProfile::unknown(target, &[]);
     assert_eq!(
         unknown("10.0.0.1:80").ok(),
-        Some(DestinationProfile::default())
+        Some(Some(DestinationProfile::default()))
     );
     let name = unknown("web.ns.svc.cluster.local:80").expect("a service's name");
-    assert_eq!(name.fully_qualified_name, "web.ns.svc.cluster.local");
+    assert_eq!(
+        name.unwrap().fully_qualified_name,
+        "web.ns.svc.cluster.local"
+    );
     let other = unknown("example.com:80").expect_err("not a service's name");
     assert_eq!(other.code(), Code::InvalidArgument);
 

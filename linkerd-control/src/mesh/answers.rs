@@ -6,10 +6,12 @@ use crate::content::EndpointSet;
 use crate::endpoint::Endpoint;
 use crate::policy::{Policy, Protocol, RouteRule};
 use crate::profile::Profile;
+use crate::server_policy::ServerPolicy;
 use crate::state::{Content, ControllerTables, MeshTargets};
 use crate::table::TargetTable;
 use crate::target::{TargetKey, canonical};
 use linkerd_api_proto::destination::DestinationProfile;
+use linkerd_api_proto::inbound;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ pub(crate) struct MeshAnswers {
     destinations: BTreeMap<String, EndpointSet>,
     profiles: BTreeMap<String, DestinationProfile>,
     policies: BTreeMap<String, OutboundPolicy>,
+    servers: BTreeMap<String, inbound::Server>,
     /// All names, for answers to unknown targets.
     names: Vec<String>,
 }
@@ -42,12 +45,19 @@ impl Mesh {
         ))
     }
 
+    /// The policy of each inbound port, as proxies receive it.
+    pub fn servers(&self) -> impl Iterator<Item = (u16, inbound::Server)> {
+        let servers = self.servers.iter();
+        servers.map(|server| (server.port, server.policy.build()))
+    }
+
     /// The answers, with the known addresses of host names.
     pub(crate) fn answers(&self, known: &Known) -> MeshAnswers {
         let mut answers = MeshAnswers {
             destinations: BTreeMap::new(),
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
+            servers: self.servers().map(of_port).collect(),
             names: self.names(),
         };
         let endpoints = |service: &Service| service.known_endpoints(known);
@@ -82,6 +92,7 @@ impl MeshAnswers {
             destinations: set(&mut tables.destinations, self.destinations),
             profiles: set(&mut tables.profiles, self.profiles),
             policies: set(&mut tables.policies, self.policies),
+            servers: set_servers(&mut tables.servers, &old.servers, self.servers),
         };
         unset(&mut tables.policies, &old.policies, &keys.policies);
         unset(&mut tables.profiles, &old.profiles, &keys.profiles);
@@ -204,6 +215,24 @@ fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) ->
         table.set(&TargetKey::One(target), Some(content));
     }
     keys
+}
+
+fn of_port((port, server): (u16, inbound::Server)) -> (String, inbound::Server) {
+    (format!(":{port}"), server)
+}
+
+/// Sets the policies of ports. One that has left the file is open to all, as it would be in a cluster without a `Server` for
+/// it: a proxy keeps the last policy that it was given.
+fn set_servers(
+    table: &mut TargetTable<inbound::Server>,
+    old: &HashSet<String>,
+    mut servers: BTreeMap<String, inbound::Server>,
+) -> HashSet<String> {
+    for port in old {
+        let open = || ServerPolicy::all_unauthenticated().build();
+        servers.entry(port.clone()).or_insert_with(open);
+    }
+    set(table, servers)
 }
 
 fn unset<C: Content>(table: &mut TargetTable<C>, old: &HashSet<String>, new: &HashSet<String>) {

@@ -28,7 +28,10 @@ pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Ve
     }
     checker.hosts(&services);
     if checker.problems.is_empty() {
-        Ok(Mesh { services })
+        Ok(Mesh {
+            services,
+            servers: file.servers,
+        })
     } else {
         checker.problems.sort_by_key(|p| (p.line, p.column));
         Err(checker.problems)

@@ -8,6 +8,7 @@ use super::error::Problem;
 use super::form::{FieldReader, Given, Spanned, shown};
 use super::profile::{ServiceProfile, profile};
 use super::routes::{ServiceRoute, routes};
+use super::servers::{MeshServer, servers};
 use super::yaml::{self, Node, Position, Value};
 use crate::policy::{Breaker, Protocol};
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) services: Vec<Service>,
+    pub(super) servers: Vec<MeshServer>,
     /// Whether services may be missing, as a part of the file could not be read.
     pub(super) partial: bool,
 }
@@ -56,23 +58,39 @@ pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
     let tree = yaml::parse(text);
     let mut reader = FieldReader::default();
     let partial = tree.error.is_some();
-    let services = services(&mut reader, tree.root.as_ref(), partial);
+    let (services, servers) = contents(&mut reader, tree.root.as_ref(), partial);
     let mut problems = reader.problems;
     problems.extend(tree.error);
     let unnamed = |service: &Service| !matches!(service.name, Given::Is(_));
     let partial = partial || services.iter().any(unnamed);
-    (File { services, partial }, problems)
+    let file = File {
+        services,
+        servers,
+        partial,
+    };
+    (file, problems)
 }
 
-fn services(reader: &mut FieldReader, root: Option<&Node>, partial: bool) -> Vec<Service> {
+fn contents(
+    reader: &mut FieldReader,
+    root: Option<&Node>,
+    partial: bool,
+) -> (Vec<Service>, Vec<MeshServer>) {
     let root = root.filter(|root| !matches!(root.value, Value::Null));
-    let fields = root.map(|root| reader.fields(root, &["services"]));
-    let node = match fields {
+    let fields = root.map(|root| reader.fields(root, &["services", "servers"]));
+    let fields = match fields {
         // The wrong form has been reported.
-        Some(None) => return Vec::new(),
-        Some(Some(fields)) => fields.get("services"),
+        Some(None) => return Default::default(),
+        Some(fields) => fields,
         None => None,
     };
+    let node = fields.as_ref().and_then(|fields| fields.get("services"));
+    let services = services(reader, node, partial);
+    let of_ports = fields.and_then(|fields| reader.value(&fields, "servers", servers));
+    (services, of_ports.unwrap_or_default())
+}
+
+fn services(reader: &mut FieldReader, node: Option<&Node>, partial: bool) -> Vec<Service> {
     match node {
         Some(node) => {
             let items = reader.list(node).unwrap_or_default();

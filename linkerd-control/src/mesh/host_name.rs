@@ -17,6 +17,18 @@ pub(super) fn hostname(r: &mut FieldReader, node: &Node) -> Option<String> {
     None
 }
 
+/// The name of a resource, which is a DNS name.
+pub(super) fn resource_name(r: &mut FieldReader, node: &Node) -> Option<String> {
+    let name = r.text(node)?;
+    if !is_dns_name(&name) {
+        let reason = format!(
+            "the name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
+        );
+        r.report(node.at, reason);
+    }
+    Some(name)
+}
+
 /// Whether the name consists of DNS labels, as in an authority.
 pub(super) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253

@@ -3,6 +3,7 @@
 use super::hosts::Known;
 use super::profile::ServiceProfile;
 use super::routes::ServiceRoute;
+use super::servers::MeshServer;
 use crate::endpoint::Endpoint;
 use crate::policy::{Breaker, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mesh {
     pub(super) services: Vec<Service>,
+    /// Policies of inbound ports.
+    pub(super) servers: Vec<MeshServer>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ mod limits;
 mod matches;
 
 use super::backend_ref::BackendRef;
-use super::form::{FieldReader, Given, Spanned};
+use super::form::{FieldReader, Fields, Given, Spanned};
 use super::host_name::{hostname, is_dns_name};
 use super::yaml::{Node, Position};
 use crate::policy::{Protocol, Route, RouteRule};
@@ -120,14 +120,7 @@ fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceR
             "allowRequestHeaders",
         ],
     )?;
-    let mut rule = RouteRule::new();
-    let (matches, shape) = matches::matches(r, &fields, protocol);
-    for condition in matches {
-        rule = rule.when(condition);
-    }
-    for filter in filters::filters(r, &fields, protocol, shape) {
-        rule = rule.filter(filter);
-    }
+    let mut rule = conditions_and_filters(r, &fields, protocol);
     if let Some(timeouts) = r.value(&fields, "timeouts", limits::timeouts) {
         rule = rule.timeouts(timeouts);
     }
@@ -142,6 +135,18 @@ fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceR
         rule,
         backends: r.each(&fields, "backendRefs", backend_ref),
     })
+}
+
+/// The fields `matches` and `filters` of a rule.
+pub(super) fn conditions_and_filters(
+    r: &mut FieldReader,
+    fields: &Fields<'_>,
+    protocol: Protocol,
+) -> RouteRule {
+    let (matches, shape) = matches::matches(r, fields, protocol);
+    let rule = matches.into_iter().fold(RouteRule::new(), RouteRule::when);
+    let filters = filters::filters(r, fields, protocol, shape);
+    filters.into_iter().fold(rule, RouteRule::filter)
 }
 
 /// A backend reference of the Gateway API, as the reference `name.namespace:port` of `backends`.

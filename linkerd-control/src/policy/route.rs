@@ -19,15 +19,15 @@ use linkerd_api_proto::meta::{Metadata, Resource, metadata};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     name: String,
-    pub(super) hosts: Vec<HostMatch>,
-    pub(super) rules: Vec<RouteRule>,
+    pub(crate) hosts: Vec<HostMatch>,
+    pub(crate) rules: Vec<RouteRule>,
 }
 
 /// A rule of a [`Route`]. Its backends are the policy's unless it names its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteRule {
-    pub(super) matches: Vec<RouteMatch>,
-    pub(super) filters: Vec<RouteFilter>,
+    pub(crate) matches: Vec<RouteMatch>,
+    pub(crate) filters: Vec<RouteFilter>,
     pub(super) dispatch: Option<Dispatch>,
     pub(super) backend_filters: Vec<RouteFilter>,
     pub(super) timeouts: Option<RouteTimeouts>,
@@ -67,7 +67,7 @@ impl Route {
         self
     }
 
-    pub(super) fn metadata(&self, kind: &str, namespace: &str) -> Metadata {
+    pub(crate) fn metadata(&self, kind: &str, namespace: &str) -> Metadata {
         route_metadata(kind, &self.name, namespace)
     }
 }

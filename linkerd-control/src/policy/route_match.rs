@@ -108,7 +108,7 @@ impl RouteMatch {
         self
     }
 
-    pub(super) fn http(&self) -> HttpRouteMatch {
+    pub(crate) fn http(&self) -> HttpRouteMatch {
         HttpRouteMatch {
             path: self.path.clone().map(|kind| PathMatch { kind: Some(kind) }),
             headers: self.headers.clone(),
@@ -117,7 +117,7 @@ impl RouteMatch {
         }
     }
 
-    pub(super) fn grpc(&self) -> GrpcRouteMatch {
+    pub(crate) fn grpc(&self) -> GrpcRouteMatch {
         GrpcRouteMatch {
             rpc: Some(self.rpc.clone()),
             headers: self.headers.clone(),

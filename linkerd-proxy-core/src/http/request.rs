@@ -5,6 +5,7 @@ use crate::transport::ClientInfo;
 use http::Request;
 use hyper::upgrade::OnUpgrade;
 use std::{
+    any::Any,
     cell::Cell,
     fmt,
     ops::{Deref, DerefMut},
@@ -40,6 +41,8 @@ pub struct RequestContext {
     pub response_classes: Option<Rc<ResponseClasses>>,
     /// Notes about its attempts, if its route has timeouts or retries.
     pub attempts: Option<Rc<AttemptNotes>>,
+    /// The series of its route, for a stage below that counts requests of several routes and knows their type.
+    pub route_series: Option<Rc<dyn Any>>,
 }
 
 /// Notes about the attempts to send a request, shared by all of them.
@@ -141,6 +144,7 @@ impl RequestContext {
             matched_prefix: None,
             response_classes: None,
             attempts: None,
+            route_series: None,
         }
     }
 }

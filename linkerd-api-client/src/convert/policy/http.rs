@@ -1,6 +1,6 @@
 //! HTTP and gRPC routes. Both are read into one form, and converted from there.
 
-mod filters;
+pub(in crate::convert) mod filters;
 mod limits;
 mod matches;
 
@@ -18,7 +18,7 @@ use linkerd_api_proto::{
 use linkerd_profiles::{
     HostMatch, HttpBackend, HttpFilter, RequestMatch, RetryPolicy, RouteRule, RouteTable,
 };
-use matches::Matches;
+pub(in crate::convert) use matches::Matches;
 
 /// An HTTP or gRPC route.
 pub(super) struct Route<R> {
@@ -154,7 +154,10 @@ impl WireRule for grpc_route::Rule {
     }
 }
 
-fn hosts(wire: Vec<wire_match::HostMatch>) -> Result<Vec<HostMatch>, InvalidPolicy> {
+/// Converts the hosts of a route.
+pub(in crate::convert) fn hosts(
+    wire: Vec<wire_match::HostMatch>,
+) -> Result<Vec<HostMatch>, InvalidPolicy> {
     use wire_match::host_match::Match;
     wire.into_iter()
         .map(|wire| match required(wire.r#match, "a host match")? {

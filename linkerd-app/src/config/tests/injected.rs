@@ -106,14 +106,7 @@ const INJECTED: &[(&str, &str)] = &[
 #[test]
 fn what_an_injector_sets_is_accepted() {
     let loaded = loaded(INJECTED);
-    // Only features that come later cause warnings.
-    let [ports] = &loaded.warnings[..] else {
-        panic!("{:?}", loaded.warnings)
-    };
-    assert_eq!(
-        ports,
-        "LINKERD2_PROXY_INBOUND_PORTS is set, but inbound policy comes in a later version"
-    );
+    assert_eq!(loaded.warnings, [""; 0]);
     let Config {
         inbound,
         outbound,

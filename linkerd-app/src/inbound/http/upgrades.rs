@@ -119,12 +119,12 @@ where
 impl Asked {
     fn join(self, response: &mut Response<ResponseBody>) {
         let Joining { ctx, application } = &*self.joining;
-        let listener = &self.client.listener;
         match self.connects {
-            true => tunnel::join(ctx, application, listener, self.upgrade, response),
-            false => self
-                .upgrade
-                .join(response, &ctx.pipes, Some(listener.connection())),
+            true => tunnel::join(ctx, application, &self.client, self.upgrade, response),
+            false => {
+                let guard = self.client.listener.connection();
+                self.upgrade.join(response, &ctx.pipes, Some(guard));
+            }
         }
     }
 }

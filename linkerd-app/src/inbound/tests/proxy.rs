@@ -1,12 +1,15 @@
 //! An inbound side over a network of the test.
 
+use super::source::TestServerPolicies;
 use crate::{
     config::Config,
+    control::default_policies,
     dialers::Dialers,
     inbound::{Context, Handshakes, Inbound},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
+use linkerd_profiles::{ServerPolicies, ServerPoliciesConfig};
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
@@ -15,12 +18,14 @@ use linkerd_proxy_core::{
     transport::{Accepted, ClientInfo, Dialer, ListenerContext, Network, OwnConnections, Pipes},
 };
 use std::{rc::Rc, sync::Arc, time::Duration};
-use tokio::{io::DuplexStream, task::LocalSet};
+use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
 
 /// An inbound side, and what it works with.
 pub struct TestProxy {
     /// Its network.
     pub network: TestNetwork,
+    /// The policies of its ports.
+    pub policies: TestServerPolicies,
     /// Its shared parts.
     pub ctx: Rc<Context>,
     inbound: Rc<Inbound>,
@@ -45,11 +50,24 @@ impl TestProxy {
     fn new(env: &[(&str, &str)]) -> Self {
         let (network, metrics) = (TestNetwork::default(), TestMetrics::new());
         let config = Arc::new(config(env));
+        let policies = TestServerPolicies::default();
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
             mesh: None,
             handshakes: Handshakes::default(),
+            server_policies: ServerPolicies::new(
+                policies.clone(),
+                ServerPoliciesConfig {
+                    defaults: default_policies(&config),
+                    eager_ports: Default::default(),
+                    limits: Default::default(),
+                    backoff: config.control.policy.connect.backoff,
+                    idle_timeout: config.inbound.discovery_idle,
+                    max_entries: config.discovery.max_destinations,
+                },
+                Handle::current(),
+            ),
             dialer: dialer(&config, &network),
             workers: 1,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
@@ -60,6 +78,7 @@ impl TestProxy {
         });
         Self {
             network,
+            policies,
             inbound: Inbound::new(ctx.clone()),
             ctx,
             metrics,
@@ -70,12 +89,17 @@ impl TestProxy {
 
     /// A peer's connection that was redirected on its way to an application.
     pub fn connect(&self, application: &str) -> DuplexStream {
+        self.connect_as(application, TlsStatus::None(NoTlsReason::NoTlsFromRemote))
+    }
+
+    /// A peer's connection of which the TLS has been terminated with this result.
+    pub fn connect_as(&self, application: &str, tls: TlsStatus) -> DuplexStream {
         let (near, far) = tokio::io::duplex(STREAM_BUFFER);
         let client = Rc::new(ClientInfo {
             addr: ([10, 0, 0, 7], 40_000).into(),
             local: ([10, 0, 0, 9], 4143).into(),
             orig_dst: Some(application.parse().unwrap()),
-            tls: TlsStatus::None(NoTlsReason::NoTlsFromRemote),
+            tls,
             listener: self.listener.clone(),
         });
         let accepted = Accepted {

@@ -86,7 +86,7 @@ fn the_files_of_the_readme_are_good() {
     let readme = include_str!("../../../README.md");
     let blocks = readme.split("```").filter_map(|b| b.strip_prefix("yaml\n"));
     let services: Vec<_> = blocks.map(|text| mesh(text).services()).collect();
-    assert_eq!(services, [4, 3]);
+    assert_eq!(services, [4, 3, 0]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_refusal_tells_line_column_and_remedy() {
         ("services: [\n", "1:11: unclosed bracket"),
         (
             "services: []\nfoo: 1\n",
-            "2:1: unknown field `foo`; expected `services`",
+            "2:1: unknown field `foo`; expected services or servers",
         ),
         (
             "services:\n- name: web\n  prot: 80\n",

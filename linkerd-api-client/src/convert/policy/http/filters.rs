@@ -37,7 +37,10 @@ pub(super) fn grpc(wire: Vec<grpc_route::Filter>) -> Result<Vec<HttpFilter>, Inv
         .collect()
 }
 
-fn http_failure(wire: wire::HttpFailureInjector) -> Result<HttpFilter, InvalidPolicy> {
+/// An injector of HTTP failures.
+pub(in crate::convert) fn http_failure(
+    wire: wire::HttpFailureInjector,
+) -> Result<HttpFilter, InvalidPolicy> {
     Ok(HttpFilter::InjectFailure(FailureInjector {
         failure: InjectedFailure::Status(status(wire.status)?),
         message: wire.message,
@@ -45,7 +48,10 @@ fn http_failure(wire: wire::HttpFailureInjector) -> Result<HttpFilter, InvalidPo
     }))
 }
 
-fn grpc_failure(wire: wire_grpc::GrpcFailureInjector) -> Result<HttpFilter, InvalidPolicy> {
+/// An injector of gRPC failures.
+pub(in crate::convert) fn grpc_failure(
+    wire: wire_grpc::GrpcFailureInjector,
+) -> Result<HttpFilter, InvalidPolicy> {
     let code = u16::try_from(wire.code).map_err(|_| InvalidPolicy::Status(wire.code))?;
     Ok(HttpFilter::InjectFailure(FailureInjector {
         failure: InjectedFailure::Grpc(code),
@@ -67,7 +73,10 @@ fn ratio(wire: Option<wire::Ratio>) -> Result<Ratio, InvalidPolicy> {
     }
 }
 
-fn request_headers(wire: wire::RequestHeaderModifier) -> Result<HttpFilter, InvalidPolicy> {
+/// A change of the headers of requests.
+pub(in crate::convert) fn request_headers(
+    wire: wire::RequestHeaderModifier,
+) -> Result<HttpFilter, InvalidPolicy> {
     let changes = modifier(wire.add, wire.set, wire.remove)?;
     Ok(HttpFilter::RequestHeaders(changes))
 }
@@ -103,8 +112,8 @@ fn name(name: String) -> Result<HeaderName, InvalidPolicy> {
     HeaderName::try_from(&name).map_err(|_| InvalidPolicy::HeaderName(name))
 }
 
-/// Numbers and names that are 0 or empty are not set.
-fn redirect(wire: wire::RequestRedirect) -> Result<Redirect, InvalidPolicy> {
+/// A redirect. Numbers and names that are 0 or empty are not set.
+pub(in crate::convert) fn redirect(wire: wire::RequestRedirect) -> Result<Redirect, InvalidPolicy> {
     use wire::path_modifier::Replace;
     let path = wire.path.and_then(|path| path.replace);
     Ok(Redirect {

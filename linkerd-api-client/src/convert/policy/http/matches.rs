@@ -10,11 +10,11 @@ use linkerd_profiles::{
 
 /// Converts the conditions of a policy.
 #[derive(Default)]
-pub struct Matches(Patterns);
+pub(in crate::convert) struct Matches(Patterns);
 
 impl Matches {
     /// Converts a condition of an HTTP route.
-    pub(super) fn http(
+    pub(in crate::convert) fn http(
         &mut self,
         wire: wire::HttpRouteMatch,
     ) -> Result<RequestMatch, InvalidPolicy> {
@@ -28,7 +28,7 @@ impl Matches {
     }
 
     /// Converts a condition of a gRPC route.
-    pub(super) fn grpc(
+    pub(in crate::convert) fn grpc(
         &mut self,
         wire: wire_grpc::GrpcRouteMatch,
     ) -> Result<RequestMatch, InvalidPolicy> {

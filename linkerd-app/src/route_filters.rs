@@ -1,4 +1,4 @@
-//! Filters of a route, or of its use of a backend: changed headers, redirects, injected failures.
+//! Filters of a route of either direction, or of its use of a backend: changed headers, redirects, injected failures.
 
 mod redirect;
 
@@ -23,7 +23,13 @@ use tower_service::Service;
 ///
 /// - **Fails as** `InjectedFailure`, `Redirected`, `InvalidRedirect`.
 #[derive(Clone, Debug)]
-pub struct FiltersLayer {
+pub struct FiltersLayer(RequestFilters);
+
+/// The filters of a rule, as they apply to requests.
+///
+/// - **Fails as** `InjectedFailure`, `Redirected`, `InvalidRedirect`.
+#[derive(Clone, Debug)]
+pub struct RequestFilters {
     filters: Rc<[HttpFilter]>,
     redirects: RedirectLog,
     rng: SmallRng,
@@ -33,21 +39,15 @@ pub struct FiltersLayer {
 #[derive(Clone, Debug)]
 pub struct Filters<S> {
     inner: S,
-    filters: Rc<[HttpFilter]>,
+    filters: RequestFilters,
     /// Whether one of them changes responses.
     is_for_responses: bool,
-    redirects: RedirectLog,
-    rng: SmallRng,
 }
 
 impl FiltersLayer {
     /// Applies `filters`; `rng` draws the requests that fail.
     pub fn new(filters: &[HttpFilter], rng: SmallRng) -> Self {
-        Self {
-            filters: filters.into(),
-            redirects: RedirectLog::default(),
-            rng,
-        }
+        Self(RequestFilters::new(filters, rng))
     }
 }
 
@@ -58,17 +58,24 @@ impl<S> Layer<S> for FiltersLayer {
         let is_for_responses = |filter| matches!(filter, &HttpFilter::ResponseHeaders(_));
         Filters {
             inner,
-            filters: self.filters.clone(),
-            is_for_responses: self.filters.iter().any(is_for_responses),
-            redirects: self.redirects.clone(),
-            rng: self.rng.clone(),
+            filters: self.0.clone(),
+            is_for_responses: self.0.filters.iter().any(is_for_responses),
         }
     }
 }
 
-impl<S> Filters<S> {
-    /// Applies the filters to a request.
-    fn apply(&mut self, request: &mut HttpRequest) -> Result<(), Error> {
+impl RequestFilters {
+    /// Filters in their order; `rng` draws the requests that fail.
+    pub fn new(filters: &[HttpFilter], rng: SmallRng) -> Self {
+        Self {
+            filters: filters.into(),
+            redirects: RedirectLog::default(),
+            rng,
+        }
+    }
+
+    /// Applies the filters to a request. The first that answers it ends it, as an error.
+    pub fn apply<B>(&mut self, request: &mut HttpRequest<B>) -> Result<(), Error> {
         for filter in &*self.filters {
             match filter {
                 HttpFilter::InjectFailure(injector) => {
@@ -101,13 +108,13 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let inner = match self.apply(&mut request) {
+        let inner = match self.filters.apply(&mut request) {
             Ok(()) => Refusable::called(self.inner.call(request)),
             Err(error) => Refusable::refused(error),
         };
         FiltersFuture {
             inner,
-            filters: self.is_for_responses.then(|| self.filters.clone()),
+            filters: self.is_for_responses.then(|| self.filters.filters.clone()),
         }
     }
 }

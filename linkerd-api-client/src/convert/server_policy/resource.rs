@@ -1,0 +1,58 @@
+//! The resources that servers, routes and authorizations were configured by.
+
+use super::invalid::InvalidServer;
+use linkerd_api_proto::meta::{Metadata, metadata::Kind};
+use linkerd_profiles::{Meta, Resource};
+use std::{collections::HashMap, num::NonZeroU16, sync::Arc};
+
+/// The resource of a route or a limit.
+pub(super) fn of_metadata(
+    wire: Option<Metadata>,
+    part: &'static str,
+) -> Result<Arc<Meta>, InvalidServer> {
+    let kind = wire.and_then(|wire| wire.kind);
+    Ok(Arc::new(
+        match kind.ok_or(InvalidServer::Missing(part))? {
+            Kind::Default(name) => Meta::Default(name),
+            Kind::Resource(wire) => Meta::Resource(Resource {
+                group: wire.group,
+                kind: wire.kind,
+                name: wire.name,
+                namespace: wire.namespace,
+                section: Some(wire.section).filter(|section| !section.is_empty()),
+                port: u16::try_from(wire.port).ok().and_then(NonZeroU16::new),
+            }),
+        },
+    ))
+}
+
+/// The resource that labels name: those of older control planes put group, kind and default into one text.
+pub(super) fn of_labels(
+    mut labels: HashMap<String, String>,
+    default_kind: &str,
+) -> Result<Arc<Meta>, InvalidServer> {
+    let name = labels.remove("name").ok_or(InvalidServer::NoName)?;
+    let group = labels.remove("group");
+    let group = group.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
+    let resource = |group: String, kind: String, name: String| {
+        Meta::Resource(Resource {
+            group,
+            kind,
+            name,
+            namespace: String::new(),
+            section: None,
+            port: None,
+        })
+    };
+    Ok(Arc::new(
+        match (labels.remove("kind"), name.split_once(':')) {
+            (Some(kind), _) if group.is_empty() && kind == "default" => Meta::Default(name),
+            (Some(kind), _) => resource(group, kind, name),
+            (None, Some(("default", name))) => Meta::Default(name.to_owned()),
+            (None, Some((kind, name))) => resource(group, kind.to_owned(), name.to_owned()),
+            (None, None) => resource(group, default_kind.to_owned(), name),
+        },
+    ))
+}
+
+const DEFAULT_GROUP: &str = "policy.linkerd.io";

@@ -1,0 +1,118 @@
+//! Clients of one TLS status under one policy: the series that they are counted in.
+
+use super::{route_metrics::InboundRouteMetrics, scope::PolicyScope};
+use crate::{
+    endpoint_metrics::EndpointSeries,
+    metrics::{client_tls_labels, inbound_meta_labels, target_labels},
+};
+use linkerd_profiles::{Authorization, Meta, ServerProtocol};
+use linkerd_proxy_core::{
+    metrics::{Counter, Labels},
+    tls::TlsStatus,
+    transport::TransportSeries,
+};
+use std::{any::Any, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+
+/// Clients of one TLS status under one policy.
+pub struct PolicyPeer {
+    tls: TlsStatus,
+    connections: Arc<TransportSeries>,
+    permits: RefCell<HashMap<PermitKey, Rc<RoutePermit>>>,
+}
+
+/// A rule, and the authorization that lets its requests in.
+#[derive(PartialEq, Eq, Hash)]
+struct PermitKey {
+    rule: usize,
+    authz: Arc<Meta>,
+}
+
+/// The series of requests that one rule and one authorization let in.
+pub struct RoutePermit {
+    /// Counts them.
+    pub allowed: Counter,
+    /// Counts them, and their responses, as of the route.
+    pub route: InboundRouteMetrics,
+    /// Counts them, and their responses, as of the application.
+    pub application: Rc<dyn Any>,
+    /// The authorization, if its admissions are logged.
+    pub audit: Option<Arc<Meta>>,
+}
+
+impl PolicyPeer {
+    pub(super) fn new(scope: &PolicyScope, tls: &TlsStatus) -> Self {
+        let labels = Labels::new()
+            .with("direction", "inbound")
+            .with("peer", "src");
+        let labels = client_tls_labels(target_labels(labels, scope.addr), tls);
+        let transport = &scope.ctx.families.transport;
+        Self {
+            tls: tls.clone(),
+            connections: transport.series(scope.server_labels(labels)),
+            permits: RefCell::default(),
+        }
+    }
+
+    /// Series of the clients' connections.
+    pub fn connections(&self) -> Arc<TransportSeries> {
+        self.connections.clone()
+    }
+
+    /// The series of the requests that a rule and an authorization let in.
+    pub fn permit(
+        &self,
+        scope: &PolicyScope,
+        rule: usize,
+        authorization: &Authorization,
+    ) -> Rc<RoutePermit> {
+        let key = PermitKey {
+            rule,
+            authz: authorization.meta.clone(),
+        };
+        let mut permits = self.permits.borrow_mut();
+        if permits.len() >= MAX_PERMITS && !permits.contains_key(&key) {
+            permits.clear();
+        }
+        let new = || Rc::new(self.new_permit(scope, rule, authorization));
+        permits.entry(key).or_insert_with(new).clone()
+    }
+
+    fn new_permit(
+        &self,
+        scope: &PolicyScope,
+        rule: usize,
+        authorization: &Authorization,
+    ) -> RoutePermit {
+        let families = &scope.ctx.families;
+        let policy = &scope.policy;
+        let routes = policy.http().map_or(&[][..], |http| http.routes.rules());
+        let route = |labels| match routes.get(rule) {
+            Some(route) => inbound_meta_labels(labels, "route", &route.meta),
+            None => labels,
+        };
+        let authz = |labels| inbound_meta_labels(labels, "authz", &authorization.meta);
+        let allowed = authz(route(scope.target_labels(Labels::new())));
+        let allowed = client_tls_labels(allowed, &self.tls);
+        let parent = inbound_meta_labels(Labels::new(), "parent", &policy.meta)
+            .with("parent_port", scope.addr.port());
+        let application = target_labels(Labels::new().with("direction", "inbound"), scope.addr);
+        let application = scope.server_labels(client_tls_labels(application, &self.tls));
+        let (route_families, grpc) = match &policy.protocol {
+            ServerProtocol::Grpc(_) => (&families.inbound.grpc_route, true),
+            _ => (&families.inbound.http_route, false),
+        };
+        RoutePermit {
+            allowed: families.inbound.http_allow.get(allowed),
+            route: InboundRouteMetrics::new(route_families, route(parent).into(), grpc),
+            application: Rc::new(EndpointSeries::new(
+                &families.endpoint,
+                authz(route(application)).into(),
+                scope.addr,
+            )),
+            audit: authorization.is_audit().then(|| authorization.meta.clone()),
+        }
+    }
+}
+
+/// The rules, with their authorizations, whose series are kept for clients of one TLS status.
+const MAX_PERMITS: usize = 1024;

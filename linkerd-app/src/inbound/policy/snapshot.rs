@@ -1,0 +1,185 @@
+//! One policy of an address, with everything that is made for it.
+
+use super::{peer::PolicyPeer, scope::PolicyScope};
+use crate::{inbound::context::Context, route_filters::RequestFilters};
+use linkerd_profiles::{Denial, Meta, ServerPolicy};
+use linkerd_proxy_core::tls::TlsStatus;
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// One policy of an address, with the series and filters that are made for it. Connections and requests that began with it
+/// keep it.
+///
+/// - **Bounds**: [`MAX_PEERS`] identities of clients; those that no connection uses make room.
+pub struct PolicySnapshot {
+    scope: PolicyScope,
+    /// By the index of the rule.
+    filters: Box<[OnceCell<RefCell<RequestFilters>>]>,
+    /// Clients by their TLS status.
+    peers: RefCell<HashMap<TlsStatus, Rc<PolicyPeer>>>,
+    /// The log lines of denials and of audited admissions, which peers can provoke.
+    log: RefCell<LogLimit>,
+}
+
+impl PolicySnapshot {
+    pub(super) fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: Arc<ServerPolicy>) -> Rc<Self> {
+        let rules = policy.http().map_or(0, |http| http.routes.rules().len());
+        Rc::new(Self {
+            scope: PolicyScope {
+                ctx: ctx.clone(),
+                addr,
+                policy,
+            },
+            filters: (0..rules).map(|_| OnceCell::new()).collect(),
+            peers: RefCell::default(),
+            log: RefCell::default(),
+        })
+    }
+
+    /// The policy, and its labels.
+    pub fn scope(&self) -> &PolicyScope {
+        &self.scope
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &ServerPolicy {
+        &self.scope.policy
+    }
+
+    /// The clients of a TLS status.
+    pub fn peer(&self, tls: &TlsStatus) -> Rc<PolicyPeer> {
+        let mut peers = self.peers.borrow_mut();
+        if let Some(peer) = peers.get(tls) {
+            return peer.clone();
+        }
+        if peers.len() >= MAX_PEERS {
+            peers.retain(|_, peer| Rc::strong_count(peer) > 1);
+        }
+        let peer = Rc::new(PolicyPeer::new(&self.scope, tls));
+        if peers.len() < MAX_PEERS {
+            peers.insert(tls.clone(), peer.clone());
+        }
+        peer
+    }
+
+    /// The filters of a rule; `None` if it has none.
+    pub fn filters(&self, rule: usize) -> Option<&RefCell<RequestFilters>> {
+        let filters = &self.policy().http()?.routes.rules()[rule].filters;
+        if filters.is_empty() {
+            return None;
+        }
+        let rng = || SmallRng::from_rng(&mut rand::rng());
+        let new = || RefCell::new(RequestFilters::new(filters, rng()));
+        Some(self.filters[rule].get_or_init(new))
+    }
+
+    /// Logs a denial, unless there are too many.
+    pub fn log_denial(&self, denial: &Denial, message: &'static str) {
+        let Some(unreported) = self.log.borrow_mut().take(Instant::now()) else {
+            return;
+        };
+        let text = |meta: &Meta| meta.kind_and_name().to_string();
+        let nearest = denial.nearest.as_ref();
+        tracing::info!(
+            client.addr = %denial.client,
+            client.id = %Identified(&denial.tls),
+            server = %text(&denial.server),
+            route = denial.route.as_deref().map(text),
+            nearest = nearest.map(|nearest| text(&nearest.meta)),
+            unmet = nearest.map(|nearest| nearest.unmet.label()),
+            unreported,
+            "{message}",
+        );
+    }
+
+    /// Logs an admission that another policy would deny, unless there are too many.
+    pub fn log_audit(
+        &self,
+        client: SocketAddr,
+        tls: &TlsStatus,
+        route: Option<&Meta>,
+        authz: &Meta,
+    ) {
+        let Some(unreported) = self.log.borrow_mut().take(Instant::now()) else {
+            return;
+        };
+        tracing::info!(
+            client.addr = %client,
+            client.id = %Identified(tls),
+            server = %self.policy().meta.kind_and_name(),
+            route = route.map(|route| route.kind_and_name().to_string()),
+            authz = %authz.kind_and_name(),
+            unreported,
+            "Request allowed",
+        );
+    }
+}
+
+/// The identity of a client, or why there is none.
+struct Identified<'a>(&'a TlsStatus);
+
+impl std::fmt::Display for Identified<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            TlsStatus::None(reason) => write!(f, "none ({})", reason.label()),
+            TlsStatus::Meshed(Some(identity)) => identity.fmt(f),
+            TlsStatus::Meshed(None) => f.write_str("none (no client certificate)"),
+            TlsStatus::Passthrough { server_name } => {
+                write!(f, "none (TLS for {server_name} is passed through)")
+            }
+        }
+    }
+}
+
+/// The TLS statuses of clients that are told apart at a time.
+const MAX_PEERS: usize = 1024;
+
+/// Log lines of one second.
+#[derive(Default)]
+struct LogLimit {
+    since: Option<Instant>,
+    lines: usize,
+    unreported: u64,
+}
+
+impl LogLimit {
+    /// The number of lines that were left out since the last one, if there may be one now.
+    fn take(&mut self, now: Instant) -> Option<u64> {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= SECOND {
+            (self.since, self.lines) = (Some(now), 0);
+        }
+        if self.lines == MAX_LINES {
+            self.unreported += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.unreported))
+    }
+}
+
+/// The log lines of a second. These show who is denied; a client that insists must not fill the log.
+const MAX_LINES: usize = 10;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_insists_does_not_fill_the_log() {
+        let (mut limit, start) = (LogLimit::default(), Instant::now());
+        let lines = (0..100).filter_map(|_| limit.take(start));
+        assert_eq!(lines.collect::<Vec<_>>(), [0; MAX_LINES]);
+        assert_eq!(limit.take(start + SECOND), Some(90));
+    }
+}

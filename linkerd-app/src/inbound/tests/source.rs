@@ -1,0 +1,36 @@
+//! A source of the policies of ports, in the proxy's own terms. The test writes a table, and all subscriptions follow it.
+
+use futures::{FutureExt, StreamExt, stream};
+use linkerd_profiles::{ServerPolicy, ServerPolicySource};
+use linkerd_proxy_core::subscription::Call;
+use std::{collections::HashMap, sync::Arc};
+use tokio::sync::watch;
+
+/// Policies by port. Its copies share them.
+#[derive(Clone, Default)]
+pub struct TestServerPolicies(Arc<watch::Sender<HashMap<u16, ServerPolicy>>>);
+
+impl TestServerPolicies {
+    /// Sets the policy of a port.
+    pub fn set(&self, port: u16, policy: ServerPolicy) {
+        self.0
+            .send_modify(|policies| drop(policies.insert(port, policy)));
+    }
+}
+
+impl ServerPolicySource for TestServerPolicies {
+    fn server_policies(&self, port: u16) -> Call<ServerPolicy> {
+        let mut policies = self.0.subscribe();
+        policies.mark_changed();
+        let updates = stream::unfold(policies, move |mut policies| async move {
+            loop {
+                policies.changed().await.ok()?;
+                let present = policies.borrow_and_update().get(&port).cloned();
+                if let Some(policy) = present {
+                    return Some((Ok(policy), policies));
+                }
+            }
+        });
+        async { Ok(updates.boxed()) }.boxed()
+    }
+}

@@ -1,0 +1,29 @@
+//! Policies of the ports that peers dial: who is let in, by which routes, and how often.
+//!
+//! A [`ServerPolicy`] is an immutable value; whether it admits a client is a pure function of it, of the client's address
+//! and of its TLS status. [`ServerPolicies`] keeps the present policy of each port that is in use.
+
+mod authorization;
+mod decision;
+mod default_policy;
+mod follow_port;
+mod gcra;
+mod rate_limit;
+mod routes;
+mod server_policies;
+mod server_policy;
+mod source;
+mod unmet_condition;
+
+pub use authorization::{Authentication, Authorization, ClientIdentities, ClientNetwork};
+pub use decision::{Denial, NearestAuthorization};
+pub use default_policy::{DefaultAccess, DefaultServerPolicies};
+pub use rate_limit::{
+    ClientRateLimit, RateLimitExceeded, RateLimitOverride, RateLimitScope, RateLimitSettings,
+    RateLimiter,
+};
+pub use routes::{InboundRoute, InboundRoutes};
+pub use server_policies::{KnownPort, ServerPolicies, ServerPoliciesConfig, ServerPolicyWatch};
+pub use server_policy::{InboundHttp, ServerPolicy, ServerProtocol};
+pub use source::ServerPolicySource;
+pub use unmet_condition::UnmetCondition;

@@ -1,0 +1,137 @@
+//! Authorizations: the networks and identities that a server or a route admits.
+
+use super::unmet_condition::UnmetCondition;
+use crate::meta::Meta;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use linkerd_proxy_core::tls::{Identity, TlsStatus};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+/// An authorization: it admits clients from its networks that meet its authentication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorization {
+    /// The resource that it was configured by.
+    pub meta: Arc<Meta>,
+    /// The networks of its clients.
+    pub networks: Vec<ClientNetwork>,
+    /// The authentication of its clients.
+    pub authentication: Authentication,
+}
+
+/// A network of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientNetwork {
+    /// The network.
+    pub network: IpNet,
+    /// The parts of it that are left out.
+    pub except: Vec<IpNet>,
+}
+
+/// The authentication that an authorization asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// None.
+    Unauthenticated,
+    /// TLS that the proxy terminates, with a client's certificate or without.
+    MeshTls,
+    /// One of these identities.
+    Identities(ClientIdentities),
+}
+
+/// Identities of clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientIdentities {
+    /// Whole identities: DNS names in lower case, or URIs.
+    pub exact: BTreeSet<Box<str>>,
+    /// Ends of DNS names, such as `.shop.serviceaccount.identity.linkerd.cluster.local`. The empty one is for every DNS
+    /// name; none is for a URI.
+    pub suffixes: Vec<Box<str>>,
+}
+
+impl Authorization {
+    /// The implicit authorization of clients in the same pod.
+    pub fn localhost() -> Self {
+        Self {
+            meta: Arc::new(Meta::new_default("localhost")),
+            networks: vec![
+                Ipv4Net::from(Ipv4Addr::LOCALHOST).into(),
+                Ipv6Net::from(Ipv6Addr::LOCALHOST).into(),
+            ],
+            authentication: Authentication::Unauthenticated,
+        }
+    }
+
+    /// Whether its admissions are logged, as another policy would deny them.
+    pub fn is_audit(&self) -> bool {
+        matches!(&*self.meta, Meta::Default(name) if name == AUDIT)
+    }
+
+    /// The first condition that a client does not meet; `None` if it is admitted.
+    pub(super) fn unmet(&self, client: IpAddr, tls: &TlsStatus) -> Option<UnmetCondition> {
+        let client = client.to_canonical();
+        let mut networks = self.networks.iter();
+        if !networks.any(|network| network.contains(client)) {
+            let mut networks = self.networks.iter();
+            return Some(match networks.any(|it| it.network.contains(&client)) {
+                true => UnmetCondition::ExceptedNetwork,
+                false => UnmetCondition::Network,
+            });
+        }
+        let listed = match &self.authentication {
+            Authentication::Unauthenticated => return None,
+            Authentication::MeshTls => None,
+            Authentication::Identities(listed) => Some(listed),
+        };
+        match (tls, listed) {
+            (TlsStatus::None(_) | TlsStatus::Passthrough { .. }, _) => Some(UnmetCondition::NoTls),
+            (TlsStatus::Meshed(_), None) => None,
+            (TlsStatus::Meshed(None), Some(_)) => Some(UnmetCondition::NoIdentity),
+            (TlsStatus::Meshed(Some(identity)), Some(listed)) => {
+                (!listed.contains(identity)).then_some(UnmetCondition::IdentityNotListed)
+            }
+        }
+    }
+}
+
+impl ClientNetwork {
+    /// All addresses.
+    pub fn all() -> Vec<Self> {
+        vec![Ipv4Net::default().into(), Ipv6Net::default().into()]
+    }
+
+    fn contains(&self, client: IpAddr) -> bool {
+        self.network.contains(&client) && !self.except.iter().any(|net| net.contains(&client))
+    }
+}
+
+impl<N: Into<IpNet>> From<N> for ClientNetwork {
+    /// A network without exceptions.
+    fn from(network: N) -> Self {
+        Self {
+            network: network.into(),
+            except: Vec::new(),
+        }
+    }
+}
+
+impl ClientIdentities {
+    /// Every identity that is a DNS name.
+    pub fn any() -> Self {
+        Self {
+            exact: BTreeSet::new(),
+            suffixes: vec![Box::default()],
+        }
+    }
+
+    /// Whether an identity is one of them.
+    pub fn contains(&self, identity: &Identity) -> bool {
+        let ends = |name: &str| self.suffixes.iter().any(|suffix| name.ends_with(&**suffix));
+        self.exact.contains(identity.as_str()) || identity.dns_name().is_some_and(ends)
+    }
+}
+
+/// The name of the default policy that admits every client and logs it.
+const AUDIT: &str = "audit";

@@ -1,0 +1,132 @@
+//! The policy of a port.
+
+use super::{
+    authorization::Authorization,
+    decision::{Denial, NearestAuthorization, authorize},
+    rate_limit::RateLimiter,
+    routes::InboundRoutes,
+};
+use crate::meta::Meta;
+use linkerd_proxy_core::tls::TlsStatus;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+/// The policy of a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerPolicy {
+    /// The resource that it was configured by.
+    pub meta: Arc<Meta>,
+    /// The protocol of the port, with its routes.
+    pub protocol: ServerProtocol,
+    /// The authorizations of connections, and of the requests of all routes after the route's own.
+    pub authorizations: Vec<Authorization>,
+    /// The reason why nothing may pass, if the policy is invalid: requests get a 500, opaque connections are closed.
+    pub invalid: Option<String>,
+}
+
+/// The protocol of a port, with its routes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerProtocol {
+    /// By the first bytes.
+    Detect {
+        /// How long to wait for these.
+        timeout: Duration,
+        /// Requests, if it is HTTP.
+        http: InboundHttp,
+    },
+    /// HTTP/1.
+    Http1(InboundHttp),
+    /// HTTP/2.
+    Http2(InboundHttp),
+    /// gRPC, which is HTTP/2.
+    Grpc(InboundHttp),
+    /// Opaque bytes.
+    Opaque,
+    /// TLS that the application terminates, or the proxy if it is the mesh's.
+    Tls,
+}
+
+/// The requests of a port.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InboundHttp {
+    /// The routes.
+    pub routes: InboundRoutes,
+    /// The limit of their rate.
+    pub rate_limit: Option<Arc<RateLimiter>>,
+}
+
+impl ServerPolicy {
+    /// A policy that lets nothing pass, because of `reason`.
+    pub fn invalid(reason: impl Into<String>) -> Self {
+        Self {
+            meta: Arc::new(Meta::new_default("invalid")),
+            protocol: ServerProtocol::Detect {
+                timeout: DETECT_TIMEOUT,
+                http: InboundHttp::default(),
+            },
+            authorizations: Vec::new(),
+            invalid: Some(reason.into()),
+        }
+    }
+
+    /// The requests of the port; `None` if it is not for HTTP.
+    pub fn http(&self) -> Option<&InboundHttp> {
+        match &self.protocol {
+            ServerProtocol::Detect { http, .. }
+            | ServerProtocol::Http1(http)
+            | ServerProtocol::Http2(http)
+            | ServerProtocol::Grpc(http) => Some(http),
+            ServerProtocol::Opaque | ServerProtocol::Tls => None,
+        }
+    }
+
+    /// Whether a connection that is not HTTP is let in, and by which authorization. Ports of HTTP only admit none.
+    pub fn authorize_connection(
+        &self,
+        client: SocketAddr,
+        tls: &TlsStatus,
+    ) -> Result<&Authorization, Denial> {
+        let authorizations = match &self.protocol {
+            ServerProtocol::Detect { .. } | ServerProtocol::Opaque | ServerProtocol::Tls => {
+                &self.authorizations[..]
+            }
+            ServerProtocol::Http1(_) | ServerProtocol::Http2(_) | ServerProtocol::Grpc(_) => &[],
+        };
+        authorize(authorizations.iter(), client.ip(), tls)
+            .map_err(|nearest| self.denial(client, tls, None, nearest))
+    }
+
+    /// Whether the requests of a rule of its routes are let in, and by which authorization.
+    pub fn authorize_request(
+        &self,
+        rule: usize,
+        client: SocketAddr,
+        tls: &TlsStatus,
+    ) -> Result<&Authorization, Denial> {
+        let routes = self.http().map(|http| &http.routes);
+        let own = routes.map_or(&[][..], |routes| routes.authorizations(rule));
+        let all = own.iter().chain(&self.authorizations);
+        authorize(all, client.ip(), tls).map_err(|nearest| {
+            let route = routes.and_then(|routes| routes.rules().get(rule));
+            self.denial(client, tls, route.map(|route| route.meta.clone()), nearest)
+        })
+    }
+
+    fn denial(
+        &self,
+        client: SocketAddr,
+        tls: &TlsStatus,
+        route: Option<Arc<Meta>>,
+        nearest: Option<NearestAuthorization>,
+    ) -> Denial {
+        Denial {
+            client,
+            tls: tls.clone(),
+            server: self.meta.clone(),
+            route,
+            nearest,
+        }
+    }
+}
+
+/// The control plane's usual value.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
