@@ -12,14 +12,13 @@
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` puts
-//! the same stages 4 to 7 together for them. A
-//! request through the explicit proxy or to an ingress names its own target: it enters stage 2 from stage 3 (`explicit.rs`,
-//! `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
+//! the same stages 4 to 7 together for them. A request through the explicit proxy or to an ingress names its own target: it
+//! enters stage 2 from stage 3 (`explicit.rs`, `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel
+//! (`tunnel.rs`).
 
 mod backend_metrics;
 mod backends;
 mod balance;
-mod canonical;
 mod connection;
 mod context;
 mod dispatch;
@@ -34,10 +33,10 @@ mod lazy;
 mod limits;
 mod opaque;
 mod profile_metrics;
+mod profile_request;
 mod profile_route;
 mod profile_timeout;
 mod request_targets;
-mod response_classes;
 mod retry;
 mod route_choice;
 mod route_metrics;
@@ -198,8 +197,8 @@ impl HttpRoutes {
         Rc::new(RefCell::new(RetryBudget::new(settings, Instant::now())))
     }
 
-    /// What the retries of a profile's route share. Its routes have one budget, which outlives an update that leaves it as it
-    /// is.
+    /// Makes the counters, budget and jitter of the retries of a profile's route. All routes of the profile have one budget,
+    /// which outlives an update that does not change its settings.
     fn profile_retries(
         &self,
         settings: RetryBudgetSettings,

@@ -26,11 +26,11 @@ use tower_service::Service;
 /// the route's, and are removed.
 #[derive(Clone, Debug)]
 pub struct LimitsLayer {
-    /// Those of the route.
+    /// The timeouts and retries of the route.
     pub limits: Limits,
-    /// Whether a request may ask for others.
+    /// Whether a request's headers may replace them.
     pub allows_headers: bool,
-    /// What its retries share.
+    /// The counters, budget and jitter of its retries.
     pub retries: Rc<RouteRetries>,
 }
 

@@ -1,10 +1,9 @@
 //! Stage 4: the layers of a route of a profile, in the order in which a request meets them.
 
 use super::{
-    canonical::CanonicalHeaderLayer,
     profile_metrics::ProfileRouteMetrics,
+    profile_request::ProfileRequestLayer,
     profile_timeout::ProfileTimeoutLayer,
-    response_classes::ResponseClassesLayer,
     retry::{RetryLayer, RetryRules, RouteRetries},
 };
 use crate::metrics::{ProfileRetries, ProfileRouteFamilies};
@@ -18,8 +17,7 @@ use tower::{
 
 /// The layers of a route of a profile. The timeout covers retries, and each attempt is counted.
 pub type ProfileRouteLayers = (
-    Either<ResponseClassesLayer, Identity>,
-    CanonicalHeaderLayer,
+    ProfileRequestLayer,
     ObserveLayer<ProfileRouteMetrics>,
     Either<ProfileTimeoutLayer, Identity>,
     Either<(RetryLayer, RcLayer), Identity>,
@@ -43,8 +41,7 @@ pub fn profile_route_layers(
         (RetryLayer::new(rules, route.timeout, &shared), RcLayer)
     });
     (
-        option_layer(classes.map(ResponseClassesLayer::new)),
-        CanonicalHeaderLayer::new(logical),
+        ProfileRequestLayer::new(logical, classes),
         ObserveLayer::new(requests),
         option_layer(route.timeout.map(ProfileTimeoutLayer::new)),
         option_layer(retry),

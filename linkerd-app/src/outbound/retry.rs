@@ -56,7 +56,7 @@ pub struct RetryRules {
     backoff: Option<Backoff>,
 }
 
-/// What the retries of a route share, whatever a request asks for.
+/// Counters, budget and jitter of a route's retries, shared by all of its requests.
 #[derive(Debug)]
 pub struct RouteRetries {
     counts: Box<dyn CountRetries>,
