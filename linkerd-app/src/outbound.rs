@@ -87,7 +87,7 @@ use std::{
     rc::Rc,
     sync::Arc,
 };
-use timeouts::TimeoutsLayer;
+use timeouts::timeouts_layer;
 use tokio::time::Instant;
 use tower::{
     ServiceBuilder,
@@ -169,8 +169,8 @@ impl HttpRoutes {
         if rule.filters.is_empty() && rule.timeouts.is_none() {
             return self.http_route(routing, rule, labels, Identity::new());
         }
-        let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
-        self.http_route(routing, rule, labels, (option_layer(timeouts), filters))
+        let features = (timeouts_layer(rule.timeouts), filters);
+        self.http_route(routing, rule, labels, features)
     }
 
     /// Timeouts and retries of a rule.

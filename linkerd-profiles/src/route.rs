@@ -119,10 +119,11 @@ impl RouteTable {
                 prefix: Some(0),
             });
         }
-        let levels = self.hosts.of(request_host(request).unwrap_or_default());
-        levels
-            .into_iter()
-            .find_map(|rules| self.best(rules, request))
+        if let Some(rules) = self.hosts.only_any() {
+            return self.best(rules, request);
+        }
+        let mut levels = self.hosts.of(request_host(request).unwrap_or_default());
+        levels.find_map(|rules| self.best(rules, request))
     }
 
     fn best<B>(&self, rules: &[usize], request: &Request<B>) -> Option<FoundRule> {

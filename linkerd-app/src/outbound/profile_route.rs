@@ -7,7 +7,7 @@ use super::{
     retry::{RetryLayer, RetryRules, RouteRetries},
 };
 use crate::metrics::{ProfileRetries, ProfileRouteFamilies};
-use linkerd_profiles::ProfileRoute;
+use linkerd_profiles::{ProfileRoute, Timeouts};
 use linkerd_proxy_core::{Destination, ObserveLayer, RcLayer, metrics::LabelSet};
 use std::rc::Rc;
 use tower::{
@@ -38,7 +38,8 @@ pub fn profile_route_layers(
     let retry = retries.map(|shared| {
         let shared = Rc::new(shared(ProfileRetries::new(families, &labels)));
         let rules = Rc::new(RetryRules::of_profile(classes.clone()));
-        (RetryLayer::new(rules, route.timeout, &shared), RcLayer)
+        let retry = RetryLayer::new(rules, Timeouts::default(), &shared);
+        (retry.begin_within(route.timeout), RcLayer)
     });
     (
         ProfileRequestLayer::new(logical, classes),

@@ -3,16 +3,16 @@
 mod attempt;
 mod conditions;
 
-use super::timeouts::RequestSent;
+use super::timeouts::{RequestLimits, TimedFuture};
 use crate::metrics::{CountRetries, RetrySkipped};
 use attempt::Attempt;
 use conditions::{AttemptResult, RetriedResults};
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy};
+use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy, Timeouts};
 use linkerd_proxy_core::{
     Backoff, Error, Reason,
-    http::{HttpRequest, ResponseBody, ResponseClasses, is_grpc},
+    http::{HttpRequest, ResponseBody, ResponseClasses},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
@@ -40,8 +40,9 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct RetryLayer {
     rules: Rc<RetryRules>,
-    /// From the request's arrival to the end of its response.
-    request_limit: Option<Duration>,
+    timeouts: Timeouts,
+    /// From the request's arrival to the time after which no attempt begins.
+    latest: Option<Duration>,
     route: Rc<RouteRetries>,
 }
 
@@ -112,17 +113,20 @@ impl RetryRules {
 }
 
 impl RetryLayer {
-    /// Retries by `rules`, within the limit of a request.
-    pub fn new(
-        rules: Rc<RetryRules>,
-        request_limit: Option<Duration>,
-        route: &Rc<RouteRetries>,
-    ) -> Self {
+    /// Retries by `rules` within timeouts: the request's is that of all attempts, the others are those of each.
+    pub fn new(rules: Rc<RetryRules>, timeouts: Timeouts, route: &Rc<RouteRetries>) -> Self {
         Self {
             rules,
-            request_limit,
+            timeouts,
+            latest: timeouts.request,
             route: route.clone(),
         }
+    }
+
+    /// Begins no attempt when `limit` has passed since the request's arrival: a layer above ends the request then.
+    pub fn begin_within(mut self, limit: Option<Duration>) -> Self {
+        self.latest = limit;
+        self
     }
 }
 
@@ -148,10 +152,11 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let limit = self.layer.request_limit;
         self.layer.route.counts.begun();
+        let arrived = request.context().arrived;
         let mut exchange = Exchange {
-            deadline: limit.map(|limit| request.context().arrived + limit),
+            end: self.layer.timeouts.request.map(|limit| arrived + limit),
+            latest: self.layer.latest.map(|limit| arrived + limit),
             retry: self.clone(),
             copy: None,
             retries: 0,
@@ -208,7 +213,10 @@ struct Exchange<S> {
     copy: Option<HttpRequest>,
     /// The retries that were made.
     retries: u16,
-    deadline: Option<Instant>,
+    /// The end of the request's timeout.
+    end: Option<Instant>,
+    /// No attempt begins after it.
+    latest: Option<Instant>,
 }
 
 impl<S> Exchange<S> {
@@ -222,26 +230,27 @@ impl<S> Exchange<S> {
     }
 
     /// Gives a request to the stage below. The last attempt that can be made has no limit of its own.
-    fn attempt(&mut self, request: HttpRequest) -> Attempt<S::Future>
+    fn attempt(&mut self, mut request: HttpRequest) -> Attempt<S::Future>
     where
         S: Service<HttpRequest>,
     {
         let Retry { inner, layer } = &mut self.retry;
         let may_be_retried = self.copy.is_some();
-        let sent = RequestSent::of(request.body());
-        let limit = layer.rules.timeout.filter(|_| may_be_retried);
-        let is_grpc = is_grpc(request.headers());
-        let by_code = layer.rules.results.depend_on_code(is_grpc);
+        let headers_limit = layer.rules.timeout.filter(|_| may_be_retried);
+        let by_code = layer.rules.results.depend_on_code(request.headers());
         // After a retry its outcome is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
-        let attempts = request.context().attempts.clone();
-        Attempt::new(inner.call(request), sent, attempts, limit, peeks)
+        let limits = RequestLimits::apply(&mut request, &layer.timeouts, self.end, headers_limit);
+        Attempt::new(TimedFuture::new(inner.call(request), limits), peeks)
     }
 
     /// The pause before the next attempt, if there is to be one.
     fn pause(&mut self, result: AttemptResult) -> Option<Duration> {
         let RetryLayer { rules, route, .. } = &self.retry.layer;
         let counts = &route.counts;
+        if result == AttemptResult::Expired {
+            return None;
+        }
         if !rules.results.contain(result) {
             route.budget.borrow_mut().deposit(Instant::now());
             if result.is_failure() {
@@ -281,7 +290,7 @@ impl<S> Exchange<S> {
             Some(RetrySkipped::BodyTooLarge)
         } else if !body.is_released() {
             Some(RetrySkipped::RequestUnfinished)
-        } else if self.deadline.is_some_and(is_late) {
+        } else if self.latest.is_some_and(is_late) {
             Some(RetrySkipped::Deadline)
         } else {
             let mut budget = self.retry.layer.route.budget.borrow_mut();

@@ -44,7 +44,11 @@ fn layer(metrics: &TestMetrics, policy: RetryPolicy) -> RetryLayer {
     let rng = SmallRng::seed_from_u64(1);
     let route = Rc::new(RouteRetries::new(counts, &budget, rng));
     let rules = Rc::new(RetryRules::from(&policy));
-    RetryLayer::new(rules, Some(60 * SEC), &route)
+    let timeouts = Timeouts {
+        request: Some(60 * SEC),
+        ..Timeouts::default()
+    };
+    RetryLayer::new(rules, timeouts, &route)
 }
 
 fn status(code: u16) -> Response<ResponseBody> {
