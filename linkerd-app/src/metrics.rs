@@ -4,11 +4,13 @@
 
 #[cfg(test)]
 mod docs;
+mod hedges;
 mod labels;
 mod outbound;
 mod profile_route;
 mod retries;
 
+pub use hedges::{HedgeCounts, HedgeFamilies, HedgeSkipped};
 pub use labels::{EndpointLabels, backend_labels, meta_labels, target_labels, tls_labels};
 pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies};
 pub use profile_route::{ProfileRetries, ProfileRouteFamilies};

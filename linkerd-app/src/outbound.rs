@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`; of a profile `profile_route.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`, `hedge.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
@@ -27,6 +27,7 @@ mod endpoint;
 mod explain;
 mod explicit;
 mod filters;
+mod hedge;
 mod http;
 mod ingress;
 mod lazy;
@@ -38,6 +39,7 @@ mod profile_route;
 mod profile_timeout;
 mod request_targets;
 mod retry;
+mod retry_budgets;
 mod route_choice;
 mod route_metrics;
 mod router;
@@ -54,7 +56,7 @@ mod tests;
 pub use connection::Outbound;
 pub use context::{Context, Costs};
 
-use crate::metrics::{PolicyRetries, ProfileRetries, RouteFamilies, backend_labels};
+use crate::metrics::{HedgeCounts, PolicyRetries, RouteFamilies, backend_labels};
 use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
 use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
@@ -63,32 +65,28 @@ use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
 use filters::{Filters, FiltersLayer};
+use hedge::{Hedge, HedgeBudget, HedgeLayer, HedgedRoutes};
 use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
-    PeakEwma, RetryBudget, RetryBudgetSettings, RouteRule, Target,
+    PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
     Error, NewService, ObserveLayer, RcLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
-    stack::Observe,
+    stack::{Observe, RcService},
 };
 use profile_route::profile_route_layers;
 use retry::RouteRetries;
+use retry_budgets::RetryBudgets;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
-use std::{
-    cell::{OnceCell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use timeouts::timeouts_layer;
-use tokio::time::Instant;
 use tower::{
     ServiceBuilder,
     layer::{Layer, util::Identity},
@@ -106,13 +104,10 @@ pub struct HttpRoutes {
     /// The target, as errors name it.
     target: String,
     backends: Backends<HttpDispatch>,
-    profile_budget: RefCell<Option<ProfileBudget>>,
-    /// That of the routes of policies.
-    policy_budget: OnceCell<Rc<RefCell<RetryBudget>>>,
+    budgets: RetryBudgets,
+    /// `None`: no request is hedged.
+    hedged: Option<HedgedRoutes>,
 }
-
-/// The retry budget of a profile, and its settings.
-type ProfileBudget = (RetryBudgetSettings, Rc<RefCell<RetryBudget>>);
 
 /// Sends requests to the endpoints of a backend.
 type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
@@ -124,8 +119,10 @@ type HttpStatus = DispatchStatus<EndpointService>;
 type RouteBackendService =
     Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (BackendMetrics, StageNames)>;
 
-/// A route's choice of a backend.
-type HttpBackends = Distribute<RouteBackendService>;
+/// A route's choice of a backend, once more for a request that is hedged.
+type HttpBackends = Either<Hedge<RcService<BackendChoice>>, BackendChoice>;
+
+type BackendChoice = Distribute<RouteBackendService>;
 
 impl HttpRoutes {
     /// The router of the target that `watch` watches; `discovered` is its present policy.
@@ -144,8 +141,8 @@ impl HttpRoutes {
             version,
             target: target.to_string(),
             backends: Backends::default(),
-            profile_budget: RefCell::default(),
-            policy_budget: OnceCell::new(),
+            budgets: RetryBudgets::new(ctx.workers),
+            hedged: ctx.config.outbound.hedge.map(HedgedRoutes::new),
         }
     }
 
@@ -154,7 +151,10 @@ impl HttpRoutes {
         let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, hostname);
         if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
             let budget = routing.retry_budget.filter(|_| profile.is_retryable);
-            let retries = budget.map(|budget| self.profile_retries(budget));
+            let retries = budget.map(|settings| {
+                let (budget, rng) = (self.budgets.of_profile(settings), self.ctx.rng());
+                move |counts| RouteRetries::new(counts, &budget, rng)
+            });
             let families = &self.ctx.families.profile_route;
             let layers = profile_route_layers(families, logical, profile, retries);
             return self.http_route(routing, rule, labels, layers);
@@ -184,36 +184,24 @@ impl HttpRoutes {
             allows_headers: rule.allows_request_headers,
             retries: {
                 let counts = PolicyRetries::new(families, labels.clone().into());
-                let new = || self.retry_budget(retry::BUDGET);
-                let budget = self.policy_budget.get_or_init(new);
+                let budget = self.budgets.of_policy();
                 Rc::new(RouteRetries::new(counts, budget, self.ctx.rng()))
             },
         }
     }
 
-    /// A budget, of which this worker has its share.
-    fn retry_budget(&self, settings: RetryBudgetSettings) -> Rc<RefCell<RetryBudget>> {
-        let settings = settings.share(self.ctx.workers);
-        Rc::new(RefCell::new(RetryBudget::new(settings, Instant::now())))
-    }
-
-    /// Makes the counters, budget and jitter of the retries of a profile's route. All routes of the profile have one budget,
-    /// which outlives an update that does not change its settings.
-    fn profile_retries(
+    /// The hedging of a rule's requests, if that is on. It takes from the budget of the rule's retries.
+    fn hedge(
         &self,
-        settings: RetryBudgetSettings,
-    ) -> impl FnOnce(ProfileRetries) -> RouteRetries + use<> {
-        let mut present = self.profile_budget.borrow_mut();
-        let budget = match &*present {
-            Some((same, budget)) if *same == settings => budget.clone(),
-            _ => {
-                let budget = self.retry_budget(settings);
-                *present = Some((settings, budget.clone()));
-                budget
-            }
-        };
-        let rng = self.ctx.rng();
-        move |counts| RouteRetries::new(counts, &budget, rng)
+        routing: &HttpRouting,
+        rule: &RouteRule,
+        labels: &Labels,
+    ) -> Option<(HedgeLayer, RcLayer)> {
+        let hedged = self.hedged.as_ref()?;
+        let budget = HedgeBudget::of_rule(&self.budgets, routing, rule);
+        let counts = HedgeCounts::new(&self.families(routing).hedges, labels.clone().into());
+        let route = hedged.add(rule.meta.to_string(), budget, counts);
+        Some((HedgeLayer::new(route), RcLayer))
     }
 
     fn families(&self, routing: &HttpRouting) -> &RouteFamilies {
@@ -245,10 +233,12 @@ impl HttpRoutes {
             format!("route {}", rule.meta),
             format!("logical service {logical}"),
         ]);
+        let hedge = self.hedge(routing, rule, &labels);
         let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
             .layer(features)
+            .option_layer(hedge)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
         Shared::new(stack)
@@ -371,6 +361,7 @@ impl Routes for HttpRoutes {
             "version": format!("{:?}", self.version),
             "routes": present.map(RouteChoice::inspect),
             "backends": self.backends.inspect(),
+            "hedging": self.hedged.as_ref().map(HedgedRoutes::inspect),
         })
     }
 }

@@ -3,13 +3,16 @@
 mod attempt;
 mod conditions;
 
-use super::timeouts::{RequestLimits, TimedFuture};
+use super::{
+    retry_budgets::SharedBudget,
+    timeouts::{RequestLimits, TimedFuture},
+};
 use crate::metrics::{CountRetries, RetrySkipped};
 use attempt::Attempt;
 use conditions::{AttemptResult, RetriedResults};
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy, Timeouts};
+use linkerd_profiles::{RetryPolicy, Timeouts};
 use linkerd_proxy_core::{
     Backoff, Error, Reason,
     http::{HttpRequest, ResponseBody, ResponseClasses},
@@ -61,7 +64,7 @@ pub struct RetryRules {
 #[derive(Debug)]
 pub struct RouteRetries {
     counts: Box<dyn CountRetries>,
-    budget: Rc<RefCell<RetryBudget>>,
+    budget: SharedBudget,
     rng: RefCell<SmallRng>,
 }
 
@@ -74,11 +77,7 @@ pub struct Retry<S> {
 
 impl RouteRetries {
     /// The retries of a route, within a budget. `rng` draws the jitter of pauses.
-    pub fn new(
-        counts: impl CountRetries + 'static,
-        budget: &Rc<RefCell<RetryBudget>>,
-        rng: SmallRng,
-    ) -> Self {
+    pub fn new(counts: impl CountRetries + 'static, budget: &SharedBudget, rng: SmallRng) -> Self {
         Self {
             counts: Box::new(counts),
             budget: budget.clone(),
@@ -352,23 +351,12 @@ where
 }
 
 /// Whether no backend took the request.
-fn is_shed(error: &Error) -> bool {
+pub fn is_shed(error: &Error) -> bool {
     matches!(
         error.reason(),
         Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
     )
 }
-
-/// The budget of the routes of a policy. The API has none: the incumbent multiplies the requests to a service that
-/// fails by the number of retries.
-///
-/// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
-/// more, and no more than that.
-pub const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
-    ratio: 0.5,
-    min_retries_per_second: 10,
-    ttl: Duration::from_secs(10),
-};
 
 /// The bytes of a body that are kept for a profile's retries, as with the incumbent.
 const PROFILE_BYTES: usize = 64 * 1024;

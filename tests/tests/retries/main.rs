@@ -4,6 +4,7 @@
 
 mod bodies;
 mod grpc;
+mod hedging;
 mod limits;
 mod profiles;
 mod request_headers;

@@ -285,6 +285,7 @@ const ELSEWHERE: &[&str] = &[
     "CONTROL_STREAM_",
     "DESTINATION_SVC_NAME",
     "POLICY_SVC_NAME",
+    "LINKERD_PROXY_OUTBOUND_HEDGE_",
 ];
 
 #[test]

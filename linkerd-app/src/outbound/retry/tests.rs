@@ -1,11 +1,12 @@
 use super::*;
 use crate::metrics::PolicyRetries;
+use crate::outbound::retry_budgets::BUDGET;
 use crate::testing::{
     BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
 };
 use http::StatusCode;
 use http_body_util::BodyExt;
-use linkerd_profiles::RetryConditions;
+use linkerd_profiles::{RetryBudget, RetryConditions};
 use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels, stack::RcService};
 use rand::SeedableRng;
 use std::cell::Cell;
