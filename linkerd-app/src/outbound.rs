@@ -117,7 +117,7 @@ type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
 type RouteBackendService =
-    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (BackendMetrics, StageNames)>;
+    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (Option<BackendMetrics>, StageNames)>;
 
 /// A route's choice of a backend, once more for a request that is hedged.
 type HttpBackends = Either<Hedge<RcService<BackendChoice>>, BackendChoice>;
@@ -234,7 +234,8 @@ impl HttpRoutes {
             format!("logical service {logical}"),
         ]);
         let hedge = self.hedge(routing, rule, &labels);
-        let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
+        let metrics =
+            is_counted(rule).then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
             .layer(features)
@@ -259,7 +260,8 @@ impl HttpRoutes {
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let meta = &used.backend.meta;
         let labels = RouteFamilies::backend_labels(&routing.parent, &rule.meta, meta);
-        let metrics = BackendMetrics::new(families, labels.into(), routing.is_grpc);
+        let metrics =
+            is_counted(rule).then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
         let names = [handle.name(), format!("backend {meta}")];
         let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
@@ -385,6 +387,11 @@ trait HttpService:
 impl<S> HttpService for S where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
 {
+}
+
+/// Whether a rule has series of its own: a profile's routes are counted in its families (`route_*`), as with the incumbent.
+fn is_counted(rule: &RouteRule) -> bool {
+    rule.profile.is_none()
 }
 
 /// The size of the future of a request.
