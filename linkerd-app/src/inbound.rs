@@ -10,6 +10,7 @@
 
 mod application;
 mod context;
+mod handshakes;
 mod http;
 mod policy;
 #[cfg(test)]
@@ -18,7 +19,7 @@ mod tls;
 mod tunnel;
 
 pub use context::Context;
-pub use tls::Handshakes;
+pub use handshakes::Handshakes;
 
 use crate::{
     identity::MeshIdentity,

@@ -27,6 +27,7 @@ mod controller;
 mod endpoint;
 mod grpc;
 mod identity;
+mod issuance;
 mod limits;
 mod lookups;
 mod mesh;
