@@ -128,20 +128,16 @@ impl Inbound {
         // 3. The policy of the port.
         let application = self.applications.get(&self.ctx, destination)?;
         let policy = application.policy().present();
-        let tls = match policy.policy().protocol {
-            ServerProtocol::Opaque if !client.tls.is_meshed() => {
+        let tls = match (&policy.policy().protocol, &client.tls) {
+            (ServerProtocol::Opaque, TlsStatus::None(_)) => {
                 &TlsStatus::None(NoTlsReason::PortSkipped)
             }
-            _ => &client.tls,
+            (_, tls) => tls,
         };
         let mut io = Io::new(stream, policy.peer(tls).connections());
         io.put_back(read);
         // 4. What the client speaks, and whether it is let in.
-        let protocol = match protocol {
-            Some(protocol) => Some(protocol),
-            None => self.protocol(&mut io, &client, &policy).await?,
-        };
-        let (detected, server) = match protocol {
+        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
@@ -212,16 +208,18 @@ impl Inbound {
         Ok(())
     }
 
-    /// The protocol of the client: as the policy says, or by its first bytes; `None` if it was silent.
+    /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
     async fn protocol(
         &self,
         io: &mut Io,
         client: &ClientInfo,
         policy: &PolicySnapshot,
+        known: Option<Detected>,
     ) -> Result<Option<Detected>, Error> {
         let is_passed_through = matches!(client.tls, TlsStatus::Passthrough { .. });
         let timeout = match policy.policy().protocol {
             ServerProtocol::Opaque | ServerProtocol::Tls => return Ok(Some(Detected::Opaque)),
+            _ if known.is_some() => return Ok(known),
             _ if is_passed_through => return Ok(Some(Detected::Opaque)),
             ServerProtocol::Detect { timeout, .. } => timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.

@@ -1,4 +1,4 @@
-//! Stage 4: the application at the address that a peer dialled.
+//! Stage 5: the application at the address that a peer dialled.
 //!
 //! - **Waits for** a connection: HTTP/1 dials for the request, HTTP/2 has one, for which requests wait at most for the
 //!   inbound failfast timeout.

@@ -1,4 +1,4 @@
-//! Stage 2: the policy of the port that a peer dialled.
+//! Stage 3: the policy of the port that a peer dialled.
 //!
 //! The policy is an immutable snapshot; that an update has come is one atomic load. Series, filters and decisions are
 //! looked up once for a snapshot, or for a connection, and not for a request.
