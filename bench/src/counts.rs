@@ -235,14 +235,7 @@ impl Counting<'_> {
     /// The program of a subject, with its configuration.
     fn program(&self, subject: &dyn Subject, workload: &Workload) -> Result<Program> {
         self.control.describe(workload)?;
-        let setup = Setup {
-            protocol: workload.protocol(),
-            endpoints: workload.endpoints(0),
-            workers: 1,
-            has_policy: workload.has_policy,
-            scratch: self.scratch,
-            control: self.control.addr,
-        };
+        let setup = Setup::new(workload, 1, self.scratch, self.control);
         subject
             .program(&setup)?
             .ok_or_else(|| Error::Other(format!("{} has no program", subject.name())))

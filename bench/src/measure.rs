@@ -118,14 +118,7 @@ impl Bench<'_> {
     /// Measures a subject; `None` if it does not support the workload.
     pub fn measure(&self, subject: &dyn Subject, workload: &Workload) -> Result<Option<Measured>> {
         self.control.describe(workload)?;
-        let setup = Setup {
-            protocol: workload.protocol(),
-            endpoints: workload.endpoints(0),
-            workers: workload.workers,
-            has_policy: workload.has_policy,
-            scratch: self.scratch,
-            control: self.control.addr,
-        };
+        let setup = Setup::new(workload, workload.workers, self.scratch, self.control);
         let is_direct = subject.name() == DIRECT;
         if workload.needs_discovery() && !subject.discovers() && !is_direct {
             return Ok(None);

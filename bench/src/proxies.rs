@@ -9,10 +9,11 @@ mod relay;
 mod sidecar;
 
 use crate::{
+    control::Control,
     error::{Error, Result},
     process::Program,
     programs::Programs,
-    workload::Protocol,
+    workload::{Protocol, Workload},
 };
 use std::{
     net::SocketAddr,
@@ -48,6 +49,20 @@ pub struct Setup<'a> {
     pub scratch: &'a Path,
     /// The address of the control plane.
     pub control: SocketAddr,
+}
+
+impl<'a> Setup<'a> {
+    /// The setup of a proxy with `workers` for a workload.
+    pub fn new(workload: &Workload, workers: usize, scratch: &'a Path, control: &Control) -> Self {
+        Self {
+            protocol: workload.protocol(),
+            endpoints: workload.endpoints(0),
+            workers,
+            has_policy: workload.has_policy,
+            scratch,
+            control: control.addr,
+        }
+    }
 }
 
 /// The name of the subject without a proxy.

@@ -169,7 +169,7 @@ impl ControlPlane {
             runtime.clone(),
         );
         let server_policies = ServerPolicies::new(
-            GrpcServerPolicySource::new(policy, &control.workload),
+            GrpcServerPolicySource::new(policy.clone(), &control.workload),
             ServerPoliciesConfig {
                 defaults: default_policies(config),
                 eager_ports: eager_ports(config, admin_port),

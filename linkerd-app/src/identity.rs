@@ -4,6 +4,8 @@
 
 mod certifier;
 mod documents;
+#[cfg(test)]
+mod tests;
 
 pub use certifier::{Certifier, CertifierState};
 pub use documents::DocumentsError;

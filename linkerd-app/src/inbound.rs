@@ -10,6 +10,7 @@
 
 mod application;
 mod context;
+mod handshakes;
 mod http;
 mod policy;
 #[cfg(test)]
@@ -18,7 +19,7 @@ mod tls;
 mod tunnel;
 
 pub use context::Context;
-pub use tls::Handshakes;
+pub use handshakes::Handshakes;
 
 use crate::{
     identity::MeshIdentity,
@@ -182,7 +183,7 @@ impl Inbound {
         }
         let application = self.applications.get(&self.ctx, destination)?;
         match application.policy().present().policy().protocol {
-            ServerProtocol::Opaque => Ok(SecuredConnection::skipped(stream, &client, destination)),
+            ServerProtocol::Opaque => Ok(SecuredConnection::plain(stream, client, destination)),
             _ => tls::secure(&self.ctx, mesh, stream, client, destination).await,
         }
     }

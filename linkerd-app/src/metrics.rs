@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod docs;
+mod hedges;
 mod identity;
 mod inbound;
 mod labels;
@@ -11,6 +12,7 @@ mod outbound;
 mod profile_route;
 mod retries;
 
+pub use hedges::{HedgeCounts, HedgeFamilies, HedgeSkipped};
 pub use identity::IdentityFamilies;
 pub use inbound::{InboundFamilies, InboundRouteFamilies};
 pub use labels::{

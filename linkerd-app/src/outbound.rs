@@ -5,21 +5,20 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`; of a profile `profile_route.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`, `hedge.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` puts
-//! the same stages 4 to 7 together for them. A
-//! request through the explicit proxy or to an ingress names its own target: it enters stage 2 from stage 3 (`explicit.rs`,
-//! `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
+//! the same stages 4 to 7 together for them. A request through the explicit proxy or to an ingress names its own target: it
+//! enters stage 2 from stage 3 (`explicit.rs`, `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel
+//! (`tunnel.rs`).
 
 mod backend_metrics;
 mod backends;
 mod balance;
-mod canonical;
 mod connection;
 mod context;
 mod dispatch;
@@ -27,17 +26,19 @@ mod distribute;
 mod endpoint;
 mod explain;
 mod explicit;
+mod hedge;
 mod http;
 mod ingress;
 mod lazy;
 mod limits;
 mod opaque;
 mod profile_metrics;
+mod profile_request;
 mod profile_route;
 mod profile_timeout;
 mod request_targets;
-mod response_classes;
 mod retry;
+mod retry_budgets;
 mod route_choice;
 mod route_metrics;
 mod router;
@@ -56,7 +57,7 @@ pub use connection::Outbound;
 pub use context::{Context, Costs};
 
 use crate::{
-    metrics::{PolicyRetries, ProfileRetries, RouteFamilies, backend_labels},
+    metrics::{HedgeCounts, PolicyRetries, RouteFamilies, backend_labels},
     route_filters::{Filters, FiltersLayer},
 };
 use ::http::{Response, Version};
@@ -66,32 +67,28 @@ use balance::{BalanceTarget, balance, balance_one};
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
+use hedge::{Hedge, HedgeBudget, HedgeLayer, HedgedRoutes};
 use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
     Discovered, DiscoveryWatch, Dispatcher, Endpoint, HttpBackend, HttpFilter, HttpRouting,
-    PeakEwma, RetryBudget, RetryBudgetSettings, RouteRule, Target,
+    PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
     Error, NewService, ObserveLayer, RcLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::Labels,
-    stack::Observe,
+    stack::{Observe, RcService},
 };
 use profile_route::profile_route_layers;
 use retry::RouteRetries;
+use retry_budgets::RetryBudgets;
 use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
-use std::{
-    cell::{OnceCell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-};
-use timeouts::TimeoutsLayer;
-use tokio::time::Instant;
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use timeouts::timeouts_layer;
 use tower::{
     ServiceBuilder,
     layer::{Layer, util::Identity},
@@ -109,13 +106,10 @@ pub struct HttpRoutes {
     /// The target, as errors name it.
     target: String,
     backends: Backends<HttpDispatch>,
-    profile_budget: RefCell<Option<ProfileBudget>>,
-    /// That of the routes of policies.
-    policy_budget: OnceCell<Rc<RefCell<RetryBudget>>>,
+    budgets: RetryBudgets,
+    /// `None`: no request is hedged.
+    hedged: Option<HedgedRoutes>,
 }
-
-/// The retry budget of a profile, and its settings.
-type ProfileBudget = (RetryBudgetSettings, Rc<RefCell<RetryBudget>>);
 
 /// Sends requests to the endpoints of a backend.
 type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>;
@@ -125,10 +119,12 @@ type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
 type RouteBackendService =
-    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (BackendMetrics, StageNames)>;
+    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (Option<BackendMetrics>, StageNames)>;
 
-/// A route's choice of a backend.
-type HttpBackends = Distribute<RouteBackendService>;
+/// A route's choice of a backend, once more for a request that is hedged.
+type HttpBackends = Either<Hedge<RcService<BackendChoice>>, BackendChoice>;
+
+type BackendChoice = Distribute<RouteBackendService>;
 
 impl HttpRoutes {
     /// The router of the target that `watch` watches; `discovered` is its present policy.
@@ -147,8 +143,8 @@ impl HttpRoutes {
             version,
             target: target.to_string(),
             backends: Backends::default(),
-            profile_budget: RefCell::default(),
-            policy_budget: OnceCell::new(),
+            budgets: RetryBudgets::new(ctx.workers),
+            hedged: ctx.config.outbound.hedge.map(HedgedRoutes::new),
         }
     }
 
@@ -157,7 +153,10 @@ impl HttpRoutes {
         let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, hostname);
         if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
             let budget = routing.retry_budget.filter(|_| profile.is_retryable);
-            let retries = budget.map(|budget| self.profile_retries(budget));
+            let retries = budget.map(|settings| {
+                let (budget, rng) = (self.budgets.of_profile(settings), self.ctx.rng());
+                move |counts| RouteRetries::new(counts, &budget, rng)
+            });
             let families = &self.ctx.families.profile_route;
             let layers = profile_route_layers(families, logical, profile, retries);
             return self.http_route(routing, rule, labels, layers);
@@ -172,8 +171,8 @@ impl HttpRoutes {
         if rule.filters.is_empty() && rule.timeouts.is_none() {
             return self.http_route(routing, rule, labels, Identity::new());
         }
-        let timeouts = (!rule.timeouts.is_none()).then(|| TimeoutsLayer::new(rule.timeouts));
-        self.http_route(routing, rule, labels, (option_layer(timeouts), filters))
+        let features = (timeouts_layer(rule.timeouts), filters);
+        self.http_route(routing, rule, labels, features)
     }
 
     /// Timeouts and retries of a rule.
@@ -187,36 +186,24 @@ impl HttpRoutes {
             allows_headers: rule.allows_request_headers,
             retries: {
                 let counts = PolicyRetries::new(families, labels.clone().into());
-                let new = || self.retry_budget(retry::BUDGET);
-                let budget = self.policy_budget.get_or_init(new);
+                let budget = self.budgets.of_policy();
                 Rc::new(RouteRetries::new(counts, budget, self.ctx.rng()))
             },
         }
     }
 
-    /// A budget, of which this worker has its share.
-    fn retry_budget(&self, settings: RetryBudgetSettings) -> Rc<RefCell<RetryBudget>> {
-        let settings = settings.share(self.ctx.workers);
-        Rc::new(RefCell::new(RetryBudget::new(settings, Instant::now())))
-    }
-
-    /// What the retries of a profile's route share. Its routes have one budget, which outlives an update that leaves it as it
-    /// is.
-    fn profile_retries(
+    /// The hedging of a rule's requests, if that is on. It takes from the budget of the rule's retries.
+    fn hedge(
         &self,
-        settings: RetryBudgetSettings,
-    ) -> impl FnOnce(ProfileRetries) -> RouteRetries + use<> {
-        let mut present = self.profile_budget.borrow_mut();
-        let budget = match &*present {
-            Some((same, budget)) if *same == settings => budget.clone(),
-            _ => {
-                let budget = self.retry_budget(settings);
-                *present = Some((settings, budget.clone()));
-                budget
-            }
-        };
-        let rng = self.ctx.rng();
-        move |counts| RouteRetries::new(counts, &budget, rng)
+        routing: &HttpRouting,
+        rule: &RouteRule,
+        labels: &Labels,
+    ) -> Option<(HedgeLayer, RcLayer)> {
+        let hedged = self.hedged.as_ref()?;
+        let budget = HedgeBudget::of_rule(&self.budgets, routing, rule);
+        let counts = HedgeCounts::new(&self.families(routing).hedges, labels.clone().into());
+        let route = hedged.add(rule.meta.to_string(), budget, counts);
+        Some((HedgeLayer::new(route), RcLayer))
     }
 
     fn families(&self, routing: &HttpRouting) -> &RouteFamilies {
@@ -248,10 +235,13 @@ impl HttpRoutes {
             format!("route {}", rule.meta),
             format!("logical service {logical}"),
         ]);
-        let metrics = RouteMetrics::new(families, labels.into(), routing.is_grpc);
+        let hedge = self.hedge(routing, rule, &labels);
+        let metrics =
+            is_counted(rule).then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
             .layer(features)
+            .option_layer(hedge)
             .service(Distribute::new(backends, self.ctx.rng()));
         self.ctx.route_bytes.set(future_bytes(&stack));
         Shared::new(stack)
@@ -272,7 +262,8 @@ impl HttpRoutes {
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let meta = &used.backend.meta;
         let labels = RouteFamilies::backend_labels(&routing.parent, &rule.meta, meta);
-        let metrics = BackendMetrics::new(families, labels.into(), routing.is_grpc);
+        let metrics =
+            is_counted(rule).then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
         let names = [handle.name(), format!("backend {meta}")];
         let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
@@ -374,6 +365,7 @@ impl Routes for HttpRoutes {
             "version": format!("{:?}", self.version),
             "routes": present.map(RouteChoice::inspect),
             "backends": self.backends.inspect(),
+            "hedging": self.hedged.as_ref().map(HedgedRoutes::inspect),
         })
     }
 }
@@ -397,6 +389,11 @@ trait HttpService:
 impl<S> HttpService for S where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
 {
+}
+
+/// Whether a rule has series of its own: a profile's routes are counted in its families (`route_*`), as with the incumbent.
+fn is_counted(rule: &RouteRule) -> bool {
+    rule.profile.is_none()
 }
 
 /// The size of the future of a request.

@@ -256,10 +256,11 @@ async fn run_control(
     drain: drain::Handle,
     started: std_mpsc::Sender<Started>,
 ) {
-    let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
     let identity = parts.identity.take();
-    let own = &parts.own;
-    let control = ControlPlane::start(&config, &registry, &families, own, identity, admin_port);
+    let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
+    let control = ControlPlane::start(
+        &config, &registry, &families, &parts.own, identity, admin_port,
+    );
     let control = match control {
         Ok(control) => control,
         Err(error) => {

@@ -13,5 +13,5 @@ pub use config::config;
 pub use endpoint::{TestEndpoint, TestResponse, text};
 pub use metrics::TestMetrics;
 pub use network::{STREAM_BUFFER, TestNetwork};
-pub use stage::{BelowStage, MockStage, assert_readiness_passes, request, response};
+pub use stage::{BelowStage, MockStage, assert_readiness_passes, grpc_request, request, response};
 pub use wire::TestWire;

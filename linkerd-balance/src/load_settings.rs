@@ -6,7 +6,7 @@ use std::{rc::Rc, time::Duration};
 /// The estimation of an endpoint's load.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
-    /// What load is.
+    /// The measure of load.
     pub kind: LoadKind,
     /// The estimate of an endpoint's latency before its first response.
     pub default_rtt: Duration,

@@ -2,9 +2,9 @@
 
 /// Keeps requests in the zone until its endpoints have clearly more in flight than those of other zones.
 ///
-/// What is compared is the number of requests in flight, not the estimate of latency: that of an endpoint which is not asked
-/// decays, so that a trickle of requests would leave the zone for ever just to refresh it. Each request compares another
-/// random pair, so the share that spills grows gradually with the difference, and falls with it.
+/// Requests in flight are compared, not estimates of latency: the estimate of an endpoint without requests decays, so that a
+/// trickle of requests would leave the zone for ever just to refresh it. Each request compares another random pair, so the
+/// share that spills grows gradually with the difference, and falls with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonePreference;
 

@@ -77,14 +77,14 @@ impl Controller {
         self.script(target)
     }
 
-    /// The policy of an inbound port. A port without one is watched in silence.
-    pub fn server(&self, port: u16) -> Script<inbound::Server> {
-        self.script(format!(":{port}"))
-    }
-
     /// Certificates of proxies.
     pub fn identity(&self) -> IdentityScript {
         IdentityScript::new(self.state.clone())
+    }
+
+    /// The policy of an inbound port. A port without one is watched in silence.
+    pub fn server(&self, port: u16) -> Script<inbound::Server> {
+        self.script(format!(":{port}"))
     }
 
     /// All destinations: endpoints for those without their own, and behaviour for all.

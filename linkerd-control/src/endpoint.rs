@@ -20,6 +20,8 @@ pub struct Endpoint {
     pub inbound_port: Option<u16>,
     /// The DNS-like name in its certificate; without one it is dialled in plaintext.
     pub identity: Option<String>,
+    /// The server name of handshakes with it, if it differs from its identity.
+    pub server_name: Option<String>,
     /// The authority of requests to it.
     pub authority_override: Option<String>,
 }
@@ -37,6 +39,7 @@ impl Endpoint {
             hint: None,
             inbound_port: None,
             identity: None,
+            server_name: None,
             authority_override: None,
         }
     }
@@ -83,6 +86,13 @@ impl Endpoint {
         self
     }
 
+    /// Sets the server name of handshakes with the endpoint.
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
     /// Sets the authority of requests to the endpoint.
     #[must_use]
     pub fn authority_override(mut self, authority: impl Into<String>) -> Self {
@@ -105,7 +115,9 @@ impl From<Endpoint> for WeightedAddr {
             weight: endpoint.weight,
             metric_labels: endpoint.labels,
             tls_identity: endpoint.identity.map(|name| TlsIdentity {
-                server_name: Some(DnsLikeIdentity { name: name.clone() }),
+                server_name: Some(DnsLikeIdentity {
+                    name: endpoint.server_name.unwrap_or_else(|| name.clone()),
+                }),
                 strategy: Some(Strategy::DnsLikeIdentity(DnsLikeIdentity { name })),
             }),
             protocol_hint: hint.then(|| ProtocolHint {

@@ -1,6 +1,7 @@
 //! The identity API: certificates for proxies.
 
 use crate::authority::Authority;
+use crate::issuance::IdentityState;
 use crate::state::ControllerState;
 use linkerd_api_proto::identity::identity_server::Identity;
 use linkerd_api_proto::identity::{CertifyRequest, CertifyResponse};
@@ -15,25 +16,6 @@ use tonic::{Request, Response, Status};
 #[derive(Clone)]
 pub struct IdentityScript {
     state: Arc<ControllerState>,
-}
-
-/// The state of the identity API.
-pub(crate) struct IdentityState {
-    authority: Option<Arc<Authority>>,
-    lifetime: Duration,
-    failure: Option<Status>,
-    certified: u64,
-}
-
-impl Default for IdentityState {
-    fn default() -> Self {
-        Self {
-            authority: None,
-            lifetime: LIFETIME,
-            failure: None,
-            certified: 0,
-        }
-    }
 }
 
 impl IdentityScript {
@@ -117,6 +99,3 @@ impl Identity for IdentityApi {
         }))
     }
 }
-
-/// The life of a certificate, as in a cluster.
-const LIFETIME: Duration = Duration::from_secs(24 * 3600);

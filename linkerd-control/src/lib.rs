@@ -2,8 +2,8 @@
 //!
 //! **Contents.** A [`Controller`] holds endpoints, profiles and policies in memory and serves them over the gRPC APIs
 //! of a sidecar: `Destination.Get`, `Destination.GetProfile`, `OutboundPolicies.Get`, `OutboundPolicies.Watch`,
-//! `InboundServerPolicies.GetPort` and `InboundServerPolicies.WatchPort`, and `Identity.Certify` if it has an [`Authority`].
-//! It has two users:
+//! `InboundServerPolicies.GetPort`, `InboundServerPolicies.WatchPort`, and `Identity.Certify` if it has an [`Authority`]. It
+//! has two users:
 //!
 //! - **Tests** script it: push and remove endpoints, send invalid messages, answer with an error, stay silent, be slow,
 //!   drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups ([`Controller::expect_lookup`]).
@@ -27,6 +27,7 @@ mod controller;
 mod endpoint;
 mod grpc;
 mod identity;
+mod issuance;
 mod limits;
 mod lookups;
 mod mesh;

@@ -155,8 +155,8 @@ async fn serve_proxy(
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
         match request.uri().path() {
             path if path.starts_with(DESTINATION) => destination.clone().call(request),
-            path if path.starts_with(IDENTITY) => identity.clone().call(request),
             path if path.starts_with(SERVERS) => servers.clone().call(request),
+            path if path.starts_with(IDENTITY) => identity.clone().call(request),
             _ => policies.clone().call(request),
         }
     });

@@ -1,5 +1,5 @@
 use crate::content::{EndpointSet, StreamContent};
-use crate::identity::IdentityState;
+use crate::issuance::IdentityState;
 use crate::limits::ControllerLimits;
 use crate::lookups::{ExpectationError, Lookup, LookupKind, LookupLog};
 use crate::stream::StreamBuffer;

@@ -28,6 +28,7 @@ use crate::{
     profile::ProfileRoute,
 };
 use http::Request;
+use linkerd_proxy_core::yielding::with_yields;
 use request_match::{FIRST_WINS, Met};
 use std::sync::Arc;
 
@@ -82,10 +83,10 @@ pub struct FoundRule {
 }
 
 impl RouteTable {
-    /// A table of rules.
+    /// A table of rules. Yields the core to other threads meanwhile.
     pub fn new(rules: Vec<RouteRule>) -> Self {
         let mut hosts = HostIndex::default();
-        for (index, rule) in rules.iter().enumerate() {
+        for (index, rule) in with_yields(rules.iter().enumerate()) {
             hosts.add(index, &rule.hosts);
         }
         let is_trivial = matches!(&rules[..], [only] if only.is_for_all());
@@ -119,10 +120,11 @@ impl RouteTable {
                 prefix: Some(0),
             });
         }
-        let levels = self.hosts.of(request_host(request).unwrap_or_default());
-        levels
-            .into_iter()
-            .find_map(|rules| self.best(rules, request))
+        if let Some(rules) = self.hosts.only_any() {
+            return self.best(rules, request);
+        }
+        let mut levels = self.hosts.of(request_host(request).unwrap_or_default());
+        levels.find_map(|rules| self.best(rules, request))
     }
 
     fn best<B>(&self, rules: &[usize], request: &Request<B>) -> Option<FoundRule> {

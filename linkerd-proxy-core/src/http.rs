@@ -41,7 +41,7 @@ pub use message::{
 pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
-pub use replay_layer::{ReplayLayer, ReplayService};
+pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;

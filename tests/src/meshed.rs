@@ -90,7 +90,7 @@ async fn serve(controller: &Controller, authority: &Authority) -> linkerd_contro
 /// A proxy that makes its own key. Its controllers are not on loopback as far as it knows: it speaks TLS with them.
 fn with_identity(control: SocketAddr, authority: &Authority, name: &str, files: &Path) -> Builder {
     let token = files.join("token");
-    fs::write(&token, "token").unwrap();
+    fs::write(&token, "secret-of-the-test").unwrap();
     // It leads to loopback, and is not taken for it.
     let control = SocketAddr::from(([0, 0, 0, 0], control.port()));
     let named = identity("control");

@@ -2,7 +2,29 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Meshed, Server, identity};
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use linkerd_control::{Endpoint, Policy, Protocol};
+use linkerd_tests::{
+    Body, Fail, Load, Meshed, Reply, SOON, Server, Tcp, Wire, echo_upgraded, empty, eventually,
+    get, identity, reply,
+};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tonic::Status;
+
+/// Switches to an echo if that is asked for.
+async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Body>, Fail> {
+    let Some(protocol) = request.headers().get("upgrade").cloned() else {
+        return reply("hello");
+    };
+    tokio::spawn(echo_upgraded(hyper::upgrade::on(&mut request)));
+    let response = Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header("connection", "upgrade")
+        .header("upgrade", protocol);
+    Ok(response.body(empty()).unwrap())
+}
 
 #[tokio::test]
 async fn requests_cross_with_the_identity_of_the_client() {
@@ -30,3 +52,182 @@ async fn requests_cross_with_the_identity_of_the_client() {
     let family = "inbound_tcp_transport_header_connections_total";
     assert_eq!(received.sum(family, &direct), 1.0);
 }
+
+#[tokio::test]
+async fn http1_is_carried_over_http2_and_a_websocket_has_a_connection_of_its_own() {
+    let server = Server::start(upgrade).await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), Endpoint::h2);
+    for _ in 0..3 {
+        let reply = mesh.http1().await.get("http://api/").await.unwrap();
+        assert_eq!(
+            (reply.status.as_u16(), reply.version),
+            (200, Version::HTTP_11)
+        );
+    }
+    assert!(
+        server
+            .seen()
+            .iter()
+            .all(|seen| seen.version == Version::HTTP_11)
+    );
+    let family = "inbound_tcp_transport_header_connections_total";
+    let received = mesh.api.metrics().await;
+    assert_eq!(received.sum(family, &[("session_protocol", "http/2")]), 1.0);
+    assert_eq!(received.sum(family, &[("session_protocol", "http/1")]), 0.0);
+
+    let mut wire = Wire::connect(mesh.web.outbound).await;
+    wire.send(
+        "GET http://api/upgrade HTTP/1.1\r\nhost: api\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+    )
+    .await;
+    let head = wire.until(b"\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    wire.send("over the mesh").await;
+    wire.until(b"over the mesh").await;
+    let received = mesh.api.metrics().await;
+    assert_eq!(received.sum(family, &[("session_protocol", "http/1")]), 1.0);
+}
+
+#[tokio::test]
+async fn opaque_connections_cross_both_ways_and_end_by_halves() {
+    let server = Tcp::start(|mut socket| async move {
+        let mut read = Vec::new();
+        if socket.read_to_end(&mut read).await.is_ok() {
+            let _ = socket.write_all(&read).await;
+        }
+    })
+    .await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), Endpoint::opaque);
+    let opaque = Policy::balance("api", 80).protocol(Protocol::Opaque);
+    mesh.controller.policy("api:80").set(opaque);
+    let mut wire = Wire::connect(mesh.web.outbound).await;
+    wire.send("CONNECT api:80 HTTP/1.1\r\nhost: api:80\r\n\r\n")
+        .await;
+    let head = wire.until(b"\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let sent = "all that is sent is encrypted ".repeat(10_000);
+    wire.send(&sent).await;
+    wire.finish().await;
+    assert_eq!(wire.rest().await.len(), sent.len());
+}
+
+#[tokio::test]
+async fn an_endpoint_with_another_identity_gets_nothing() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    for (server_name, reason) in [
+        (identity("api"), "identity_mismatch"),
+        (identity("other"), "tls_failed"),
+    ] {
+        mesh.serve_api(server.addr(), |endpoint| {
+            endpoint
+                .identity(identity("other"))
+                .server_name(server_name)
+        });
+        let expected = |reply: &Reply| {
+            let status = reply.header("proxy-status").unwrap_or_default();
+            reply.status == 502 && status.contains(reason)
+        };
+        eventually(SOON, reason, || async {
+            let reply = mesh.http1().await.get("http://api/").await.unwrap();
+            expected(&reply).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_required_identity_is_compared() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    for (required, status) in [(identity("api"), 200), (identity("other"), 502)] {
+        let mut request = get("http://api/");
+        let required = required.parse().unwrap();
+        request.headers_mut().insert("l5d-require-id", required);
+        let reply = mesh.http1().await.send(request).await.unwrap();
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_get_in_by_the_proxys_own_port() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    let mut wire = Wire::connect(mesh.api.inbound).await;
+    wire.send("GET / HTTP/1.1\r\nhost: api\r\n\r\n").await;
+    assert_eq!(wire.rest().await, "");
+    mesh.api
+        .metric_reaches("inbound_tcp_errors_total", &[("error", "unexpected")], 1.0)
+        .await;
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
+async fn certificates_are_renewed_under_load_without_a_failure() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(
+        |web| web.env(MIN_REFRESH, "100ms"),
+        |api| api.env(MIN_REFRESH, "100ms"),
+    )
+    .await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    mesh.controller.identity().lifetime(Duration::from_secs(2));
+    let before = mesh.controller.identity().certified();
+    let load = Load::through(&mesh.web, 4, Duration::ZERO, "http://api/");
+    // Certificates of the first lifetime are for a day: proxies that start now renew all the time.
+    let fresh = mesh.proxy("fresh").env(MIN_REFRESH, "100ms").start().await;
+    eventually(SOON, "certificates were renewed", || {
+        let renewed = mesh.controller.identity().certified() - before;
+        async move { (renewed >= 5).then_some(()) }
+    })
+    .await;
+    let cert = "control_identity_cert_refreshes_total";
+    fresh.metric_reaches(cert, &[("result", "ok")], 4.0).await;
+    load.stop().await.assert_clean();
+}
+
+#[tokio::test]
+async fn without_a_certificate_the_proxy_is_not_ready_and_says_why() {
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    let refused = Status::permission_denied("the token is for somebody else");
+    mesh.controller.identity().fail(refused);
+    let late = mesh
+        .proxy("late")
+        .env(MIN_REFRESH, "100ms")
+        .start_unready()
+        .await;
+    late.wait_for_log("Failed to obtain identity").await;
+    let ready = late.admin.get("/ready").await;
+    assert_eq!(ready.status, 503);
+    assert!(
+        ready.text().contains("the first certificate"),
+        "{}",
+        ready.text()
+    );
+    let state = late.admin.state().await;
+    let error = state["identity"]["last_error"].as_str().unwrap();
+    assert!(error.contains("the token is for somebody else"), "{error}");
+    mesh.controller.identity().restore();
+    late.wait_for_log("Certified identity").await;
+    eventually(SOON, "the proxy is ready", || async {
+        (late.admin.get("/ready").await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_key_and_no_token_is_shown() {
+    let mesh = Meshed::start(|web| web.env("LINKERD2_PROXY_LOG", "trace"), |api| api).await;
+    let state = mesh.web.admin.state().await.to_string();
+    let env = mesh.web.admin.get("/env.json").await;
+    let shown = format!("{state}{}{}", env.text(), mesh.web.log());
+    assert!(!shown.contains("secret-of-the-test"), "the token is shown");
+    assert!(!shown.contains("PRIVATE KEY"), "a key is shown");
+}
+
+const MIN_REFRESH: &str = "LINKERD2_PROXY_IDENTITY_MIN_REFRESH";

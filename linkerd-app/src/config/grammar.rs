@@ -11,8 +11,8 @@ pub use balancer::{affinity, balancer_load};
 pub use names::{dns_name, identity, local_name, suffixes};
 pub use scalars::{
     access_log, authority_labels, boolean, core_count, default_policy, duration, empty, frame_size,
-    log_format, non_empty, number, optional_duration, positive, ratio, send_buffer, switch, text,
-    window,
+    log_format, non_empty, number, optional_duration, percentile, positive, ratio, send_buffer,
+    switch, text, window,
 };
 pub use value::{Grammar, InvalidValue, ValueKind};
 
@@ -59,6 +59,7 @@ grammars! {
     Positive -> usize = positive, "positive", "an integer of 1 or more";
     Cores -> usize = core_count, "cores", "a number of cores: an integer of 1 or more";
     Ratio -> f64 = ratio, "ratio", "a number above 0 and up to 1";
+    Percentile -> f64 = percentile, "percentile", "a number above 0 and below 100";
     Float -> f64 = number::<f64>, "float", "a number";
     Window -> u32 = window, "window", "a number of bytes from 0 to 2147483647, the largest HTTP/2 window";
     FrameSize -> u32 = frame_size, "frame size",

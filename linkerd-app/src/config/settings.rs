@@ -73,6 +73,8 @@ pub struct OutboundConfig {
     pub http2_max_connections: usize,
     /// The most bytes of a request's body kept to be sent again. 0: none.
     pub replay_max_bytes: usize,
+    /// Hedging of requests. `None`: there is none.
+    pub hedge: Option<HedgeSettings>,
     /// Whether the listener also serves as an explicit proxy.
     pub explicit: bool,
     /// Whether loopback addresses may be dialled.
@@ -94,6 +96,17 @@ pub struct BalancerConfig {
     pub load: LoadKind,
     /// Preferences beyond the load.
     pub preferences: Preferences,
+}
+
+/// Hedging of requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HedgeSettings {
+    /// The percentile of a route's recent latencies after which a request is sent once more.
+    pub percentile: f64,
+    /// The least time before that.
+    pub min_delay: Duration,
+    /// The most bytes of a request's body kept for that.
+    pub max_bytes: usize,
 }
 
 /// Traffic from peers to the application.

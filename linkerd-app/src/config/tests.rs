@@ -5,6 +5,7 @@ mod defaults;
 mod errors;
 mod fields;
 mod grammars;
+mod hedging;
 mod identity;
 mod injected;
 mod output;

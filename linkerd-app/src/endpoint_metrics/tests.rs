@@ -1,11 +1,8 @@
 use super::*;
 use crate::testing::{
-    BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
+    BelowStage, MockStage, TestMetrics, assert_readiness_passes, grpc_request, request, response,
 };
-use http::{
-    HeaderValue,
-    header::{CONTENT_TYPE, HeaderName},
-};
+use http::{HeaderValue, header::HeaderName};
 use http_body_util::BodyExt;
 use linkerd_proxy_core::{Reason, metrics::Labels};
 
@@ -21,14 +18,6 @@ fn stage() -> (TestMetrics, EndpointMetrics<Stage>, Below) {
     let layer = EndpointMetricsLayer::new(&metrics.families.endpoint, labels.into(), addr);
     let (mock, below) = Stage::new();
     (metrics, layer.layer(mock), below)
-}
-
-fn grpc_request() -> HttpRequest {
-    let mut request = request("");
-    *request.version_mut() = Version::HTTP_2;
-    let grpc = HeaderValue::from_static("application/grpc");
-    request.headers_mut().insert(CONTENT_TYPE, grpc);
-    request
 }
 
 #[tokio::test(start_paused = true)]

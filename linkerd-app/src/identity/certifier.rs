@@ -45,6 +45,7 @@ pub struct CertifierState(Rc<RefCell<Requests>>);
 #[derive(Debug, Default)]
 struct Requests {
     validity: Option<Validity>,
+    valid_until: Option<SystemTime>,
     issued: u64,
     failed: u64,
     last_error: Option<String>,
@@ -95,14 +96,14 @@ impl Certifier {
             let certified = certified.unwrap_or_else(|_| Err(UNANSWERED.into()));
             let now = SystemTime::now();
             match certified {
-                Ok(credentials) => {
+                Ok((credentials, valid_until)) => {
                     tracing::info!(
                         id = %credentials.local.identity,
                         validity = %credentials.validity,
                         "Certified identity"
                     );
-                    families.certified(&credentials, now);
-                    state.issued(&credentials);
+                    families.certified(valid_until, now);
+                    state.issued(&credentials, valid_until);
                     self.publish.send_replace(Some(Arc::new(credentials)));
                     pending.take();
                 }
@@ -120,14 +121,21 @@ impl Certifier {
                     state.failed(&*error);
                 }
             }
-            let valid_until = state.valid_until();
-            let pause = self.refresh.next(valid_until, now);
-            state.0.borrow_mut().next = Some(now + pause);
+            let pause = {
+                let mut state = state.0.borrow_mut();
+                let pause = self.refresh.next(state.valid_until, now);
+                state.next = Some(now + pause);
+                pause
+            };
             sleep(pause).await;
         }
     }
 
-    async fn certify(&self, source: &impl CertificateSource) -> Result<Credentials, BoxError> {
+    /// Requests one certificate. Returns the credentials, and the time until which the controller says that they are valid.
+    async fn certify(
+        &self,
+        source: &impl CertificateSource,
+    ) -> Result<(Credentials, SystemTime), BoxError> {
         let token = documents::token(&self.token_file)?;
         let request = CertificateRequest {
             identity: self.issuer.local.identity.clone(),
@@ -139,14 +147,16 @@ impl Certifier {
         if issued.valid_until <= now {
             return Err("certificate already expired".into());
         }
-        Ok(self.issuer.issue(&self.key.key, issued.chain, now)?)
+        let credentials = self.issuer.issue(&self.key.key, issued.chain, now)?;
+        Ok((credentials, issued.valid_until))
     }
 }
 
 impl CertifierState {
-    fn issued(&self, credentials: &Credentials) {
+    fn issued(&self, credentials: &Credentials, valid_until: SystemTime) {
         let mut state = self.0.borrow_mut();
         state.validity = Some(credentials.validity);
+        state.valid_until = Some(valid_until);
         state.issued += 1;
         state.last_error = None;
     }
@@ -155,11 +165,6 @@ impl CertifierState {
         let mut state = self.0.borrow_mut();
         state.failed += 1;
         state.last_error = Some(error.to_string());
-    }
-
-    fn valid_until(&self) -> Option<SystemTime> {
-        let state = self.0.borrow();
-        state.validity.map(|validity| validity.not_after)
     }
 
     /// The certificate and the requests, for `/state`. There is no key and no token in it.

@@ -1,6 +1,6 @@
 //! The parts that all stages of a worker's inbound side share.
 
-use super::tls::Handshakes;
+use super::handshakes::Handshakes;
 use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
 use linkerd_profiles::ServerPolicies;
 use linkerd_proxy_core::{

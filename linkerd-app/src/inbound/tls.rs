@@ -17,13 +17,12 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     tls::{
-        ClientHello, FirstBytes, NoClientHello, NoTlsReason, SessionProtocol, Terminated,
-        TlsStatus, TransportHeader, read_client_hello,
+        ClientHello, FirstBytes, NoClientHello, SessionProtocol, Terminated, TlsStatus,
+        TransportHeader, read_client_hello,
     },
     transport::{ClientInfo, Detected, TransportStream},
 };
-use serde_json::{Value, json};
-use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{net::SocketAddr, rc::Rc, time::Duration};
 
 /// A client's connection whose encryption is known.
 pub struct SecuredConnection {
@@ -38,16 +37,6 @@ pub struct SecuredConnection {
     /// Its protocol, if a peer proxy has said so.
     pub protocol: Option<Detected>,
 }
-
-/// The handshakes of a worker that have begun and not ended.
-#[derive(Debug, Default)]
-pub struct Handshakes {
-    open: Cell<usize>,
-    refused: Cell<u64>,
-}
-
-/// A handshake, until it is dropped.
-struct Handshake<'a>(&'a Handshakes);
 
 /// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
 pub async fn secure(
@@ -149,40 +138,6 @@ impl SecuredConnection {
             protocol: None,
         }
     }
-
-    /// A connection whose first bytes are not looked at.
-    pub fn skipped(stream: TransportStream, client: &ClientInfo, destination: SocketAddr) -> Self {
-        let client = with_tls(client, TlsStatus::None(NoTlsReason::PortSkipped));
-        Self::plain(stream, client, destination)
-    }
-}
-
-impl Handshakes {
-    /// Begins one. Fails as `HandshakeLimit`.
-    fn begin(&self) -> Result<Handshake<'_>, Error> {
-        if self.open.get() >= MAX_HANDSHAKES {
-            self.refused.set(self.refused.get() + 1);
-            let detail = format!("{MAX_HANDSHAKES} handshakes have begun and not ended");
-            return Err(Error::new(Reason::HandshakeLimit).detail(detail));
-        }
-        self.open.set(self.open.get() + 1);
-        Ok(Handshake(self))
-    }
-
-    /// The handshakes, for `/state`.
-    pub fn inspect(&self) -> Value {
-        json!({
-            "open": self.open.get(),
-            "limit": MAX_HANDSHAKES,
-            "refused": self.refused.get(),
-        })
-    }
-}
-
-impl Drop for Handshake<'_> {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-    }
 }
 
 async fn first_bytes(
@@ -243,6 +198,3 @@ fn count(ctx: &Context, header: &TransportHeader, tls: &TlsStatus) {
     let family = &ctx.families.inbound.transport_headers;
     family.get(labels).incr();
 }
-
-/// The most handshakes of a worker that have begun and not ended. Each holds some 20 KB.
-const MAX_HANDSHAKES: usize = 1024;

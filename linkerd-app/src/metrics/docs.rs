@@ -112,7 +112,10 @@ fn labels_of(name: &str) -> &'static str {
         "outbound_tls_route_close_total" => "parent_*, route_*, hostname, error",
         _ if name.contains("_route_backend_") => "parent_*, route_*, backend_*",
         _ if name.ends_with("_route_retry_skipped_total") => "parent_*, route_*, hostname, reason",
-        _ if name.contains("_route_retry_") => "parent_*, route_*, hostname",
+        _ if name.ends_with("_route_hedge_skipped_total") => "parent_*, route_*, hostname, reason",
+        _ if name.contains("_route_retry_") || name.contains("_route_hedge_") => {
+            "parent_*, route_*, hostname"
+        }
         _ if name.contains("_route_request_") => "parent_*, route_*, hostname",
         _ if name.contains("_balancer_") => balancer_labels(name),
         "proxy_build_info" => "date, git_sha, profile, vendor, version",

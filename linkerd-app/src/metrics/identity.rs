@@ -1,9 +1,6 @@
 //! Families of the proxy's certificate.
 
-use linkerd_proxy_core::{
-    metrics::{Counter, Family, Gauge, Labels, Registry, RegistryStyle},
-    tls::Credentials,
-};
+use linkerd_proxy_core::metrics::{Counter, Family, Gauge, Labels, Registry, RegistryStyle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `control_identity_cert_*`
@@ -37,10 +34,9 @@ impl IdentityFamilies {
     }
 
     /// Counts a certificate, and shows its times.
-    pub fn certified(&self, credentials: &Credentials, now: SystemTime) {
+    pub fn certified(&self, valid_until: SystemTime, now: SystemTime) {
         let none = Labels::new;
-        let until = credentials.validity.not_after;
-        self.expiration.get(none()).set(seconds(until));
+        self.expiration.get(none()).set(seconds(valid_until));
         self.refreshed.get(none()).set(seconds(now));
         self.count("ok");
     }

@@ -57,6 +57,11 @@ impl InboundFamilies {
     pub(super) fn register(registry: &Registry) -> Self {
         let legacy = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
         Self {
+            transport_headers: registry.counter(
+                RegistryStyle::OpenMetrics,
+                "inbound_tcp_transport_header_connections_total",
+                "Total count of direct connections of peer proxies, by their transport headers",
+            ),
             http_allow: legacy(
                 "inbound_http_authz_allow_total",
                 "Total count of inbound HTTP requests that an authorization lets in",
@@ -103,11 +108,6 @@ impl InboundFamilies {
                 "inbound_tcp_detect_http_duration_seconds",
                 "Time that inbound protocol detection takes",
                 DETECT_SECONDS,
-            ),
-            transport_headers: registry.counter(
-                RegistryStyle::OpenMetrics,
-                "inbound_tcp_transport_header_connections_total",
-                "Total count of direct connections of peer proxies, by their transport headers",
             ),
             http_route: InboundRouteFamilies::register(registry, &HTTP),
             grpc_route: InboundRouteFamilies::register(registry, &GRPC),

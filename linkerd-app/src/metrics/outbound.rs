@@ -1,6 +1,7 @@
 //! The `outbound_*` families.
 
 use super::{
+    hedges::{HedgeFamilies, HedgeNames, hedge_names},
     labels::{meta_labels, route_meta_labels},
     retries::{RetryFamilies, RetryNames, retry_names},
 };
@@ -72,6 +73,8 @@ pub struct RouteFamilies {
     pub backend_frame_size: Family<Histogram>,
     /// Requests that are sent again.
     pub retries: RetryFamilies,
+    /// Requests that are sent once more while their response is awaited.
+    pub hedges: HedgeFamilies,
 }
 
 /// The families of one kind of balancer.
@@ -196,6 +199,7 @@ impl RouteFamilies {
                 BYTES,
             ),
             retries: RetryFamilies::register(registry, &names.retries),
+            hedges: HedgeFamilies::register(registry, &names.hedges),
         }
     }
 
@@ -300,6 +304,7 @@ struct RouteNames {
     backend_statuses: &'static str,
     backend_frame_size: &'static str,
     retries: RetryNames,
+    hedges: HedgeNames,
 }
 
 macro_rules! route_names {
@@ -313,6 +318,7 @@ macro_rules! route_names {
             backend_statuses: concat!($prefix, "_backend_response_statuses_total"),
             backend_frame_size: concat!($prefix, "_backend_response_frame_size_bytes"),
             retries: retry_names!($prefix),
+            hedges: hedge_names!($prefix),
         }
     };
 }

@@ -5,7 +5,7 @@
 
 use super::{
     context::Context,
-    request_targets::{RequestTargets, TargetName, opaque_target},
+    request_targets::{RequestTargets, TargetName},
     target::{TargetStack, Targets},
 };
 use futures::future::{LocalBoxFuture, ready};
@@ -92,10 +92,8 @@ impl TargetName for Authority {
         Self::try_from(self.as_str()).unwrap_or_else(|_| self.clone())
     }
 
-    fn refuse_opaque(target: &Target) -> Error {
-        opaque_target(format!(
-            "{target} is opaque: open a tunnel to it by CONNECT"
-        ))
+    fn refuse_opaque() -> &'static str {
+        "open a tunnel to it by CONNECT"
     }
 }
 

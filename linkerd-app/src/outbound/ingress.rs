@@ -7,7 +7,7 @@
 use super::{
     context::Context,
     explicit::{as_server_expects, refuse_https},
-    request_targets::{RequestTargets, TargetName, opaque_target},
+    request_targets::{RequestTargets, TargetName},
     target::Targets,
 };
 use futures::future::{LocalBoxFuture, ready};
@@ -140,10 +140,8 @@ impl TargetName for OverrideTarget {
         }
     }
 
-    fn refuse_opaque(target: &Target) -> Error {
-        opaque_target(format!(
-            "{target} is opaque: its policy is not for HTTP requests"
-        ))
+    fn refuse_opaque() -> &'static str {
+        "its policy is not for HTTP requests"
     }
 }
 

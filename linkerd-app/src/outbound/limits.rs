@@ -5,10 +5,9 @@ mod of_route;
 
 use super::{
     retry::{Retry, RetryLayer, RetryRules, RouteRetries},
-    timeouts::{TimedRoute, TimeoutsLayer},
+    timeouts::{TimedRoute, timeouts_layer},
 };
 use http::Response;
-use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody},
@@ -26,11 +25,11 @@ use tower_service::Service;
 /// the route's, and are removed.
 #[derive(Clone, Debug)]
 pub struct LimitsLayer {
-    /// Those of the route.
+    /// The timeouts and retries of the route.
     pub limits: Limits,
-    /// Whether a request may ask for others.
+    /// Whether a request's headers may replace them.
     pub allows_headers: bool,
-    /// What its retries share.
+    /// The counters, budget and jitter of its retries.
     pub retries: Rc<RouteRetries>,
 }
 
@@ -42,27 +41,16 @@ pub struct LimitedRoute<S> {
     layer: LimitsLayer,
 }
 
-/// The request's timeout is that of all attempts; the others are those of each.
-type Limited<S> = TimedRoute<Either<Retry<TimedRoute<S>>, S>>;
+type Limited<S> = Either<Retry<S>, Either<TimedRoute<S>, S>>;
 
 impl LimitsLayer {
     fn limit<S>(&self, limits: &Limits, inner: S) -> Limited<S> {
         let Limits { timeouts, retry } = limits;
         let Some(policy) = retry else {
-            return TimeoutsLayer::new(*timeouts).layer(Either::Right(inner));
+            return Either::Right(timeouts_layer(*timeouts).layer(inner));
         };
-        let of_all = Timeouts {
-            request: timeouts.request,
-            ..Timeouts::default()
-        };
-        let of_each = Timeouts {
-            request: None,
-            ..*timeouts
-        };
-        let attempt = TimeoutsLayer::new(of_each).layer(inner);
         let rules = Rc::new(RetryRules::from(&**policy));
-        let retry = RetryLayer::new(rules, timeouts.request, &self.retries);
-        TimeoutsLayer::new(of_all).layer(Either::Left(retry.layer(attempt)))
+        Either::Left(RetryLayer::new(rules, *timeouts, &self.retries).layer(inner))
     }
 }
 

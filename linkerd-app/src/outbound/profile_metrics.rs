@@ -46,14 +46,9 @@ impl ProfileRouteMetrics {
         labels: &LabelSet,
         classes: Option<Rc<ResponseClasses>>,
     ) -> Self {
-        Self(Rc::new(ProfileRouteSeries {
-            labels: labels.clone(),
-            requests: families.requests.get(labels.clone()),
-            responses: families.responses.clone(),
-            latency: Some(families.latency.clone()),
-            series: ResponseSeries::default(),
-            classes,
-        }))
+        let latency = Some(&families.latency);
+        let counted = (&families.requests, &families.responses);
+        Self::new(counted, latency, labels, classes)
     }
 
     /// Counts each attempt to send a request: `route_actual_request_total` and its kin.
@@ -62,11 +57,21 @@ impl ProfileRouteMetrics {
         labels: &LabelSet,
         classes: Option<Rc<ResponseClasses>>,
     ) -> Self {
+        let counted = (&families.actual_requests, &families.actual_responses);
+        Self::new(counted, None, labels, classes)
+    }
+
+    fn new(
+        (requests, responses): (&Family<Counter>, &Family<Counter>),
+        latency: Option<&Family<Histogram>>,
+        labels: &LabelSet,
+        classes: Option<Rc<ResponseClasses>>,
+    ) -> Self {
         Self(Rc::new(ProfileRouteSeries {
             labels: labels.clone(),
-            requests: families.actual_requests.get(labels.clone()),
-            responses: families.actual_responses.clone(),
-            latency: None,
+            requests: requests.get(labels.clone()),
+            responses: responses.clone(),
+            latency: latency.cloned(),
             series: ResponseSeries::default(),
             classes,
         }))

@@ -1,14 +1,13 @@
 //! Stage 4: the layers of a route of a profile, in the order in which a request meets them.
 
 use super::{
-    canonical::CanonicalHeaderLayer,
     profile_metrics::ProfileRouteMetrics,
+    profile_request::ProfileRequestLayer,
     profile_timeout::ProfileTimeoutLayer,
-    response_classes::ResponseClassesLayer,
     retry::{RetryLayer, RetryRules, RouteRetries},
 };
 use crate::metrics::{ProfileRetries, ProfileRouteFamilies};
-use linkerd_profiles::ProfileRoute;
+use linkerd_profiles::{ProfileRoute, Timeouts};
 use linkerd_proxy_core::{Destination, ObserveLayer, RcLayer, metrics::LabelSet};
 use std::rc::Rc;
 use tower::{
@@ -18,8 +17,7 @@ use tower::{
 
 /// The layers of a route of a profile. The timeout covers retries, and each attempt is counted.
 pub type ProfileRouteLayers = (
-    Either<ResponseClassesLayer, Identity>,
-    CanonicalHeaderLayer,
+    ProfileRequestLayer,
     ObserveLayer<ProfileRouteMetrics>,
     Either<ProfileTimeoutLayer, Identity>,
     Either<(RetryLayer, RcLayer), Identity>,
@@ -40,11 +38,11 @@ pub fn profile_route_layers(
     let retry = retries.map(|shared| {
         let shared = Rc::new(shared(ProfileRetries::new(families, &labels)));
         let rules = Rc::new(RetryRules::of_profile(classes.clone()));
-        (RetryLayer::new(rules, route.timeout, &shared), RcLayer)
+        let retry = RetryLayer::new(rules, Timeouts::default(), &shared);
+        (retry.begin_within(route.timeout), RcLayer)
     });
     (
-        option_layer(classes.map(ResponseClassesLayer::new)),
-        CanonicalHeaderLayer::new(logical),
+        ProfileRequestLayer::new(logical, classes),
         ObserveLayer::new(requests),
         option_layer(route.timeout.map(ProfileTimeoutLayer::new)),
         option_layer(retry),

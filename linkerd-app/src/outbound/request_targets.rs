@@ -28,8 +28,8 @@ pub trait TargetName: PartialEq + 'static {
     /// A copy that does not hold on to the buffer that the request was read into.
     fn detached(&self) -> Self;
 
-    /// The error of a request to a target that takes connections and no requests.
-    fn refuse_opaque(target: &Target) -> Error;
+    /// The detail of the error of a request to a target that takes connections and no requests.
+    fn refuse_opaque() -> &'static str;
 }
 
 /// The routers of one connection's requests.
@@ -95,7 +95,8 @@ impl<N: TargetName> RequestTargets<N> {
         let stack = self.stack(&name).await?;
         match stack.discovered().protocol() {
             ProtocolKind::Opaque | ProtocolKind::Tls => {
-                return Err(N::refuse_opaque(stack.target()));
+                let detail = format!("{} is opaque: {}", stack.target(), N::refuse_opaque());
+                return Err(Error::new(Reason::InvalidRequest).detail(detail));
             }
             ProtocolKind::Http1 | ProtocolKind::Http2 | ProtocolKind::Detect { .. } => {}
         }
@@ -108,9 +109,4 @@ impl<N: TargetName> RequestTargets<N> {
         request.context_mut().arrived = Instant::now();
         router.call(request).await
     }
-}
-
-/// The error of a request that cannot be sent to a target, which takes connections only.
-pub fn opaque_target(detail: String) -> Error {
-    Error::new(Reason::InvalidRequest).detail(detail)
 }

@@ -3,16 +3,19 @@
 mod attempt;
 mod conditions;
 
-use super::timeouts::RequestSent;
+use super::{
+    retry_budgets::SharedBudget,
+    timeouts::{RequestLimits, TimedFuture},
+};
 use crate::metrics::{CountRetries, RetrySkipped};
 use attempt::Attempt;
 use conditions::{AttemptResult, RetriedResults};
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryPolicy};
+use linkerd_profiles::{RetryPolicy, Timeouts};
 use linkerd_proxy_core::{
     Backoff, Error, Reason,
-    http::{HttpRequest, ResponseBody, ResponseClasses, is_grpc},
+    http::{HttpRequest, ResponseBody, ResponseClasses},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
@@ -40,8 +43,9 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct RetryLayer {
     rules: Rc<RetryRules>,
-    /// From the request's arrival to the end of its response.
-    request_limit: Option<Duration>,
+    timeouts: Timeouts,
+    /// From the request's arrival to the time after which no attempt begins.
+    latest: Option<Duration>,
     route: Rc<RouteRetries>,
 }
 
@@ -56,11 +60,11 @@ pub struct RetryRules {
     backoff: Option<Backoff>,
 }
 
-/// What the retries of a route share, whatever a request asks for.
+/// Counters, budget and jitter of a route's retries, shared by all of its requests.
 #[derive(Debug)]
 pub struct RouteRetries {
     counts: Box<dyn CountRetries>,
-    budget: Rc<RefCell<RetryBudget>>,
+    budget: SharedBudget,
     rng: RefCell<SmallRng>,
 }
 
@@ -73,11 +77,7 @@ pub struct Retry<S> {
 
 impl RouteRetries {
     /// The retries of a route, within a budget. `rng` draws the jitter of pauses.
-    pub fn new(
-        counts: impl CountRetries + 'static,
-        budget: &Rc<RefCell<RetryBudget>>,
-        rng: SmallRng,
-    ) -> Self {
+    pub fn new(counts: impl CountRetries + 'static, budget: &SharedBudget, rng: SmallRng) -> Self {
         Self {
             counts: Box::new(counts),
             budget: budget.clone(),
@@ -112,17 +112,20 @@ impl RetryRules {
 }
 
 impl RetryLayer {
-    /// Retries by `rules`, within the limit of a request.
-    pub fn new(
-        rules: Rc<RetryRules>,
-        request_limit: Option<Duration>,
-        route: &Rc<RouteRetries>,
-    ) -> Self {
+    /// Retries by `rules` within timeouts: the request's is that of all attempts, the others are those of each.
+    pub fn new(rules: Rc<RetryRules>, timeouts: Timeouts, route: &Rc<RouteRetries>) -> Self {
         Self {
             rules,
-            request_limit,
+            timeouts,
+            latest: timeouts.request,
             route: route.clone(),
         }
+    }
+
+    /// Begins no attempt when `limit` has passed since the request's arrival: a layer above ends the request then.
+    pub fn begin_within(mut self, limit: Option<Duration>) -> Self {
+        self.latest = limit;
+        self
     }
 }
 
@@ -148,10 +151,11 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let limit = self.layer.request_limit;
         self.layer.route.counts.begun();
+        let arrived = request.context().arrived;
         let mut exchange = Exchange {
-            deadline: limit.map(|limit| request.context().arrived + limit),
+            end: self.layer.timeouts.request.map(|limit| arrived + limit),
+            latest: self.layer.latest.map(|limit| arrived + limit),
             retry: self.clone(),
             copy: None,
             retries: 0,
@@ -208,7 +212,10 @@ struct Exchange<S> {
     copy: Option<HttpRequest>,
     /// The retries that were made.
     retries: u16,
-    deadline: Option<Instant>,
+    /// The end of the request's timeout.
+    end: Option<Instant>,
+    /// No attempt begins after it.
+    latest: Option<Instant>,
 }
 
 impl<S> Exchange<S> {
@@ -222,26 +229,27 @@ impl<S> Exchange<S> {
     }
 
     /// Gives a request to the stage below. The last attempt that can be made has no limit of its own.
-    fn attempt(&mut self, request: HttpRequest) -> Attempt<S::Future>
+    fn attempt(&mut self, mut request: HttpRequest) -> Attempt<S::Future>
     where
         S: Service<HttpRequest>,
     {
         let Retry { inner, layer } = &mut self.retry;
         let may_be_retried = self.copy.is_some();
-        let sent = RequestSent::of(request.body());
-        let limit = layer.rules.timeout.filter(|_| may_be_retried);
-        let is_grpc = is_grpc(request.headers());
-        let by_code = layer.rules.results.depend_on_code(is_grpc);
+        let headers_limit = layer.rules.timeout.filter(|_| may_be_retried);
+        let by_code = layer.rules.results.depend_on_code(request.headers());
         // After a retry its outcome is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
-        let attempts = request.context().attempts.clone();
-        Attempt::new(inner.call(request), sent, attempts, limit, peeks)
+        let limits = RequestLimits::apply(&mut request, &layer.timeouts, self.end, headers_limit);
+        Attempt::new(TimedFuture::new(inner.call(request), limits), peeks)
     }
 
     /// The pause before the next attempt, if there is to be one.
     fn pause(&mut self, result: AttemptResult) -> Option<Duration> {
         let RetryLayer { rules, route, .. } = &self.retry.layer;
         let counts = &route.counts;
+        if result == AttemptResult::Expired {
+            return None;
+        }
         if !rules.results.contain(result) {
             route.budget.borrow_mut().deposit(Instant::now());
             if result.is_failure() {
@@ -281,7 +289,7 @@ impl<S> Exchange<S> {
             Some(RetrySkipped::BodyTooLarge)
         } else if !body.is_released() {
             Some(RetrySkipped::RequestUnfinished)
-        } else if self.deadline.is_some_and(is_late) {
+        } else if self.latest.is_some_and(is_late) {
             Some(RetrySkipped::Deadline)
         } else {
             let mut budget = self.retry.layer.route.budget.borrow_mut();
@@ -343,23 +351,12 @@ where
 }
 
 /// Whether no backend took the request.
-fn is_shed(error: &Error) -> bool {
+pub fn is_shed(error: &Error) -> bool {
     matches!(
         error.reason(),
         Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
     )
 }
-
-/// The budget of the routes of a policy. The API has none: the incumbent multiplies the requests to a service that
-/// fails by the number of retries.
-///
-/// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
-/// more, and no more than that.
-pub const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
-    ratio: 0.5,
-    min_retries_per_second: 10,
-    ttl: Duration::from_secs(10),
-};
 
 /// The bytes of a body that are kept for a profile's retries, as with the incumbent.
 const PROFILE_BYTES: usize = 64 * 1024;

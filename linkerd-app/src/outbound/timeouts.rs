@@ -1,10 +1,11 @@
 //! Timeouts of a route.
 
 use http::Response;
+use http_body::Body;
 use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{AttemptNotes, Deadline, HttpRequest, LastFrame, RequestBody, ResponseBody, Upload},
+    http::{AttemptNotes, Deadline, HttpRequest, LastFrame, ResponseBody, Upload},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -13,12 +14,16 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
+use tower::{
+    layer::util::Identity,
+    util::{Either, option_layer},
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
 /// Ends requests and responses that take too long. A limit that passes before the headers of the response is an error; one
-/// that passes later ends the body.
+/// that passes later ends the body. One timer serves all limits of a request; it runs while the response is waited for.
 ///
 /// | limit | from | to |
 /// |---|---|---|
@@ -37,11 +42,9 @@ pub struct TimedRoute<S> {
     timeouts: Timeouts,
 }
 
-impl TimeoutsLayer {
-    /// Applies `timeouts`.
-    pub fn new(timeouts: Timeouts) -> Self {
-        Self(timeouts)
-    }
+/// The layer of a route's timeouts; nothing if it has none.
+pub fn timeouts_layer(timeouts: Timeouts) -> Either<TimeoutsLayer, Identity> {
+    option_layer((!timeouts.is_none()).then_some(TimeoutsLayer(timeouts)))
 }
 
 impl<S> Layer<S> for TimeoutsLayer {
@@ -67,28 +70,122 @@ where
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let arrived = request.context().arrived;
-        let attempts = request.context_mut().attempts.get_or_insert_default();
-        let attempts = attempts.clone();
-        let body = request.body_mut();
-        let limits = Limits {
-            request: self.timeouts.request.map(|limit| arrived + limit),
-            response: self.timeouts.response,
-            sent: RequestSent::of(body),
-            idle: self.timeouts.idle.map(|limit| (LastFrame::now(), limit)),
-        };
-        if let Some(at) = limits.request {
-            body.end_by(Deadline::new(at, Reason::RequestTimeout));
+        let end = self.timeouts.request.map(|limit| arrived + limit);
+        let limits = RequestLimits::apply(&mut request, &self.timeouts, end, None);
+        TimedFuture::new(self.inner.call(request), limits)
+    }
+}
+
+/// The limits of one attempt to send a request.
+pub(super) struct RequestLimits {
+    /// The end of the request's timeout.
+    end: Option<Instant>,
+    response: Option<Duration>,
+    headers: Option<Duration>,
+    idle: Option<(LastFrame, Duration)>,
+    called: Instant,
+    /// The request's body, if it has one.
+    upload: Option<Rc<Upload>>,
+    /// Where an attempt that is given up is noted, if it may be.
+    attempts: Option<Rc<AttemptNotes>>,
+}
+
+impl RequestLimits {
+    /// The limits of a request that is sent now, and those of its body. `end` is that of the request's timeout, `headers` the
+    /// time from the end of the request to the headers of its response.
+    pub(super) fn apply(
+        request: &mut HttpRequest,
+        timeouts: &Timeouts,
+        end: Option<Instant>,
+        headers: Option<Duration>,
+    ) -> Self {
+        let called = request.context().arrived;
+        let upload = request.body().upload();
+        let has_body = !request.body().is_end_stream();
+        let idle = timeouts.idle.map(|limit| match has_body {
+            false => (LastFrame::of_response(), limit),
+            true => (LastFrame::of_both(), limit),
+        });
+        if has_body && (end.is_some() || idle.is_some()) {
+            let mut deadline = Deadline::default();
+            if let Some(at) = end {
+                deadline.end_at(at, Reason::RequestTimeout);
+            }
+            if let Some((last, limit)) = &idle {
+                deadline.end_idle(last.clone(), *limit, Reason::IdleTimeout);
+            }
+            request.body_mut().end_by(deadline);
         }
-        if let Some((last, limit)) = &limits.idle {
-            body.observe(last, arrived);
-            body.end_by(Deadline::idle(last, *limit, Reason::IdleTimeout));
+        let is_limited = end.is_some() || timeouts.response.is_some() || headers.is_some();
+        let attempts = &mut request.context_mut().attempts;
+        Self {
+            end,
+            response: timeouts.response,
+            headers,
+            idle,
+            called,
+            upload,
+            attempts: is_limited.then(|| attempts.get_or_insert_default().clone()),
         }
-        TimedFuture {
-            inner: self.inner.call(request),
-            limits,
-            attempts,
-            sleep: None,
+    }
+
+    /// The end of the request's timeout.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
+    /// Notes that the attempt is given up, as one of them has passed.
+    pub(super) fn time_out(&self) {
+        if let Some(attempts) = &self.attempts {
+            attempts.time_out();
         }
+    }
+
+    /// The limit that passes first before the headers of the response.
+    ///
+    /// An upload does not say when it ends. It cannot end before `now`, so that no limit is missed by looking again when the
+    /// one would pass that begins now.
+    fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
+        let sent = self.sent().unwrap_or(now);
+        let end = self.end.map(|at| (at, Reason::RequestTimeout));
+        let response = self.response;
+        let response = response.map(|limit| (sent + limit, Reason::ResponseTimeout));
+        let headers = self.headers;
+        let headers = headers.map(|limit| (sent + limit, Reason::ResponseHeadersTimeout));
+        let limits = [end, response, headers].into_iter().flatten();
+        limits.min_by_key(|(at, _)| *at)
+    }
+
+    /// When all of the request had been sent; `None` if that goes on.
+    fn sent(&self) -> Option<Instant> {
+        match &self.upload {
+            Some(upload) => upload.ended(),
+            None => Some(self.called),
+        }
+    }
+
+    /// The limits of a response's body, which `timer` has until then waited for.
+    fn limit_response(&mut self, timer: Option<Deadline>, body: &mut ResponseBody) {
+        if body.is_end_stream() || !self.are_for_bodies() {
+            return;
+        }
+        let mut deadline = timer.unwrap_or_default();
+        if let Some(at) = self.end {
+            deadline.end_at(at, Reason::RequestTimeout);
+        }
+        if let Some(limit) = self.response {
+            let sent = self.sent().unwrap_or_else(Instant::now);
+            deadline.end_at(sent + limit, Reason::ResponseTimeout);
+        }
+        if let Some((last, limit)) = self.idle.take() {
+            last.passed();
+            deadline.end_idle(last, limit, Reason::IdleTimeout);
+        }
+        body.end_by(deadline);
+    }
+
+    fn are_for_bodies(&self) -> bool {
+        self.end.is_some() || self.response.is_some() || self.idle.is_some()
     }
 }
 
@@ -97,79 +194,29 @@ pin_project! {
     pub struct TimedFuture<F> {
         #[pin]
         inner: F,
-        limits: Limits,
-        attempts: Rc<AttemptNotes>,
-        // Runs as soon as the response is waited for.
-        sleep: Option<Pin<Box<Sleep>>>,
+        limits: RequestLimits,
+        // Made when the response is first waited for; then it is the body's.
+        timer: Option<Deadline>,
+        // No limit passes before.
+        next: Option<Instant>,
     }
 }
 
-/// The end of a request, from which the time for its response runs.
-pub(super) struct RequestSent {
-    called: Instant,
-    /// The request's body, if it has one.
-    upload: Option<Rc<Upload>>,
-}
-
-impl RequestSent {
-    /// Of a request with this body, which is sent now.
-    pub(super) fn of(body: &RequestBody) -> Self {
+impl<F> TimedFuture<F> {
+    /// A request that has been given to `inner`.
+    pub(super) fn new(inner: F, limits: RequestLimits) -> Self {
+        let next = limits.nearest(limits.called).map(|(at, _)| at);
         Self {
-            called: Instant::now(),
-            upload: body.upload(),
+            inner,
+            limits,
+            timer: None,
+            next,
         }
     }
 
-    /// When all of the request had been sent; `None` if that goes on.
-    pub(super) fn at(&self) -> Option<Instant> {
-        match &self.upload {
-            Some(upload) => upload.ended(),
-            None => Some(self.called),
-        }
-    }
-}
-
-/// The limits of one request.
-struct Limits {
-    request: Option<Instant>,
-    response: Option<Duration>,
-    sent: RequestSent,
-    idle: Option<(Rc<LastFrame>, Duration)>,
-}
-
-impl Limits {
-    /// The limit that has passed before the headers of the response, or the time to look again.
-    ///
-    /// An upload does not say when it ends. It cannot have ended so early that the limit has passed before the next look.
-    fn check(&self, now: Instant) -> Result<Option<Instant>, Reason> {
-        let response = self.response.map(|limit| (self.sent.at(), limit));
-        if self.request.is_some_and(|at| at <= now) {
-            return Err(Reason::RequestTimeout);
-        }
-        let response = match response {
-            Some((Some(sent), limit)) if sent + limit <= now => {
-                return Err(Reason::ResponseTimeout);
-            }
-            Some((sent, limit)) => Some(sent.unwrap_or(now) + limit),
-            None => None,
-        };
-        Ok([self.request, response].into_iter().flatten().min())
-    }
-
-    /// The limits of a response's body.
-    fn apply(&self, body: &mut ResponseBody) {
-        if let Some(at) = self.request {
-            body.end_by(Deadline::new(at, Reason::RequestTimeout));
-        }
-        if let Some(limit) = self.response {
-            let sent = self.sent.at().unwrap_or_else(Instant::now);
-            body.end_by(Deadline::new(sent + limit, Reason::ResponseTimeout));
-        }
-        if let Some((last, limit)) = &self.idle {
-            last.passed();
-            body.observe(last.clone(), self.sent.called);
-            body.end_by(Deadline::idle(last, *limit, Reason::IdleTimeout));
-        }
+    /// The limits.
+    pub(super) fn limits(&self) -> &RequestLimits {
+        &self.limits
     }
 }
 
@@ -183,27 +230,23 @@ where
         let this = self.project();
         if let Poll::Ready(mut result) = this.inner.poll(cx) {
             if let Ok(response) = &mut result {
-                this.limits.apply(response.body_mut());
+                let timer = this.timer.take();
+                this.limits.limit_response(timer, response.body_mut());
             }
             return Poll::Ready(result);
         }
-        loop {
-            let next = match this.limits.check(Instant::now()) {
-                Ok(Some(next)) => next,
-                Ok(None) => return Poll::Pending,
-                Err(reason) => {
-                    this.attempts.time_out();
-                    return Poll::Ready(Err(reason.into()));
-                }
-            };
-            let sleep = this
-                .sleep
-                .get_or_insert_with(|| Box::pin(sleep_until(next)));
-            if sleep.deadline() != next && sleep.is_elapsed() {
-                sleep.as_mut().reset(next);
+        while let Some(at) = *this.next {
+            let timer = this.timer.get_or_insert_default();
+            ready!(timer.poll_at(at, cx));
+            let now = Instant::now();
+            let nearest = this.limits.nearest(now);
+            *this.next = nearest.map(|(at, _)| at);
+            if let Some((_, reason)) = nearest.filter(|(at, _)| *at <= now) {
+                this.limits.time_out();
+                return Poll::Ready(Err(reason.into()));
             }
-            ready!(sleep.as_mut().poll(cx));
         }
+        Poll::Pending
     }
 }
 

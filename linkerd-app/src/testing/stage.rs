@@ -1,7 +1,7 @@
 //! A mock of the stage below the one under test.
 
 use futures::{FutureExt, future::LocalBoxFuture};
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, Version, header::CONTENT_TYPE};
 use linkerd_proxy_core::http::{HttpRequest, RequestBody, RequestContext, ResponseBody};
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -77,6 +77,15 @@ pub fn request(body: &'static str) -> HttpRequest {
     let request = Request::post("/").header("host", "test.example");
     let request = request.body(RequestBody::full(body)).expect("it is valid");
     HttpRequest::new(request, RequestContext::arriving(None))
+}
+
+/// A gRPC request that arrives now, without a body.
+pub fn grpc_request() -> HttpRequest {
+    let mut request = request("");
+    *request.version_mut() = Version::HTTP_2;
+    let grpc = HeaderValue::from_static("application/grpc");
+    request.headers_mut().insert(CONTENT_TYPE, grpc);
+    request
 }
 
 /// A response with a body, unless that is empty.

@@ -24,7 +24,8 @@ pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option
 
 /// The outcome of a request without a response. `None`: it says nothing about the endpoint.
 ///
-/// One that does not accept connections is out of the choice by that, until it does.
+/// Connect failures are not counted: an endpoint that refuses connections is not ready, and so not chosen, until it accepts
+/// one.
 pub(super) fn failed(error: &Error) -> Option<OutcomeKind> {
     let row = error.reason().row();
     let is_endpoints = matches!(row.origin, Origin::Endpoint | Origin::Network);

@@ -23,6 +23,16 @@ pub(super) struct Weighted {
 }
 
 impl Dispatch {
+    /// One service of the parent's namespace.
+    pub(super) fn service(name: impl Into<String>, port: u16) -> Self {
+        Self::Service(Weighted {
+            name: name.into(),
+            namespace: None,
+            port,
+            weight: 1,
+        })
+    }
+
     /// Services of the parent's namespace: name, port and weight of each.
     pub(super) fn weighted<N: Into<String>>(
         backends: impl IntoIterator<Item = (N, u16, u32)>,

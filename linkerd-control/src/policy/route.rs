@@ -1,6 +1,6 @@
 //! Routes of a policy and their rules.
 
-use super::{Dispatch, RouteFilter, RouteMatch, RouteRetry, RouteTimeouts, Weighted};
+use super::{Dispatch, RouteFilter, RouteMatch, RouteRetry, RouteTimeouts};
 use linkerd_api_proto::http_route::{HostMatch, host_match};
 use linkerd_api_proto::meta::{Metadata, Resource, metadata};
 
@@ -137,12 +137,7 @@ impl RouteRule {
     /// Sends requests to a service of the policy's namespace.
     #[must_use]
     pub fn to(mut self, name: impl Into<String>, port: u16) -> Self {
-        self.dispatch = Some(Dispatch::Service(Weighted {
-            name: name.into(),
-            namespace: None,
-            port,
-            weight: 1,
-        }));
+        self.dispatch = Some(Dispatch::service(name, port));
         self
     }
 

@@ -1,6 +1,6 @@
 //! TLS routes of a policy.
 
-use super::{Dispatch, Weighted};
+use super::Dispatch;
 use linkerd_api_proto::opaque_route::Forbidden;
 use linkerd_api_proto::outbound::tls_route::{Filter, filter};
 use linkerd_api_proto::tls_route::{SniMatch, sni_match};
@@ -50,12 +50,7 @@ impl TlsRoute {
     /// Sends connections to a service of the policy's namespace.
     #[must_use]
     pub fn to(mut self, name: impl Into<String>, port: u16) -> Self {
-        self.dispatch = Some(Dispatch::Service(Weighted {
-            name: name.into(),
-            namespace: None,
-            port,
-            weight: 1,
-        }));
+        self.dispatch = Some(Dispatch::service(name, port));
         self
     }
 

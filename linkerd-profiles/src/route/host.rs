@@ -44,6 +44,11 @@ impl HostIndex {
         }
     }
 
+    /// The rules, if no host matters to any of them.
+    pub(crate) fn only_any(&self) -> Option<&[usize]> {
+        (self.exact.is_empty() && self.suffix.is_empty()).then_some(&self.any)
+    }
+
     /// The rules for a host, those of the most specific host first: itself, its longest suffix, any host.
     pub(crate) fn of<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a [usize]> + use<'a> {
         let host = normalised(host);

@@ -155,17 +155,16 @@ impl RequestBody {
     }
 
     /// Notifies the observers, if there are any, of what has passed.
-    fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>) {
+    fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>, now: &Now) {
         let Some(attempt) = &mut self.attempt else {
             return;
         };
         let observers = &mut attempt.observers;
-        let now = Now::default();
         let trailers = match passed {
-            Some(Err(error)) => return observers.end(BodyEnd::Failed(error), &now),
+            Some(Err(error)) => return observers.end(BodyEnd::Failed(error), now),
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(data) => {
-                    observers.data(data.len(), &now);
+                    observers.data(data.len(), now);
                     if !self.kind.is_end_stream() {
                         return;
                     }
@@ -178,7 +177,7 @@ impl RequestBody {
         if let Some(upload) = &self.upload {
             upload.end(now.get());
         }
-        observers.end(BodyEnd::Complete(trailers), &now);
+        observers.end(BodyEnd::Complete(trailers), now);
     }
 }
 
@@ -187,15 +186,6 @@ impl Attempt {
         Self {
             observers: self.observers.another(),
             deadline: self.deadline.as_ref().map(Deadline::another),
-        }
-    }
-
-    /// Begins the attempt. Ready with the body's error if its deadline has passed.
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
-        self.observers.begin();
-        match &mut self.deadline {
-            Some(deadline) => deadline.poll(cx),
-            None => Poll::Pending,
         }
     }
 }
@@ -252,13 +242,20 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        let expired = match &mut this.attempt {
-            Some(attempt) => attempt.poll_deadline(cx),
-            None => Poll::Pending,
-        };
-        let mut frame = match expired {
-            Poll::Ready(error) => Some(Err(error)),
-            Poll::Pending => ready!(this.kind.poll_frame(cx)),
+        let now = Now::default();
+        let mut deadline = None;
+        if let Some(attempt) = &mut this.attempt {
+            attempt.observers.begin();
+            deadline = attempt.deadline.as_mut();
+        }
+        let polled = this.kind.poll_frame(cx);
+        let mut frame = match (polled, deadline) {
+            (polled, None) => ready!(polled),
+            (Poll::Pending, Some(deadline)) => Some(Err(ready!(deadline.poll(cx, &now)))),
+            (Poll::Ready(frame), Some(deadline)) => match deadline.pass(&now) {
+                Some(error) => Some(Err(error)),
+                None => frame,
+            },
         };
         match &mut frame {
             Some(Ok(frame)) => {
@@ -275,7 +272,7 @@ impl Body for RequestBody {
             }
             None => {}
         }
-        this.notify(frame.as_ref());
+        this.notify(frame.as_ref(), &now);
         Poll::Ready(frame)
     }
 

@@ -13,7 +13,9 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The gRPC code in headers or trailers.
 pub fn grpc_status(headers: &HeaderMap) -> Option<u8> {
-    headers.get("grpc-status")?.to_str().ok()?.parse().ok()
+    // Few messages have one: comparing a handful of names is quicker than hashing.
+    let (_, value) = headers.iter().find(|(name, _)| **name == GRPC_STATUS)?;
+    value.to_str().ok()?.parse().ok()
 }
 
 /// Whether a response is a failure of its endpoint: a status of 500 or above, or for gRPC a code of the same meaning.
@@ -48,6 +50,8 @@ pub fn grpc_name(code: u8) -> &'static str {
         _ => "UNKNOWN",
     }
 }
+
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 #[cfg(test)]
 mod tests {

@@ -137,7 +137,8 @@ impl Kept {
     }
 }
 
-fn is_idempotent(method: &Method) -> bool {
+/// Whether a request may be sent twice (RFC 9110, section 9.2.2).
+pub fn is_idempotent(method: &Method) -> bool {
     matches!(
         *method,
         Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE

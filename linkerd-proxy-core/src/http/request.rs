@@ -68,6 +68,14 @@ impl AttemptNotes {
         self.has_timed_out.set(false);
     }
 
+    /// The notes of an attempt beside these, which prefers another endpoint.
+    pub fn another(&self) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            has_timed_out: Cell::default(),
+        }
+    }
+
     /// Notes that the present attempt is given up, as a limit of the route has passed.
     pub fn time_out(&self) {
         self.has_timed_out.set(true);

@@ -2,7 +2,8 @@
 
 use super::{
     Responder, ResponseBody,
-    responder::{GRPC_MESSAGE, GRPC_STATUS, UNEXPECTED},
+    classify::GRPC_STATUS,
+    responder::{GRPC_MESSAGE, UNEXPECTED},
 };
 use crate::Error;
 use http::{

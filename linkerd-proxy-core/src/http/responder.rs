@@ -1,6 +1,9 @@
 //! The form of the proxy's answers to a request.
 
-use super::{BodyError, classify::is_grpc};
+use super::{
+    BodyError,
+    classify::{GRPC_STATUS, is_grpc},
+};
 use crate::Reason;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
@@ -68,7 +71,6 @@ impl Responder {
 
 /// The gRPC code of an internal error.
 const INTERNAL: u16 = 13;
-pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// The text in place of one that no header can carry.
 pub(super) const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");

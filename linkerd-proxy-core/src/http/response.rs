@@ -5,10 +5,11 @@ mod peek;
 use super::{
     BodyError, Busy, ClassMatch, Deadline, Responder, Upload,
     client::{ClientBody, Lease},
+    grpc_status,
     observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
@@ -49,7 +50,7 @@ impl ResponseBody {
     /// An answer that the proxy makes itself, with all of its body. Observers see one frame of data and the end.
     pub fn full(answer: Response<impl Into<Bytes>>) -> Response<Self> {
         let (head, text) = answer.into_parts();
-        let observers = ResponseObservers::new(head.status, code(&head.headers));
+        let observers = ResponseObservers::new(head.status, grpc_status(&head.headers));
         Response::from_parts(head, Self::of_proxy(observers, text.into()))
     }
 
@@ -77,7 +78,7 @@ impl ResponseBody {
     ) -> Response<Self> {
         let (head, incoming) = response.into_parts();
         let endpoint = ClientBody::new(incoming, lease);
-        let mut observers = ResponseObservers::new(head.status, code(&head.headers));
+        let mut observers = ResponseObservers::new(head.status, grpc_status(&head.headers));
         if endpoint.has_ended() {
             observers.end(BodyEnd::Complete(None), &Now::default());
         }
@@ -201,13 +202,6 @@ type PeekedFrame = Option<Result<Frame<Bytes>, hyper::Error>>;
 /// A frame of a body, its error, or its end.
 type PolledBody = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
-/// The gRPC code in the headers of a response that has no more than these.
-fn code(headers: &HeaderMap) -> Option<u8> {
-    super::has_any(headers, &[super::responder::GRPC_STATUS])
-        .then(|| super::grpc_status(headers))
-        .flatten()
-}
-
 impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("ResponseBody")
@@ -225,12 +219,6 @@ impl Body for ResponseBody {
         if this.broken.is_some() {
             return this.poll_broken();
         }
-        if let Some(deadline) = &mut this.deadline
-            && let Poll::Ready(error) = deadline.poll(cx)
-        {
-            this.deadline = None;
-            return this.fail(error, cx);
-        }
         let Some(endpoint) = &mut this.endpoint else {
             return Poll::Ready(this.take_text().map(|text| Ok(Frame::data(text))));
         };
@@ -239,6 +227,16 @@ impl Body for ResponseBody {
             Some(peeked) => Poll::Ready(*peeked),
             None => endpoint.poll_frame(cx, &now),
         };
+        if let Some(deadline) = &mut this.deadline {
+            let passed = match &polled {
+                Poll::Pending => Some(ready!(deadline.poll(cx, &now))),
+                Poll::Ready(_) => deadline.pass(&now),
+            };
+            if let Some(error) = passed {
+                this.deadline = None;
+                return this.fail(error, cx);
+            }
+        }
         let frame = match ready!(polled) {
             Some(Err(error)) => return this.fail(error.into(), cx),
             Some(Ok(frame)) => frame,

@@ -140,6 +140,30 @@ where
     }
 }
 
+/// An observer that may be left out.
+impl<A, Req, Rsp> ObserveCall<Req, Rsp> for Option<A>
+where
+    A: ObserveCall<Req, Rsp>,
+{
+    type Call = Option<A::Call>;
+
+    fn begin(&self, request: &mut Req) -> Self::Call {
+        self.as_ref().map(|observer| observer.begin(request))
+    }
+
+    fn answered(&self, call: &Self::Call, response: &mut Rsp) {
+        if let (Some(observer), Some(call)) = (self, call) {
+            observer.answered(call, response);
+        }
+    }
+
+    fn failed(&self, call: &Self::Call, error: &mut Error) {
+        if let (Some(observer), Some(call)) = (self, call) {
+            observer.failed(call, error);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,5 +219,16 @@ mod tests {
         assert!(error.to_string().starts_with("outer: inner: "), "{error}");
         drop(service.call(1));
         assert_eq!(notes.borrow().len(), 6, "a dropped call has no end");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_left_out_sees_nothing() {
+        let notes = Rc::new(RefCell::default());
+        let there = Some(Note("there", Rc::clone(&notes)));
+        let left_out = None::<Note>;
+        let layer = ObserveLayer::new((there, left_out));
+        let mut service = layer.layer(service_fn(async |request: u8| Ok(request + 1)));
+        assert_eq!(service.call(1).await.unwrap(), 2);
+        assert_eq!(notes.take(), ["there begins", "there 1 is answered by 2"]);
     }
 }

@@ -4,6 +4,7 @@
 
 mod bodies;
 mod grpc;
+mod hedging;
 mod limits;
 mod profiles;
 mod request_headers;
@@ -16,7 +17,7 @@ use linkerd_tests::{Mesh, Reply, Server, body};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// A mesh with one service, whose server answers as it is told and then with 200.
+/// A mesh with one service, whose server gives the answers of a list and then 200.
 struct Retried {
     mesh: Mesh,
     server: Server,
@@ -24,7 +25,7 @@ struct Retried {
     bodies: Arc<Mutex<Vec<String>>>,
 }
 
-/// What the server answers next: a status, and the time that it takes.
+/// The next answers of the server: the status of each, and the time that it takes.
 type Answers = Arc<Mutex<VecDeque<(u16, Duration)>>>;
 
 const AT_ONCE: Duration = Duration::ZERO;

@@ -56,6 +56,14 @@ async fn a_failure_of_a_retryable_route_is_retried_as_often_as_need_be() {
     assert_eq!(metrics.sum("route_actual_request_total", &labels), 24.0);
     assert_eq!(metrics.sum("route_response_total", &labels), 3.0);
     assert_eq!(metrics.sum("route_actual_response_total", &labels), 24.0);
+    for of_policies in [
+        "request_statuses",
+        "backend_requests",
+        "backend_response_statuses",
+    ] {
+        let family = format!("outbound_http_route_{of_policies}_total");
+        assert_eq!(metrics.sum(&family, &[]), 0.0, "{family}");
+    }
 }
 
 #[tokio::test]

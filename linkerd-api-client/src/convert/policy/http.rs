@@ -18,7 +18,9 @@ use linkerd_api_proto::{
 use linkerd_profiles::{
     HostMatch, HttpBackend, HttpFilter, RequestMatch, RetryPolicy, RouteRule, RouteTable,
 };
+use linkerd_proxy_core::yielding::{TimeSlice, with_yields};
 pub(in crate::convert) use matches::Matches;
+use std::iter::zip;
 
 /// An HTTP or gRPC route.
 pub(super) struct Route<R> {
@@ -52,7 +54,22 @@ struct RouteBackend {
     filters: Result<Vec<HttpFilter>, InvalidPolicy>,
 }
 
-/// Converts the rules of all routes, in order. `accrual` is the breaker of the protocol.
+/// Whether two lists of routes are equal. Yields the core to other threads meanwhile.
+pub(super) fn equal(a: &[wire::HttpRoute], b: &[wire::HttpRoute]) -> bool {
+    let heads_are_equal = |(a, b): (&wire::HttpRoute, &wire::HttpRoute)| {
+        a.metadata == b.metadata && a.hosts == b.hosts && a.rules.len() == b.rules.len()
+    };
+    let rules_of = |routes| {
+        let routes: &[wire::HttpRoute] = routes;
+        routes.iter().flat_map(|route| &route.rules)
+    };
+    a.len() == b.len()
+        && zip(a, b).all(heads_are_equal)
+        && with_yields(zip(rules_of(a), rules_of(b))).all(|(a, b)| a == b)
+}
+
+/// Converts the rules of all routes, in order. `accrual` is the breaker of the protocol. Yields the core to other threads
+/// meanwhile.
 pub(super) fn routes<R: WireRule>(
     wire: Vec<impl Into<Route<R>>>,
     accrual: Option<wire::FailureAccrual>,
@@ -60,6 +77,7 @@ pub(super) fn routes<R: WireRule>(
     let breaker = breaker(accrual)?;
     let mut conditions = Matches::default();
     let mut rules = Vec::with_capacity(wire.len());
+    let mut slice = TimeSlice::begin();
     for route in wire {
         let route: Route<R> = route.into();
         let meta = meta(route.metadata, route.metadata_name)?;
@@ -83,6 +101,7 @@ pub(super) fn routes<R: WireRule>(
                 allows_request_headers: wire.allows_request_headers,
                 profile: None,
             });
+            slice.yield_if_over();
         }
     }
     Ok(RouteTable::new(rules))

@@ -1,6 +1,7 @@
 //! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
 
 use linkerd_profiles::{ClientPolicy, Distribution, Meta, Protocol, RouteTable};
+use linkerd_proxy_core::yielding::with_yields;
 use std::{collections::HashSet, sync::Arc};
 
 /// Lets equal resources of a policy be the same.
@@ -14,8 +15,17 @@ pub(super) fn share_metas(policy: &mut ClientPolicy) {
             opaque,
             ..
         } => {
-            known.table(http1);
-            known.table(http2);
+            match Arc::ptr_eq(http1, http2) {
+                true => {
+                    *http2 = Arc::default();
+                    known.table(http1);
+                    *http2 = http1.clone();
+                }
+                false => {
+                    known.table(http1);
+                    known.table(http2);
+                }
+            }
             if let Some(opaque) = opaque {
                 known.route(&mut opaque.meta, &mut opaque.distribution);
             }
@@ -55,7 +65,7 @@ impl Known {
 
     fn table(&mut self, table: &mut Arc<RouteTable>) {
         let table = Arc::get_mut(table).expect(JUST_MADE);
-        for rule in table.rules_mut() {
+        for rule in with_yields(table.rules_mut()) {
             self.meta(&mut rule.meta);
             for used in rule.distribution.backends_mut() {
                 self.meta(&mut used.backend.meta);

@@ -1,4 +1,5 @@
 mod accrual;
+mod detect;
 mod filters;
 mod grpc;
 mod limits;

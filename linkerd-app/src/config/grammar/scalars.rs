@@ -94,6 +94,11 @@ pub fn core_count(text: &str) -> Result<usize, InvalidValue> {
     positive(text)
 }
 
+/// A percentile: above 0 and below 100.
+pub fn percentile(text: &str) -> Result<f64, InvalidValue> {
+    number(text).and_then(|n: f64| accept(n, n > 0.0 && n < 100.0))
+}
+
 /// A share: above 0 and up to 1.
 pub fn ratio(text: &str) -> Result<f64, InvalidValue> {
     number(text).and_then(|n: f64| accept(n, n > 0.0 && n <= 1.0))

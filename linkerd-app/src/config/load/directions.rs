@@ -5,7 +5,7 @@ use crate::config::grammar::kinds::{
 };
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{BalancerConfig, ConnectConfig, InboundConfig, OutboundConfig};
+use crate::config::{BalancerConfig, ConnectConfig, HedgeSettings, InboundConfig, OutboundConfig};
 use linkerd_balance::{Preferences, SlowStart, ZonePreference};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::http::{
@@ -50,6 +50,7 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
         balancer: balancer(r),
         http2_max_connections: r.value(&OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT),
         replay_max_bytes: r.value(&OUTBOUND_REPLAY_MAX_BYTES),
+        hedge: hedge(r),
         explicit: r.value(&OUTBOUND_EXPLICIT),
         allow_loopback: r.value(&OUTBOUND_ALLOW_LOOPBACK),
         allow_unknown: r.value(&OUTBOUND_ALLOW_UNKNOWN),
@@ -72,6 +73,17 @@ fn balancer(r: &mut Reader<'_>) -> BalancerConfig {
             slow_start: (!slow_start.is_zero()).then(|| SlowStart::new(slow_start)),
         },
     }
+}
+
+/// Hedging of requests.
+fn hedge(r: &mut Reader<'_>) -> Option<HedgeSettings> {
+    let min_delay = r.value(&OUTBOUND_HEDGE_MIN_DELAY);
+    let max_bytes = r.value(&OUTBOUND_REPLAY_MAX_BYTES);
+    Some(HedgeSettings {
+        percentile: r.given(&OUTBOUND_HEDGE_PERCENTILE)?,
+        min_delay,
+        max_bytes,
+    })
 }
 
 /// Traffic to the application.

@@ -23,7 +23,13 @@ pub(super) fn identity(
     let anchors = required(r, &IDENTITY_TRUST_ANCHORS, &mut missing);
     let directory = required(r, &IDENTITY_DIR, &mut missing);
     let token_file = required(r, &IDENTITY_TOKEN_FILE, &mut missing);
-    let has_controller = r.is_set(&IDENTITY_SVC_ADDR);
+    let peers = Peers {
+        inbound,
+        outbound,
+        limits: StreamLimits::default(),
+    };
+    let controller = controller(r, &IDENTITY_SVC_ADDR, &IDENTITY_SVC_NAME, &peers, None);
+    let has_controller = r.is_set(&IDENTITY_SVC_ADDR) || r.is_set(&IDENTITY_SVC_NAME);
     if !has_controller {
         missing.push(IDENTITY_SVC_ADDR.name());
     }
@@ -31,12 +37,6 @@ pub(super) fn identity(
         r.errors.push(ConfigError::NoIdentity { found, missing });
         return None;
     }
-    let peers = Peers {
-        inbound,
-        outbound,
-        limits: StreamLimits::default(),
-    };
-    let controller = controller(r, &IDENTITY_SVC_ADDR, &IDENTITY_SVC_NAME, &peers, None);
     Some(IdentityConfig {
         local: local?,
         trust_anchors: anchors?,
@@ -82,10 +82,9 @@ fn missing_names(r: &Reader<'_>) -> Vec<&'static str> {
 
 fn local(r: &mut Reader<'_>) -> Option<LocalIdentity> {
     let name = r.given(&IDENTITY_LOCAL_NAME);
-    let id = r.given(&IDENTITY_SERVER_ID).or_else(|| name.clone())?;
-    let server_name = r.given(&IDENTITY_SERVER_NAME).or(name)?;
-    let identity: linkerd_proxy_core::tls::Identity = id.parse().ok()?;
-    let server_name = server_name.to_ascii_lowercase();
+    let (id, server_name) = (r.given(&IDENTITY_SERVER_ID), r.given(&IDENTITY_SERVER_NAME));
+    let identity: linkerd_proxy_core::tls::Identity = id.or_else(|| name.clone())?.parse().ok()?;
+    let server_name = server_name.or(name)?.to_ascii_lowercase();
     if identity.dns_name() != Some(&server_name) {
         r.inconsistent(
             "linkerd identity requires a TLS Id and server name to be the same".to_owned(),

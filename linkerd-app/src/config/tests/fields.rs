@@ -286,6 +286,7 @@ const ELSEWHERE: &[&str] = &[
     "DESTINATION_SVC_NAME",
     "POLICY_SVC_NAME",
     "IDENTITY_",
+    "LINKERD_PROXY_OUTBOUND_HEDGE_",
 ];
 
 #[test]

@@ -110,6 +110,8 @@ fn numbers() {
     refuses(positive, &["0", "-1", ""]);
     refuses(core_count, &["0", "1.5", "500m"]);
     accepts(ratio, &[("0.5", 0.5), ("1", 1.0)]);
+    accepts(percentile, &[("0.5", 0.5), ("99.9", 99.9)]);
+    refuses(percentile, &["0", "-1", "100", "nan", "inf", "95%", ""]);
     refuses(ratio, &["0", "-0.5", "1.1", "nan", "inf", ""]);
     accepts(window, &[("65535", 65_535), ("2147483647", 2_147_483_647)]);
     refuses(window, &["2147483648", "-1"]);

@@ -1,8 +1,8 @@
 use super::*;
 use crate::testing::{
-    BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
+    BelowStage, MockStage, TestMetrics, assert_readiness_passes, grpc_request, request, response,
 };
-use http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use linkerd_profiles::{ProfileMatch, ProfileRoute};
 use linkerd_proxy_core::{
@@ -86,14 +86,6 @@ impl Route {
         respond.send_response(Err(error));
         assert!(answered.await.is_err());
     }
-}
-
-fn grpc_request() -> HttpRequest {
-    let mut request = request("");
-    *request.version_mut() = Version::HTTP_2;
-    let grpc = HeaderValue::from_static("application/grpc");
-    request.headers_mut().insert(CONTENT_TYPE, grpc);
-    request
 }
 
 #[tokio::test(start_paused = true)]

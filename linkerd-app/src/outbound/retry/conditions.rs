@@ -1,10 +1,10 @@
 //! Which results of an attempt a policy retries. Pure.
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use linkerd_profiles::RetryConditions;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{ClassMatch, ResponseClasses, is_failure},
+    http::{ClassMatch, ResponseClasses, is_failure, is_grpc},
 };
 use std::rc::Rc;
 
@@ -31,6 +31,8 @@ pub enum AttemptResult {
     Retryable,
     /// It failed in a way that another attempt would not mend.
     Final,
+    /// The request's timeout passed.
+    Expired,
 }
 
 impl AttemptResult {
@@ -40,12 +42,14 @@ impl AttemptResult {
     /// |---|---|
     /// | a connection that cannot be made or is lost | an answer for the endpoint, retried by its status or code |
     /// | fail-fast, a refused stream, the attempt's timeout | retried |
+    /// | the request's timeout | expired |
     /// | all others | final |
     pub fn of_error(error: &Error) -> Self {
         match error.reason() {
             Reason::Failfast(_) | Reason::StreamRefused | Reason::ResponseHeadersTimeout => {
                 Self::Retryable
             }
+            Reason::RequestTimeout => Self::Expired,
             _ if error.reset_code() == Some(h2::Reason::REFUSED_STREAM) => Self::Retryable,
             _ if error.reset_code().is_some() => Self::Final,
             Reason::ConnectRefused
@@ -63,7 +67,7 @@ impl AttemptResult {
     /// Whether it is a failure, retried or not.
     pub fn is_failure(self) -> bool {
         match self {
-            Self::Retryable | Self::Final => true,
+            Self::Retryable | Self::Final | Self::Expired => true,
             Self::Answer { status, code } => is_failure(status, code),
         }
     }
@@ -73,7 +77,7 @@ impl RetriedResults {
     /// Whether an attempt with this result is followed by another.
     pub fn contain(&self, result: AttemptResult) -> bool {
         match (self, result) {
-            (_, AttemptResult::Final) => false,
+            (_, AttemptResult::Final | AttemptResult::Expired) => false,
             (Self::Policy(_), AttemptResult::Retryable) => true,
             (Self::Profile(_), AttemptResult::Retryable) => false,
             (Self::Policy(conditions), AttemptResult::Answer { status, code }) => {
@@ -92,11 +96,11 @@ impl RetriedResults {
         }
     }
 
-    /// Whether the gRPC code of a response matters. `is_grpc`: the request is gRPC's.
-    pub fn depend_on_code(&self, is_grpc: bool) -> bool {
+    /// Whether the gRPC code of the response matters to a request with these headers.
+    pub fn depend_on_code(&self, headers: &HeaderMap) -> bool {
         match self {
             Self::Policy(conditions) => !conditions.grpc_codes.is_empty(),
-            Self::Profile(_) => is_grpc,
+            Self::Profile(_) => is_grpc(headers),
         }
     }
 }

@@ -1,11 +1,12 @@
 use super::*;
 use crate::metrics::PolicyRetries;
+use crate::outbound::retry_budgets::BUDGET;
 use crate::testing::{
     BelowStage, MockStage, TestMetrics, assert_readiness_passes, request, response,
 };
 use http::StatusCode;
 use http_body_util::BodyExt;
-use linkerd_profiles::RetryConditions;
+use linkerd_profiles::{RetryBudget, RetryConditions};
 use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels, stack::RcService};
 use rand::SeedableRng;
 use std::cell::Cell;
@@ -44,7 +45,11 @@ fn layer(metrics: &TestMetrics, policy: RetryPolicy) -> RetryLayer {
     let rng = SmallRng::seed_from_u64(1);
     let route = Rc::new(RouteRetries::new(counts, &budget, rng));
     let rules = Rc::new(RetryRules::from(&policy));
-    RetryLayer::new(rules, Some(60 * SEC), &route)
+    let timeouts = Timeouts {
+        request: Some(60 * SEC),
+        ..Timeouts::default()
+    };
+    RetryLayer::new(rules, timeouts, &route)
 }
 
 fn status(code: u16) -> Response<ResponseBody> {

@@ -9,7 +9,7 @@ const SEC: Duration = Duration::from_secs(1);
 
 fn stage(timeouts: Timeouts) -> (TimedRoute<Stage>, Below) {
     let (mock, below) = Stage::new();
-    (TimeoutsLayer::new(timeouts).layer(mock), below)
+    (TimeoutsLayer(timeouts).layer(mock), below)
 }
 
 fn request_limit(limit: Duration) -> Timeouts {

@@ -50,7 +50,7 @@ impl ObservedResponse<'_> {
 /// The observers of one response's body.
 pub(in crate::http) struct ResponseObservers {
     /// In the order of their notification. As many as there are layers that measure: nothing is allocated for them.
-    list: SmallVec<[(Rc<dyn ObserveResponse>, Instant); 4]>,
+    list: SmallVec<[(Rc<dyn ObserveResponse>, Instant); 5]>,
     status: StatusCode,
     pub(in crate::http) code: Option<u8>,
     pub(in crate::http) is_grpc: bool,

@@ -11,7 +11,7 @@ use crate::{
     task::spawn_local,
     transport::{Duplex, Io, Socket, TransportMetrics},
 };
-use http::{Request, Version, header::CONTENT_TYPE};
+use http::{HeaderMap, Request, Version, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;

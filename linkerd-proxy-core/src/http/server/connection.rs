@@ -55,10 +55,10 @@ impl Connection {
         Busy(self.clone())
     }
 
-    /// The body of a request has begun, which has this head.
+    /// Marks the begin of a request's body, after this head.
     ///
-    /// One that announces trailers over HTTP/1 is the last of its connection. Where they come when the response has
-    /// ended, hyper waits for the next head and keeps the end of the body until that has come; on a connection that is
+    /// A body that announces trailers over HTTP/1 is the last of its connection. If the trailers come after the end of the
+    /// response, hyper waits for the next head and keeps the end of the body until that has come; on a connection that is
     /// about to close it does not.
     pub fn uploading(self: &Rc<Self>, head: &request::Parts) -> Uploading {
         if head.version < Version::HTTP_2 && head.headers.contains_key(TRAILER) {

@@ -17,7 +17,7 @@ fn backoff() -> Option<ExponentialBackoff> {
     })
 }
 
-fn consecutive(max_failures: u32) -> Wire {
+pub(super) fn consecutive(max_failures: u32) -> Wire {
     Wire {
         kind: Some(Kind::ConsecutiveFailures(ConsecutiveFailures {
             max_failures,
