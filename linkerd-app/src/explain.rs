@@ -8,12 +8,14 @@
 mod backend;
 mod document;
 mod filter;
+mod inbound;
 mod known;
 mod query;
 mod rule;
 
 pub use backend::BackendsQuery;
 pub use document::Explanation;
+pub use inbound::{InboundExplainer, InboundQuery, explain_inbound};
 pub use known::{explain_known, unknown_target};
 pub use query::{ExplainQuery, InvalidQuery, QueryFields};
 

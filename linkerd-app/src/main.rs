@@ -120,6 +120,7 @@ impl ExplainArgs {
             headers: self.header,
             target: self.target,
             version: self.http,
+            ..QueryFields::default()
         };
         cli::explain(&fields, source, self.json)
     }

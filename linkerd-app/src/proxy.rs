@@ -5,7 +5,7 @@ use crate::{
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane, IdentityParts},
     dialers::Dialers,
-    explain::{ExplainAnswer, Explainer, explain_known},
+    explain::{ExplainAnswer, Explainer, explain_inbound, explain_known},
     identity::{self, IdentityStartError},
     listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
     logging::Logger,
@@ -290,6 +290,10 @@ async fn run_control(
             parts.workers.clone(),
         ),
         explain: explainer(control.policies.clone(), parts.workers),
+        explain_inbound: {
+            let policies = control.server_policies.clone();
+            Box::new(move |query| explain_inbound(&policies, query))
+        },
         registry,
         readiness: parts.readiness,
         log: parts.log.map(|log| log.filter),

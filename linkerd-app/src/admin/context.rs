@@ -1,6 +1,10 @@
 //! The context of the admin server's endpoints.
 
-use crate::{config, explain::Explainer, logging};
+use crate::{
+    config,
+    explain::{Explainer, InboundExplainer},
+    logging,
+};
 use futures::future::BoxFuture;
 use linkerd_proxy_core::{metrics::Registry, readiness::Readiness};
 use serde_json::Value;
@@ -27,6 +31,8 @@ pub struct AdminContext {
     pub shutdown: Option<mpsc::Sender<()>>,
     /// Answers `/explain`.
     pub explain: Explainer,
+    /// Answers `/explain` for inbound requests.
+    pub explain_inbound: InboundExplainer,
     /// The sections of `/state`.
     pub sections: Vec<StateSection>,
 }

@@ -25,6 +25,15 @@ pub(super) async fn explain(admin: &AdminContext, request: AdminRequest) -> Repl
         },
         _ => return reply::not_allowed(&[Method::GET, Method::POST]),
     };
+    let fields = match fields {
+        Ok(fields) if fields.port.is_some() => {
+            return match fields.check_inbound() {
+                Ok(query) => answer(StatusCode::OK, &(admin.explain_inbound)(&query)),
+                Err(error) => reply::json_error(StatusCode::BAD_REQUEST, &error.to_string()),
+            };
+        }
+        fields => fields,
+    };
     let query = match fields.and_then(|fields| fields.check()) {
         Ok(query) => query,
         Err(error) => return reply::json_error(StatusCode::BAD_REQUEST, &error.to_string()),

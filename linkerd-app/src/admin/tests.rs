@@ -39,6 +39,7 @@ fn admin() -> AdminContext {
         env: Env::default(),
         shutdown: None,
         explain: explain::explainer(),
+        explain_inbound: Box::new(|_| json!("inbound")),
         sections: Vec::new(),
     }
 }

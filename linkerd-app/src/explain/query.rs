@@ -33,6 +33,12 @@ pub struct QueryFields {
     pub target: Option<String>,
     /// The version of HTTP: 1 or 2.
     pub version: Option<String>,
+    /// The port of an inbound request; without one it is outbound.
+    pub port: Option<String>,
+    /// The address of an inbound request's client.
+    pub client: Option<String>,
+    /// The identity of that client.
+    pub identity: Option<String>,
 }
 
 /// A query that cannot be answered.
@@ -68,7 +74,9 @@ impl QueryFields {
         for (name, value) in members {
             match (&*name, value) {
                 (_, Value::String(value)) => fields.set(&name, value)?,
-                ("version", Value::Number(number)) => fields.set(&name, number.to_string())?,
+                ("version" | "port", Value::Number(number)) => {
+                    fields.set(&name, number.to_string())?;
+                }
                 ("header", Value::Array(values)) => {
                     for value in values {
                         let value = value.as_str().ok_or_else(|| {
@@ -103,6 +111,9 @@ impl QueryFields {
             ("url", &self.url),
             ("target", &self.target),
             ("version", &self.version),
+            ("port", &self.port),
+            ("client", &self.client),
+            ("identity", &self.identity),
         ] {
             if let Some(value) = value {
                 parameters.append_pair(name, value);
@@ -116,11 +127,7 @@ impl QueryFields {
 
     /// Checks the fields.
     pub fn check(&self) -> Result<ExplainQuery, InvalidQuery> {
-        let method = self.method.as_deref().unwrap_or("GET");
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| {
-            let problem = format!("{:?} is no method", shortened(method));
-            InvalidQuery::new("method", problem, "for example method=GET")
-        })?;
+        let method = self.checked_method()?;
         let url = self.checked_url()?;
         let authority = url.authority().ok_or_else(|| {
             InvalidQuery::new("url", "it names no host", "for example url=http://web/path")
@@ -155,12 +162,23 @@ impl QueryFields {
         })
     }
 
+    pub(super) fn checked_method(&self) -> Result<Method, InvalidQuery> {
+        let method = self.method.as_deref().unwrap_or("GET");
+        Method::from_bytes(method.as_bytes()).map_err(|_| {
+            let problem = format!("{:?} is no method", shortened(method));
+            InvalidQuery::new("method", problem, "for example method=GET")
+        })
+    }
+
     fn set(&mut self, name: &str, value: String) -> Result<(), InvalidQuery> {
         let (field, parameter) = match name {
             "method" => (&mut self.method, "method"),
             "url" => (&mut self.url, "url"),
             "target" => (&mut self.target, "target"),
             "version" => (&mut self.version, "version"),
+            "port" => (&mut self.port, "port"),
+            "client" => (&mut self.client, "client"),
+            "identity" => (&mut self.identity, "identity"),
             "header" => {
                 self.headers.push(value);
                 return Ok(());
@@ -180,7 +198,7 @@ impl QueryFields {
         }
     }
 
-    fn checked_url(&self) -> Result<Uri, InvalidQuery> {
+    pub(super) fn checked_url(&self) -> Result<Uri, InvalidQuery> {
         let url = self.url.as_deref().unwrap_or_default();
         if url.is_empty() {
             let example = "add url=http://web/path";
@@ -204,7 +222,7 @@ impl QueryFields {
         }
     }
 
-    fn checked_headers(&self) -> Result<HeaderMap, InvalidQuery> {
+    pub(super) fn checked_headers(&self) -> Result<HeaderMap, InvalidQuery> {
         if self.headers.len() > MAX_HEADERS {
             let problem = format!("there are {}", self.headers.len());
             return Err(InvalidQuery::new("header", problem, "at most 100 are read"));
@@ -240,7 +258,11 @@ impl ExplainQuery {
 }
 
 impl InvalidQuery {
-    fn new(parameter: &'static str, problem: impl Into<String>, fix: &'static str) -> Self {
+    pub(super) fn new(
+        parameter: &'static str,
+        problem: impl Into<String>,
+        fix: &'static str,
+    ) -> Self {
         let problem = problem.into();
         Self {
             parameter,
@@ -251,11 +273,12 @@ impl InvalidQuery {
 }
 
 /// The beginning of a text, for an error.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 
-const PARAMETERS: &str = "use method, url, header, target or version";
+const PARAMETERS: &str =
+    "use method, url, header, target or version; of an inbound request port, client or identity";
 
 const HEADER: &str = "for example header=x-version:2";
 

@@ -97,6 +97,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         env: config::Env::default(),
         shutdown: None,
         explain: Box::new(|_| Box::pin(std::future::pending())),
+        explain_inbound: Box::new(|_| serde_json::Value::Null),
         sections: vec![StateSection {
             name: "outbound",
             collect: Box::new(collect),

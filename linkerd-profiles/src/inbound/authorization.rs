@@ -6,6 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use linkerd_proxy_core::tls::{Identity, TlsStatus};
 use std::{
     collections::BTreeSet,
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
 };
@@ -130,6 +131,34 @@ impl ClientIdentities {
     pub fn contains(&self, identity: &Identity) -> bool {
         let ends = |name: &str| self.suffixes.iter().any(|suffix| name.ends_with(&**suffix));
         self.exact.contains(identity.as_str()) || identity.dns_name().is_some_and(ends)
+    }
+}
+
+impl fmt::Display for ClientNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.network)?;
+        for (index, except) in self.except.iter().enumerate() {
+            let separator = if index == 0 { " without " } else { ", " };
+            write!(f, "{separator}{except}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Authentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = match self {
+            Self::Unauthenticated => return f.write_str("nothing"),
+            Self::MeshTls => return f.write_str("TLS of the mesh"),
+            Self::Identities(listed) => listed,
+        };
+        let suffixes = listed.suffixes.iter().map(|suffix| format!("*{suffix}"));
+        let exact = listed.exact.iter().map(|name| name.to_string());
+        let names: Vec<_> = exact.chain(suffixes).collect();
+        match &names[..] {
+            [] => f.write_str("an identity, of which none is listed"),
+            names => write!(f, "the identity {}", names.join(" or ")),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     decision::{Denial, NearestAuthorization, authorize},
     rate_limit::RateLimiter,
     routes::InboundRoutes,
+    unmet_condition::UnmetCondition,
 };
 use crate::meta::Meta;
 use linkerd_proxy_core::tls::TlsStatus;
@@ -109,6 +110,22 @@ impl ServerPolicy {
             let route = routes.and_then(|routes| routes.rules().get(rule));
             self.denial(client, tls, route.map(|route| route.meta.clone()), nearest)
         })
+    }
+
+    /// Every authorization that the requests of a rule may be let in by, or without a rule connections that are not HTTP, in
+    /// order, with the first condition that a client does not meet.
+    pub fn explain(
+        &self,
+        rule: Option<usize>,
+        client: SocketAddr,
+        tls: &TlsStatus,
+    ) -> Vec<(&Authorization, Option<UnmetCondition>)> {
+        let own = match (rule, self.http()) {
+            (Some(rule), Some(http)) => http.routes.authorizations(rule),
+            _ => &[],
+        };
+        let all = own.iter().chain(&self.authorizations);
+        all.map(|it| (it, it.unmet(client.ip(), tls))).collect()
     }
 
     fn denial(

@@ -109,10 +109,16 @@ fn default_policies_decide_until_there_is_another() {
             assert_eq!(get(&mut client, "/").await.status, 403);
             let line = pod.proxy.wait_for_log("Request denied").await;
             assert!(line.contains("no TLS"), "{line}");
-            pod.controller
-                .server(port_of(&application))
-                .set(open("app"));
+            let port = port_of(&application);
+            let explain = format!("/explain?port={port}&client=10.77.1.1");
+            let explained = pod.proxy.admin.get(&explain).await;
+            let nearest = r#""nearest": "default/all-authenticated (no TLS)""#;
+            assert!(explained.text().contains(nearest), "{}", explained.text());
+            pod.controller.server(port).set(open("app"));
             until_status(&mut client, "/", 200).await;
+            let explained = pod.proxy.admin.get(&explain).await;
+            let admitted = r#""authorized_by": "authorizationpolicy/all""#;
+            assert!(explained.text().contains(admitted), "{}", explained.text());
             assert_eq!(application.requests(), 1);
         },
     );

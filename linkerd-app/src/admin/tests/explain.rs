@@ -48,6 +48,8 @@ async fn what_cannot_be_explained_says_why() {
     with(admin(), |addr| async move {
         for (path, status, part) in [
             ("/explain", 400, "url: it is missing; add url="),
+            ("/explain?port=80", 400, "client:"),
+            ("/explain?port=80&client=10.0.0.7", 200, "inbound"),
             ("/explain?url=http://web/&methd=GET", 400, "methd"),
             ("/explain?url=http://nobody/", 404, "not in use"),
         ] {
