@@ -18,20 +18,21 @@ fn an_opaque_port_is_denied_before_a_byte_and_terminated_by_a_change() {
             let pod = Pod::start(|proxy| proxy.env("LINKERD2_PROXY_INBOUND_PORTS", port)).await;
             let server = pod.controller.server(port);
             let allow = "inbound_tcp_authz_allow_total";
+            // A connection that began before the policy came was looked at.
+            let labels = [("srv_name", "db"), ("no_tls_reason", "port_skipped")];
             server.set(open("db").opaque());
             let mut wire = eventually(SOON, "the policy", || async {
                 let mut wire = Wire::connect(application.addr()).await;
                 wire.send("\0query").await;
                 assert_eq!(wire.until(b"\0query").await, "\0query");
                 let metrics = pod.proxy.metrics().await;
-                (metrics.sum(allow, &[("srv_name", "db")]) >= 1.0).then_some(wire)
+                (metrics.sum(allow, &labels) >= 1.0).then_some(wire)
             })
             .await;
             let seen = application.connections();
             server.set(ServerPolicy::new("db").opaque().authorize(elsewhere()));
             assert_eq!(wire.rest().await, "");
             let terminated = "inbound_tcp_authz_terminate_total";
-            let labels = [("srv_name", "db"), ("no_tls_reason", "port_skipped")];
             pod.proxy.metric_reaches(terminated, &labels, 1.0).await;
             let mut wire = Wire::connect(application.addr()).await;
             wire.send("\0query").await;
