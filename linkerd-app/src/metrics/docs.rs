@@ -120,6 +120,7 @@ fn labels_of(name: &str) -> &'static str {
         _ if name.contains("_balancer_") => balancer_labels(name),
         "proxy_build_info" => "date, git_sha, profile, vendor, version",
         "proxy_metrics_series_refused_total" => "family",
+        "rustls_info" => "tls_suites, tls_kx_groups, tls_rand, tls_key_provider, tls_fips",
         _ => "",
     }
 }
@@ -239,6 +240,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "gauge",
         "What this proxy was built from",
     ),
+    ("rustls_info", "gauge", "Algorithms of TLS"),
     (
         "proxy_log_lines_dropped_total",
         "counter",
