@@ -30,7 +30,10 @@ fn main() {
     set("PROFILE", &profile());
     set("DATE", &date());
     watch_revision();
-    order_functions();
+    if is_shipped() {
+        order_functions();
+        pack_relocations();
+    }
 }
 
 /// The profile's name, from its output directory: `debug`, `release`, `dist`. Cargo's own variable says `release` for
@@ -43,18 +46,27 @@ fn profile() -> String {
     known.map_or_else(|| env::var("PROFILE").unwrap_or_default(), str::to_owned)
 }
 
-/// Has the linker place the functions of a serving proxy together, so that less of its code is resident. LLVM's and
-/// GNU's linkers can; for another, `LINKERD_BUILD_ORDER=no` disables it. Only the profile `dist` has the functions that
-/// the order names: without link-time optimization others are inlined.
-fn order_functions() {
-    let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
+/// Whether the binary is laid out for memory: with the profile `dist`, on Linux. LLVM's and GNU's linkers can; for another,
+/// or for a system with an older C library than glibc 2.36, `LINKERD_BUILD_ORDER=no` disables it.
+fn is_shipped() -> bool {
+    let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|set| set == "linux");
     let wanted = given("LINKERD_BUILD_ORDER").is_none_or(|set| set != "no");
-    if wanted && profile() == "dist" && is("CARGO_CFG_TARGET_OS", "linux") {
-        let directory = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-        println!("cargo:rerun-if-changed=order.ld");
-        println!("cargo:rustc-link-arg-bins=-T");
-        println!("cargo:rustc-link-arg-bins={directory}/order.ld");
-    }
+    wanted && profile() == "dist" && is_linux
+}
+
+/// Has the linker place the functions of a serving proxy together, so that less of its code is resident. Only the profile
+/// `dist` has the functions that the order names: without link-time optimization others are inlined.
+fn order_functions() {
+    let directory = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo:rerun-if-changed=order.ld");
+    println!("cargo:rustc-link-arg-bins=-T");
+    println!("cargo:rustc-link-arg-bins={directory}/order.ld");
+}
+
+/// Has the linker write the addresses that depend on where the program is loaded in a thirtieth of the bytes: all of them
+/// are read at the start, and stay in memory.
+fn pack_relocations() {
+    println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
 }
 
 /// A non-empty environment variable. Only its first line fits into a label.

@@ -3,6 +3,7 @@
 mod detect;
 mod discovery;
 mod environment;
+mod handshake;
 mod head;
 mod mesh;
 mod messages;
@@ -27,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     detect::TARGET,
     discovery::TARGET,
     environment::TARGET,
+    handshake::TARGET,
     head::TARGET,
     mesh::TARGET,
     messages::TARGET,

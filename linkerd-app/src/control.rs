@@ -15,7 +15,7 @@ use crate::{
     identity::{Certifier, CertifierState, IdentityStartError, MeshIdentity},
     metrics::Families,
 };
-use client::ControllerClient;
+use client::{Controller, ControllerClient};
 use linkerd_api_client::{
     GrpcCertificateSource, GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource,
     GrpcServerPolicySource,
@@ -89,16 +89,15 @@ impl ControlPlane {
                 resolver: resolver.clone(),
                 resolutions,
             };
-            ControllerClient::start(
+            let controller = Controller {
                 role,
-                addr,
-                &control.http2,
+                config: addr,
                 dns,
-                &families.control.endpoint,
                 balancer,
-                own,
                 tls,
-            )
+            };
+            let families = &families.control.endpoint;
+            ControllerClient::start(controller, &control.http2, families, own)
         };
         let destination = start(
             "destination",

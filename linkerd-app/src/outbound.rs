@@ -5,11 +5,11 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `filters.rs`, `hedge.rs`; of a profile `profile_route.rs` |
+//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `hedge.rs`, `route_filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
-//! | 8 | connect | TCP | `linkerd-proxy-core/src/transport/connect.rs` |
+//! | 8 | connect | TCP, and TLS to endpoints with an identity | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
 //! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` puts
 //! the same stages 4 to 7 together for them. A request through the explicit proxy or to an ingress names its own target: it
@@ -236,8 +236,9 @@ impl HttpRoutes {
             format!("logical service {logical}"),
         ]);
         let hedge = self.hedge(routing, rule, &labels);
-        let metrics =
-            is_counted(rule).then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
+        let metrics = rule
+            .is_of_policy()
+            .then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, metrics)))
             .layer(features)
@@ -262,8 +263,9 @@ impl HttpRoutes {
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let meta = &used.backend.meta;
         let labels = RouteFamilies::backend_labels(&routing.parent, &rule.meta, meta);
-        let metrics =
-            is_counted(rule).then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
+        let metrics = rule
+            .is_of_policy()
+            .then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
         let names = [handle.name(), format!("backend {meta}")];
         let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
@@ -389,11 +391,6 @@ trait HttpService:
 impl<S> HttpService for S where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
 {
-}
-
-/// Whether a rule has series of its own: a profile's routes are counted in its families (`route_*`), as with the incumbent.
-fn is_counted(rule: &RouteRule) -> bool {
-    rule.profile.is_none()
 }
 
 /// The size of the future of a request.

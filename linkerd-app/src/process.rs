@@ -1,6 +1,9 @@
 //! Metrics of the process itself: its build, its resource usage, and the load of its runtimes.
 
-use linkerd_proxy_core::metrics::{Exposition, Labels, MetricKind, Registry};
+use linkerd_proxy_core::{
+    metrics::{Exposition, Labels, MetricKind, Registry},
+    tls,
+};
 use parking_lot::Mutex;
 use std::{
     fmt::Display,
@@ -61,10 +64,11 @@ pub fn banner() -> String {
     format!("{profile} {version} ({git_sha}) by {vendor} on {date}")
 }
 
-/// Declares `proxy_build_info` and the `process_*` families.
+/// Declares `proxy_build_info`, `rustls_info` and the `process_*` families.
 pub fn register(registry: &Registry) {
     registry.collect(|out| {
         write_build(&BUILD, out);
+        write_tls(out);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         write_usage(&Usage::of_self(), now.unwrap_or_default(), out);
     });
@@ -140,6 +144,25 @@ fn write_build(build: &BuildInfo, out: &mut Exposition<'_>) {
         .with("version", build.version);
     let name = "proxy_build_info";
     out.head(MetricKind::Gauge, name, "What this proxy was built from.");
+    out.sample(name, &labels, 1);
+}
+
+/// The algorithms of TLS. Lists end with a comma, as dashboards know them from the incumbent.
+fn write_tls(out: &mut Exposition<'_>) {
+    let list = |names: Vec<String>| {
+        names
+            .iter()
+            .map(|name| format!("{name},"))
+            .collect::<String>()
+    };
+    let labels = Labels::new()
+        .with("tls_suites", list(tls::cipher_suites()))
+        .with("tls_kx_groups", list(tls::key_exchange_groups()))
+        .with("tls_rand", "AwsLcRs")
+        .with("tls_key_provider", "AwsLcRs")
+        .with("tls_fips", "false");
+    let name = "rustls_info";
+    out.head(MetricKind::Gauge, name, "Algorithms of TLS.");
     out.sample(name, &labels, 1);
 }
 

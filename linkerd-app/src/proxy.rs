@@ -1,7 +1,9 @@
 //! Start and drain of the proxy.
 
+mod state;
+
 use crate::{
-    admin::{self, AdminContext, StateSection},
+    admin::{self, AdminContext},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane, IdentityParts},
     dialers::Dialers,
@@ -23,14 +25,14 @@ use linkerd_proxy_core::{
     task::spawn_local,
     transport::{OwnConnections, OwnListeners},
 };
-use serde_json::{Value, json};
+use state::{WorkerInspector, ask, inspect_control, sections};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
     rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// A proxy that runs on threads of its own.
 pub struct RunningProxy {
@@ -214,20 +216,6 @@ struct AdminParts {
     identity: Option<IdentityParts>,
 }
 
-/// Queries a worker's state.
-type WorkerInspector = mpsc::Sender<WorkerQuery>;
-
-/// Requests a part of the control thread's state.
-type ControlInspector = mpsc::Sender<ControlQuery>;
-
-/// A query for a part of the control thread's state, and where the answer goes.
-enum ControlQuery {
-    /// The controllers' clients.
-    Controllers(oneshot::Sender<Value>),
-    /// The certificate of the proxy.
-    Identity(oneshot::Sender<Value>),
-}
-
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
 fn spawn_control(
     config: Arc<Config>,
@@ -307,79 +295,6 @@ async fn run_control(
     std::future::pending().await
 }
 
-/// Answers requests for the state of the controllers' clients, and owns the clients.
-async fn inspect_control(control: Rc<ControlPlane>, mut asked: mpsc::Receiver<ControlQuery>) {
-    while let Some(query) = asked.recv().await {
-        // The requester may have been dropped.
-        let _ = match query {
-            ControlQuery::Controllers(reply) => reply.send(control.inspect()),
-            ControlQuery::Identity(reply) => reply.send(control.inspect_identity()),
-        };
-    }
-    std::future::pending::<()>().await;
-}
-
-/// The sections of `/state`.
-fn sections(
-    registry: &Registry,
-    control: &ControlPlane,
-    log: Option<Logger>,
-    controllers: ControlInspector,
-    own: OwnConnections,
-    workers: Vec<WorkerInspector>,
-) -> Vec<StateSection> {
-    let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
-    let server_policies = control.server_policies.clone();
-    let registry = registry.clone();
-    let identity = controllers.clone();
-    vec![
-        section("discovery", move || discovery.inspect()),
-        section("policies", move || policies.inspect()),
-        section("server_policies", move || server_policies.inspect()),
-        section("own_connections", move || own.inspect()),
-        section("metrics", move || {
-            let sizes = registry.sizes().into_iter();
-            sizes
-                .map(|(name, series, limit)| {
-                    json!({ "family": name, "series": series, "limit": limit })
-                })
-                .collect()
-        }),
-        section("log", move || {
-            log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
-        }),
-        StateSection {
-            name: "identity",
-            collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),
-        },
-        StateSection {
-            name: "controllers",
-            collect: Box::new(move || ask(controllers.clone(), ControlQuery::Controllers).boxed()),
-        },
-        StateSection {
-            name: "workers",
-            collect: Box::new(move || inspect_workers(workers.clone()).boxed()),
-        },
-    ]
-}
-
-fn section(
-    name: &'static str,
-    collect: impl Fn() -> Value + Send + Sync + 'static,
-) -> StateSection {
-    StateSection {
-        name,
-        collect: Box::new(move || futures::future::ready(collect()).boxed()),
-    }
-}
-
-async fn inspect_workers(workers: Vec<WorkerInspector>) -> Value {
-    let states = workers
-        .into_iter()
-        .map(|worker| ask(worker, WorkerQuery::State));
-    Value::Array(join_all(states).await)
-}
-
 /// Answers `/explain` from the policies that the proxy holds, and from the workers' backends.
 fn explainer(policies: Policies, workers: Vec<WorkerInspector>) -> Explainer {
     Box::new(move |query| {
@@ -401,13 +316,4 @@ fn explainer(policies: Policies, workers: Vec<WorkerInspector>) -> Explainer {
         }
         .boxed()
     })
-}
-
-/// Queries a thread's state. A stuck thread shows as the timeout of the section.
-async fn ask<Q>(thread: mpsc::Sender<Q>, query: impl FnOnce(oneshot::Sender<Value>) -> Q) -> Value {
-    let (reply, state) = oneshot::channel();
-    match thread.send(query(reply)).await {
-        Ok(()) => state.await.unwrap_or(Value::Null),
-        Err(_) => Value::Null,
-    }
 }

@@ -148,6 +148,11 @@ impl RouteTable {
 }
 
 impl RouteRule {
+    /// Whether the rule is one of a policy, not of a profile: these have metrics of their own (`route_*`).
+    pub fn is_of_policy(&self) -> bool {
+        self.profile.is_none()
+    }
+
     /// A rule for all requests, without any features.
     pub fn for_all(meta: Arc<Meta>, distribution: Distribution<HttpBackend>) -> Self {
         Self {

@@ -1,5 +1,6 @@
 //! Encryption: identities of the mesh, certificates, and TLS on either side of the proxy.
 
+mod algorithms;
 mod certificate;
 mod client;
 mod client_hello;
@@ -18,6 +19,7 @@ mod transport_header;
 mod trust_anchors;
 mod verify;
 
+pub use algorithms::{cipher_suites, key_exchange_groups};
 pub use certificate::{CertificateDetails, InvalidCertificate, Validity};
 pub use client::MeshClient;
 pub use client_hello::{ClientHello, FirstBytes, NoClientHello, read_client_hello};

@@ -73,18 +73,35 @@ pub(super) struct ControllerClient {
     reached: Rc<Cell<bool>>,
 }
 
+/// A controller, and what is its own.
+pub(super) struct Controller<'a> {
+    /// Its name in `/ready`.
+    pub(super) role: &'static str,
+    /// Its address.
+    pub(super) config: &'a config::ControlAddr,
+    /// Resolves its name.
+    pub(super) dns: NameLookup,
+    /// Counts its balancer.
+    pub(super) balancer: &'a BalancerFamilies,
+    /// Encrypts connections to it; `None` leaves them plain.
+    pub(super) tls: Option<MeshClient>,
+}
+
 impl ControllerClient {
     /// Starts to resolve the controller and accepts calls.
     pub(super) fn start(
-        role: &'static str,
-        config: &config::ControlAddr,
+        controller: Controller<'_>,
         http2: &Http2Settings,
-        dns: NameLookup,
         families: &EndpointFamilies,
-        balancer: &BalancerFamilies,
         own: &OwnConnections,
-        tls: Option<MeshClient>,
     ) -> Self {
+        let Controller {
+            role,
+            config,
+            dns,
+            balancer,
+            tls,
+        } = controller;
         let name = config.addr.to_string();
         let labels = Labels::new().with("addr", &name);
         let backoff = config.connect.backoff;

@@ -25,8 +25,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 struct Source {
     authority: Rc<Authority>,
     refuses: Rc<RefCell<bool>>,
-    requests: Rc<RefCell<Vec<(Instant, Vec<u8>)>>>,
+    requests: Rc<RefCell<Vec<Noted>>>,
 }
+
+/// The time and the token of a request.
+type Noted = (Instant, Vec<u8>);
 
 impl CertificateSource for Source {
     fn certify(

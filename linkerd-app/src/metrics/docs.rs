@@ -57,6 +57,10 @@ fn labels_of(name: &str) -> &'static str {
             "addr, tls, no_tls_reason, status_code, classification, grpc_status, error"
         }
         "control_dns_resolutions_total" => "client, record_type, result",
+        "control_identity_cert_refreshes_total" => "result",
+        "inbound_tcp_transport_header_connections_total" => {
+            "session_protocol, target_port, target_name, client_id"
+        }
         "tcp_close_total" => "direction, peer, *endpoint*, errno",
         _ if name.starts_with("tcp_") => "direction, peer, *endpoint*",
         _ if name.starts_with("stack_") => "direction, protocol, name",
@@ -120,6 +124,7 @@ fn labels_of(name: &str) -> &'static str {
         _ if name.contains("_balancer_") => balancer_labels(name),
         "proxy_build_info" => "date, git_sha, profile, vendor, version",
         "proxy_metrics_series_refused_total" => "family",
+        "rustls_info" => "tls_suites, tls_kx_groups, tls_rand, tls_key_provider, tls_fips",
         _ => "",
     }
 }
@@ -174,6 +179,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("proxy_", "The proxy"),
     ("process_", "The process"),
     ("tokio_rt_", "Runtimes"),
+    ("rustls_", "TLS"),
 ];
 
 /// Metrics from collectors, which are no families of the registry.
@@ -239,6 +245,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "gauge",
         "What this proxy was built from",
     ),
+    ("rustls_info", "gauge", "Algorithms of TLS"),
     (
         "proxy_log_lines_dropped_total",
         "counter",

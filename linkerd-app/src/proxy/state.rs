@@ -1,0 +1,110 @@
+//! The sections of `/state`, and the queries to the threads that hold them.
+
+use crate::{admin::StateSection, control::ControlPlane, logging::Logger, worker::WorkerQuery};
+use futures::{FutureExt, future::join_all};
+use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
+use serde_json::{Value, json};
+use std::rc::Rc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Queries a worker's state.
+pub(super) type WorkerInspector = mpsc::Sender<WorkerQuery>;
+
+/// Requests a part of the control thread's state.
+pub(super) type ControlInspector = mpsc::Sender<ControlQuery>;
+
+/// A query for a part of the control thread's state, and where the answer goes.
+pub(super) enum ControlQuery {
+    /// The controllers' clients.
+    Controllers(oneshot::Sender<Value>),
+    /// The certificate of the proxy.
+    Identity(oneshot::Sender<Value>),
+}
+
+/// Answers requests for the state of the controllers' clients, and owns the clients.
+pub(super) async fn inspect_control(
+    control: Rc<ControlPlane>,
+    mut asked: mpsc::Receiver<ControlQuery>,
+) {
+    while let Some(query) = asked.recv().await {
+        // The requester may have been dropped.
+        let _ = match query {
+            ControlQuery::Controllers(reply) => reply.send(control.inspect()),
+            ControlQuery::Identity(reply) => reply.send(control.inspect_identity()),
+        };
+    }
+    std::future::pending::<()>().await;
+}
+
+/// The sections of `/state`.
+pub(super) fn sections(
+    registry: &Registry,
+    control: &ControlPlane,
+    log: Option<Logger>,
+    controllers: ControlInspector,
+    own: OwnConnections,
+    workers: Vec<WorkerInspector>,
+) -> Vec<StateSection> {
+    let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
+    let server_policies = control.server_policies.clone();
+    let registry = registry.clone();
+    let identity = controllers.clone();
+    vec![
+        section("discovery", move || discovery.inspect()),
+        section("policies", move || policies.inspect()),
+        section("server_policies", move || server_policies.inspect()),
+        section("own_connections", move || own.inspect()),
+        section("metrics", move || {
+            let sizes = registry.sizes().into_iter();
+            sizes
+                .map(|(name, series, limit)| {
+                    json!({ "family": name, "series": series, "limit": limit })
+                })
+                .collect()
+        }),
+        section("log", move || {
+            log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
+        }),
+        StateSection {
+            name: "identity",
+            collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),
+        },
+        StateSection {
+            name: "controllers",
+            collect: Box::new(move || ask(controllers.clone(), ControlQuery::Controllers).boxed()),
+        },
+        StateSection {
+            name: "workers",
+            collect: Box::new(move || inspect_workers(workers.clone()).boxed()),
+        },
+    ]
+}
+
+fn section(
+    name: &'static str,
+    collect: impl Fn() -> Value + Send + Sync + 'static,
+) -> StateSection {
+    StateSection {
+        name,
+        collect: Box::new(move || futures::future::ready(collect()).boxed()),
+    }
+}
+
+async fn inspect_workers(workers: Vec<WorkerInspector>) -> Value {
+    let states = workers
+        .into_iter()
+        .map(|worker| ask(worker, WorkerQuery::State));
+    Value::Array(join_all(states).await)
+}
+
+/// Queries a thread's state. A stuck thread shows as the timeout of the section.
+pub(super) async fn ask<Q>(
+    thread: mpsc::Sender<Q>,
+    query: impl FnOnce(oneshot::Sender<Value>) -> Q,
+) -> Value {
+    let (reply, state) = oneshot::channel();
+    match thread.send(query(reply)).await {
+        Ok(()) => state.await.unwrap_or(Value::Null),
+        Err(_) => Value::Null,
+    }
+}
