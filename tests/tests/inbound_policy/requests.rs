@@ -56,7 +56,6 @@ fn metrics_name_server_route_and_authorization() {
             let route = InboundRoute::new(route).authorize(Authorization::all("ap"));
             let policy = ServerPolicy::new("srv").route(route);
             pod.controller.server(port).set(policy);
-            let mut client = peer(application.addr()).await;
             let allow = "inbound_http_authz_allow_total";
             eventually(SOON, "the route's permit", || async {
                 let mut client = peer(application.addr()).await;
@@ -65,7 +64,8 @@ fn metrics_name_server_route_and_authorization() {
                 (metrics.sum(allow, &[("route_name", "rt")]) >= 1.0).then_some(())
             })
             .await;
-            get(&mut client, "/").await;
+            // A connection that begins under the policy counts as its server's.
+            get(&mut peer(application.addr()).await, "/").await;
             let addr = application.addr();
             let (ip, metrics) = (addr.ip(), pod.proxy.metrics().await);
             let target = format!(r#"target_addr="{addr}",target_ip="{ip}",target_port="{port}""#);
