@@ -4,12 +4,14 @@
 
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
-use linkerd_control::{Endpoint, Policy, Protocol};
+use linkerd_control::{Authorization, Endpoint, Policy, Protocol, ServerPolicy};
 use linkerd_tests::{
-    Body, Fail, Load, Meshed, Reply, SOON, Server, Tcp, Wire, echo_upgraded, empty, eventually,
-    get, identity, reply,
+    Body, Builder, Fail, Load, Meshed, Reply, SOON, Server, Tcp, Wire, echo_upgraded, empty,
+    eventually, get, identity,
+    netns::{POD, isolated},
+    reply, soon,
 };
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Status;
 
@@ -231,3 +233,39 @@ async fn no_key_and_no_token_is_shown() {
 }
 
 const MIN_REFRESH: &str = "LINKERD2_PROXY_IDENTITY_MIN_REFRESH";
+
+#[test]
+fn a_change_of_policy_decides_the_next_request_by_the_identity_of_its_client() {
+    isolated(
+        "a_change_of_policy_decides_the_next_request_by_the_identity_of_its_client",
+        async {
+            let server = Server::builder().at(SocketAddr::from((POD, 0)));
+            let server = server.start(|_| async { reply("hello") }).await;
+            let listen = |api: Builder| api.env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "0.0.0.0:0");
+            let mesh = Meshed::start(|web| web, listen).await;
+            mesh.serve_api(server.addr(), |endpoint| endpoint);
+            let port = mesh.controller.server(server.addr().port());
+            let only = |name: &str| {
+                let client = Authorization::all(name).identity(&identity(name));
+                ServerPolicy::new("api").authorize(client)
+            };
+            let mut client = mesh.http1().await;
+            for (policy, status) in [(only("web"), 200), (only("guest"), 403), (only("web"), 200)] {
+                port.set(policy.build());
+                soon(async { while client.get("http://api/").await.unwrap().status != status {} })
+                    .await;
+            }
+            let reply = client.get("http://api/").await.unwrap();
+            assert_eq!(reply.text(), "hello");
+            let deny = "inbound_http_authz_deny_total";
+            let web = identity("web");
+            let denied = [("srv_name", "api"), ("tls", "true"), ("client_id", &*web)];
+            mesh.api.metric_reaches(deny, &denied, 1.0).await;
+            let allowed = [("authz_name", "web"), ("client_id", &*web)];
+            let allow = "inbound_http_authz_allow_total";
+            mesh.api.metric_reaches(allow, &allowed, 2.0).await;
+            let line = mesh.api.wait_for_log("Request denied").await;
+            assert!(line.contains(&web), "{line}");
+        },
+    );
+}
