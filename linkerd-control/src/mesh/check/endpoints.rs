@@ -43,6 +43,18 @@ impl Checker {
                 Some(decl::Hint::Opaque) => endpoint.opaque(),
                 None => endpoint,
             };
+            if decl.proxy.port == Some(addr.port()) {
+                let reason = format!(
+                    "endpoint {} has the `proxyPort` itself; give the port of the application in the address",
+                    decl.address
+                );
+                self.problem(at, reason);
+            }
+            let endpoint = Endpoint {
+                identity: decl.proxy.identity,
+                inbound_port: decl.proxy.port,
+                ..endpoint
+            };
             match host {
                 Some(host) => hosts.push(HostEndpoint { host, endpoint }),
                 None => addresses.push(endpoint),

@@ -86,7 +86,7 @@ fn the_files_of_the_readme_are_good() {
     let readme = include_str!("../../../README.md");
     let blocks = readme.split("```").filter_map(|b| b.strip_prefix("yaml\n"));
     let services: Vec<_> = blocks.map(|text| mesh(text).services()).collect();
-    assert_eq!(services, [4, 3, 0]);
+    assert_eq!(services, [5, 3, 0]);
 }
 
 #[test]
@@ -104,6 +104,33 @@ services:
     let web: &Service = &mesh.services[0];
     let ports: Vec<_> = web.backends.iter().map(|b| (&*b.name, b.port)).collect();
     assert_eq!(ports, [("web", None), ("canary", None)]);
+}
+
+#[test]
+fn endpoints_have_the_proxy_of_their_service_or_their_own() {
+    let mesh = mesh(
+        "
+services:
+  - name: web
+    port: 80
+    identity: Web.test
+    proxyPort: 4143
+    endpoints:
+      - 127.0.0.1:1
+      - {address: 'backend.test:2', identity: other.test}
+      - {address: '127.0.0.1:3', proxyPort: 5143}
+",
+    );
+    let web = &mesh.services[0];
+    let addr = |port| Endpoint::new(([127, 0, 0, 1], port).into());
+    let expected = [
+        addr(1).identity("web.test").inbound_port(4143),
+        addr(3).identity("web.test").inbound_port(5143),
+    ];
+    assert_eq!(web.endpoints, expected);
+    let of_host = &web.hosts[0].endpoint;
+    assert_eq!(of_host.identity.as_deref(), Some("other.test"));
+    assert_eq!(of_host.inbound_port, Some(4143));
 }
 
 #[test]
@@ -241,6 +268,22 @@ fn wrong_endpoints_are_refused() {
             "4:50: `h3` is no protocol; use h2 or opaque",
         ),
         (
+            "[{address: '127.0.0.1:1', identity: we b}]",
+            "4:50: `we b` is not the identity of a proxy; write one DNS name, such as",
+        ),
+        (
+            "[{address: '127.0.0.1:1', identity: a.test, proxyPort: 0}]",
+            "4:69: 0 is not between 1 and 65535",
+        ),
+        (
+            "[{address: '127.0.0.1:1', proxyPort: 4143}]",
+            "4:51: a `proxyPort` takes mutual TLS only; add the `identity`",
+        ),
+        (
+            "[{address: '127.0.0.1:1', identity: a.test, proxyPort: 1}]",
+            "4:15: endpoint 127.0.0.1:1 has the `proxyPort` itself; give the port of the application",
+        ),
+        (
             "[{address: '127.0.0.1:1', weight: -1}]",
             "4:15: weight -1 is not between 0 and 100000",
         ),
@@ -357,7 +400,7 @@ services:
             "m:5:14: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
             "m:6:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
             "m:7:3: unknown field `weight`; expected name, namespace, port, ports, protocol, addresses, hostnames, \
-             labels, endpoints, backends, routes, breaker or profile",
+             labels, identity, proxyPort, endpoints, backends, routes, breaker or profile",
             "m:8:9: expected a text, not a list",
             "m:9:9: expected a whole number, not `b`",
             "m:10:3: the service has no `name`",
