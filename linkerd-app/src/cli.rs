@@ -124,22 +124,32 @@ pub fn print_env(env: &Env) -> ExitCode {
 
 /// Runs the quickstart: shows the proxy at work.
 pub fn quickstart(options: quickstart::QuickstartOptions) -> ExitCode {
-    quickstart::run(options, Quickstart)
+    quickstart::run(options, Quickstart { log: None })
 }
 
-/// Starts the proxy for the quickstart, in this process.
-struct Quickstart;
+/// Starts the proxies of the quickstart, in this process.
+struct Quickstart {
+    /// The logger of all, after the first one.
+    log: Option<Option<Logger>>,
+}
 
 impl quickstart::StartProxy for Quickstart {
-    fn start(self, env: Env) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
+    fn start(
+        &mut self,
+        env: Env,
+    ) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        let log = match &self.log {
+            Some(log) => log.clone(),
+            None => {
+                let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
+                self.log.insert(log).clone()
+            }
+        };
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = runtime::local()?.block_on(proxy::start(loaded, env, log))?;
         let addresses = quickstart::ProxyAddresses {
             outbound: running.outbound[0],
-            inbound: running
-                .inbound
-                .ok_or("the quickstart needs an inbound listener")?,
+            inbound: running.inbound,
             admin: running.admin,
         };
         // The proxy runs as long as the process.
