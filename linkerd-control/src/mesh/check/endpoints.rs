@@ -127,3 +127,6 @@ const MAX_WEIGHT: f64 = 100_000.0;
 
 /// Each is resolved by a task of its own.
 const MAX_HOSTS: usize = 1_000;
+
+#[cfg(test)]
+mod tests;
