@@ -12,5 +12,5 @@ mod update;
 pub use endpoint::InvalidEndpoint;
 pub use policy::{InvalidPolicy, client_policy};
 pub use profile::profile_update;
-pub use server_policy::{InvalidServer, server_policy};
+pub use server_policy::{InvalidServer, server_policy, server_policy_alone};
 pub use update::endpoint_update;

@@ -12,6 +12,7 @@ use linkerd_proxy_core::subscription::Call;
 pub struct GrpcServerPolicySource<T> {
     client: ApiClient<T>,
     workload: String,
+    admits_loopback: bool,
 }
 
 impl<T: ApiService> GrpcServerPolicySource<T> {
@@ -20,7 +21,15 @@ impl<T: ApiService> GrpcServerPolicySource<T> {
         Self {
             client: ApiClient::new(service),
             workload: workload.into(),
+            admits_loopback: true,
         }
+    }
+
+    /// Sets whether every server admits clients on loopback (`LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK`); by default it does.
+    #[must_use]
+    pub fn admit_loopback(mut self, admits: bool) -> Self {
+        self.admits_loopback = admits;
+        self
     }
 }
 
@@ -30,7 +39,10 @@ impl<T: ApiService> ServerPolicySource for GrpcServerPolicySource<T> {
             workload: self.workload.clone(),
             port: port.into(),
         };
-        self.client
-            .call(method::WATCH_PORT, request, convert::server_policy)
+        let convert = match self.admits_loopback {
+            true => convert::server_policy,
+            false => convert::server_policy_alone,
+        };
+        self.client.call(method::WATCH_PORT, request, convert)
     }
 }

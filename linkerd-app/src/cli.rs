@@ -13,6 +13,7 @@ mod mesh;
 mod signals;
 mod start;
 
+pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
 
 use crate::{
@@ -28,7 +29,6 @@ use start::{failed_to_start, start_logging};
 use std::{
     error::Error,
     io::{self, IsTerminal},
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -80,13 +80,8 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Ok(running) => {
                 // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
-                until_shutdown(
-                    running,
-                    signals,
-                    controller.as_ref().map(|it| &it.follow),
-                    grace,
-                )
-                .await
+                let file = controller.as_ref().map(|it| &it.follow);
+                until_shutdown(running, signals, file, grace).await
             }
             Err(error) => failed_to_start(&error),
         }
@@ -104,8 +99,8 @@ pub fn explain(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitC
 }
 
 /// Serves a mesh file to proxies until a signal ends it.
-pub fn control(env: &Env, mesh: PathBuf, listen: SocketAddr) -> ExitCode {
-    control::run(env, mesh, listen)
+pub fn control(env: &Env, options: ControlOptions) -> ExitCode {
+    control::run(env, options)
 }
 
 /// Prints the effective configuration.
@@ -129,22 +124,32 @@ pub fn print_env(env: &Env) -> ExitCode {
 
 /// Runs the quickstart: shows the proxy at work.
 pub fn quickstart(options: quickstart::QuickstartOptions) -> ExitCode {
-    quickstart::run(options, Quickstart)
+    quickstart::run(options, Quickstart { log: None })
 }
 
-/// Starts the proxy for the quickstart, in this process.
-struct Quickstart;
+/// Starts the proxies of the quickstart, in this process.
+struct Quickstart {
+    /// The logger of all, after the first one.
+    log: Option<Option<Logger>>,
+}
 
 impl quickstart::StartProxy for Quickstart {
-    fn start(self, env: Env) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
-        let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
+    fn start(
+        &mut self,
+        env: Env,
+    ) -> Result<quickstart::ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        let log = match &self.log {
+            Some(log) => log.clone(),
+            None => {
+                let log = logging::install(&LogConfig::load(&env), LogClock::Wall)?;
+                self.log.insert(log).clone()
+            }
+        };
         let loaded = Config::load(&env).map_err(|errors| errors.to_string())?;
         let running = runtime::local()?.block_on(proxy::start(loaded, env, log))?;
         let addresses = quickstart::ProxyAddresses {
             outbound: running.outbound[0],
-            inbound: running
-                .inbound
-                .ok_or("the quickstart needs an inbound listener")?,
+            inbound: running.inbound,
             admin: running.admin,
         };
         // The proxy runs as long as the process.
@@ -196,8 +201,10 @@ async fn until_shutdown(
     file: Option<&mesh::MeshFileFollower>,
     grace: Duration,
 ) -> ExitCode {
+    let reload = || file.into_iter().for_each(mesh::MeshFileFollower::reload);
+    let reload = file.map(|_| &reload as &dyn Fn());
     tokio::select! {
-        signal = signals.terminated(file) => tracing::info!("received {signal}, starting shutdown"),
+        signal = signals.terminated(reload) => tracing::info!("received {signal}, starting shutdown"),
         Some(()) = running.shutdown.recv() => {
             tracing::info!("Received shutdown via admin interface");
         }

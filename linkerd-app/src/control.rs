@@ -168,7 +168,8 @@ impl ControlPlane {
             runtime.clone(),
         );
         let server_policies = ServerPolicies::new(
-            GrpcServerPolicySource::new(policy.clone(), &control.workload),
+            GrpcServerPolicySource::new(policy.clone(), &control.workload)
+                .admit_loopback(config.inbound.admit_loopback),
             ServerPoliciesConfig {
                 defaults: default_policies(config),
                 eager_ports: eager_ports(config, admin_port),

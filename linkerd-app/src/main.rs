@@ -35,14 +35,7 @@ enum Command {
         mesh: Option<PathBuf>,
     },
     /// Serves a file of services to proxies that run without --mesh.
-    Control {
-        /// A file of services. See linkerd-control/README.md.
-        #[arg(long, value_name = "FILE")]
-        mesh: PathBuf,
-        /// Where to listen.
-        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8086")]
-        listen: SocketAddr,
-    },
+    Control(ControlArgs),
     /// Reports everything that is wrong with the environment and a mesh file.
     ///
     /// It starts nothing. The exit code is 0, or 64 if something is wrong.
@@ -79,6 +72,48 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
+}
+
+/// The controller, and the certificates that it issues.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("authority").args(["trust_anchor", "write_trust_anchor"]))]
+struct ControlArgs {
+    /// A file of services. See linkerd-control/README.md.
+    #[arg(long, value_name = "FILE")]
+    mesh: PathBuf,
+    /// Where to listen.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8086")]
+    listen: SocketAddr,
+    /// Issues certificates to proxies by this authority: its certificate in PEM, or several while one replaces another.
+    #[arg(long, value_name = "FILE", requires = "trust_anchor_key")]
+    trust_anchor: Option<PathBuf>,
+    /// The private key of the authority, in PEM. SIGHUP reads it and its certificates again.
+    #[arg(long, value_name = "FILE", requires = "trust_anchor")]
+    trust_anchor_key: Option<PathBuf>,
+    /// Issues certificates to proxies by a new authority, whose certificate is written to this file.
+    #[arg(long, value_name = "FILE")]
+    write_trust_anchor: Option<PathBuf>,
+    /// Serves over TLS, as this name, with a certificate of the authority.
+    #[arg(long, value_name = "NAME", requires = "authority")]
+    tls_name: Option<String>,
+}
+
+impl ControlArgs {
+    fn run(self, env: &Env) -> ExitCode {
+        let files = self.trust_anchor.zip(self.trust_anchor_key);
+        let files =
+            files.map(|(certificates, key)| cli::AuthoritySource::Files { certificates, key });
+        let generated = self.write_trust_anchor;
+        let generated =
+            generated.map(|certificate| cli::AuthoritySource::Generated { certificate });
+        let options = cli::ControlOptions {
+            mesh: self.mesh,
+            listen: self.listen,
+            authority: files.or(generated),
+            tls_name: self.tls_name,
+        };
+        cli::control(env, options)
+    }
 }
 
 /// The request to explain.
@@ -135,7 +170,7 @@ fn main() -> ExitCode {
     match args.command {
         None => cli::run(env, None),
         Some(Command::Run { mesh }) => cli::run(env, mesh),
-        Some(Command::Control { mesh, listen }) => cli::control(&env, mesh, listen),
+        Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Explain(args)) => args.run(),
         Some(Command::Completions { shell }) => {

@@ -1,11 +1,14 @@
 //! The quickstart: a mesh on one machine, in one process, with traffic to watch.
 //!
-//! It starts four backends on loopback, one of them a canary, the controller with a mesh file, and the proxy as an
-//! explicit proxy; sends a steady stream of requests through it; and shows their endpoints and the balancer's state.
-//! Everything but the proxy, which has threads of its own, runs on one thread.
+//! It starts four backends on loopback, one of them a canary, the controller with a mesh file and an authority, and three
+//! proxies, which have identities: the sidecar of the backends, that of a frontend, and that of a guest, whom the mesh file
+//! does not let in. It sends a steady stream of requests through the frontend's sidecar and a few through the guest's, and
+//! shows their endpoints and the balancer's state. Everything but the proxies, which have threads of their own, runs on one
+//! thread.
 //!
 //! None of it is part of the proxy that runs in a pod.
 
+mod authority;
 mod backend;
 mod environment;
 mod events;
@@ -15,10 +18,12 @@ mod live;
 mod mesh;
 mod options;
 mod screen;
+mod sidecars;
 mod state;
 mod switch;
 mod table;
 mod tally;
+mod temporary_file;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -27,6 +32,7 @@ mod view;
 pub use options::{ProxyAddresses, QuickstartOptions, StartProxy};
 
 use linkerd_proxy_core::BoxError;
+use options::Sidecars;
 use std::{io::IsTerminal, process::ExitCode, sync::mpsc};
 use tokio::sync::oneshot;
 
@@ -51,16 +57,16 @@ fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, B
     let terminal =
         !options.once && std::io::stdout().is_terminal() && !environment::has_dumb_terminal();
     let (serving, controller) = mpsc::sync_channel(1);
-    let (started, addresses) = oneshot::channel();
-    let start = live::Start { serving, addresses };
+    let (started, sidecars) = oneshot::channel();
+    let start = live::Start { serving, sidecars };
     let live = std::thread::Builder::new()
         .name("quickstart".to_owned())
         .spawn(move || live::run(&options, mesh, terminal, start))?;
     // Without a controller, the thread returns the error.
     let mut refused = None;
-    if let Ok(controller) = controller.recv() {
-        match proxy.start(environment::of_proxy(controller, terminal)) {
-            Ok(addresses) => drop(started.send(addresses)),
+    if let Ok(control) = controller.recv() {
+        match start_sidecars(environment::of_sidecars(&control, terminal), proxy) {
+            Ok(sidecars) => drop(started.send(sidecars)),
             Err(error) => {
                 drop(started);
                 refused = Some(error);
@@ -71,4 +77,15 @@ fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, B
         .join()
         .map_err(|_| "the quickstart's thread panicked")?;
     refused.map_or(ended, Err)
+}
+
+fn start_sidecars(
+    envs: environment::SidecarEnvs,
+    mut proxy: impl StartProxy,
+) -> Result<Sidecars, BoxError> {
+    Ok(Sidecars {
+        frontend: proxy.start(envs.frontend)?,
+        web: proxy.start(envs.web)?,
+        guest: proxy.start(envs.guest)?,
+    })
 }

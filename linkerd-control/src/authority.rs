@@ -7,7 +7,11 @@ use rcgen::{
 use rustls::{
     ServerConfig,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    pki_types::{
+        CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+        pem::PemObject,
+    },
+    sign::CertifiedKey,
     version::TLS13,
 };
 use std::{
@@ -28,6 +32,15 @@ pub enum AuthorityError {
     /// A key or a certificate cannot be made or read.
     #[error("{0}")]
     Certificate(String),
+    /// There is no private key in PEM.
+    #[error("there is no private key in PEM (PKCS #8)")]
+    NoKey,
+    /// There is no certificate in PEM.
+    #[error("there is no certificate in PEM")]
+    NoCertificate,
+    /// The key is that of another certificate.
+    #[error("the key belongs to none of the certificates")]
+    OtherKey,
     /// The request is for another name.
     #[error("the request is for {found}, and the proxy says that it is {expected}")]
     Name {
@@ -57,12 +70,23 @@ impl Authority {
         })
     }
 
-    /// An authority with a certificate and a key in PEM.
-    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
-        let key = KeyPair::from_pem(key)?;
+    /// An authority with certificates and a key in PEM. It signs for the certificate of the key; proxies trust all of them,
+    /// so that one can be replaced while certificates of the other are still in use.
+    pub fn from_pem(certificates: &str, key: &str) -> Result<Self, AuthorityError> {
+        let key = KeyPair::from_pem(key).map_err(|_| AuthorityError::NoKey)?;
+        let found: Result<Vec<_>, _> =
+            CertificateDer::pem_slice_iter(certificates.as_bytes()).collect();
+        let found = found.map_err(|error| AuthorityError::Certificate(error.to_string()))?;
+        if found.is_empty() {
+            return Err(AuthorityError::NoCertificate);
+        }
+        let own = found
+            .into_iter()
+            .find(|certificate| is_of(certificate, &key));
+        let own = own.ok_or(AuthorityError::OtherKey)?;
         Ok(Self {
-            issuer: Issuer::from_ca_cert_pem(certificate, key)?,
-            trust_anchors: certificate.to_owned(),
+            issuer: Issuer::from_ca_cert_der(&own, key)?,
+            trust_anchors: certificates.to_owned(),
         })
     }
 
@@ -121,6 +145,16 @@ impl From<rcgen::Error> for AuthorityError {
     fn from(error: rcgen::Error) -> Self {
         Self::Certificate(error.to_string())
     }
+}
+
+/// Whether the key is the one of the certificate.
+fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let key = aws_lc_rs::sign::any_supported_type(&key);
+    key.is_ok_and(|key| {
+        let pair = CertifiedKey::new(vec![certificate.clone()], key);
+        pair.keys_match().is_ok()
+    })
 }
 
 /// Sets the time of validity: from before now, as clocks differ.
@@ -194,6 +228,34 @@ mod tests {
                 .sign(&request(&["web.test"]), "web.test", hour)
                 .is_ok()
         );
-        assert!(Authority::from_pem("", "").is_err());
+        let error = |certificate: &str, key: &str| {
+            let refused = Authority::from_pem(certificate, key);
+            refused.expect_err("it is refused")
+        };
+        assert_eq!(error(&certificate, ""), AuthorityError::NoKey);
+        let (own, other) = (key.serialize_pem(), KeyPair::generate().unwrap());
+        assert_eq!(error("", &own), AuthorityError::NoCertificate);
+        let other = other.serialize_pem();
+        assert_eq!(error(&certificate, &other), AuthorityError::OtherKey);
+    }
+
+    #[test]
+    fn an_authority_of_a_bundle_signs_for_the_certificate_of_its_key() {
+        let old = Authority::generate("old").unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "the new one");
+        let new = params.self_signed(&key).unwrap().pem();
+        let bundle = format!("{}{new}", old.trust_anchors());
+        let authority = Authority::from_pem(&bundle, &key.serialize_pem()).unwrap();
+        assert_eq!(authority.trust_anchors(), bundle);
+        let hour = Duration::from_secs(3600);
+        let signed = authority.sign(&request(&["web.test"]), "web.test", hour);
+        let issuer = b"the new one";
+        let signed = signed.unwrap();
+        assert!(signed.windows(issuer.len()).any(|part| part == issuer));
     }
 }

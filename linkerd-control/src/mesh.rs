@@ -12,6 +12,7 @@ mod host_name;
 mod hosts;
 mod model;
 mod near;
+mod peer_proxy;
 mod profile;
 mod routes;
 mod servers;

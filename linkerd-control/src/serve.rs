@@ -1,3 +1,4 @@
+use crate::authority::{Authority, AuthorityError};
 use crate::grpc::Api;
 use crate::identity::IdentityApi;
 use crate::state::ControllerState;
@@ -28,12 +29,19 @@ use tower_service::Service;
 pub struct Server {
     addr: SocketAddr,
     stop: watch::Sender<()>,
+    tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
 
 impl Server {
     /// The address of the listener.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Serves connections that are accepted from now on over TLS with a new certificate of `authority` for `name`.
+    pub fn renew_tls(&self, authority: &Authority, name: &str) -> Result<(), AuthorityError> {
+        self.tls.send_replace(Some(authority.server(name)?));
+        Ok(())
     }
 
     /// Drops all connections, streams and the listener at once, as a crash would. They are closed when it returns. The
@@ -71,20 +79,21 @@ pub(crate) fn serve(
 ) -> io::Result<Server> {
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(());
+    let (tls, present) = watch::channel(tls);
     tokio::spawn(async move {
         let mut until = stopped.clone();
         tokio::select! {
             _ = until.changed() => {}
-            () = accept(state, listener, tls, stopped) => {}
+            () = accept(state, listener, present, stopped) => {}
         }
     });
-    Ok(Server { addr, stop })
+    Ok(Server { addr, stop, tls })
 }
 
 async fn accept(
     state: Arc<ControllerState>,
     listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: watch::Receiver<Option<Arc<ServerConfig>>>,
     stop: watch::Receiver<()>,
 ) {
     let permits = Arc::new(Semaphore::new(state.limits.connections));
@@ -98,7 +107,7 @@ async fn accept(
                 continue;
             }
         };
-        let (state, tls) = (state.clone(), tls.clone());
+        let (state, tls) = (state.clone(), tls.borrow().clone());
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let until = stop.clone();

@@ -58,6 +58,13 @@ impl ServerPolicy {
         }
     }
 
+    /// Sets the name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// Sets the protocol; the default is [`Protocol::Detect`].
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {

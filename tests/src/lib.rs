@@ -36,7 +36,7 @@ pub use crate::grpc::{Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};
 pub use crate::mesh_file::MeshFile;
-pub use crate::meshed::{Meshed, identity};
+pub use crate::meshed::{Meshed, identity, with_identity};
 pub use crate::metrics::Metrics;
 pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};

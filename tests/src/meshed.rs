@@ -36,7 +36,14 @@ impl Meshed {
         controller.identity().authority(authority.clone());
         let control = serve(&controller, &authority).await;
         let files = tempfile::tempdir().unwrap();
-        let proxy = |name| with_identity(control.addr(), &authority, name, files.path());
+        let proxy = |name| {
+            with_identity(
+                control.addr(),
+                authority.trust_anchors(),
+                name,
+                files.path(),
+            )
+        };
         let (web, api) = tokio::join!(web(proxy("web")).start(), api(proxy("api")).start());
         Self {
             controller,
@@ -52,7 +59,7 @@ impl Meshed {
     pub fn proxy(&self, name: &str) -> Builder {
         with_identity(
             self.control.addr(),
-            &self.authority,
+            self.authority.trust_anchors(),
             name,
             self.files.path(),
         )
@@ -87,8 +94,13 @@ async fn serve(controller: &Controller, authority: &Authority) -> linkerd_contro
     controller.serve_tls(listener, authority, &name).unwrap()
 }
 
-/// A proxy that makes its own key. Its controllers are not on loopback as far as it knows: it speaks TLS with them.
-fn with_identity(control: SocketAddr, authority: &Authority, name: &str, files: &Path) -> Builder {
+/// A proxy `name` that makes its own key, in a directory for it. Its controllers are not on loopback as far as it knows: it speaks TLS with them.
+pub fn with_identity(
+    control: SocketAddr,
+    trust_anchors: &str,
+    name: &str,
+    files: &Path,
+) -> Builder {
     let token = files.join("token");
     fs::write(&token, "secret-of-the-test").unwrap();
     // It leads to loopback, and is not taken for it.
@@ -100,10 +112,7 @@ fn with_identity(control: SocketAddr, authority: &Authority, name: &str, files: 
         .env("LINKERD2_PROXY_IDENTITY_SVC_ADDR", control)
         .env("LINKERD2_PROXY_IDENTITY_SVC_NAME", &named)
         .env("LINKERD2_PROXY_IDENTITY_LOCAL_NAME", identity(name))
-        .env(
-            "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS",
-            authority.trust_anchors(),
-        )
+        .env("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS", trust_anchors)
         .env("LINKERD2_PROXY_IDENTITY_DIR", files.join(name).display())
         .env("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", token.display())
 }

@@ -31,9 +31,46 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
     }
     let page = printed(&["man"]);
     assert!(page.contains(".TH linkerd-proxy 1"), "{page}");
-    for part in [".SH CHECK", ".SH EXPLAIN", ".SH QUICKSTART", "\\-\\-listen"] {
+    for part in [
+        ".SH CONTROL",
+        "\\-\\-tls\\-name",
+        ".SH CHECK",
+        ".SH EXPLAIN",
+        ".SH QUICKSTART",
+        "\\-\\-listen",
+    ] {
         assert!(page.contains(part), "{part} in {page}");
     }
+}
+
+#[test]
+fn the_quickstart_is_meshed_and_denies_the_guest() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(binary())
+        .args(["quickstart", "--once", "--seconds", "2"])
+        .env_clear()
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = |part: &str| {
+        let found = text.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part} in {text}"))
+    };
+    let tls = line("tls=\"true\" for ");
+    assert!(
+        tls.contains("(100%), frontend.mesh.local to web.mesh.local"),
+        "{text}"
+    );
+    let guest = line("guest.mesh.local: ");
+    assert!(guest.ends_with("the last one: 403 unauthorized"), "{text}");
+    line("remove the # of line");
+    assert!(text.contains(" 0 failed\n"), "{text}");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "its files are removed"
+    );
 }
 
 #[test]

@@ -12,8 +12,18 @@ use super::duration::duration;
 use linkerd_api_proto::inbound::{Server, proxy_protocol::Kind};
 use linkerd_profiles::{Authorization, InboundHttp, ServerPolicy, ServerProtocol};
 
-/// Converts the policy of a port. An invalid one is converted into a policy that lets nothing pass.
+/// Converts the policy of a port, with the implicit authorization of clients on loopback, which are those of the same pod. An
+/// invalid one is converted into a policy that lets nothing pass.
 pub fn server_policy(server: Server) -> ServerPolicy {
+    let mut policy = server_policy_alone(server);
+    if policy.invalid.is_none() {
+        policy.authorizations.push(Authorization::localhost());
+    }
+    policy
+}
+
+/// Converts the policy of a port as [`server_policy`] does, without an exception for clients on loopback.
+pub fn server_policy_alone(server: Server) -> ServerPolicy {
     let converted = try_server(server);
     converted.unwrap_or_else(|invalid| ServerPolicy::invalid(invalid.to_string()))
 }
@@ -47,8 +57,7 @@ fn try_server(server: Server) -> Result<ServerPolicy, InvalidServer> {
         Kind::Opaque(_) => ServerProtocol::Opaque,
         Kind::Tls(_) => ServerProtocol::Tls,
     };
-    let mut authorizations = access::authorizations(server.authorizations)?;
-    authorizations.push(Authorization::localhost());
+    let authorizations = access::authorizations(server.authorizations)?;
     Ok(ServerPolicy {
         meta: resource::of_labels(server.labels, "server")?,
         protocol,

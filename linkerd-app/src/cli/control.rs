@@ -1,19 +1,47 @@
 //! `control`: the embedded controller by itself, for proxies that are started without `--mesh`.
 
+mod authority;
+
+pub use authority::AuthoritySource;
+
 use super::{
-    mesh,
+    mesh::{self, MeshFileFollower},
     signals::Signals,
     start::{failed_to_start, start_logging},
 };
 use crate::{config::Env, logging::LogClock, runtime};
-use linkerd_control::Controller;
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use authority::{MeshAuthority, is_dns_name};
+use linkerd_control::{Authority, Controller, Server};
+use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
+use tokio::net::TcpListener;
+
+/// Options of the controller.
+#[derive(Debug)]
+pub struct ControlOptions {
+    /// The mesh file.
+    pub mesh: PathBuf,
+    /// The address of the listener.
+    pub listen: SocketAddr,
+    /// The authority of the proxies' certificates. `None`: no certificates are issued.
+    pub authority: Option<AuthoritySource>,
+    /// The name under which the APIs are served over TLS, with a certificate of the authority. `None`: plaintext.
+    pub tls_name: Option<String>,
+}
+
+/// A controller that listens, and the parts of it that SIGHUP renews.
+struct RunningController {
+    controller: Controller,
+    server: Server,
+    follow: MeshFileFollower,
+    authority: Option<MeshAuthority>,
+    tls_name: Option<String>,
+}
 
 /// Serves a mesh file until SIGTERM or SIGINT.
-pub fn run(env: &Env, file: PathBuf, listen: SocketAddr) -> ExitCode {
+pub fn run(env: &Env, options: ControlOptions) -> ExitCode {
     match start_logging(env, LogClock::Wall) {
         Ok(log) => {
-            let code = serve(file, listen);
+            let code = serve(options);
             if let Some(log) = log {
                 log.flush();
             }
@@ -23,7 +51,7 @@ pub fn run(env: &Env, file: PathBuf, listen: SocketAddr) -> ExitCode {
     }
 }
 
-fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
+fn serve(options: ControlOptions) -> ExitCode {
     let runtime = match runtime::local() {
         Ok(runtime) => runtime,
         Err(error) => return failed_to_start(&error),
@@ -33,24 +61,97 @@ fn serve(file: PathBuf, listen: SocketAddr) -> ExitCode {
             Ok(signals) => signals,
             Err(error) => return failed_to_start(&error),
         };
-        let controller = Controller::new();
-        // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
-        let follow = match mesh::follow(controller.clone(), file).await {
-            Ok(follow) => follow,
+        let running = match RunningController::start(options).await {
+            Ok(running) => running,
             Err(error) => return failed_to_start(&*error),
         };
-        let server = match controller.spawn_at(listen).await {
-            Ok(server) => server,
-            Err(error) => {
-                eprintln!(
-                    "Initialization failure: {error}: cannot listen on {listen}; `--listen` sets another address"
-                );
-                return ExitCode::FAILURE;
-            }
-        };
-        tracing::info!("Controller listens on {}", server.addr());
-        let signal = signals.terminated(Some(&follow)).await;
+        let signal = signals.terminated(Some(&|| running.reload())).await;
         tracing::info!("received {signal}, the controller ends");
         ExitCode::SUCCESS
     })
+}
+
+impl RunningController {
+    async fn start(options: ControlOptions) -> Result<Self, Box<dyn Error>> {
+        let ControlOptions {
+            mesh,
+            listen,
+            authority,
+            tls_name,
+        } = options;
+        if let Some(name) = tls_name.as_ref().filter(|name| !is_dns_name(name)) {
+            let error =
+                format!("--tls-name {name:?} is not a DNS name; write one such as control.test");
+            return Err(error.into());
+        }
+        let authority = authority.map(MeshAuthority::new).transpose()?;
+        let controller = Controller::new();
+        if let Some(authority) = &authority {
+            controller.identity().authority(authority.present());
+        }
+        // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
+        let follow = mesh::follow(controller.clone(), mesh).await?;
+        let listener = TcpListener::bind(listen).await.map_err(|error| {
+            format!("{error}: cannot listen on {listen}; `--listen` sets another address")
+        })?;
+        let tls = authority.as_ref().zip(tls_name.as_deref());
+        let server = match &tls {
+            Some((authority, name)) => {
+                controller.serve_tls(listener, &authority.present(), name)?
+            }
+            None => controller.serve(listener)?,
+        };
+        announce(server.addr(), authority.is_some(), tls_name.as_deref());
+        Ok(Self {
+            controller,
+            server,
+            follow,
+            authority,
+            tls_name,
+        })
+    }
+
+    /// Reads the mesh file and the authority's files again. What is wrong leaves the state as it was.
+    fn reload(&self) {
+        self.follow.reload();
+        let Some(authority) = &self.authority else {
+            return;
+        };
+        match authority.reload() {
+            Ok(Some(authority)) => match self.renew(&authority) {
+                Ok(()) => {
+                    tracing::info!("Certificates are issued by the authority as it was read again")
+                }
+                Err(error) => tracing::error!(%error, "Authority refused; the last good one stays"),
+            },
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "Authority refused; the last good one stays"),
+        }
+    }
+
+    fn renew(&self, authority: &std::sync::Arc<Authority>) -> Result<(), Box<dyn Error>> {
+        if let Some(name) = &self.tls_name {
+            self.server.renew_tls(authority, name)?;
+        }
+        self.controller.identity().authority(authority.clone());
+        Ok(())
+    }
+}
+
+/// Logs the address and the dangers of it.
+fn announce(addr: SocketAddr, has_authority: bool, tls_name: Option<&str>) {
+    match tls_name {
+        Some(name) => tracing::info!("Controller listens on {addr} with TLS as {name}"),
+        None => tracing::info!("Controller listens on {addr}"),
+    }
+    if tls_name.is_some() && addr.ip().is_loopback() {
+        tracing::warn!(
+            "proxies speak plaintext with controllers on loopback; `--listen` another address, or remove `--tls-name`"
+        );
+    }
+    if has_authority && !addr.ip().is_loopback() {
+        tracing::warn!(
+            "every client that reaches {addr} gets a certificate for the name that it asks for; let only the mesh reach it"
+        );
+    }
 }

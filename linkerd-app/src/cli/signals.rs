@@ -1,6 +1,5 @@
 //! Signals of the process.
 
-use super::mesh;
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -25,17 +24,17 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that ends the process, and returns its name. SIGHUP reads `file` again; other signals, which
-    /// by default would end the process, are logged. Cancel safe.
-    pub async fn terminated(&mut self, file: Option<&mesh::MeshFileFollower>) -> &'static str {
+    /// Waits for a signal that ends the process, and returns its name. SIGHUP calls `reload`; other signals, which by
+    /// default would end the process, are logged. Cancel safe.
+    pub async fn terminated(&mut self, reload: Option<&dyn Fn()>) -> &'static str {
         loop {
             let other = tokio::select! {
                 _ = self.interrupt.recv() => return "SIGINT",
                 _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.hangup.recv() => match file {
-                    Some(file) => {
+                _ = self.hangup.recv() => match reload {
+                    Some(reload) => {
                         tracing::info!("received SIGHUP, reading the mesh file again");
-                        file.reload();
+                        reload();
                         continue;
                     }
                     None => "SIGHUP",

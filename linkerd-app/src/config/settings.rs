@@ -142,6 +142,8 @@ pub struct InboundConfig {
     pub opaque_ports: BTreeSet<u16>,
     /// The policy of ports without a policy from the control plane.
     pub default_policy: DefaultPolicy,
+    /// Whether servers of the control plane admit all clients on loopback.
+    pub admit_loopback: bool,
     /// Names that a gateway may forward to.
     pub gateway_suffixes: NameSuffixes,
     /// Time that a request waits for its profile.

@@ -419,6 +419,9 @@ variables! {
         /// the
         /// cluster to be set.
         linkerd2 INBOUND_DEFAULT_POLICY: DefaultPolicy = default("all-unauthenticated"), used, since("0.1");
+        /// Whether the policies of the control plane admit all clients on loopback, which in a pod are the pod's own. Where
+        /// several workloads share a host, set it to 0.
+        linkerd INBOUND_ADMIT_LOOPBACK: Switch = default("true"), used, since("0.1");
         /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.

@@ -1,12 +1,14 @@
 //! Runs the parts of the quickstart, and shows the result.
 
 use super::{
+    authority::issue_certificates,
     backend::{Backend, Pace},
-    environment,
+    environment::{self, ControlPlane},
     events::Events,
     fetch,
     mesh::{self, Mesh},
-    options::{ProxyAddresses, QuickstartOptions},
+    options::{QuickstartOptions, Sidecars},
+    sidecars::{Encryption, GuestLine, MeshView},
     switch::{self, Switched},
     tally::Tally,
     traffic::Traffic,
@@ -23,10 +25,10 @@ use tokio::{
 
 /// Synchronises this thread with the one that starts the proxy.
 pub(super) struct Start {
-    /// Sends the address of the controller.
-    pub(super) serving: mpsc::SyncSender<SocketAddr>,
-    /// Receives the addresses of the proxy.
-    pub(super) addresses: oneshot::Receiver<ProxyAddresses>,
+    /// Sends the control plane, which is served.
+    pub(super) serving: mpsc::SyncSender<ControlPlane>,
+    /// Receives the addresses of the sidecars.
+    pub(super) sidecars: oneshot::Receiver<Sidecars>,
 }
 
 /// Runs to the end. `true` if all backends were used and no request failed.
@@ -36,15 +38,22 @@ pub(super) fn run(
     terminal: bool,
     start: Start,
 ) -> Result<bool, BoxError> {
-    crate::runtime::local()?.block_on(live(options, mesh, terminal, start))
+    let runtime = crate::runtime::local()?;
+    let is_good = runtime.block_on(live(options, mesh, terminal, start))?;
+    if is_good.is_some() {
+        // The proxies, which run as long as the process, would complain about the end of their controller.
+        std::mem::forget(runtime);
+    }
+    Ok(is_good.unwrap_or(false))
 }
 
+/// The same; `None` if the sidecars do not start.
 async fn live(
     options: &QuickstartOptions,
     mesh: Mesh,
     terminal: bool,
     start: Start,
-) -> Result<bool, BoxError> {
+) -> Result<Option<bool>, BoxError> {
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
@@ -53,6 +62,7 @@ async fn live(
         path,
         backends,
         switch,
+        sidecar,
         mut moved,
         removal: _removal,
     } = mesh;
@@ -63,28 +73,48 @@ async fn live(
     let switch = spawn_local(switch);
 
     let controller = Controller::new();
+    let (identity, _token) = issue_certificates(&controller)?;
     let server = controller.spawn().await?;
     let file = watch_file(controller, &path).await;
     file.last().outcome?;
     let mut loads = file.loads();
 
-    start.serving.send(server.addr())?;
-    let Ok(addresses) = start.addresses.await else {
+    start.serving.send(ControlPlane {
+        addr: server.addr(),
+        identity,
+        sidecar,
+        backends: backends.iter().map(|backend| backend.addr.port()).collect(),
+    })?;
+    let Ok(sidecars) = start.sidecars.await else {
         // The other thread has the error.
-        return Ok(false);
+        return Ok(None);
     };
-    until_ready(addresses.admin).await?;
+    for proxy in [sidecars.web, sidecars.frontend, sidecars.guest] {
+        until_ready(proxy.admin).await?;
+    }
+    let addresses = sidecars.frontend;
     moved.extend(environment::moved(&addresses));
 
     let tally = Rc::new(RefCell::new(Tally::default()));
     let traffic = Rc::new(Traffic::new(addresses.outbound, SERVICE, tally.clone())?);
     let flow = spawn_local(traffic.clone().flow(options.rate));
+    let guest = Rc::new(RefCell::new(Tally::default()));
+    let guest_at = sidecars.guest.outbound;
+    let guests = Rc::new(Traffic::new(guest_at, SERVICE, guest.clone())?);
+    let guest_flow = spawn_local(guests.clone().flow(GUEST_RATE));
     let mut view = View {
         start: Instant::now(),
         terminal,
         backends,
         addresses,
         switch: switch_at,
+        mesh: MeshView {
+            guest_at,
+            guest: guest.clone(),
+            guest_line: GuestLine::find(&path),
+            last: Encryption::default(),
+            all: Encryption::default(),
+        },
         file: path,
         moved,
         events: Events::default(),
@@ -102,6 +132,7 @@ async fn live(
                 let load = loads.borrow_and_update().clone();
                 let at = view.start.elapsed();
                 view.events.loaded(at, &load);
+                view.mesh.guest_line = GuestLine::find(&view.file);
                 if let Ok(text) = std::fs::read_to_string(&view.file)
                     && let Err(error) = mesh::check_service(&view.file, &text)
                 {
@@ -111,6 +142,7 @@ async fn live(
             _ = tick.tick() => {
                 seconds += 1;
                 tally.borrow_mut().second();
+                guest.borrow_mut().second();
                 for event in switched.take() {
                     view.events.note(view.start.elapsed(), event);
                 }
@@ -126,12 +158,15 @@ async fn live(
         }
     }
     traffic.end();
+    guests.end();
     flow.await?;
+    guest_flow.await?;
+    view.look().await;
     switch.abort();
     let tally = tally.borrow();
     // The output may be closed.
     let _ = view.end(&tally, options.once);
-    Ok(!options.once || view.is_good(&tally))
+    Ok(Some(!options.once || view.is_good(&tally)))
 }
 
 fn named(listeners: Vec<std::net::TcpListener>) -> io::Result<Vec<Backend>> {
@@ -165,6 +200,9 @@ const BACKENDS: [(&str, &str, Pace); 4] = [
     ("web-3", "web", Pace::SLOW),
     ("canary", "web-canary", Pace::QUICK),
 ];
+
+/// Enough to be seen each second.
+const GUEST_RATE: u32 = 2;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,6 +1,6 @@
 //! The mesh file and its ports.
 
-use super::{options::QuickstartOptions, view::SERVICE};
+use super::{options::QuickstartOptions, temporary_file::TemporaryFile, view::SERVICE};
 use linkerd_proxy_core::BoxError;
 use std::{
     fs::{self, File},
@@ -15,10 +15,12 @@ pub(super) struct Mesh {
     pub(super) path: PathBuf,
     pub(super) backends: Vec<TcpListener>,
     pub(super) switch: TcpListener,
+    /// The port of the backends' sidecar; `None` in a file of an earlier version.
+    pub(super) sidecar: Option<u16>,
     /// Usual ports that were in use, and their replacements.
     pub(super) moved: Vec<(u16, u16)>,
     /// Removes the file at the end, if it is temporary.
-    pub(super) removal: Option<Remove>,
+    pub(super) removal: Option<TemporaryFile>,
 }
 
 /// Finds the mesh file, or writes one for free ports.
@@ -80,25 +82,28 @@ fn create(path: PathBuf, remove: bool) -> Result<Mesh, BoxError> {
         if port != usual {
             moved.push((usual, port));
         }
-        text = text.replace(&format!("{MARK}{usual}"), &format!("{MARK}{port}"));
+        for mark in MARKS {
+            text = text.replace(&format!("{mark}{usual}"), &format!("{mark}{port}"));
+        }
         listeners.push(listener);
     }
     let named: Vec<_> = listeners
         .iter()
         .map(|listener| Ok(listener.local_addr()?.port().to_string()))
         .collect::<io::Result<_>>()?;
-    let usual = PORTS.map(|port| port.to_string()).join(" ");
-    text = text.replace(
-        &format!("{PORTS_LINE}{usual}"),
-        &format!("{PORTS_LINE}{}", named.join(" ")),
-    );
+    let usual = PORTS.map(|port| port.to_string());
+    for (before, separator, ports) in [(PORTS_LINE, " ", PORTS.len()), ("ports: [", ", ", BACKENDS)]
+    {
+        let list = |ports: &[String]| format!("{before}{}", ports.join(separator));
+        text = text.replace(&list(&usual[..ports]), &list(&named[..ports]));
+    }
     write(&path, &text).map_err(|error| {
         format!(
             "{error}: {} cannot be written; name another one with --file",
             path.display()
         )
     })?;
-    let remove = remove.then(|| Remove(path.clone()));
+    let remove = remove.then(|| TemporaryFile(path.clone()));
     mesh(path, listeners, moved, remove)
 }
 
@@ -106,13 +111,20 @@ fn mesh(
     path: PathBuf,
     mut listeners: Vec<TcpListener>,
     moved: Vec<(u16, u16)>,
-    remove: Option<Remove>,
+    remove: Option<TemporaryFile>,
 ) -> Result<Mesh, BoxError> {
+    let sidecar = match listeners.len() {
+        // The proxy binds it later.
+        n if n == PORTS.len() => listeners.pop(),
+        _ => None,
+    };
+    let sidecar = sidecar.map(|listener| listener.local_addr()).transpose()?;
     let switch = listeners.pop().ok_or("the mesh file names no ports")?;
     Ok(Mesh {
         path,
         backends: listeners,
         switch,
+        sidecar: sidecar.map(|addr| addr.port()),
         moved,
         removal: remove,
     })
@@ -124,8 +136,8 @@ fn ports(text: &str) -> Vec<u16> {
     let ports = line.unwrap_or_default().split_whitespace();
     let ports: Vec<u16> = ports.filter_map(|port| port.parse().ok()).collect();
     match ports.len() {
-        // A file of an earlier version has no canary.
-        n if n == PORTS.len() || n == PORTS.len() - 1 => ports,
+        // Files of earlier versions have no sidecar, or no canary either.
+        n if (PORTS.len() - 2..=PORTS.len()).contains(&n) => ports,
         _ => PORTS.to_vec(),
     }
 }
@@ -139,28 +151,20 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     File::create_new(path)?.write_all(text.as_bytes())
 }
 
-/// Removes a file when it is dropped.
-#[derive(Debug)]
-pub(super) struct Remove(PathBuf);
-
-impl Drop for Remove {
-    fn drop(&mut self) {
-        // It is in the directory for temporary files, which may have been cleaned.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 const EXAMPLE: &str = include_str!("../../examples/mesh.yaml");
 const DEFAULT_FILE: &str = "linkerd-quickstart.yaml";
 
-/// The ports of the example: the backends', of which the last is the canary, and the switch's.
-const PORTS: [u16; 5] = [7001, 7002, 7003, 7004, 7000];
+/// The ports of the example: the backends', of which the last is the canary, the switch's, and that of the backends' sidecar.
+const PORTS: [u16; 6] = [7001, 7002, 7003, 7004, 7000, 7010];
+
+/// The number of backends.
+const BACKENDS: usize = 4;
 
 /// Prefix of the ports in a file for other ports.
 const PORTS_LINE: &str = "# ports: ";
 
-/// Prefix of an endpoint's port.
-const MARK: &str = "127.0.0.1:";
+/// Prefixes of ports: an endpoint's, and that of its sidecar.
+const MARKS: [&str; 2] = ["127.0.0.1:", "proxyPort: "];
 
 #[cfg(test)]
 mod tests {
@@ -178,6 +182,7 @@ mod tests {
         assert_eq!(mesh.endpoints(), 4);
         assert_eq!(ports(EXAMPLE), PORTS);
         assert_eq!(ports("services: []"), PORTS);
+        assert_eq!(ports("# ports: 1 2 3 4 5 6\n"), [1, 2, 3, 4, 5, 6]);
         assert_eq!(ports("# ports: 1 2 3 4 5\n"), [1, 2, 3, 4, 5]);
         assert_eq!(ports("# ports: 1 2 3 4\n"), [1, 2, 3, 4]);
     }
@@ -206,12 +211,8 @@ mod tests {
         // Takes the usual ports, unless they are in use.
         let _taken: Vec<_> = PORTS.iter().filter_map(|port| listen(*port).ok()).collect();
         let mesh = prepare(&options).unwrap();
-        let chosen: Vec<_> = mesh
-            .backends
-            .iter()
-            .chain([&mesh.switch])
-            .map(port)
-            .collect();
+        let listeners = mesh.backends.iter().chain([&mesh.switch]);
+        let chosen: Vec<_> = listeners.map(port).chain(mesh.sidecar).collect();
         assert!(chosen.iter().all(|port| !PORTS.contains(port)));
         let moved: Vec<_> = PORTS.into_iter().zip(chosen.iter().copied()).collect();
         assert_eq!(mesh.moved, moved);
@@ -220,6 +221,11 @@ mod tests {
         for port in &chosen[..4] {
             assert!(text.contains(&format!("- 127.0.0.1:{port}")), "{text}");
         }
+        let sidecar = format!("proxyPort: {}\n", chosen[5]);
+        assert_eq!(text.matches(&sidecar).count(), 2, "{text}");
+        let servers = linkerd_control::Mesh::parse("mesh.yaml", &text).unwrap();
+        let servers: Vec<_> = servers.servers().map(|(port, _)| port).collect();
+        assert_eq!(servers, chosen[..4]);
         let error = prepare(&options).unwrap_err().to_string();
         assert!(
             error.contains("in use") && error.contains("remove"),

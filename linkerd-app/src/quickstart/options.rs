@@ -3,21 +3,32 @@
 use crate::config;
 use std::{error::Error, net::SocketAddr, path::PathBuf};
 
+/// The started proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sidecars {
+    /// The sidecar of the client whose requests are shown.
+    pub(super) frontend: ProxyAddresses,
+    /// The sidecar of the backends.
+    pub(super) web: ProxyAddresses,
+    /// The sidecar of the guest.
+    pub(super) guest: ProxyAddresses,
+}
+
 /// Addresses of a started proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyAddresses {
     /// Outbound traffic.
     pub outbound: SocketAddr,
-    /// Inbound traffic.
-    pub inbound: SocketAddr,
+    /// Inbound traffic, if it takes any.
+    pub inbound: Option<SocketAddr>,
     /// The admin server.
     pub admin: SocketAddr,
 }
 
-/// Starts the observed proxy.
+/// Starts the proxies.
 pub trait StartProxy {
-    /// Starts it in threads of its own, with this environment, and returns once it listens.
-    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
+    /// Starts one in threads of its own, with this environment, and returns once it listens.
+    fn start(&mut self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
 }
 
 /// Options of the quickstart.

@@ -40,7 +40,7 @@ struct InTurns {
 }
 
 impl StartProxy for InTurns {
-    fn start(self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
+    fn start(&mut self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
         let config = config::Config::load(&env).expect("valid").config;
         assert!(config.control.destination.is_loopback);
         let text = fs::read_to_string(&self.file)?;
@@ -59,7 +59,7 @@ impl StartProxy for InTurns {
         let (outbound, admin) = (listener(), listener());
         let addresses = ProxyAddresses {
             outbound: outbound.local_addr()?,
-            inbound: outbound.local_addr()?,
+            inbound: None,
             admin: admin.local_addr()?,
         };
         std::thread::spawn(move || {
@@ -161,7 +161,10 @@ fn requests_that_fail_are_a_failure() {
 fn what_keeps_it_from_starting_is_told() {
     struct Broken;
     impl StartProxy for Broken {
-        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        fn start(
+            &mut self,
+            _: config::Env,
+        ) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             Err("no proxy today".into())
         }
     }
@@ -192,7 +195,10 @@ fn a_rate_of_nothing_is_refused() {
     };
     struct Never;
     impl StartProxy for Never {
-        fn start(self, _: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
+        fn start(
+            &mut self,
+            _: config::Env,
+        ) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>> {
             panic!("nothing is started")
         }
     }

@@ -6,6 +6,7 @@ use super::{
     fetch,
     options::ProxyAddresses,
     screen::{self, Size, cut, wrap},
+    sidecars::{Encryption, MeshView},
     state::{self, Seen},
     table::{Row, summary, table},
     tally::{Series, Slice, Tally},
@@ -24,15 +25,21 @@ pub(super) struct View {
     pub(super) addresses: ProxyAddresses,
     pub(super) switch: SocketAddr,
     pub(super) file: PathBuf,
+    pub(super) mesh: MeshView,
     /// Ports that were in use, and their replacements.
     pub(super) moved: Vec<(u16, u16)>,
     pub(super) events: Events,
 }
 
 impl View {
-    /// Fetches the proxy's state.
+    /// Fetches the state and the metrics of the frontend's sidecar.
     pub(super) async fn look(&mut self) {
         let at = self.start.elapsed();
+        let metrics = fetch::once(self.addresses.admin, "/metrics", LOOK).await;
+        if let Ok(metrics) = metrics {
+            let read = Encryption::read(&String::from_utf8_lossy(&metrics.body));
+            self.mesh.observe(read);
+        }
         let state = async {
             let answer = fetch::once(self.addresses.admin, "/state", LOOK).await?;
             Ok::<_, BoxError>(serde_json::from_slice(&answer.body)?)
@@ -64,6 +71,7 @@ impl View {
         let rows = self.rows(tally, Series::last, now);
         let (at, rate) = (self.start.elapsed(), last.requests as f64);
         text.push_str(&summary(at, rate, last.success(), &rows));
+        text.push_str(&self.mesh.summary());
         text.push('\n');
         screen::print(&text)
     }
@@ -83,6 +91,9 @@ impl View {
             format!("\nAll of {seconds:.0} s:\n\n{table}\n{requests} requests, {failed} failed\n");
         if let Some(failure) = tally.last_failure() {
             text.push_str(&format!("the last one that failed: {failure}\n"));
+        }
+        for line in [self.mesh.all_encrypted(), self.mesh.guest()] {
+            text.push_str(&format!("{line}\n"));
         }
         if once {
             for name in self.unasked(tally) {
@@ -115,7 +126,12 @@ impl View {
             text.push_str("; the last one: ");
             text.push_str(failure);
         }
-        text.push_str("\n\n");
+        text.push('\n');
+        for line in [self.mesh.encrypted(), self.mesh.guest()] {
+            text.push_str(&cut(&line, size.columns));
+            text.push('\n');
+        }
+        text.push('\n');
         // The last events, as many as fit.
         let room = (size.rows - 1).saturating_sub(text.lines().count());
         let events: Vec<_> = self.events.lines().collect();
@@ -139,30 +155,26 @@ impl View {
             let phrases = wrap(INDENT, "    ", phrases, columns);
             format!(" {title:<width$}{phrases}\n", width = INDENT - 1)
         };
-        let about = format!("Requests for {SERVICE} run through the proxy");
-        let backends = format!("to {} backends.", self.backends.len());
+        let about = format!("Requests for {SERVICE} run through two sidecars");
+        let backends = format!("with mutual TLS to {} backends.", self.backends.len());
         let about = wrap(0, " ", &[&about, &backends, "Ctrl-C ends it."], columns);
         let mut head = format!("{about}\n\n");
         head += &line(
             "send one",
             &[
                 &format!("curl -x http://{outbound} http://web/"),
-                "(also /echo, /slow, /stream, /fault)",
+                "(or /slow, /fault)",
             ],
         );
+        let [guest, hint] = self.mesh.hints();
+        head += &line("as the guest", &[&guest, &hint]);
         head += &line(
             "look inside",
-            &[
-                &format!("curl http://{admin}/state"),
-                &format!("curl http://{admin}/metrics"),
-            ],
+            &[&format!("curl http://{admin}/state"), "(or /metrics)"],
         );
         head += &line(
             "change it",
-            &[
-                &format!("edit {file} and save"),
-                "(weights of the canary, the fault)",
-            ],
+            &[&format!("edit {file} and save"), "(see its last lines)"],
         );
         head += &line(
             "break it",

@@ -6,6 +6,7 @@ use super::backend_ref::BackendRef;
 use super::breaker::breaker;
 use super::error::Problem;
 use super::form::{FieldReader, Given, Spanned, shown};
+use super::peer_proxy::{PeerProxy, peer_proxy};
 use super::profile::{ServiceProfile, profile};
 use super::routes::{ServiceRoute, routes};
 use super::servers::{MeshServer, servers};
@@ -45,6 +46,7 @@ pub(super) struct Endpoint {
     pub(super) weight: f64,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) protocol: Option<Hint>,
+    pub(super) proxy: PeerProxy,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +123,8 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
             "addresses",
             "hostnames",
             "labels",
+            "identity",
+            "proxyPort",
             "endpoints",
             "backends",
             "routes",
@@ -135,9 +139,10 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
         ("grpc", Protocol::Grpc),
         ("opaque", Protocol::Opaque),
     ];
+    let proxy = peer_proxy(r, &fields, &PeerProxy::default());
     let mut endpoints = Vec::new();
     for node in r.items(&fields, "endpoints") {
-        let endpoint = endpoint(r, node);
+        let endpoint = endpoint(r, node, &proxy);
         endpoints.extend(endpoint.map(|value| Spanned { value, at: node.at }));
     }
     let backends = r.items(&fields, "backends").iter();
@@ -189,13 +194,14 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
 }
 
 /// Either the short form, `10.0.0.1:80`, or the long one.
-fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
+fn endpoint(r: &mut FieldReader, node: &Node, of_service: &PeerProxy) -> Option<Endpoint> {
     if let Value::Scalar(address) = &node.value {
         return Some(Endpoint {
             address: address.clone(),
             weight: 1.0,
             labels: BTreeMap::new(),
             protocol: None,
+            proxy: of_service.clone(),
         });
     }
     if !matches!(node.value, Value::Fields(_)) {
@@ -206,7 +212,17 @@ fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
         r.report(node.at, reason);
         return None;
     }
-    let fields = r.fields(node, &["address", "weight", "labels", "protocol"])?;
+    let fields = r.fields(
+        node,
+        &[
+            "address",
+            "weight",
+            "labels",
+            "protocol",
+            "identity",
+            "proxyPort",
+        ],
+    )?;
     let weight = match r.given(&fields, "weight", FieldReader::decimal) {
         Given::Is(weight) => weight.value,
         Given::Absent | Given::Wrong => 1.0,
@@ -214,6 +230,7 @@ fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
     let labels = r.labels(&fields);
     let hints = [("h2", Hint::H2), ("opaque", Hint::Opaque)];
     let protocol = r.choice(&fields, "protocol", &hints);
+    let proxy = peer_proxy(r, &fields, of_service);
     let address = match r.given(&fields, "address", FieldReader::text) {
         Given::Is(address) => address.value,
         Given::Wrong => return None,
@@ -227,6 +244,7 @@ fn endpoint(r: &mut FieldReader, node: &Node) -> Option<Endpoint> {
         weight,
         labels,
         protocol,
+        proxy,
     })
 }
 

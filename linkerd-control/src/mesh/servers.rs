@@ -3,7 +3,7 @@
 mod access;
 mod rate_limit;
 
-use super::form::FieldReader;
+use super::form::{FieldReader, Fields};
 use super::host_name::{hostname, resource_name};
 use super::routes::conditions_and_filters;
 use super::yaml::Node;
@@ -25,27 +25,44 @@ pub(super) fn servers(r: &mut FieldReader, node: &Node) -> Option<Vec<MeshServer
     let mut lines = HashMap::new();
     let mut servers = Vec::new();
     for item in r.list(node)? {
-        let Some(server) = server(r, item) else {
-            continue;
-        };
-        if let Some(first) = lines.insert(server.port, item.at.line) {
-            let reason = format!(
-                "port {} has a server already, in line {first}; remove one",
-                server.port
-            );
-            r.report(item.at, reason);
+        for server in server(r, item) {
+            if let Some(first) = lines.insert(server.port, item.at.line) {
+                let reason = format!(
+                    "port {} has a server already, in line {first}; remove one",
+                    server.port
+                );
+                r.report(item.at, reason);
+            }
+            servers.push(server);
         }
-        servers.push(server);
     }
     Some(servers)
 }
 
-fn server(r: &mut FieldReader, node: &Node) -> Option<MeshServer> {
+/// One server for each of its ports; none if something of it is wrong.
+fn server(r: &mut FieldReader, node: &Node) -> Vec<MeshServer> {
+    let Some((ports, name, policy)) = policy_of_ports(r, node) else {
+        return Vec::new();
+    };
+    let servers = ports.into_iter().map(|port| {
+        let name = name.clone().unwrap_or_else(|| format!("port-{port}"));
+        let policy = policy.clone().name(name);
+        MeshServer { port, policy }
+    });
+    servers.collect()
+}
+
+/// The ports, the declared name, and the policy without one.
+fn policy_of_ports(
+    r: &mut FieldReader,
+    node: &Node,
+) -> Option<(Vec<u16>, Option<String>, ServerPolicy)> {
     let fields = r.fields(
         node,
         &[
             "name",
             "port",
+            "ports",
             "protocol",
             "authorizations",
             "accessPolicy",
@@ -53,9 +70,7 @@ fn server(r: &mut FieldReader, node: &Node) -> Option<MeshServer> {
             "rateLimit",
         ],
     )?;
-    let port = r.required(&fields, "the server", "port", |r, node| {
-        r.within(node, 1..=65_535)
-    });
+    let ports = ports(r, &fields);
     let name = r.value(&fields, "name", resource_name);
     let protocol = match fields.get("protocol") {
         None => Some(Protocol::Detect),
@@ -67,7 +82,7 @@ fn server(r: &mut FieldReader, node: &Node) -> Option<MeshServer> {
     // The fields of routes depend on it: errors would mislead.
     let routes = protocol
         .and_then(|protocol| r.value(&fields, "routes", |r, node| routes(r, node, protocol)));
-    let (port, protocol) = (u16::try_from(port?).ok()?, protocol?);
+    let (ports, protocol) = (ports?, protocol?);
     let has_limit = matches!(
         protocol,
         Protocol::Detect | Protocol::Http1 | Protocol::Http2
@@ -78,8 +93,7 @@ fn server(r: &mut FieldReader, node: &Node) -> Option<MeshServer> {
         let reason = "only `protocol: detect`, `http1` and `http2` have a `rateLimit`; remove it";
         r.report(node.at, reason);
     }
-    let policy = ServerPolicy::new(name.unwrap_or_else(|| format!("port-{port}")));
-    let mut policy = policy.protocol(protocol);
+    let mut policy = ServerPolicy::new("").protocol(protocol);
     for authorization in own.into_iter().flatten() {
         policy = policy.authorize(authorization);
     }
@@ -92,7 +106,25 @@ fn server(r: &mut FieldReader, node: &Node) -> Option<MeshServer> {
     if let Some(limit) = limit {
         policy = policy.rate_limit(limit);
     }
-    Some(MeshServer { port, policy })
+    Some((ports, name, policy))
+}
+
+/// Either `port`, or `ports` of the same policy.
+fn ports(r: &mut FieldReader, fields: &Fields<'_>) -> Option<Vec<u16>> {
+    let port = |r: &mut FieldReader, node: &Node| {
+        let port = r.within(node, 1..=65_535)?;
+        u16::try_from(port).ok()
+    };
+    let Some(node) = fields.get("ports") else {
+        return Some(vec![r.required(fields, "the server", "port", port)?]);
+    };
+    if fields.get("port").is_some() {
+        r.report(node.at, "`port` and `ports` are given; remove one of them");
+    }
+    if node.is_empty_list() {
+        r.report(node.at, "the server has no ports; add at least one");
+    }
+    Some(r.each(fields, "ports", port))
 }
 
 fn routes(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<Vec<InboundRoute>> {

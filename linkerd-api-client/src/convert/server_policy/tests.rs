@@ -155,6 +155,18 @@ fn a_server_has_its_protocol_its_authorizations_and_localhost() {
 }
 
 #[test]
+fn clients_on_loopback_are_admitted_only_by_the_exception_for_them() {
+    let local = ([127, 0, 0, 1], 1).into();
+    let plain = TlsStatus::None(NoTlsReason::NoTlsFromRemote);
+    let message = detect(vec![route(Vec::new())]);
+    let admits = |policy: ServerPolicy| policy.authorize_request(0, local, &plain).is_ok();
+    assert!(admits(server_policy(message.clone())));
+    assert!(!admits(server_policy_alone(message)));
+    let invalid = server_policy(Server::default());
+    assert!(invalid.invalid.is_some() && invalid.authorizations.is_empty());
+}
+
+#[test]
 fn without_routes_there_is_one_for_all_requests() {
     let policy = server_policy(detect(Vec::new()));
     let rules = policy.http().unwrap().routes.rules();

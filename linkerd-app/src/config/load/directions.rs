@@ -123,6 +123,7 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
         ports: r.value(&INBOUND_PORTS),
         opaque_ports: r.value(&INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION),
         default_policy: r.value(&INBOUND_DEFAULT_POLICY),
+        admit_loopback: r.value(&INBOUND_ADMIT_LOOPBACK),
         gateway_suffixes: r.value(&INBOUND_GATEWAY_SUFFIXES),
         profile_timeout: r.value(&DESTINATION_PROFILE_INITIAL_TIMEOUT),
         authority_labels: r.value(&INBOUND_METRICS_AUTHORITY_LABELS),

@@ -43,6 +43,18 @@ impl Checker {
                 Some(decl::Hint::Opaque) => endpoint.opaque(),
                 None => endpoint,
             };
+            if decl.proxy.port == Some(addr.port()) {
+                let reason = format!(
+                    "endpoint {} has the `proxyPort` itself; give the port of the application in the address",
+                    decl.address
+                );
+                self.problem(at, reason);
+            }
+            let endpoint = Endpoint {
+                identity: decl.proxy.identity,
+                inbound_port: decl.proxy.port,
+                ..endpoint
+            };
             match host {
                 Some(host) => hosts.push(HostEndpoint { host, endpoint }),
                 None => addresses.push(endpoint),
@@ -115,3 +127,6 @@ const MAX_WEIGHT: f64 = 100_000.0;
 
 /// Each is resolved by a task of its own.
 const MAX_HOSTS: usize = 1_000;
+
+#[cfg(test)]
+mod tests;

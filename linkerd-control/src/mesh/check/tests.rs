@@ -86,7 +86,7 @@ fn the_files_of_the_readme_are_good() {
     let readme = include_str!("../../../README.md");
     let blocks = readme.split("```").filter_map(|b| b.strip_prefix("yaml\n"));
     let services: Vec<_> = blocks.map(|text| mesh(text).services()).collect();
-    assert_eq!(services, [4, 3, 0]);
+    assert_eq!(services, [5, 3, 0]);
 }
 
 #[test]
@@ -193,74 +193,6 @@ fn a_refusal_tells_line_column_and_remedy() {
 }
 
 #[test]
-fn wrong_endpoints_are_refused() {
-    for (endpoints, problem) in [
-        (
-            "127.0.0.1:1",
-            "4:14: expected a list, each item on a line that begins with `- `",
-        ),
-        (
-            "[80]",
-            "4:15: \"80\" is not an endpoint's address; write an IP address or a host name",
-        ),
-        (
-            "[we_b:80]",
-            "4:15: \"we_b:80\" is not an endpoint's address; write an IP address or a host name",
-        ),
-        (
-            "[256.0.0.1:80]",
-            "4:15: \"256.0.0.1:80\" is not an endpoint's address",
-        ),
-        (
-            "['web:80', 'WEB.:80']",
-            "4:25: endpoint WEB.:80 is listed twice",
-        ),
-        (
-            "[[]]",
-            "4:15: expected an address such as 127.0.0.1:9001, or `address:` with its other fields, not a list",
-        ),
-        (
-            "[127.0.0.1]",
-            "4:15: \"127.0.0.1\" is not an endpoint's address",
-        ),
-        (
-            "[127.0.0.1:0]",
-            "4:15: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
-        ),
-        (
-            "['127.0.0.1:1', '127.0.0.1:1']",
-            "4:30: endpoint 127.0.0.1:1 is listed twice",
-        ),
-        ("[{weight: 1}]", "4:15: the endpoint has no `address`"),
-        (
-            "[{adress: '127.0.0.1:1'}]",
-            "4:16: unknown field `adress`; did you mean `address`?",
-        ),
-        (
-            "[{address: '127.0.0.1:1', protocol: h3}]",
-            "4:50: `h3` is no protocol; use h2 or opaque",
-        ),
-        (
-            "[{address: '127.0.0.1:1', weight: -1}]",
-            "4:15: weight -1 is not between 0 and 100000",
-        ),
-        (
-            "[{address: '127.0.0.1:1', weight: .nan}]",
-            "4:15: weight NaN is not between 0 and 100000",
-        ),
-        (
-            "[{address: '127.0.0.1:1', weight: 0}]",
-            "4:15: all endpoints have weight 0; give one of them",
-        ),
-    ] {
-        refused(
-            &format!("services:\n- name: web\n  port: 80\n  endpoints: {endpoints}\n"),
-            problem,
-        );
-    }
-}
-
-#[test]
 fn wrong_backends_are_refused() {
     for (backends, problem) in [
         (
@@ -357,7 +289,7 @@ services:
             "m:5:14: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
             "m:6:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
             "m:7:3: unknown field `weight`; expected name, namespace, port, ports, protocol, addresses, hostnames, \
-             labels, endpoints, backends, routes, breaker or profile",
+             labels, identity, proxyPort, endpoints, backends, routes, breaker or profile",
             "m:8:9: expected a text, not a list",
             "m:9:9: expected a whole number, not `b`",
             "m:10:3: the service has no `name`",

@@ -80,6 +80,20 @@ fn a_server_denies_all_until_it_is_told_whom_to_let_in() {
 }
 
 #[test]
+fn a_server_may_be_that_of_several_ports() {
+    let mesh = mesh("services: []\nservers: [{ports: [1, 2]}, {name: web, ports: [3, 4]}]\n");
+    let servers: Vec<_> = mesh.servers().collect();
+    let denied = |name: &str| ServerPolicy::new(name).build();
+    let expected = [
+        (1, denied("port-1")),
+        (2, denied("port-2")),
+        (3, denied("web")),
+        (4, denied("web")),
+    ];
+    assert_eq!(servers, expected);
+}
+
+#[test]
 fn a_port_whose_server_left_the_file_is_open() {
     let controller = crate::Controller::new();
     let state = |text: &str| -> Option<Server> {
@@ -102,6 +116,18 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     for (server, problem) in [
         ("{name: web}", "3:3: the server has no `port`"),
         ("{port: 0}", "3:10: 0 is not between 1 and 65535"),
+        (
+            "{ports: [1], port: 2}",
+            "3:11: `port` and `ports` are given; remove one of them",
+        ),
+        (
+            "{ports: []}",
+            "3:11: the server has no ports; add at least one",
+        ),
+        (
+            "{ports: [80, 80]}",
+            "3:3: port 80 has a server already, in line 3; remove one",
+        ),
         (
             "{port: 80, protocol: http}",
             "3:24: `http` is no protocol; use ",

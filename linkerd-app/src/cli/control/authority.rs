@@ -1,0 +1,178 @@
+//! The authority of a mesh without a cluster: of files, or generated.
+
+use linkerd_control::{Authority, AuthorityError};
+use linkerd_proxy_core::tls::Identity;
+use std::{
+    cell::RefCell,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The source of the authority.
+#[derive(Clone, Debug)]
+pub enum AuthoritySource {
+    /// Certificates and the key of one of them, in PEM. They are read again on SIGHUP.
+    Files {
+        /// The certificates: all are trust anchors of the proxies.
+        certificates: PathBuf,
+        /// The private key.
+        key: PathBuf,
+    },
+    /// A new authority for the life of the process, whose certificate is written to a file.
+    Generated {
+        /// The file, which is replaced.
+        certificate: PathBuf,
+    },
+}
+
+/// The authority in use.
+pub(super) struct MeshAuthority {
+    source: AuthoritySource,
+    present: RefCell<Arc<Authority>>,
+}
+
+/// Errors of the authority's files.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AuthorityFileError {
+    /// A file cannot be read.
+    #[error("{}: {error}; `{option}` names the file", path.display())]
+    Unreadable {
+        option: &'static str,
+        path: PathBuf,
+        error: io::Error,
+    },
+    /// The certificate cannot be written.
+    #[error("{}: {error}; name a file in a directory that can be written with `--write-trust-anchor`", path.display())]
+    Unwritable { path: PathBuf, error: io::Error },
+    /// The files are no authority.
+    #[error("{} and {}: {error}; give the certificate of an authority and its key in PEM", certificates.display(), key.display())]
+    Unusable {
+        certificates: PathBuf,
+        key: PathBuf,
+        error: AuthorityError,
+    },
+    /// No authority can be generated.
+    #[error("no authority can be generated: {0}")]
+    Generate(AuthorityError),
+}
+
+impl MeshAuthority {
+    /// Reads the files, or generates an authority.
+    pub(super) fn new(source: AuthoritySource) -> Result<Self, AuthorityFileError> {
+        let authority = match &source {
+            AuthoritySource::Files { certificates, key } => read(certificates, key)?,
+            AuthoritySource::Generated { certificate } => generate(certificate)?,
+        };
+        Ok(Self {
+            source,
+            present: RefCell::new(Arc::new(authority)),
+        })
+    }
+
+    /// The authority.
+    pub(super) fn present(&self) -> Arc<Authority> {
+        self.present.borrow().clone()
+    }
+
+    /// Reads the files again. `None` for an authority that was generated, which stays.
+    pub(super) fn reload(&self) -> Result<Option<Arc<Authority>>, AuthorityFileError> {
+        let AuthoritySource::Files { certificates, key } = &self.source else {
+            return Ok(None);
+        };
+        let authority = Arc::new(read(certificates, key)?);
+        self.present.replace(authority.clone());
+        Ok(Some(authority))
+    }
+}
+
+/// Whether a proxy can ask for a controller of this name.
+pub(super) fn is_dns_name(name: &str) -> bool {
+    let identity: Result<Identity, _> = name.parse();
+    identity.is_ok_and(|identity| identity.dns_name() == Some(name))
+}
+
+fn read(certificates: &Path, key: &Path) -> Result<Authority, AuthorityFileError> {
+    let text = |option, path: &Path| {
+        fs::read_to_string(path).map_err(|error| AuthorityFileError::Unreadable {
+            option,
+            path: path.to_owned(),
+            error,
+        })
+    };
+    let (anchors, private) = (
+        text("--trust-anchor", certificates)?,
+        text("--trust-anchor-key", key)?,
+    );
+    Authority::from_pem(&anchors, &private).map_err(|error| AuthorityFileError::Unusable {
+        certificates: certificates.to_owned(),
+        key: key.to_owned(),
+        error,
+    })
+}
+
+fn generate(certificate: &Path) -> Result<Authority, AuthorityFileError> {
+    let authority = Authority::generate(NAME).map_err(AuthorityFileError::Generate)?;
+    let written = fs::write(certificate, authority.trust_anchors());
+    written.map_err(|error| AuthorityFileError::Unwritable {
+        path: certificate.to_owned(),
+        error,
+    })?;
+    Ok(authority)
+}
+
+/// The common name of an authority that is generated.
+const NAME: &str = "root.linkerd.cluster.local";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_authority_is_written_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let certificate = dir.path().join("anchor.pem");
+        let source = AuthoritySource::Generated {
+            certificate: certificate.clone(),
+        };
+        let authority = MeshAuthority::new(source).unwrap();
+        let written = fs::read_to_string(&certificate).unwrap();
+        assert_eq!(written, authority.present().trust_anchors());
+        assert!(authority.reload().unwrap().is_none());
+        let nowhere = AuthoritySource::Generated {
+            certificate: dir.path().join("none/anchor.pem"),
+        };
+        let error = MeshAuthority::new(nowhere).err().unwrap().to_string();
+        assert!(
+            error.contains("none/anchor.pem: ") && error.contains("--write-trust-anchor"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn files_that_are_no_authority_are_named_with_the_fix() {
+        let dir = tempfile::tempdir().unwrap();
+        let (certificates, key) = (dir.path().join("ca.pem"), dir.path().join("ca.key"));
+        let refused = || {
+            let source = AuthoritySource::Files {
+                certificates: certificates.clone(),
+                key: key.clone(),
+            };
+            MeshAuthority::new(source).err().unwrap().to_string()
+        };
+        assert!(refused().contains("ca.pem: ") && refused().contains("`--trust-anchor`"));
+        let authority = Authority::generate("root").unwrap();
+        fs::write(&certificates, authority.trust_anchors()).unwrap();
+        assert!(refused().contains("ca.key: ") && refused().contains("`--trust-anchor-key`"));
+        fs::write(&key, "no key").unwrap();
+        assert!(refused().contains("no private key in PEM"), "{}", refused());
+    }
+
+    #[test]
+    fn names_of_a_controller_are_dns_names() {
+        assert!(is_dns_name("control.mesh.test"));
+        for name in ["", "a b", "spiffe://a/b", "127.0.0.1:80"] {
+            assert!(!is_dns_name(name), "{name}");
+        }
+    }
+}
