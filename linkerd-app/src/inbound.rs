@@ -120,6 +120,7 @@ impl Inbound {
             client,
             destination,
             protocol,
+            was_silent,
         } = match &self.ctx.mesh {
             None => SecuredConnection::plain(stream, client, destination),
             // In a box: its handshake is large, and done before the rest begins.
@@ -137,7 +138,12 @@ impl Inbound {
         let mut io = Io::new(stream, policy.peer(tls).connections());
         io.put_back(read);
         // 4. What the client speaks, and whether it is let in.
-        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
+        let protocol = match (protocol, &policy.policy().protocol) {
+            // TLS detection has waited for the client already.
+            (None, ServerProtocol::Detect { .. }) if was_silent => None,
+            _ => self.protocol(&mut io, &client, &policy, protocol).await?,
+        };
+        let (detected, server) = match protocol {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;

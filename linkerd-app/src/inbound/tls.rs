@@ -36,6 +36,8 @@ pub struct SecuredConnection {
     pub destination: SocketAddr,
     /// Its protocol, if a peer proxy has said so.
     pub protocol: Option<Detected>,
+    /// Whether the client was silent for the detect timeout: it may wait for the application to speak first.
+    pub was_silent: bool,
 }
 
 /// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
@@ -57,6 +59,7 @@ pub async fn secure(
                 read: Bytes::new(),
                 destination,
                 protocol: None,
+                was_silent: false,
             })
         }
         Ok(hello) => {
@@ -67,14 +70,15 @@ pub async fn secure(
                 read,
                 destination,
                 protocol: Some(Detected::Opaque),
+                was_silent: false,
             })
         }
-        // A client that was silent may wait for the application to speak first.
         Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => {
             let detail = format!("the client's first message was not whole after {timeout:?}");
             Err(Error::new(Reason::TlsDetectionTimeout).detail(detail))
         }
         Err(_) => Ok(SecuredConnection {
+            was_silent: read.is_empty(),
             read,
             ..SecuredConnection::plain(stream, client, destination)
         }),
@@ -124,6 +128,7 @@ pub async fn secure_direct(
             Some(SessionProtocol::Http1) => Detected::Http1,
             Some(SessionProtocol::Http2) => Detected::Http2,
         }),
+        was_silent: false,
     })
 }
 
@@ -136,6 +141,7 @@ impl SecuredConnection {
             client,
             destination,
             protocol: None,
+            was_silent: false,
         }
     }
 }

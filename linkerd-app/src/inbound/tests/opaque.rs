@@ -2,7 +2,9 @@
 
 use super::{in_process, in_process_with};
 use crate::testing::TestWire;
+use linkerd_control::Authority;
 use linkerd_proxy_core::Reason;
+use tokio::time::Instant;
 
 const DB: &str = "10.0.0.9:5432";
 
@@ -30,6 +32,37 @@ async fn a_server_that_speaks_first_is_heard_after_the_detection_timeout() {
         let mut accepting = proxy.network.listen(DB);
         let mut peer = proxy.wire(DB);
         let mut application = TestWire::from(accepting.recv().await.unwrap());
+        application.send("hello").await;
+        peer.expect("hello").await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_an_identity_a_silent_peer_is_waited_for_once() {
+    let files = tempfile::tempdir().unwrap();
+    let token = files.path().join("token");
+    std::fs::write(&token, "token").unwrap();
+    let authority = Authority::generate("root").unwrap();
+    let (files, token) = (files.path().display(), token.display());
+    let env = [
+        ("LOCAL_NAME", "db.test".to_owned()),
+        ("TRUST_ANCHORS", authority.trust_anchors().to_owned()),
+        ("DIR", files.to_string()),
+        ("TOKEN_FILE", token.to_string()),
+        ("SVC_ADDR", "127.0.0.1:1".to_owned()),
+    ];
+    let env = env.map(|(name, value)| (format!("LINKERD2_PROXY_IDENTITY_{name}"), value));
+    let env: Vec<_> = env
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    in_process_with(&env, async |proxy| {
+        let start = Instant::now();
+        let mut accepting = proxy.network.listen(DB);
+        let mut peer = proxy.wire(DB);
+        let mut application = TestWire::from(accepting.recv().await.unwrap());
+        assert_eq!(start.elapsed().as_secs(), 10, "the detect timeout");
         application.send("hello").await;
         peer.expect("hello").await;
     })

@@ -5,6 +5,7 @@ use crate::{
     config::Config,
     control::default_policies,
     dialers::Dialers,
+    identity,
     inbound::{Context, Handshakes, Inbound},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
@@ -54,7 +55,10 @@ impl TestProxy {
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
-            mesh: None,
+            mesh: config.identity.as_ref().map(|identity| {
+                let (mesh, _) = identity::prepare(identity).expect("its files are there");
+                mesh
+            }),
             handshakes: Handshakes::default(),
             server_policies: ServerPolicies::new(
                 policies.clone(),
