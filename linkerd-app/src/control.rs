@@ -113,8 +113,7 @@ impl ControlPlane {
             resolutions.policy,
             tls(&control.policy),
         );
-        let mut controllers = vec![destination, policy];
-        let certifier = match (identity, &config.identity) {
+        let (issuer, certifier) = match (identity, &config.identity) {
             (Some(identity), Some(config)) => {
                 let addr = &config.controller;
                 let server = addr.server_tls();
@@ -127,17 +126,16 @@ impl ControlPlane {
                     tls.transpose()?,
                 );
                 let source = GrpcCertificateSource::new(client.client());
-                controllers.push(client);
                 let families = families.control.certificates.clone();
-                Some(identity.certifier.start(source, families, identity.pending))
+                let state = identity.certifier.start(source, families, identity.pending);
+                (Some(client), Some(state))
             }
-            _ => None,
+            _ => (None, None),
         };
-        let [destination, policy] = [controllers[0].client(), controllers[1].client()];
         let runtime = tokio::runtime::Handle::current();
         let outbound = &config.outbound;
         let discovery = Discovery::new(
-            GrpcEndpointSource::new(destination.clone(), &control.context),
+            GrpcEndpointSource::new(destination.client(), &control.context),
             DiscoveryConfig {
                 limits: control.destination.limits,
                 backoff: control.destination.connect.backoff,
@@ -152,8 +150,8 @@ impl ControlPlane {
             control.profile_suffixes.clone(),
         );
         let policies = Policies::new(
-            GrpcPolicySource::new(policy.clone(), &control.workload),
-            GrpcProfileSource::new(destination.clone(), &control.context),
+            GrpcPolicySource::new(policy.client(), &control.workload),
+            GrpcProfileSource::new(destination.client(), &control.context),
             PoliciesConfig {
                 profile_networks: Arc::new(move |ip| networks.contains(ip)),
                 profile_names: Arc::new(move |name| names.matches(name)),
@@ -168,7 +166,7 @@ impl ControlPlane {
             runtime.clone(),
         );
         let server_policies = ServerPolicies::new(
-            GrpcServerPolicySource::new(policy.clone(), &control.workload)
+            GrpcServerPolicySource::new(policy.client(), &control.workload)
                 .admit_loopback(config.inbound.admit_loopback),
             ServerPoliciesConfig {
                 defaults: default_policies(config),
@@ -184,7 +182,7 @@ impl ControlPlane {
             discovery,
             policies,
             server_policies,
-            controllers,
+            controllers: [destination, policy].into_iter().chain(issuer).collect(),
             certifier,
         })
     }

@@ -14,8 +14,8 @@ use crate::config::IdentityConfig;
 use linkerd_proxy_core::{
     endpoint::ServerTls,
     tls::{
-        CredentialsIssuer, CredentialsWatch, InvalidTrustAnchors, LocalIdentity, MeshClient,
-        MeshServer, TrustAnchors,
+        CredentialsIssuer, CredentialsWatch, InvalidTrustAnchors, MeshClient, MeshServer,
+        TrustAnchors,
     },
 };
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use tokio::sync::watch;
 pub struct MeshIdentity {
     issuer: Arc<CredentialsIssuer>,
     credentials: CredentialsWatch,
+    server: MeshServer,
 }
 
 /// Errors at the start that leave the proxy without an identity.
@@ -52,6 +53,7 @@ pub fn prepare(config: &IdentityConfig) -> Result<(MeshIdentity, Certifier), Ide
     let (publish, credentials) = watch::channel(None);
     let certifier = Certifier::new(config, issuer.clone(), key, publish);
     let mesh = MeshIdentity {
+        server: MeshServer::new(config.local.clone(), credentials.clone()),
         issuer,
         credentials,
     };
@@ -59,19 +61,9 @@ pub fn prepare(config: &IdentityConfig) -> Result<(MeshIdentity, Certifier), Ide
 }
 
 impl MeshIdentity {
-    /// The names of this proxy.
-    pub fn local(&self) -> &LocalIdentity {
-        &self.issuer.local
-    }
-
-    /// Whether there is a certificate.
-    pub fn has_certificate(&self) -> bool {
-        self.credentials.borrow().is_some()
-    }
-
     /// TLS with clients that ask for this proxy.
-    pub fn server(&self) -> MeshServer {
-        MeshServer::new(self.local().clone(), self.credentials.clone())
+    pub fn server(&self) -> &MeshServer {
+        &self.server
     }
 
     /// TLS to an endpoint.

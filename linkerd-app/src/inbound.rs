@@ -40,7 +40,7 @@ use linkerd_proxy_core::{
 };
 use policy::PolicySnapshot;
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
-use tls::SecuredConnection;
+use tls::{KnownProtocol, SecuredConnection};
 use tower_service::Service;
 
 /// The inbound side of one worker.
@@ -120,7 +120,6 @@ impl Inbound {
             client,
             destination,
             protocol,
-            was_silent,
         } = match &self.ctx.mesh {
             None => SecuredConnection::plain(stream, client, destination),
             // In a box: its handshake is large, and done before the rest begins.
@@ -138,12 +137,7 @@ impl Inbound {
         let mut io = Io::new(stream, policy.peer(tls).connections());
         io.put_back(read);
         // 4. What the client speaks, and whether it is let in.
-        let protocol = match (protocol, &policy.policy().protocol) {
-            // TLS detection has waited for the client already.
-            (None, ServerProtocol::Detect { .. }) if was_silent => None,
-            _ => self.protocol(&mut io, &client, &policy, protocol).await?,
-        };
-        let (detected, server) = match protocol {
+        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
@@ -220,22 +214,24 @@ impl Inbound {
         io: &mut Io,
         client: &ClientInfo,
         policy: &PolicySnapshot,
-        known: Option<Detected>,
+        known: KnownProtocol,
     ) -> Result<Option<Detected>, Error> {
-        let is_passed_through = matches!(client.tls, TlsStatus::Passthrough { .. });
-        let timeout = match policy.policy().protocol {
-            ServerProtocol::Opaque | ServerProtocol::Tls => return Ok(Some(Detected::Opaque)),
-            _ if known.is_some() => return Ok(known),
-            _ if is_passed_through => return Ok(Some(Detected::Opaque)),
-            ServerProtocol::Detect { timeout, .. } => timeout,
+        let timeout = match (&policy.policy().protocol, known) {
+            (ServerProtocol::Opaque | ServerProtocol::Tls, _) => return Ok(Some(Detected::Opaque)),
+            (_, KnownProtocol::Is(protocol)) => return Ok(Some(protocol)),
+            // TLS detection has waited for the client already.
+            (ServerProtocol::Detect { .. }, KnownProtocol::Silent) => return Ok(None),
+            (ServerProtocol::Detect { timeout, .. }, _) => *timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.
-            ServerProtocol::Http1(_) if client.tls.is_meshed() => {
+            (ServerProtocol::Http1(_), _) if client.tls.is_meshed() => {
                 let timeout = self.ctx.config.inbound.detect_timeout;
                 let detected = self.detect(io, client, policy, timeout).await?;
                 return Ok(Some(detected.unwrap_or(Detected::Http1)));
             }
-            ServerProtocol::Http1(_) => return Ok(Some(Detected::Http1)),
-            ServerProtocol::Http2(_) | ServerProtocol::Grpc(_) => return Ok(Some(Detected::Http2)),
+            (ServerProtocol::Http1(_), _) => return Ok(Some(Detected::Http1)),
+            (ServerProtocol::Http2(_) | ServerProtocol::Grpc(_), _) => {
+                return Ok(Some(Detected::Http2));
+            }
         };
         self.detect(io, client, policy, timeout).await
     }

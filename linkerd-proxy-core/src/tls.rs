@@ -26,7 +26,7 @@ pub use client_hello::{ClientHello, FirstBytes, NoClientHello, read_client_hello
 pub use credentials::{
     Credentials, CredentialsIssuer, CredentialsWatch, InvalidCredentials, LocalIdentity,
 };
-pub use identity::{Identity, InvalidIdentity};
+pub use identity::{Identity, InvalidIdentity, is_dns_name};
 pub use key::{InvalidKey, KeyAndRequest, TlsKey};
 pub use refresh::RefreshBounds;
 pub use rustls::{Error as TlsError, pki_types::DnsName};

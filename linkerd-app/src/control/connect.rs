@@ -4,7 +4,7 @@ use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
     Error,
     tls::MeshClient,
-    transport::{Dialer, TransportStream, connect_encrypted},
+    transport::{Dialer, TransportStream, connect},
 };
 use std::{
     net::SocketAddr,
@@ -32,11 +32,6 @@ impl Service<()> for Connect {
 
     fn call(&mut self, (): ()) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move {
-            match &this.tls {
-                None => this.dialer.connect(this.addr).await,
-                Some(tls) => connect_encrypted(&this.dialer, this.addr, tls).await,
-            }
-        })
+        Box::pin(async move { connect(&this.dialer, this.addr, this.tls.as_deref()).await })
     }
 }

@@ -97,9 +97,9 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
         .run_until(async {
             let start = Instant::now();
             let state = certifier.start(source.clone(), families, pending);
-            assert!(!readiness.is_ready() && !mesh.has_certificate());
+            assert!(!readiness.is_ready() && !mesh.server().has_certificate());
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(readiness.is_ready() && mesh.has_certificate());
+            assert!(readiness.is_ready() && mesh.server().has_certificate());
             assert_eq!(state.inspect()["issued"], 1);
 
             fs::write(files.path().join("token"), "second").unwrap();
@@ -113,7 +113,10 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
                 (&b"first"[..], &b"second"[..])
             );
             assert_eq!(state.inspect()["last_error"], "not now");
-            assert!(mesh.has_certificate(), "the first one is still valid");
+            assert!(
+                mesh.server().has_certificate(),
+                "the first one is still valid"
+            );
 
             *source.refuses.borrow_mut() = false;
             tokio::time::sleep(MINUTE).await;

@@ -17,7 +17,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     tls::{
-        ClientHello, FirstBytes, NoClientHello, SessionProtocol, Terminated, TlsStatus,
+        ClientHello, FirstBytes, MeshServer, NoClientHello, SessionProtocol, Terminated, TlsStatus,
         TransportHeader, read_client_hello,
     },
     transport::{ClientInfo, Detected, TransportStream},
@@ -34,10 +34,19 @@ pub struct SecuredConnection {
     pub client: Rc<ClientInfo>,
     /// The address that the connection is for.
     pub destination: SocketAddr,
-    /// Its protocol, if a peer proxy has said so.
-    pub protocol: Option<Detected>,
-    /// Whether the client was silent for the detect timeout: it may wait for the application to speak first.
-    pub was_silent: bool,
+    /// Its protocol, as far as that has become known.
+    pub protocol: KnownProtocol,
+}
+
+/// What is known of the protocol of a connection when its encryption is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownProtocol {
+    /// Nothing.
+    Unknown,
+    /// The client was silent for the detect timeout: it may wait for the application to speak first.
+    Silent,
+    /// This one: a peer proxy has said so, or the bytes are not for this proxy.
+    Is(Detected),
 }
 
 /// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
@@ -52,14 +61,13 @@ pub async fn secure(
     let server = mesh.server();
     match hello {
         Ok(hello) if server.is_asked_for(&hello) => {
-            let terminated = terminate(ctx, mesh, hello, stream, false).await?;
+            let terminated = terminate(ctx, server, hello, stream, false).await?;
             Ok(SecuredConnection {
                 client: with_tls(&client, terminated.status),
                 stream: terminated.stream,
                 read: Bytes::new(),
                 destination,
-                protocol: None,
-                was_silent: false,
+                protocol: KnownProtocol::Unknown,
             })
         }
         Ok(hello) => {
@@ -69,16 +77,18 @@ pub async fn secure(
                 stream,
                 read,
                 destination,
-                protocol: Some(Detected::Opaque),
-                was_silent: false,
+                protocol: KnownProtocol::Is(Detected::Opaque),
             })
         }
         Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => {
             let detail = format!("the client's first message was not whole after {timeout:?}");
             Err(Error::new(Reason::TlsDetectionTimeout).detail(detail))
         }
+        Err(NoClientHello::TimedOut(_)) => Ok(SecuredConnection {
+            protocol: KnownProtocol::Silent,
+            ..SecuredConnection::plain(stream, client, destination)
+        }),
         Err(_) => Ok(SecuredConnection {
-            was_silent: read.is_empty(),
             read,
             ..SecuredConnection::plain(stream, client, destination)
         }),
@@ -96,10 +106,11 @@ pub async fn secure_direct(
     let not_meshed = || Error::new(Reason::NotMeshed);
     let first = first_bytes(ctx, &mut stream, &client).await?;
     let hello = first.hello.map_err(|_| not_meshed())?;
-    if !mesh.server().is_asked_for(&hello) {
+    let server = mesh.server();
+    if !server.is_asked_for(&hello) {
         return Err(not_meshed());
     }
-    let mut terminated = terminate(ctx, mesh, hello, stream, true).await?;
+    let mut terminated = terminate(ctx, server, hello, stream, true).await?;
     if terminated.status.identity().is_none() {
         return Err(not_meshed());
     }
@@ -123,12 +134,11 @@ pub async fn secure_direct(
         stream: terminated.stream,
         read,
         destination,
-        protocol: Some(match header.protocol {
+        protocol: KnownProtocol::Is(match header.protocol {
             None => Detected::Opaque,
             Some(SessionProtocol::Http1) => Detected::Http1,
             Some(SessionProtocol::Http2) => Detected::Http2,
         }),
-        was_silent: false,
     })
 }
 
@@ -140,8 +150,7 @@ impl SecuredConnection {
             read: Bytes::new(),
             client,
             destination,
-            protocol: None,
-            was_silent: false,
+            protocol: KnownProtocol::Unknown,
         }
     }
 }
@@ -158,15 +167,14 @@ async fn first_bytes(
 
 async fn terminate(
     ctx: &Context,
-    mesh: &MeshIdentity,
+    server: &MeshServer,
     hello: ClientHello,
     stream: TransportStream,
     asks_for_header: bool,
 ) -> Result<Terminated, Error> {
     let _handshake = ctx.handshakes.begin()?;
-    let server = mesh.server();
     let terminating = server.terminate(hello, stream, asks_for_header);
-    let late = match mesh.has_certificate() {
+    let late = match server.has_certificate() {
         true => Reason::ClientTlsFailed,
         false => Reason::NoCertificate,
     };

@@ -5,7 +5,8 @@
 
 use super::{
     CertificateDetails, CredentialsIssuer, CredentialsWatch, Identity, TlsError, TransportHeader,
-    credentials::names, stream::EncryptedStream,
+    credentials::{first_credentials, names},
+    stream::EncryptedStream,
 };
 use crate::{Error, Reason, endpoint::ServerTls, transport::TransportStream};
 use rustls::{
@@ -85,26 +86,19 @@ impl MeshClient {
         Ok(TransportStream::other(EncryptedStream(stream.into())))
     }
 
-    /// The configuration with the certificate of this proxy, as soon as there is one.
+    /// The configuration with the certificate of this proxy, as soon as there is one; or that without, if none is needed.
     async fn config(&self) -> Result<Arc<ClientConfig>, Error> {
-        let mut watch = self.credentials.clone();
-        let present = watch.borrow_and_update().clone();
-        let credentials = match (present, &self.anonymous) {
-            (Some(credentials), _) => credentials,
-            (None, Some(anonymous)) => return Ok(anonymous.clone()),
-            (None, None) => {
-                let present = watch.wait_for(Option::is_some).await;
-                let none = || Error::new(Reason::NoCertificate);
-                present.map_err(|_| none())?.clone().ok_or_else(none)?
-            }
+        let credentials = match self.anonymous {
+            Some(_) => self.credentials.borrow().clone(),
+            None => Some(first_credentials(&self.credentials).await?),
         };
-        match (
-            credentials.validity.problem(SystemTime::now()),
-            &self.anonymous,
-        ) {
-            (None, _) => Ok(credentials.client(self.header.is_some()).clone()),
-            (Some(_), Some(anonymous)) => Ok(anonymous.clone()),
-            (Some(problem), None) => {
+        let now = SystemTime::now();
+        let problem = credentials.as_ref().and_then(|it| it.validity.problem(now));
+        match (credentials, problem, &self.anonymous) {
+            (Some(credentials), None, _) => Ok(credentials.client(self.header.is_some()).clone()),
+            (_, _, Some(anonymous)) => Ok(anonymous.clone()),
+            (_, problem, None) => {
+                let problem = problem.unwrap_or_default();
                 let detail = format!("this proxy cannot show who it is: {problem}");
                 Err(Error::new(Reason::NoCertificate).detail(detail))
             }

@@ -4,6 +4,7 @@ use super::{
     CertificateDetails, Identity, TlsError, TlsKey, TrustAnchors, Validity, provider::provider,
     transport_header::ALPN, verify::AnchoredServer,
 };
+use crate::{Error, Reason};
 use rustls::{
     ClientConfig, ConfigBuilder, ServerConfig,
     client::{Resumption, WantsClientCert, danger::ServerCertVerifier},
@@ -206,6 +207,14 @@ fn client_config(
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(verifier))
+}
+
+/// The credentials of the proxy, as soon as there are any. Cancel safe. Fails as `NoCertificate` if there never will be.
+pub(super) async fn first_credentials(watch: &CredentialsWatch) -> Result<Arc<Credentials>, Error> {
+    let mut watch = watch.clone();
+    let present = watch.wait_for(Option::is_some).await;
+    let none = || Error::new(Reason::NoCertificate);
+    present.map_err(|_| none())?.clone().ok_or_else(none)
 }
 
 /// Identities, for an error.

@@ -60,8 +60,9 @@ impl FromStr for Identity {
     }
 }
 
-/// A DNS name without a trailing dot (RFC 1123, with `_`). The last label is not a number: such a name is an address.
-fn is_dns_name(text: &str) -> bool {
+/// Whether a text is a DNS name without a trailing dot (RFC 1123, with `_`). The last label is not a number: such a name is an
+/// address.
+pub fn is_dns_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63

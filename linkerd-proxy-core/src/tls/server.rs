@@ -4,11 +4,12 @@
 //! - **Fails as** `NoCertificate`, `ClientTlsFailed`.
 
 use super::{
-    CertificateDetails, ClientHello, Credentials, CredentialsWatch, Identity, LocalIdentity,
-    TlsStatus, stream::EncryptedStream,
+    CertificateDetails, ClientHello, CredentialsWatch, Identity, LocalIdentity, TlsStatus,
+    credentials::first_credentials, stream::EncryptedStream,
 };
 use crate::{Error, Reason, transport::TransportStream};
-use std::{io, sync::Arc, time::SystemTime};
+use rustls::pki_types::CertificateDer;
+use std::{io, time::SystemTime};
 use tokio_rustls::StartHandshake;
 
 /// Terminates the TLS of clients.
@@ -35,9 +36,9 @@ impl MeshServer {
         Self { local, credentials }
     }
 
-    /// The names of this proxy.
-    pub fn local(&self) -> &LocalIdentity {
-        &self.local
+    /// Whether there is a certificate to show.
+    pub fn has_certificate(&self) -> bool {
+        self.credentials.borrow().is_some()
     }
 
     /// Whether a client asks for this proxy; else its TLS is passed through.
@@ -53,7 +54,7 @@ impl MeshServer {
         stream: TransportStream,
         asks_for_header: bool,
     ) -> Result<Terminated, Error> {
-        let credentials = self.credentials().await?;
+        let credentials = first_credentials(&self.credentials).await?;
         let config = credentials.server(asks_for_header);
         let handshake = StartHandshake::from_parts(hello.accepted, stream);
         let handshake = handshake.into_stream(config.clone());
@@ -66,20 +67,11 @@ impl MeshServer {
             stream: TransportStream::other(EncryptedStream(stream.into())),
         })
     }
-
-    async fn credentials(&self) -> Result<Arc<Credentials>, Error> {
-        let mut watch = self.credentials.clone();
-        let present = watch.wait_for(Option::is_some).await;
-        let gone = || Error::new(Reason::NoCertificate);
-        present.map_err(|_| gone())?.clone().ok_or_else(gone)
-    }
 }
 
 /// The first identity in the certificate of a client, which was verified: now, or when a session that is resumed began. Since
 /// then it may have expired.
-fn client_identity(
-    chain: &[rustls::pki_types::CertificateDer<'_>],
-) -> Result<Option<Identity>, Error> {
+fn client_identity(chain: &[CertificateDer<'_>]) -> Result<Option<Identity>, Error> {
     let Some(leaf) = chain.first() else {
         return Ok(None);
     };

@@ -29,8 +29,6 @@ pub enum NoTlsReason {
     PortSkipped,
     /// The control plane knows no identity of the endpoint.
     NotProvidedByServiceDiscovery,
-    /// The request of an ingress did not name its destination.
-    IngressWithoutOverride,
 }
 
 impl TlsStatus {
@@ -56,7 +54,6 @@ impl NoTlsReason {
             Self::NoTlsFromRemote => "no_tls_from_remote",
             Self::PortSkipped => "port_skipped",
             Self::NotProvidedByServiceDiscovery => "not_provided_by_service_discovery",
-            Self::IngressWithoutOverride => "ingress_without_override",
         }
     }
 }

@@ -57,7 +57,7 @@ impl Duplex for EncryptedStream {
         self.0.get_ref().0.awaits_bytes()
     }
 
-    /// What was read and not decrypted is less than a record, of which more must come.
+    /// Bytes that were read and not decrypted are less than a record: the rest of it makes the socket readable.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (stream, session) = self.0.get_mut();
         match session.wants_read() {

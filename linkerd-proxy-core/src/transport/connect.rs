@@ -39,21 +39,27 @@ impl Service<()> for Connect {
 
     fn call(&mut self, (): ()) -> Self::Future {
         let this = self.clone();
-        match this.tls.clone() {
-            None => Box::pin(async move {
-                let stream = this.dialer.connect(this.addr).await?;
-                Ok(Io::new(stream, this.series))
-            }),
-            Some(tls) => Box::pin(async move {
-                let stream = connect_encrypted(&this.dialer, this.addr, &tls).await?;
-                Ok(Io::new(stream, this.series))
-            }),
-        }
+        Box::pin(async move {
+            let stream = connect(&this.dialer, this.addr, this.tls.as_deref()).await?;
+            Ok(Io::new(stream, this.series))
+        })
     }
 }
 
-/// Dials `addr` and encrypts the connection, within the connect timeout.
-pub async fn connect_encrypted(
+/// Dials `addr`, and encrypts the connection if `tls` says how, within the connect timeout.
+pub async fn connect(
+    dialer: &Dialer,
+    addr: SocketAddr,
+    tls: Option<&MeshClient>,
+) -> Result<TransportStream, Error> {
+    match tls {
+        None => dialer.connect(addr).await,
+        // In a box: plain connections would have room for the handshake.
+        Some(tls) => Box::pin(connect_encrypted(dialer, addr, tls)).await,
+    }
+}
+
+async fn connect_encrypted(
     dialer: &Dialer,
     addr: SocketAddr,
     tls: &MeshClient,
