@@ -149,7 +149,6 @@ impl Program {
         let name = self.path.display().to_string();
         let output = File::create(log).context(log.display().to_string())?;
         let error = output.try_clone().context(name.clone())?;
-        let started = Instant::now();
         let child = command
             .stdin(Stdio::null())
             .stdout(output)
@@ -158,7 +157,6 @@ impl Program {
             .context(name)?;
         Ok(Running {
             child,
-            started,
             log: log.to_owned(),
         })
     }
@@ -167,8 +165,6 @@ impl Program {
 /// A process; dropping it ends the process.
 pub struct Running {
     child: Child,
-    /// When it was started.
-    pub started: Instant,
     log: PathBuf,
 }
 

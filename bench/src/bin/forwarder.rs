@@ -83,7 +83,9 @@ impl Backend {
     }
 
     async fn http2(&self) -> Result<client2::SendRequest<Incoming>> {
-        if let Some(sender) = self.http2.borrow().clone() {
+        // A load that ends resets its streams, and a peer ends a connection with too many of them.
+        let open = self.http2.borrow().clone();
+        if let Some(sender) = open.filter(|sender| !sender.is_closed()) {
             return Ok(sender);
         }
         let stream = self.tls.connect(self.addr).await?;
