@@ -4,6 +4,12 @@
 //! one interface, loopback, with the addresses of [`POD`], [`PEER`] and [`ELSEWHERE`]; everything else is routed to it,
 //! and lost unless it is redirected.
 
+mod link;
+mod pods;
+
+pub use link::{Capture, Captured};
+pub use pods::{CLIENTS, OtherNamespace, Pods, SERVERS};
+
 use crate::{Builder, Proxy, binary};
 use linkerd_control::Controller;
 use std::{
