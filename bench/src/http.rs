@@ -9,8 +9,8 @@ use std::{
 };
 
 /// A keep-alive connection.
-pub struct Client {
-    stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    stream: S,
     request: Vec<u8>,
     buf: Vec<u8>,
 }
@@ -19,29 +19,24 @@ impl Client {
     /// Connects; each exchange is a GET of `path`.
     pub fn connect(addr: SocketAddr, path: &str) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
-        Self::over(stream, addr, path)
+        Ok(Self::over(prepared(stream)?, addr, path))
     }
 
     /// Connects from an address, which has ports of its own.
     pub fn connect_from(source: IpAddr, addr: SocketAddr, path: &str) -> Result<Self> {
-        let socket =
-            Socket::new(Domain::for_address(addr), Type::STREAM, None).context("socket")?;
-        let source = SocketAddr::new(source, 0);
-        socket.bind(&source.into()).context("bind")?;
-        let connected = socket.connect_timeout(&addr.into(), TIMEOUT);
-        connected.context("connect")?;
-        Self::over(socket.into(), addr, path)
+        Ok(Self::over(stream_from(source, addr)?, addr, path))
     }
+}
 
-    fn over(stream: TcpStream, addr: SocketAddr, path: &str) -> Result<Self> {
-        stream.set_nodelay(true).context("nodelay")?;
-        stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
+impl<S: Read + Write> Client<S> {
+    /// A client over a connection.
+    pub fn over(stream: S, addr: SocketAddr, path: &str) -> Self {
         let request = format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes();
-        Ok(Self {
+        Self {
             stream,
             request,
             buf: vec![0; BUFFER],
-        })
+        }
     }
 
     /// Uses a larger buffer: fewer reads leave more of their core to the backend.
@@ -83,6 +78,22 @@ impl Client {
         }
         Ok(length)
     }
+}
+
+/// A connection from an address, which has ports of its own.
+pub fn stream_from(source: IpAddr, addr: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).context("socket")?;
+    let source = SocketAddr::new(source, 0);
+    socket.bind(&source.into()).context("bind")?;
+    let connected = socket.connect_timeout(&addr.into(), TIMEOUT);
+    connected.context("connect")?;
+    prepared(socket.into())
+}
+
+fn prepared(stream: TcpStream) -> Result<TcpStream> {
+    stream.set_nodelay(true).context("nodelay")?;
+    stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
+    Ok(stream)
 }
 
 /// The body of a path, over a connection of its own.

@@ -21,6 +21,7 @@ mod proxies;
 mod report;
 mod started;
 mod stats;
+mod tls;
 mod workload;
 
 use crate::{

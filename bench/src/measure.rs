@@ -1,5 +1,6 @@
 //! One measurement: starts a proxy, puts it under load, and ends it.
 
+mod handshakes;
 mod scale;
 
 use crate::{
@@ -120,6 +121,9 @@ impl Bench<'_> {
         let is_direct = subject.name() == DIRECT;
         if workload.needs_discovery() && !subject.discovers() && !is_direct {
             return Ok(None);
+        }
+        if let Traffic::Handshakes = workload.traffic {
+            return handshakes::measure(self, subject, workload, &setup);
         }
         let programs = subject.programs(&setup)?;
         if programs.is_empty() && !is_direct {
@@ -251,6 +255,7 @@ impl Bench<'_> {
             }
             Traffic::Idle
             | Traffic::IdleOpaque
+            | Traffic::Handshakes
             | Traffic::Destinations
             | Traffic::Growth
             | Traffic::Connections(_) => Err(Error::Other("this is no lasting load".to_owned())),

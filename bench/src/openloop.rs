@@ -8,6 +8,7 @@ use crate::{
     load::Completed,
     net,
     stats::quantile,
+    tls::TlsClient,
 };
 use std::{
     fs,
@@ -121,6 +122,21 @@ pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed
         let mut requests = 0;
         while Instant::now() < until {
             Client::connect_from(source, to, "/")?.exchange()?;
+            requests += 1;
+        }
+        Ok(requests)
+    })
+}
+
+/// Likewise, over TLS with a full handshake each; counts requests.
+pub fn handshakes(tls: &TlsClient, threads: usize, time: Duration) -> Result<Completed> {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let tls = tls.clone();
+    closed_loop(threads, time, move |until| {
+        let source = net::client(USED.fetch_add(1, Ordering::Relaxed));
+        let mut requests = 0;
+        while Instant::now() < until {
+            tls.connect(source)?.exchange()?;
             requests += 1;
         }
         Ok(requests)

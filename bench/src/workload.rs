@@ -46,6 +46,8 @@ pub enum Traffic {
     Idle,
     /// Likewise, as opaque bytes: each has a connection of its own to a backend.
     IdleOpaque,
+    /// Connections with a full handshake of mutual TLS, and a request over each, to the proxy of the backends alone.
+    Handshakes,
     /// HTTP/1.1, one request to each of many services.
     Destinations,
     /// HTTP/1.1 at a fixed rate while endpoints are added to a few, replaced, and removed.
@@ -190,6 +192,11 @@ pub const ALL: &[Workload] = &[
         "2,000 opaque connections, used once and kept, two proxies with mutual TLS",
         Traffic::IdleOpaque,
     ),
+    meshed(
+        "handshakes",
+        "a full handshake of mutual TLS and a request for each connection, the backends' proxy alone",
+        Traffic::Handshakes,
+    ),
     Workload {
         endpoints: 1000,
         ..plain(
@@ -239,7 +246,7 @@ impl Workload {
     pub fn protocol(&self) -> Protocol {
         match self.traffic {
             Traffic::Http2 | Traffic::Grpc | Traffic::GrpcStreams => Protocol::Http2,
-            Traffic::Bulk | Traffic::IdleOpaque => Protocol::Opaque,
+            Traffic::Bulk | Traffic::IdleOpaque | Traffic::Handshakes => Protocol::Opaque,
             _ => Protocol::Http1,
         }
     }
