@@ -42,6 +42,7 @@ mod retry_budgets;
 mod route_choice;
 mod route_metrics;
 mod router;
+mod silent;
 mod status;
 mod target;
 mod tcp_route;

@@ -13,6 +13,7 @@ mod in_use;
 mod normalise;
 mod respond;
 mod serve;
+mod silence;
 
 pub use accept::accept;
 pub use detect::{DetectSettings, detect};
@@ -21,3 +22,4 @@ pub use in_use::InUse;
 pub use normalise::{NormaliseLayer, remove_claims};
 pub use respond::{Answers, RespondLayer};
 pub use serve::serve;
+pub use silence::{FirstSpeaker, SilentDestinations, first_speaker};

@@ -106,18 +106,59 @@ fn a_server_that_speaks_first_at_an_unknown_address_is_heard() {
     isolated(
         "a_server_that_speaks_first_at_an_unknown_address_is_heard",
         async {
-            let timeout = "LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT";
-            let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let pod = Pod::start(|proxy| proxy.env(DETECT_TIMEOUT, "300ms")).await;
             let server = Tcp::start_at(free(ELSEWHERE), greets).await;
-            for _ in 0..2 {
+            for _ in 0..3 {
                 let mut wire = Wire::connect(server.addr()).await;
                 assert_eq!(wire.until(b"\n").await, "220 ready\r\n");
                 wire.send("QUIT\r\n").await;
                 assert_eq!(wire.until(b"\n").await, "QUIT\r\n");
             }
+            // Only the first client was waited for.
+            let metrics = pod.proxy.metrics().await;
+            let waited = [("result", "read_timeout")];
+            assert_eq!(metrics.sum(DETECT_RESULTS, &waited), 1.0);
+            let server_first = [("outcome", "server_first")];
+            assert_eq!(metrics.sum(DETECT_SILENT, &server_first), 3.0);
+            let log = pod.proxy.wait_for_log("protocol detection timed out").await;
+            assert!(log.contains("config.linkerd.io/opaque-ports"), "{log}");
         },
     );
 }
+
+#[test]
+fn a_silent_client_does_not_make_the_requests_of_others_opaque() {
+    isolated(
+        "a_silent_client_does_not_make_the_requests_of_others_opaque",
+        async {
+            let pod = Pod::start(|proxy| proxy.env(DETECT_TIMEOUT, "300ms")).await;
+            let server = server(ELSEWHERE).await;
+            let mut late = Wire::connect(server.addr()).await;
+            let waited = [("result", "read_timeout")];
+            pod.proxy.metric_reaches(DETECT_RESULTS, &waited, 1.0).await;
+            for _ in 0..2 {
+                let mut client = Http1::connect(server.addr()).await.host_form();
+                let reply = soon(client.get("http://elsewhere.example/")).await.unwrap();
+                assert_eq!(reply.text(), "hello");
+            }
+            late.send("GET / HTTP/1.1\r\nhost: elsewhere.example\r\n\r\n")
+                .await;
+            assert!(late.head().await.starts_with("HTTP/1.1 200"));
+            let requests = [("direction", "outbound")];
+            pod.proxy
+                .metric_reaches("request_total", &requests, 3.0)
+                .await;
+            // The silent one, and the one after it.
+            let http = [("outcome", "client_http")];
+            let metrics = pod.proxy.metrics().await;
+            assert_eq!(metrics.sum(DETECT_SILENT, &http), 2.0);
+        },
+    );
+}
+
+const DETECT_TIMEOUT: &str = "LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT";
+const DETECT_RESULTS: &str = "outbound_tcp_detect_http_results_total";
+const DETECT_SILENT: &str = "outbound_tcp_detect_silent_total";
 
 #[test]
 fn http_to_an_unknown_address_goes_there() {

@@ -70,6 +70,9 @@ fn labels_of(name: &str) -> &'static str {
         "outbound_tcp_errors_total" | "inbound_tcp_errors_total" => "error, target_*",
         "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
         "outbound_tcp_detect_http_results_total" => "result, parent_*",
+        "outbound_tcp_detect_silent_total" => {
+            "outcome (server_first, client_http, client_opaque), parent_*"
+        }
         "outbound_tcp_detect_http_duration_seconds" => "parent_*",
         "inbound_tcp_detect_http_results_total" => "result, srv_*",
         "inbound_tcp_detect_http_duration_seconds" => "srv_*",

@@ -25,6 +25,8 @@ pub struct OutboundFamilies {
     pub protocol_connections: Family<Counter>,
     /// `outbound_tcp_detect_http_results_total`
     pub detect_results: Family<Counter>,
+    /// `outbound_tcp_detect_silent_total`
+    pub detect_silent: Family<Counter>,
     /// `outbound_tcp_detect_http_duration_seconds`
     pub detect_duration: Family<Histogram>,
     /// `outbound_http_route_*`
@@ -129,6 +131,10 @@ impl OutboundFamilies {
             detect_results: open(
                 "outbound_tcp_detect_http_results_total",
                 "Outcomes of outbound protocol detection",
+            ),
+            detect_silent: open(
+                "outbound_tcp_detect_silent_total",
+                "Outbound connections with a silent client, by the side that spoke first and its protocol",
             ),
             detect_duration: registry.histogram(
                 RegistryStyle::OpenMetrics,

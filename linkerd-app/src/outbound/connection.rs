@@ -7,12 +7,13 @@ use super::{
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
     target::{TargetStack, Targets},
+    tcp_route::RoutedConnection,
     tunnel,
 };
 use crate::{
     explain::BackendsQuery,
     metrics::{client_tls_labels, meta_labels, target_labels},
-    server::{DetectSettings, accept, detect},
+    server::{DetectSettings, SilentDestinations, accept, detect},
 };
 use ::http::Version;
 use hyper::upgrade::OnUpgrade;
@@ -24,12 +25,13 @@ use linkerd_proxy_core::{
     tls::read_client_hello,
     transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
-use std::{cell::Cell, fmt::Display, net::SocketAddr, rc::Rc, sync::LazyLock};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::LazyLock};
 
 /// The outbound side of one worker.
 pub struct Outbound {
-    ctx: Rc<Context>,
+    pub(super) ctx: Rc<Context>,
     targets: Rc<Targets>,
+    pub(super) silent: SilentDestinations<Target>,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -40,6 +42,7 @@ impl Outbound {
         Rc::new(Self {
             ctx,
             targets: Rc::default(),
+            silent: SilentDestinations::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -70,6 +73,7 @@ impl Outbound {
             },
             "half_sent": self.ctx.half_sent.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "silent_clients": self.silent.inspect(Target::to_string),
             "targets": self.targets.inspect(),
         })
     }
@@ -128,19 +132,16 @@ impl Outbound {
         let protocol = stack.discovered().protocol();
         self.count_protocol(protocol, &stack);
         let detected = match protocol {
-            ProtocolKind::Http1 => Ok(Detected::Http1),
-            ProtocolKind::Http2 => Ok(Detected::Http2),
-            ProtocolKind::Opaque => Ok(Detected::Opaque),
+            ProtocolKind::Http1 => Ok((Detected::Http1, None)),
+            ProtocolKind::Http2 => Ok((Detected::Http2, None)),
+            ProtocolKind::Opaque => Ok((Detected::Opaque, None)),
             ProtocolKind::Tls => return self.tls(io, &client, &stack).await,
-            ProtocolKind::Detect { .. } => {
-                let parent = &stack.discovered().policy.parent;
-                self.detect(&mut io, &client, stack.target(), parent).await
-            }
+            ProtocolKind::Detect { .. } => self.detect_or_connect(&mut io, &client, &stack).await,
         };
         let version = match detected {
-            Ok(Detected::Http1) => Version::HTTP_11,
-            Ok(Detected::Http2) => Version::HTTP_2,
-            Ok(Detected::Opaque) => return self.opaque(io, &stack).await,
+            Ok((Detected::Http1, _)) => Version::HTTP_11,
+            Ok((Detected::Http2, _)) => Version::HTTP_2,
+            Ok((Detected::Opaque, server)) => return self.opaque(io, server, &stack).await,
             Err(error) => return self.failed_target(stack.target(), &error),
         };
         let served = serve_target(&self.ctx, io, client, version, &stack).await;
@@ -184,12 +185,12 @@ impl Outbound {
     ) {
         let series = TargetStack::client_series_of(&self.ctx, &original.into());
         let mut io = Io::new(stream, series);
-        let version = match self.detect(&mut io, &client, original, &INGRESS).await {
-            Ok(Detected::Http1) => Version::HTTP_11,
-            Ok(Detected::Http2) => Version::HTTP_2,
-            Ok(Detected::Opaque) => {
+        let version = match self.detect(&mut io, &client, &INGRESS).await {
+            Ok(Some(Detected::Http1)) => Version::HTTP_11,
+            Ok(Some(Detected::Http2)) => Version::HTTP_2,
+            Ok(Some(Detected::Opaque) | None) => {
                 return match self.targets.get(&self.ctx, original.into()).await {
-                    Ok(stack) => self.opaque(io, &stack).await,
+                    Ok(stack) => self.opaque(io, None, &stack).await,
                     Err(error) => self.failed(original, &error),
                 };
             }
@@ -221,13 +222,13 @@ impl Outbound {
         ByAuthority::new(&self.ctx, &self.targets, version, open_tunnel)
     }
 
-    async fn detect(
+    /// The protocol by the first bytes of the client; `None` if it was silent, or undecided, until the detect timeout.
+    pub(super) async fn detect(
         &self,
         io: &mut Io,
         client: &ClientInfo,
-        target: impl Display,
         parent: &Meta,
-    ) -> Result<Detected, Error> {
+    ) -> Result<Option<Detected>, Error> {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", parent);
         let count = |result, took| {
@@ -237,11 +238,7 @@ impl Outbound {
             outbound.detect_duration.get(parent).observe_duration(took);
         };
         let drain = &mut client.listener.drain().watch();
-        let detected = detect(io, self.detect_settings(), drain, count).await?;
-        Ok(detected.unwrap_or_else(|| {
-            tracing::info!(%target, "protocol detection timed out; relaying opaquely");
-            Detected::Opaque
-        }))
+        detect(io, self.detect_settings(), drain, count).await
     }
 
     fn detect_settings(&self) -> DetectSettings {
@@ -251,8 +248,8 @@ impl Outbound {
         }
     }
 
-    async fn opaque(&self, io: Io, stack: &TargetStack) {
-        let relayed = stack.opaque(&self.ctx).relay(io);
+    async fn opaque(&self, io: Io, server: Option<RoutedConnection>, stack: &TargetStack) {
+        let relayed = stack.opaque(&self.ctx).relay(io, server);
         if let Err(error) = relayed.await {
             self.failed_target(stack.target(), &error);
         }

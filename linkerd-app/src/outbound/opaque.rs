@@ -35,9 +35,17 @@ impl Opaque {
         }
     }
 
-    /// Relays a connection until both sides have ended.
-    pub async fn relay(&self, mut io: Io) -> Result<(), Error> {
-        let server = self.router.clone().call(()).await?;
+    /// A connection to an endpoint.
+    pub async fn connect(&self) -> Result<RoutedConnection, Error> {
+        self.router.clone().call(()).await
+    }
+
+    /// Relays a connection until both sides have ended, to `server` or to a new connection.
+    pub async fn relay(&self, mut io: Io, server: Option<RoutedConnection>) -> Result<(), Error> {
+        let server = match server {
+            Some(server) => server,
+            None => self.connect().await?,
+        };
         relay_to(&self.ctx, &mut io, server).await;
         Ok(())
     }

@@ -1,0 +1,100 @@
+//! Stage 3 of connections whose client is silent: the server may be the one that speaks first.
+
+use super::{connection::Outbound, target::TargetStack, tcp_route::RoutedConnection};
+use crate::{
+    metrics::meta_labels,
+    server::{FirstSpeaker, first_speaker},
+};
+use linkerd_proxy_core::{
+    Error,
+    metrics::Labels,
+    transport::{ClientInfo, Detected, Io},
+};
+use tokio::time::Instant;
+
+impl Outbound {
+    /// The protocol of a connection by its first bytes, and the connection to a server if that was made meanwhile.
+    pub(super) async fn detect_or_connect(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) -> Result<(Detected, Option<RoutedConnection>), Error> {
+        let target = stack.target();
+        if !self.silent.is_expected(target, Instant::now()) {
+            if let Some(detected) = self.detect_for(io, client, stack).await? {
+                return Ok((detected, None));
+            }
+            if self.silent.was_silent(target, Instant::now()) {
+                tracing::info!(
+                    %target,
+                    "protocol detection timed out: clients of this target may wait for the server to speak first; to have no \
+                     detection for good, list the port in the annotation config.linkerd.io/opaque-ports of its Service"
+                );
+            }
+        }
+        // In a box: few connections need it, and all would have room for it.
+        Box::pin(self.silent(io, client, stack)).await
+    }
+
+    /// Connects to a server, and waits for the first bytes of either side.
+    async fn silent(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) -> Result<(Detected, Option<RoutedConnection>), Error> {
+        let target = stack.target();
+        let mut server = match stack.opaque(&self.ctx).connect().await {
+            Ok(server) => server,
+            Err(error) => {
+                // Requests have other ways to an endpoint, and are told what failed.
+                let detected = self.detect_for(io, client, stack).await?;
+                let is_http = |detected: &Detected| *detected != Detected::Opaque;
+                let http = detected.filter(is_http).ok_or(error)?;
+                return Ok((http, None));
+            }
+        };
+        loop {
+            if first_speaker(io, server.io()).await == FirstSpeaker::Server {
+                self.silent.was_silent(target, Instant::now());
+                self.count_silent("server_first", stack);
+                return Ok((Detected::Opaque, Some(server)));
+            }
+            match self.detect_for(io, client, stack).await? {
+                Some(Detected::Opaque) => {
+                    self.silent.has_spoken(target);
+                    self.count_silent("client_opaque", stack);
+                    return Ok((Detected::Opaque, Some(server)));
+                }
+                Some(http) => {
+                    self.silent.has_spoken(target);
+                    self.count_silent("client_http", stack);
+                    return Ok((http, None));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The protocol by the first bytes of the client; `None` if there are none.
+    async fn detect_for(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) -> Result<Option<Detected>, Error> {
+        let parent = &stack.discovered().policy.parent;
+        let detected = self.detect(io, client, parent).await?;
+        // What has begun like a request and does not go on is none.
+        let undecided = || (!io.prefix().is_empty()).then_some(Detected::Opaque);
+        Ok(detected.or_else(undecided))
+    }
+
+    fn count_silent(&self, outcome: &'static str, stack: &TargetStack) {
+        let labels = Labels::new().with("outcome", outcome);
+        let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
+        let family = &self.ctx.families.outbound.detect_silent;
+        family.get(labels).incr();
+    }
+}
