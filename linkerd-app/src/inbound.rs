@@ -20,6 +20,7 @@ mod tunnel;
 
 pub use context::Context;
 pub use handshakes::Handshakes;
+pub use policy::{Admission, PolicyContext, PortPolicy};
 
 use crate::{
     identity::MeshIdentity,

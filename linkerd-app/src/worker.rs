@@ -87,8 +87,11 @@ impl Worker {
         }));
         let inbound = Inbound::new(Rc::new(inbound::Context {
             config: self.config.clone(),
+            policies: Rc::new(inbound::PolicyContext {
+                families: self.families.clone(),
+                server_policies: self.server_policies,
+            }),
             families: self.families,
-            server_policies: self.server_policies,
             dialer: self.dialers.inbound,
             mesh: self.mesh,
             workers: self.workers,

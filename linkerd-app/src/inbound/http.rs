@@ -22,9 +22,8 @@ use super::{
 use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
 use http::{Response, Version};
 use linkerd_proxy_core::{
-    Error, ObserveLayer, Reason, StageNames,
+    Error, ObserveLayer, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
-    metrics::Labels,
     transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
@@ -60,8 +59,8 @@ fn stack(
         emit_headers: client.tls.identity().is_some(),
         explicit: false,
     };
-    let (counting, counted) = (ctx.clone(), application.clone());
-    let count = move |error: &Error| count(&counting, &counted, error);
+    let counted = application.policy().clone();
+    let count = move |error: &Error| counted.count_error(error);
     let admission = Admission::new(application.policy().clone(), client.clone());
     let upgrades = UpgradesLayer::new(&ctx, &application);
     let application = ServiceBuilder::new()
@@ -78,16 +77,4 @@ fn stack(
         .layer(upgrades)
         .layer(PeerProtocolLayer { version })
         .service(RoutePolicy::new(admission, application))
-}
-
-/// Counts a request that the proxy answers itself.
-fn count(ctx: &Context, application: &Application, error: &Error) {
-    let reason = error.reason();
-    tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
-    if matches!(reason, Reason::Unauthorized | Reason::NoRoute) {
-        return;
-    }
-    let labels = Labels::new().with("error", reason.error_label());
-    let labels = application.policy().present().scope().target_labels(labels);
-    ctx.families.inbound.http_errors.get(labels).incr();
 }
