@@ -45,7 +45,7 @@ pub fn run(options: &Compare, scratch: &Path) -> Result<()> {
         only.extend([DIRECT, RELAY, FLOOR, OURS].map(str::to_owned));
     }
     let subjects = chosen(proxies::all(&programs, &options.build)?, &only)?;
-    let control = Control::start()?;
+    let control = Control::start(scratch)?;
     let _backend = backend(&programs, scratch)?;
     let bench = Bench {
         control: &control,

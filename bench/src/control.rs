@@ -2,26 +2,33 @@
 
 use crate::{
     error::{Context, Error, Result},
-    net,
+    identities::{API, Identities, WEB},
+    net::{self, PEER},
     workload::{Protocol, Workload},
 };
 use linkerd_control::{
-    Breaker, Controller, HeaderChanges, Mesh, Policy, Route, RouteFilter, RouteMatch, RouteRetry,
-    RouteRule, RouteTimeouts,
+    Authorization, Breaker, Controller, HeaderChanges, Mesh, Policy, Route, RouteFilter,
+    RouteMatch, RouteRetry, RouteRule, RouteTimeouts, ServerPolicy,
 };
-use std::{fmt::Write, net::SocketAddr, sync::mpsc, thread, time::Duration};
+use std::{fmt::Write, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 
 /// A controller on a thread of its own, for as long as this process runs.
 pub struct Control {
     controller: Controller,
     /// Its address.
     pub addr: SocketAddr,
+    /// The identities that it issues.
+    pub identities: Identities,
 }
 
 impl Control {
-    /// Starts it.
-    pub fn start() -> Result<Self> {
+    /// Starts it. `scratch` is a directory for the files of identities.
+    pub fn start(scratch: &Path) -> Result<Self> {
+        let identities = Identities::new(scratch)?;
         let controller = Controller::new();
+        controller
+            .identity()
+            .authority(identities.authority.clone());
         let (tell, told) = mpsc::channel();
         let served = controller.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -42,7 +49,11 @@ impl Control {
             .map_err(|error| error.to_string())
             .and_then(|addr| addr)
             .map_err(|error| Error::Other(format!("the control plane cannot listen: {error}")))?;
-        Ok(Self { controller, addr })
+        Ok(Self {
+            controller,
+            addr,
+            identities,
+        })
     }
 
     /// Applies the services of a workload.
@@ -52,6 +63,10 @@ impl Control {
         if workload.has_policy {
             let target = workload.target(false).to_string();
             self.controller.policy(target).set(policy());
+        }
+        if workload.is_meshed {
+            let server = self.controller.server(workload.backend_port());
+            server.set(server_policy(workload.protocol()));
         }
         Ok(())
     }
@@ -89,6 +104,17 @@ fn policy() -> Policy {
         .failure_accrual(Breaker::consecutive(7))
 }
 
+/// The policy of the backend's port: for the clients' proxy alone.
+fn server_policy(protocol: Protocol) -> ServerPolicy {
+    let web = Authorization::all("web").identity(WEB);
+    let policy = ServerPolicy::new("backend").authorize(web);
+    match protocol {
+        Protocol::Http1 => policy.http1(),
+        Protocol::Http2 => policy.http2(),
+        Protocol::Opaque => policy.opaque(),
+    }
+}
+
 /// Gives the calling thread the lowest priority: a control plane, which has its own machine elsewhere, must not delay
 /// load and backend, which share a core with it here. It took half of the core while the backend closed a thousand
 /// connections of removed endpoints, which showed as 20 ms of latency of a proxy that had long forwarded the requests.
@@ -115,11 +141,20 @@ fn mesh_file(workload: &Workload, endpoints: impl Fn(usize) -> Vec<SocketAddr>) 
     let mut file = "services:\n".to_owned();
     for service in 0..workload.services {
         let (addr, endpoints) = (net::service(service), endpoints(service));
-        let endpoints: Vec<_> = endpoints.iter().map(|addr| format!("'{addr}'")).collect();
+        let endpoint = |addr: &SocketAddr| match (workload.is_meshed, workload.protocol()) {
+            (false, _) | (true, Protocol::Http2) => format!("'{addr}'"),
+            (true, Protocol::Http1) => format!("{{address: '{addr}', protocol: h2}}"),
+            (true, Protocol::Opaque) => format!("{{address: '{addr}', protocol: opaque}}"),
+        };
+        let endpoints: Vec<_> = endpoints.iter().map(endpoint).collect();
+        let proxy = match workload.is_meshed {
+            true => format!("identity: {API}, proxyPort: {}, ", PEER.port()),
+            false => String::new(),
+        };
         // Writing to a string does not fail.
         let _ = writeln!(
             file,
-            "  - {{name: web-{service}, port: 80, addresses: [{addr}], protocol: {protocol}, endpoints: [{}]}}",
+            "  - {{name: web-{service}, port: 80, addresses: [{addr}], protocol: {protocol}, {proxy}endpoints: [{}]}}",
             endpoints.join(", ")
         );
     }

@@ -16,11 +16,12 @@ use crate::{
     error::{Context, Error, Result},
     http::Client,
     load::requests_h2,
-    measure::{Bench, Metric, proxy_cores},
-    net::{self, PROXY_USER},
-    process::{Program, Running},
+    measure::{Bench, Metric},
+    net,
+    process::Program,
     programs::Programs,
     proxies::{self, FLOOR, OURS, Setup, Subject},
+    started::Proxies,
     workload::{self, Protocol, Workload},
 };
 use budget::Budget;
@@ -36,7 +37,7 @@ pub fn run(options: &Counts, scratch: &Path) -> Result<u8> {
     let budget = Budget::parse(&text)?;
     net::prepare()?;
     let programs = Programs::place(scratch)?;
-    let control = Control::start()?;
+    let control = Control::start(scratch)?;
     let _backend = backend(&programs, scratch)?;
     let counting = Counting {
         control: &control,
@@ -92,7 +93,8 @@ impl Counting<'_> {
         let mut counted = Counted::new();
         for workload in workload::ALL {
             match workload.name {
-                "h1" | "h2" => {
+                "meshed-h1" | "meshed-h2" if self.order.is_some() => {}
+                "h1" | "h2" | "meshed-h1" | "meshed-h2" => {
                     self.syscalls(subject, workload, &mut counted)?;
                     self.instructions(subject, workload, &mut counted)?;
                 }
@@ -122,7 +124,7 @@ impl Counting<'_> {
             println!("skipped: system calls need strace (on Debian: apt-get install strace)");
             return Ok(());
         }
-        let proxy = self.start(subject, workload, |program| program)?;
+        let proxy = self.start(subject, workload, |_, program| program)?;
         self.requests(workload, WARM_UP)?;
         let calls = syscalls::count(&proxy, self.scratch, || self.requests(workload, TRACED))?;
         let name = format!("{}-system-calls-per-request", workload.name);
@@ -140,23 +142,27 @@ impl Counting<'_> {
             println!("skipped: instructions need valgrind (on Debian: apt-get install valgrind)");
             return Ok(());
         }
-        let file = self.scratch.join("callgrind.out");
+        let file = |number| self.scratch.join(format!("callgrind-{number}.out"));
         let run = |requests| {
-            let proxy = self.start(subject, workload, |program| {
-                callgrind::under(program, &file, self.order.is_none())
+            let proxies = self.start(subject, workload, |number, program| {
+                callgrind::under(program, &file(number), self.order.is_none())
             })?;
             self.requests(workload, requests)?;
-            callgrind::finish(proxy, &file)
+            callgrind::finish(proxies, file)
         };
         let few = run(WARM_UP)?;
         let cost = run(WARM_UP + SIMULATED)?.less(few);
         if let Some(directory) = self.profiles {
-            let name = format!("{}.{}.callgrind", subject.name(), workload.name);
-            let kept = directory.join(name);
-            fs::copy(&file, &kept).context(kept.display().to_string())?;
+            let name = format!("{}.{}", subject.name(), workload.name);
+            for (number, suffix) in [".callgrind", ".1.callgrind"].into_iter().enumerate() {
+                if workload.is_meshed || number == 0 {
+                    let kept = directory.join(format!("{name}{suffix}"));
+                    fs::copy(file(number), &kept).context(kept.display().to_string())?;
+                }
+            }
         }
         if let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) {
-            let profile = fs::read_to_string(&file).context(file.display().to_string())?;
+            let profile = callgrind::read(&file(0))?;
             order.borrow_mut().add(&profile, "linkerd-proxy");
         }
         let each = |total: u64| total as f64 / f64::from(SIMULATED);
@@ -172,18 +178,18 @@ impl Counting<'_> {
             return Ok(());
         };
         let file = self.scratch.join("callgrind.out");
-        let proxy = self.start(subject, workload, |program| {
+        let proxy = self.start(subject, workload, |_, program| {
             callgrind::under(program, &file, false)
         })?;
-        callgrind::finish(proxy, &file)?;
-        let profile = fs::read_to_string(&file).context(file.display().to_string())?;
+        callgrind::finish(proxy, |_| file.clone())?;
+        let profile = callgrind::read(&file)?;
         order.borrow_mut().add_startup(&profile, "linkerd-proxy");
         Ok(())
     }
 
     /// The sizes of futures after some requests: the first ones open connections, and have larger ones.
     fn futures(&self, subject: &dyn Subject, workload: &Workload) -> Result<Counted> {
-        let proxy = self.start(subject, workload, |program| program)?;
+        let proxy = self.start(subject, workload, |_, program| program)?;
         self.requests(workload, WARM_UP)?;
         futures::sizes().map_err(|error| proxy.failed(&error.to_string()))
     }
@@ -212,15 +218,18 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// Starts a proxy, perhaps under another program, and waits until it serves.
+    /// Starts the proxies of a workload, perhaps each under another program, and waits until they serve.
     fn start(
         &self,
         subject: &dyn Subject,
         workload: &Workload,
-        wrap: impl FnOnce(Program) -> Program,
-    ) -> Result<Running> {
-        let program = wrap(self.program(subject, workload)?);
-        let mut proxy = self.started(subject, program)?;
+        wrap: impl Fn(usize, Program) -> Program,
+    ) -> Result<Proxies> {
+        self.control.describe(workload)?;
+        let setup = Setup::new(workload, 1, self.scratch, self.control);
+        let programs = subject.programs(&setup)?.into_iter().enumerate();
+        let programs: Vec<_> = programs.map(|(number, it)| wrap(number, it)).collect();
+        let mut proxy = Proxies::start(&programs, 1, self.scratch, subject.name())?;
         let mut tries = 0;
         while let Err(error) = self.requests(workload, 1) {
             tries += 1;
@@ -230,20 +239,6 @@ impl Counting<'_> {
             std::thread::sleep(BETWEEN_TRIES);
         }
         Ok(proxy)
-    }
-
-    /// The program of a subject, with its configuration.
-    fn program(&self, subject: &dyn Subject, workload: &Workload) -> Result<Program> {
-        self.control.describe(workload)?;
-        let setup = Setup::new(workload, 1, self.scratch, self.control);
-        subject
-            .program(&setup)?
-            .ok_or_else(|| Error::Other(format!("{} has no program", subject.name())))
-    }
-
-    fn started(&self, subject: &dyn Subject, program: Program) -> Result<Running> {
-        let log = self.scratch.join(format!("{}.log", subject.name()));
-        program.start(&proxy_cores(1), Some(PROXY_USER), &log)
     }
 
     /// Makes sequential requests over one connection.

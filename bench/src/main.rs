@@ -10,6 +10,7 @@ mod counts;
 mod cpu;
 mod error;
 mod http;
+mod identities;
 mod load;
 mod measure;
 mod net;
@@ -18,6 +19,7 @@ mod process;
 mod programs;
 mod proxies;
 mod report;
+mod started;
 mod stats;
 mod workload;
 

@@ -4,14 +4,12 @@ mod scale;
 
 use crate::{
     control::Control,
-    cpu,
     error::{Error, Result},
     http::Client,
     load::{Completed, h2load, h2load_streams, requests_h2, wrk},
-    net::{self, PROXY_USER},
-    openloop,
-    process::Running,
+    net, openloop,
     proxies::{DIRECT, Setup, Subject},
+    started::Proxies,
     workload::{Protocol, Traffic, Workload},
 };
 use serde::{Deserialize, Serialize};
@@ -123,22 +121,21 @@ impl Bench<'_> {
         if workload.needs_discovery() && !subject.discovers() && !is_direct {
             return Ok(None);
         }
-        let program = subject.program(&setup)?;
-        if program.is_none() && !is_direct {
+        let programs = subject.programs(&setup)?;
+        if programs.is_empty() && !is_direct {
             return Ok(None);
         }
         let target = workload.target(is_direct);
         let mut measured = Measured::new();
         let mut running = None;
-        if let Some(program) = program {
-            let log = self.scratch.join(format!("{}.log", subject.name()));
-            let cores = proxy_cores(workload.workers);
-            let mut proxy = program.start(&cores, Some(PROXY_USER), &log)?;
+        if !programs.is_empty() {
+            let name = subject.name();
+            let mut proxy = Proxies::start(&programs, workload.workers, self.scratch, name)?;
             let first_byte = self.first_byte(workload, target, &mut proxy)?;
             if workload.protocol() != Protocol::Http2 {
                 measured.insert(Metric::FirstByte, first_byte.as_secs_f64() * 1e3);
             }
-            measured.insert(Metric::RssStart, cpu::rss(proxy.pid()) as f64 / 1e6);
+            measured.insert(Metric::RssStart, proxy.rss() as f64 / 1e6);
             running = Some(proxy);
         }
         let loaded = self.load(workload, target, running.as_ref(), &mut measured);
@@ -154,7 +151,7 @@ impl Bench<'_> {
         &self,
         workload: &Workload,
         target: SocketAddr,
-        proxy: &mut Running,
+        proxy: &mut Proxies,
     ) -> Result<Duration> {
         let grpc = matches!(workload.traffic, Traffic::Grpc | Traffic::GrpcStreams);
         let deadline = proxy.started + START_TIMEOUT;
@@ -183,11 +180,13 @@ impl Bench<'_> {
         &self,
         workload: &Workload,
         target: SocketAddr,
-        proxy: Option<&Running>,
+        proxy: Option<&Proxies>,
         measured: &mut Measured,
     ) -> Result<()> {
         match workload.traffic {
-            Traffic::Idle => return idle(target, IDLE, proxy, measured).map(drop),
+            Traffic::Idle | Traffic::IdleOpaque => {
+                return idle(target, IDLE, proxy, measured).map(drop);
+            }
             Traffic::Destinations => return destinations(workload, proxy, measured),
             Traffic::Growth => {
                 return scale::growth(self.control, workload, target, proxy, measured);
@@ -200,7 +199,7 @@ impl Bench<'_> {
         if self.warm_up {
             self.traffic(workload, target, 1, &mut Measured::new())?;
         }
-        let before = proxy.map_or(0, |proxy| cpu::nanoseconds(proxy.pid()));
+        let before = proxy.map_or(0, |proxy| proxy.nanoseconds());
         let (completed, rss) = watch_rss(proxy, || {
             self.traffic(workload, target, self.seconds, measured)
         });
@@ -211,7 +210,7 @@ impl Bench<'_> {
             _ => (Metric::Requests, Metric::CpuPerRequest),
         };
         if let Some(proxy) = proxy {
-            let used = cpu::nanoseconds(proxy.pid()).saturating_sub(before) as f64;
+            let used = proxy.nanoseconds().saturating_sub(before) as f64;
             let used = match workload.traffic {
                 Traffic::Bulk => used / 1e6 / (completed.count / 1e9),
                 _ => used / 1e3 / completed.count,
@@ -250,9 +249,11 @@ impl Bench<'_> {
                 measured.insert(Metric::P999, latency.p999);
                 Ok(completed)
             }
-            Traffic::Idle | Traffic::Destinations | Traffic::Growth | Traffic::Connections(_) => {
-                Err(Error::Other("this is no lasting load".to_owned()))
-            }
+            Traffic::Idle
+            | Traffic::IdleOpaque
+            | Traffic::Destinations
+            | Traffic::Growth
+            | Traffic::Connections(_) => Err(Error::Other("this is no lasting load".to_owned())),
         }
     }
 }
@@ -266,17 +267,17 @@ pub fn proxy_cores(workers: usize) -> String {
 fn idle(
     target: SocketAddr,
     count: usize,
-    proxy: Option<&Running>,
+    proxy: Option<&Proxies>,
     measured: &mut Measured,
 ) -> Result<Vec<Client>> {
     let Some(proxy) = proxy else {
         return Ok(Vec::new());
     };
     let mut kept = openloop::used_once(target, 10)?;
-    let before = cpu::rss(proxy.pid());
+    let before = proxy.rss();
     kept.extend(openloop::used_once(target, count)?);
     thread::sleep(SETTLE);
-    let after = cpu::rss(proxy.pid());
+    let after = proxy.rss();
     let grown = after.saturating_sub(before) as f64;
     measured.insert(Metric::RssPerConnection, grown / count as f64 / 1e3);
     Ok(kept)
@@ -285,7 +286,7 @@ fn idle(
 /// Memory after each of many services was discovered and used.
 fn destinations(
     workload: &Workload,
-    proxy: Option<&Running>,
+    proxy: Option<&Proxies>,
     measured: &mut Measured,
 ) -> Result<()> {
     let Some(proxy) = proxy else {
@@ -295,24 +296,24 @@ fn destinations(
         let addr = SocketAddr::new(net::service(service), 80);
         openloop::used_once(addr, 1)?;
     }
-    let used = cpu::rss(proxy.pid()) as f64 / 1e6;
+    let used = proxy.rss() as f64 / 1e6;
     measured.insert(Metric::RssLoad, used);
     scale::scrape(measured)?;
     thread::sleep(SETTLE);
-    measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+    measured.insert(Metric::RssAfter, proxy.rss() as f64 / 1e6);
     Ok(())
 }
 
 /// Runs `work`, and returns the most memory of the proxy meanwhile.
-fn watch_rss<T>(proxy: Option<&Running>, work: impl FnOnce() -> T) -> (T, u64) {
-    let Some(pid) = proxy.map(Running::pid) else {
+fn watch_rss<T>(proxy: Option<&Proxies>, work: impl FnOnce() -> T) -> (T, u64) {
+    let Some(proxy) = proxy else {
         return (work(), 0);
     };
     let (done, most) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                most.fetch_max(cpu::rss(pid), Ordering::Relaxed);
+                most.fetch_max(proxy.rss(), Ordering::Relaxed);
                 thread::sleep(RSS_INTERVAL);
             }
         });

@@ -21,6 +21,9 @@ pub const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 100));
 /// The address of the proxy.
 pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4140);
 
+/// The address of the second proxy of a meshed workload, that of the backends.
+pub const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
+
 /// The address of a sidecar's admin server.
 pub const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
 

@@ -99,6 +99,13 @@ impl Program {
         self
     }
 
+    /// Adds an argument before all others.
+    #[must_use]
+    pub fn arg_first(mut self, arg: impl ToString) -> Self {
+        self.args.insert(0, arg.to_string());
+        self
+    }
+
     /// Adds arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl ToString>) -> Self {

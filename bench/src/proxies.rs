@@ -11,12 +11,14 @@ mod sidecar;
 use crate::{
     control::Control,
     error::{Error, Result},
+    identities::Identities,
+    net::PEER,
     process::Program,
     programs::Programs,
     workload::{Protocol, Workload},
 };
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -25,8 +27,9 @@ pub trait Subject {
     /// Its name on the command line and in tables.
     fn name(&self) -> &str;
 
-    /// The program to start; `None` if it does not support the workload, or if there is no proxy.
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>>;
+    /// The programs to start, in this order: one, or those of the backends and of the clients if the workload is meshed.
+    /// None if it does not support the workload, or if there is no proxy.
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>>;
 
     /// Whether it has a control plane, which informs it of services beyond its setup.
     fn discovers(&self) -> bool {
@@ -49,11 +52,18 @@ pub struct Setup<'a> {
     pub scratch: &'a Path,
     /// The address of the control plane.
     pub control: SocketAddr,
+    /// The identities of both proxies, if the workload is meshed.
+    pub mesh: Option<&'a Identities>,
 }
 
 impl<'a> Setup<'a> {
     /// The setup of a proxy with `workers` for a workload.
-    pub fn new(workload: &Workload, workers: usize, scratch: &'a Path, control: &Control) -> Self {
+    pub fn new(
+        workload: &Workload,
+        workers: usize,
+        scratch: &'a Path,
+        control: &'a Control,
+    ) -> Self {
         Self {
             protocol: workload.protocol(),
             endpoints: workload.endpoints(0),
@@ -61,7 +71,20 @@ impl<'a> Setup<'a> {
             has_policy: workload.has_policy,
             scratch,
             control: control.addr,
+            mesh: workload.is_meshed.then_some(&control.identities),
         }
+    }
+
+    /// The addresses of the backends' proxy, at the hosts of all endpoints.
+    pub fn peers(&self) -> Vec<SocketAddr> {
+        let at_host = |addr: &SocketAddr| SocketAddr::new(addr.ip(), PEER.port());
+        self.endpoints.iter().map(at_host).collect()
+    }
+
+    /// The backend, as the proxy in front of it reaches it.
+    pub fn backend(&self) -> SocketAddr {
+        let port = self.endpoints.first().map_or(0, SocketAddr::port);
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
     }
 }
 
@@ -119,6 +142,7 @@ mod tests {
             has_policy: false,
             scratch,
             control: SocketAddr::from(([127, 0, 0, 1], 8086)),
+            mesh: None,
         }
     }
 }

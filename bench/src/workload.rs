@@ -20,6 +20,8 @@ pub struct Workload {
     pub workers: usize,
     /// Whether its policy has features: three routes, a header filter, timeouts, retries and a breaker.
     pub has_policy: bool,
+    /// Whether two proxies carry it, the second one in front of the backends, with mutual TLS between them.
+    pub is_meshed: bool,
 }
 
 /// Traffic to a proxy.
@@ -42,6 +44,8 @@ pub enum Traffic {
     FixedRate,
     /// HTTP/1.1 connections that were used once and stay open.
     Idle,
+    /// Likewise, as opaque bytes: each has a connection of its own to a backend.
+    IdleOpaque,
     /// HTTP/1.1, one request to each of many services.
     Destinations,
     /// HTTP/1.1 at a fixed rate while endpoints are added to a few, replaced, and removed.
@@ -70,6 +74,14 @@ const fn plain(name: &'static str, about: &'static str, traffic: Traffic) -> Wor
         endpoints: 3,
         workers: 1,
         has_policy: false,
+        is_meshed: false,
+    }
+}
+
+const fn meshed(name: &'static str, about: &'static str, traffic: Traffic) -> Workload {
+    Workload {
+        is_meshed: true,
+        ..plain(name, about, traffic)
     }
 }
 
@@ -143,6 +155,41 @@ pub const ALL: &[Workload] = &[
         "HTTP/1.1, a connection for each request",
         Traffic::Churn,
     ),
+    plain(
+        "idle-opaque",
+        "2,000 opaque connections, used once and kept",
+        Traffic::IdleOpaque,
+    ),
+    meshed(
+        "meshed-h1",
+        "HTTP/1.1, 32 connections, two proxies with mutual TLS and HTTP/2 between them",
+        Traffic::Http1("/", 0),
+    ),
+    meshed(
+        "meshed-h2",
+        "HTTP/2, 16 connections of 10 streams, two proxies with mutual TLS",
+        Traffic::Http2,
+    ),
+    meshed(
+        "meshed-grpc",
+        "gRPC, 16 connections of 10 calls, two proxies with mutual TLS",
+        Traffic::Grpc,
+    ),
+    meshed(
+        "meshed-bulk",
+        "opaque TCP, 4 connections, two proxies with mutual TLS",
+        Traffic::Bulk,
+    ),
+    meshed(
+        "meshed-churn",
+        "HTTP/1.1, a connection for each request, two proxies with mutual TLS",
+        Traffic::Churn,
+    ),
+    meshed(
+        "meshed-idle",
+        "2,000 opaque connections, used once and kept, two proxies with mutual TLS",
+        Traffic::IdleOpaque,
+    ),
     Workload {
         endpoints: 1000,
         ..plain(
@@ -192,7 +239,7 @@ impl Workload {
     pub fn protocol(&self) -> Protocol {
         match self.traffic {
             Traffic::Http2 | Traffic::Grpc | Traffic::GrpcStreams => Protocol::Http2,
-            Traffic::Bulk => Protocol::Opaque,
+            Traffic::Bulk | Traffic::IdleOpaque => Protocol::Opaque,
             _ => Protocol::Http1,
         }
     }
@@ -214,12 +261,16 @@ impl Workload {
     }
 
     fn backends(&self, numbers: Range<usize>) -> Vec<SocketAddr> {
-        let port = match self.protocol() {
+        let addr = |number| SocketAddr::new(net::backend(number), self.backend_port());
+        numbers.map(addr).collect()
+    }
+
+    /// The port of the backend.
+    pub fn backend_port(&self) -> u16 {
+        match self.protocol() {
             Protocol::Http2 => BACKEND_HTTP2,
             Protocol::Http1 | Protocol::Opaque => BACKEND_HTTP1,
-        };
-        let addr = |number| SocketAddr::new(net::backend(number), port);
-        numbers.map(addr).collect()
+        }
     }
 
     /// The target of the load: the service, or an endpoint without a proxy.

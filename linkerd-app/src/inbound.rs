@@ -220,6 +220,10 @@ impl Inbound {
         let timeout = match (&policy.policy().protocol, known) {
             (ServerProtocol::Opaque | ServerProtocol::Tls, _) => return Ok(Some(Detected::Opaque)),
             (_, KnownProtocol::Is(protocol)) => return Ok(Some(protocol)),
+            // TLS for another server name has no protocol for this proxy.
+            _ if matches!(client.tls, TlsStatus::Passthrough { .. }) => {
+                return Ok(Some(Detected::Opaque));
+            }
             // TLS detection has waited for the client already.
             (ServerProtocol::Detect { .. }, KnownProtocol::Silent) => return Ok(None),
             (ServerProtocol::Detect { timeout, .. }, _) => *timeout,

@@ -1,8 +1,8 @@
 //! The certificate authority of a mesh.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
-    DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, Certificate, CertificateParams, CertificateSigningRequestParams,
+    DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::{
     ServerConfig,
@@ -117,12 +117,18 @@ impl Authority {
         Ok(request.signed_by(&self.issuer)?.der().to_vec())
     }
 
+    /// A certificate for `name` with a key of its own, for a program that does not ask for one by the API.
+    pub fn issue(&self, name: &str) -> Result<IssuedCertificate, AuthorityError> {
+        let (certificate, key) = self.certificate(name)?;
+        Ok(IssuedCertificate {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
     /// TLS of a server with a certificate for `name`, such as the controller itself.
     pub(crate) fn server(&self, name: &str) -> Result<Arc<ServerConfig>, AuthorityError> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec![name.to_owned()])?;
-        valid(&mut params, LIFETIME);
-        let certificate = params.signed_by(&key, &self.issuer)?;
+        let (certificate, key) = self.certificate(name)?;
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -132,6 +138,28 @@ impl Authority {
         config
             .map(Arc::new)
             .map_err(|error| AuthorityError::Certificate(error.to_string()))
+    }
+
+    fn certificate(&self, name: &str) -> Result<(Certificate, KeyPair), AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(vec![name.to_owned()])?;
+        valid(&mut params, LIFETIME);
+        Ok((params.signed_by(&key, &self.issuer)?, key))
+    }
+}
+
+/// A certificate and its private key, both in PEM.
+#[derive(Clone)]
+pub struct IssuedCertificate {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key (PKCS #8).
+    pub key: String,
+}
+
+impl fmt::Debug for IssuedCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedCertificate").finish_non_exhaustive()
     }
 }
 

@@ -1,10 +1,15 @@
 //! The physical floor: `relay LISTEN BACKEND…` copies bytes in both directions without reading them.
 //!
-//! A request costs two reads and two writes. Backends take turns.
+//! A request costs two reads and two writes. Backends take turns. With `--tls-in` and `--tls-out` first it is the floor of
+//! a meshed relay.
+
+#[path = "floor/tls.rs"]
+mod tls;
 
 use std::{error::Error, net::SocketAddr};
+use tls::{Stream, Tls};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional_with_sizes},
     net::{TcpListener, TcpStream},
     task::{LocalSet, spawn_local},
 };
@@ -22,22 +27,29 @@ async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin)
     }
 }
 
-async fn relay(mut client: TcpStream, backend: SocketAddr) -> Result<()> {
-    let mut server = TcpStream::connect(backend).await?;
-    client.set_nodelay(true)?;
-    server.set_nodelay(true)?;
-    let (client_read, client_write) = client.split();
-    let (server_read, server_write) = server.split();
-    tokio::try_join!(
-        copy(client_read, server_write),
-        copy(server_read, client_write)
-    )?;
+async fn relay(client: TcpStream, backend: SocketAddr, tls: Tls) -> Result<()> {
+    let client = tls.accept(client).await?;
+    match (client, tls.connect(backend).await?) {
+        (Stream::Plain(mut client), Stream::Plain(mut server)) => {
+            let (client_read, client_write) = client.split();
+            let (server_read, server_write) = server.split();
+            tokio::try_join!(
+                copy(client_read, server_write),
+                copy(server_read, client_write)
+            )?;
+        }
+        (mut client, mut server) => {
+            copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await?;
+        }
+    }
     Ok(())
 }
 
 fn main() -> Result<()> {
-    let addrs: Vec<SocketAddr> = std::env::args()
-        .skip(1)
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let tls = Tls::take(&mut args)?;
+    let addrs: Vec<SocketAddr> = args
+        .iter()
         .map(|arg| arg.parse())
         .collect::<std::result::Result<_, _>>()?;
     let [listen, backends @ ..] = &addrs[..] else {
@@ -50,9 +62,9 @@ fn main() -> Result<()> {
         let listener = TcpListener::bind(listen).await?;
         for backend in backends.iter().cycle() {
             let (client, _) = listener.accept().await?;
-            let backend = *backend;
+            let relayed = relay(client, *backend, tls.clone());
             // A side that disconnects is no failure.
-            spawn_local(async move { drop(relay(client, backend).await) });
+            spawn_local(async move { drop(relayed.await) });
         }
         Err("usage: relay LISTEN BACKEND…".into())
     })

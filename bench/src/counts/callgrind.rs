@@ -5,12 +5,18 @@
 
 use crate::{
     error::{Context, Error, Result},
-    process::{Program, Running, find},
+    process::{Program, find},
+    started::Proxies,
 };
-use std::{collections::HashMap, fs, path::Path, time::Duration};
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The cost of some work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Instructions in user space.
     pub instructions: u64,
@@ -43,13 +49,25 @@ pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     program.under("valgrind", &["--tool=callgrind", names, &out])
 }
 
-/// Ends a process under callgrind, and returns its cost from start to end.
-pub fn finish(mut proxy: Running, file: &Path) -> Result<Cost> {
-    // Callgrind writes its file at the end.
-    proxy.signal("TERM");
-    proxy.wait(Duration::from_secs(60))?;
-    let text = fs::read_to_string(file).context(file.display().to_string())?;
-    parse(&text).ok_or_else(|| Error::unexpected("callgrind", &text))
+/// Ends processes under callgrind, and returns their cost from start to end. `file` is that of each process.
+pub fn finish(proxies: Proxies, file: impl Fn(usize) -> PathBuf) -> Result<Cost> {
+    let mut sum = Cost::default();
+    // The clients' proxy first: that of the backends would wait for it.
+    for (number, mut proxy) in proxies.into_running().into_iter().enumerate().rev() {
+        // Callgrind writes its file at the end.
+        proxy.signal("TERM");
+        proxy.wait(Duration::from_secs(60))?;
+        let text = read(&file(number))?;
+        let cost = parse(&text).ok_or_else(|| Error::unexpected("callgrind", &text))?;
+        sum.instructions += cost.instructions;
+        sum.allocations += cost.allocations;
+    }
+    Ok(sum)
+}
+
+/// The text of a profile.
+pub fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).context(file.display().to_string())
 }
 
 /// Reads callgrind's format: functions have a number, and a name where it first appears.

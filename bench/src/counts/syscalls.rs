@@ -2,7 +2,8 @@
 
 use crate::{
     error::{Context, Error, Result},
-    process::{Program, Running, find},
+    process::{Program, find},
+    started::Proxies,
 };
 use std::{fs, path::Path, thread, time::Duration};
 
@@ -11,16 +12,20 @@ pub fn is_installed() -> bool {
     find("strace").is_some()
 }
 
-/// The number of system calls of a process during some work.
-pub fn count(proxy: &Running, scratch: &Path, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+/// The number of system calls of the proxies during some work.
+pub fn count(proxies: &Proxies, scratch: &Path, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let (file, log) = (scratch.join("strace.out"), scratch.join("strace.log"));
     let mut strace = Program::new("strace")
         .args(["-f", "-c", "-o"])
         .arg(file.display())
-        .arg("-p")
-        .arg(proxy.pid())
+        .args(
+            proxies
+                .pids()
+                .flat_map(|pid| ["-p".to_owned(), pid.to_string()]),
+        )
         .start("0-1023", None, &log)?;
-    while !fs::read_to_string(&log).is_ok_and(|text| text.contains("attached")) {
+    let attached = |text: String| text.matches("attached").count() >= proxies.pids().count();
+    while !fs::read_to_string(&log).is_ok_and(attached) {
         if strace.has_ended() {
             return Err(strace.failed("it ended"));
         }

@@ -3,13 +3,12 @@
 use super::{Measured, Metric, idle, watch_rss};
 use crate::{
     control::{Control, mesh_of},
-    cpu,
     error::{Error, Result},
     http,
     load::Completed,
     net::ADMIN,
     openloop::{self, Latency},
-    process::Running,
+    started::Proxies,
     workload::Workload,
 };
 use std::{
@@ -27,7 +26,7 @@ pub fn growth(
     control: &Control,
     workload: &Workload,
     target: SocketAddr,
-    proxy: Option<&Running>,
+    proxy: Option<&Proxies>,
     measured: &mut Measured,
 ) -> Result<()> {
     let meshes = workload.later().map(|set| mesh_of(workload, &set));
@@ -58,7 +57,7 @@ pub fn growth(
     if let Some(proxy) = proxy {
         measured.insert(Metric::RssLoad, rss as f64 / 1e6);
         thread::sleep(SETTLE);
-        measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+        measured.insert(Metric::RssAfter, proxy.rss() as f64 / 1e6);
     }
     Ok(())
 }
@@ -68,21 +67,21 @@ pub fn connections(
     target: SocketAddr,
     count: usize,
     seconds: u64,
-    proxy: Option<&Running>,
+    proxy: Option<&Proxies>,
     measured: &mut Measured,
 ) -> Result<()> {
     let kept = idle(target, count, proxy, measured)?;
     let load = || openloop::fixed_rate(target, RATE, CONNECTIONS, Duration::from_secs(seconds));
-    let before = proxy.map_or(0, |proxy| cpu::nanoseconds(proxy.pid()));
+    let before = proxy.map_or(0, |proxy| proxy.nanoseconds());
     let (outcome, rss) = watch_rss(proxy, load);
     let (latency, completed) = outcome?;
     if let Some(proxy) = proxy {
-        let used = cpu::nanoseconds(proxy.pid()).saturating_sub(before) as f64;
+        let used = proxy.nanoseconds().saturating_sub(before) as f64;
         measured.insert(Metric::CpuPerRequest, used / 1e3 / completed.count);
         measured.insert(Metric::RssLoad, rss as f64 / 1e6);
         drop(kept);
         thread::sleep(SETTLE);
-        measured.insert(Metric::RssAfter, cpu::rss(proxy.pid()) as f64 / 1e6);
+        measured.insert(Metric::RssAfter, proxy.rss() as f64 / 1e6);
     }
     latencies((latency, completed), measured);
     Ok(())

@@ -11,7 +11,7 @@ impl Subject for Direct {
         DIRECT
     }
 
-    fn program(&self, _: &Setup<'_>) -> Result<Option<Program>> {
-        Ok(None)
+    fn programs(&self, _: &Setup<'_>) -> Result<Vec<Program>> {
+        Ok(Vec::new())
     }
 }

@@ -3,12 +3,13 @@
 use super::{Setup, Subject};
 use crate::{
     error::{Context, Error, Result},
-    net::PROXY,
+    identities::{API, Identities, WEB},
+    net::{PEER, PROXY},
     process::{Program, find},
     workload::Protocol,
 };
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf};
 
 /// A released Envoy.
 pub struct Envoy(PathBuf);
@@ -25,28 +26,67 @@ impl Subject for Envoy {
         "envoy"
     }
 
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
-        let file = setup.scratch.join("envoy.json");
-        let text = serde_json::to_string_pretty(&config(setup))
-            .map_err(|error| Error::Other(error.to_string()))?;
-        fs::write(&file, text).context("envoy.json")?;
-        let program = Program::new(&self.0)
-            .arg("--disable-hot-restart")
-            .args(["--log-level", "warn", "--concurrency"])
-            .arg(setup.workers)
-            .arg("-c")
-            .arg(file.display());
-        Ok(Some(program))
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
+        let program = |name: &str, side: &Side<'_>| {
+            let file = setup.scratch.join(name);
+            let text = serde_json::to_string_pretty(&config(setup, side))
+                .map_err(|error| Error::Other(error.to_string()))?;
+            fs::write(&file, text).context(name.to_owned())?;
+            Ok(Program::new(&self.0)
+                .arg("--disable-hot-restart")
+                .args(["--log-level", "warn", "--concurrency"])
+                .arg(setup.workers)
+                .arg("-c")
+                .arg(file.display()))
+        };
+        let alone = Side {
+            listen: PROXY,
+            endpoints: setup.endpoints.clone(),
+            has_http2_endpoints: setup.protocol == Protocol::Http2,
+            clients: None,
+            backends: None,
+        };
+        let Some(mesh) = setup.mesh else {
+            return Ok(vec![program("envoy.json", &alone)?]);
+        };
+        let of_backends = Side {
+            listen: PEER,
+            endpoints: vec![setup.backend()],
+            clients: Some(mesh),
+            ..alone.clone()
+        };
+        let of_clients = Side {
+            endpoints: setup.peers(),
+            has_http2_endpoints: true,
+            backends: Some(mesh),
+            ..alone
+        };
+        Ok(vec![
+            program("envoy-api.json", &of_backends)?,
+            program("envoy-web.json", &of_clients)?,
+        ])
     }
 }
 
+/// The sides of one Envoy.
+#[derive(Clone)]
+struct Side<'a> {
+    listen: SocketAddr,
+    endpoints: Vec<SocketAddr>,
+    has_http2_endpoints: bool,
+    /// Mutual TLS with clients.
+    clients: Option<&'a Identities>,
+    /// Mutual TLS with backends.
+    backends: Option<&'a Identities>,
+}
+
 /// Least request, so that it weighs load as a sidecar does, and no access log.
-fn config(setup: &Setup<'_>) -> Value {
-    let endpoint = |addr: &std::net::SocketAddr| {
+fn config(setup: &Setup<'_>, side: &Side<'_>) -> Value {
+    let endpoint = |addr: &SocketAddr| {
         json!({"endpoint": {"address": {"socket_address":
             {"address": addr.ip().to_string(), "port_value": addr.port()}}}})
     };
-    let endpoints: Vec<_> = setup.endpoints.iter().map(endpoint).collect();
+    let endpoints: Vec<_> = side.endpoints.iter().map(endpoint).collect();
     let mut cluster = json!({
         "name": "web",
         "type": "STATIC",
@@ -60,7 +100,7 @@ fn config(setup: &Setup<'_>) -> Value {
     if setup.has_policy {
         cluster["outlier_detection"] = json!({"consecutive_5xx": 7});
     }
-    if setup.protocol == Protocol::Http2 {
+    if side.has_http2_endpoints && setup.protocol != Protocol::Opaque {
         cluster["typed_extension_protocol_options"] = json!({
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                 "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -68,7 +108,49 @@ fn config(setup: &Setup<'_>) -> Value {
             }
         });
     }
-    let filter = match setup.protocol {
+    if let Some(mesh) = side.backends {
+        let kind =
+            "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext";
+        cluster["transport_socket"] = json!({"name": "tls", "typed_config": {
+            "@type": kind, "sni": API, "common_tls_context": tls(mesh, WEB, API),
+        }});
+    }
+    let mut chain = json!({"filters": [filter(setup)]});
+    if let Some(mesh) = side.clients {
+        let kind =
+            "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+        chain["transport_socket"] = json!({"name": "tls", "typed_config": {
+            "@type": kind,
+            "require_client_certificate": true,
+            "common_tls_context": tls(mesh, API, WEB),
+        }});
+    }
+    json!({"static_resources": {
+        "listeners": [{
+            "name": "in",
+            "address": {"socket_address": {"address": side.listen.ip().to_string(), "port_value": side.listen.port()}},
+            "filter_chains": [chain],
+        }],
+        "clusters": [cluster],
+    }})
+}
+
+/// Mutual TLS 1.3 of one identity with another.
+fn tls(mesh: &Identities, own: &str, peer: &str) -> Value {
+    let directory = mesh.directory(own);
+    let file = |name: &str| json!({"filename": directory.join(name).display().to_string()});
+    json!({
+        "tls_params": {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"},
+        "tls_certificates": [{"certificate_chain": file("certificate.pem"), "private_key": file("key.pem")}],
+        "validation_context": {
+            "trusted_ca": file("anchors.pem"),
+            "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": peer}}],
+        },
+    })
+}
+
+fn filter(setup: &Setup<'_>) -> Value {
+    match setup.protocol {
         Protocol::Opaque => json!({
             "name": "tcp",
             "typed_config": {
@@ -94,15 +176,7 @@ fn config(setup: &Setup<'_>) -> Value {
                 }],
             },
         }),
-    };
-    json!({"static_resources": {
-        "listeners": [{
-            "name": "in",
-            "address": {"socket_address": {"address": PROXY.ip().to_string(), "port_value": PROXY.port()}},
-            "filter_chains": [{"filters": [filter]}],
-        }],
-        "clusters": [cluster],
-    }})
+    }
 }
 
 /// One route for all, or that of a policy behind two that are for others.
@@ -138,7 +212,17 @@ mod tests {
 
     #[test]
     fn each_protocol_has_its_filter() {
-        let config = |protocol| config(&setup(protocol, Path::new("/scratch"))).to_string();
+        let config = |protocol| {
+            let setup = setup(protocol, Path::new("/scratch"));
+            let side = Side {
+                listen: PROXY,
+                endpoints: setup.endpoints.clone(),
+                has_http2_endpoints: protocol == Protocol::Http2,
+                clients: None,
+                backends: None,
+            };
+            config(&setup, &side).to_string()
+        };
         assert!(config(Protocol::Opaque).contains("tcp_proxy"));
         assert!(config(Protocol::Http2).contains("http2_protocol_options"));
         assert!(!config(Protocol::Http1).contains("http2_protocol_options"));

@@ -24,11 +24,14 @@ impl Subject for Haproxy {
         "haproxy"
     }
 
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
+        if setup.mesh.is_some() {
+            return Ok(Vec::new());
+        }
         let file = setup.scratch.join("haproxy.cfg");
         fs::write(&file, config(setup)).context("haproxy.cfg")?;
         let program = Program::new(&self.0).args(["-db", "-f"]);
-        Ok(Some(program.arg(file.display())))
+        Ok(vec![program.arg(file.display())])
     }
 }
 

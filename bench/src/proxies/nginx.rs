@@ -28,9 +28,9 @@ impl Subject for Nginx {
         "nginx"
     }
 
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
-        if !supports(setup.protocol) {
-            return Ok(None);
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
+        if setup.mesh.is_some() || !supports(setup.protocol) {
+            return Ok(Vec::new());
         }
         let file = setup.scratch.join("nginx.conf");
         fs::write(&file, config(setup)).context("nginx.conf")?;
@@ -39,7 +39,7 @@ impl Subject for Nginx {
             .arg(file.display())
             .args(["-e", "stderr", "-p"])
             .arg(setup.scratch.display());
-        Ok(Some(program))
+        Ok(vec![program])
     }
 }
 

@@ -1,6 +1,6 @@
 //! The byte relay: the physical floor.
 
-use super::{RELAY, Setup, Subject};
+use super::{RELAY, Setup, Subject, forwarder::floor_pair};
 use crate::{error::Result, net::PROXY, process::Program};
 use std::path::PathBuf;
 
@@ -12,9 +12,15 @@ impl Subject for Relay {
         RELAY
     }
 
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
         // Always one worker.
-        let program = Program::new(&self.0).arg(PROXY).args(&setup.endpoints);
-        Ok((setup.workers == 1).then_some(program))
+        if setup.workers > 1 {
+            return Ok(Vec::new());
+        }
+        let relay = Program::new(&self.0);
+        Ok(match setup.mesh {
+            None => vec![relay.arg(PROXY).args(&setup.endpoints)],
+            Some(mesh) => floor_pair(&relay, mesh, setup).into(),
+        })
     }
 }

@@ -1,8 +1,17 @@
 //! Proxies with linkerd's variables and a control plane: this workspace's, and any other.
 
 use super::{Setup, Subject};
-use crate::{error::Result, net::PROXY, process::Program};
-use std::path::PathBuf;
+use crate::{
+    error::Result,
+    identities::{API, Identities, WEB},
+    net::{ADMIN, PEER, PROXY},
+    process::Program,
+    workload::{BACKEND_HTTP1, BACKEND_HTTP2},
+};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 /// A sidecar as it runs in a pod: redirected connections are looked up by their original destination.
 pub struct Sidecar {
@@ -41,12 +50,29 @@ impl Subject for Sidecar {
         true
     }
 
-    fn program(&self, setup: &Setup<'_>) -> Result<Option<Program>> {
+    fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
+        let alone = self.program(setup, Listeners::OF_CLIENTS);
+        let Some(mesh) = setup.mesh else {
+            return Ok(vec![alone]);
+        };
+        let of_backends = self.program(setup, Listeners::OF_BACKENDS).env(
+            "LINKERD2_PROXY_INBOUND_PORTS",
+            format!("{BACKEND_HTTP1},{BACKEND_HTTP2}"),
+        );
+        Ok(vec![
+            with_identity(of_backends, mesh, API, setup),
+            with_identity(alone, mesh, WEB, setup),
+        ])
+    }
+}
+
+impl Sidecar {
+    fn program(&self, setup: &Setup<'_>, listeners: Listeners) -> Program {
         let mut program = Program::new(&self.path)
-            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", PROXY)
-            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", PROXY)
-            .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "0.0.0.0:4143")
-            .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:4191")
+            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR", listeners.outbound)
+            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", listeners.outbound)
+            .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", listeners.inbound)
+            .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", listeners.admin)
             .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", setup.control)
             .env("LINKERD2_PROXY_POLICY_SVC_ADDR", setup.control)
             .env("LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES", ".")
@@ -62,6 +88,50 @@ impl Subject for Sidecar {
                 }
             }
         }
-        Ok(Some(program))
+        program
     }
 }
+
+/// The addresses of a sidecar.
+#[derive(Clone, Copy)]
+struct Listeners {
+    outbound: SocketAddr,
+    inbound: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Listeners {
+    /// Those of the proxy of the clients, or of the only one.
+    const OF_CLIENTS: Self = Self {
+        outbound: PROXY,
+        inbound: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4145),
+        admin: ADMIN,
+    };
+    /// Those of the proxy of the backends.
+    const OF_BACKENDS: Self = Self {
+        outbound: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4142),
+        inbound: PEER,
+        admin: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4192),
+    };
+}
+
+/// A certificate from the control plane, asked for without TLS as it is on loopback.
+fn with_identity(program: Program, mesh: &Identities, name: &str, setup: &Setup<'_>) -> Program {
+    let directory = mesh.directory(name);
+    let anchors = mesh.authority.trust_anchors();
+    let token = mesh.token();
+    program
+        .env("LINKERD2_PROXY_DESTINATION_SVC_NAME", CONTROL)
+        .env("LINKERD2_PROXY_POLICY_SVC_NAME", CONTROL)
+        .env("LINKERD2_PROXY_IDENTITY_SVC_ADDR", setup.control)
+        .env("LINKERD2_PROXY_IDENTITY_SVC_NAME", CONTROL)
+        .env("LINKERD2_PROXY_IDENTITY_LOCAL_NAME", name)
+        .env("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS", anchors)
+        .env(
+            "LINKERD2_PROXY_IDENTITY_DIR",
+            directory.join("own").display(),
+        )
+        .env("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", token.display())
+}
+
+const CONTROL: &str = "control.bench.serviceaccount.identity.linkerd.cluster.local";
