@@ -425,7 +425,7 @@ variables! {
         /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
-        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), later("gateway"), since("0.1");
+        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), used, since("0.1");
         /// Whether metrics have an `authority` label, whose values clients choose.
         linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), later("authority labels"), since("0.1");
         /// Set by some control planes, and read by no proxy.

@@ -6,8 +6,8 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod client_identity;
-mod peer_protocol;
-mod route_policy;
+pub(super) mod peer_protocol;
+pub(super) mod route_policy;
 mod upgrades;
 
 use self::{

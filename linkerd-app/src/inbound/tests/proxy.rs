@@ -86,7 +86,7 @@ impl TestProxy {
         Self {
             network,
             policies,
-            inbound: Inbound::new(ctx.clone()),
+            inbound: Inbound::new(ctx.clone(), None),
             ctx,
             metrics,
             listener: ListenerContext::new(drain),
