@@ -13,6 +13,7 @@
 mod application;
 mod context;
 mod gateway;
+mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
@@ -33,6 +34,7 @@ use crate::{
 };
 use ::http::Version;
 use application::{Application, Applications};
+use gateway::Gateway;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
     Error, Reason,
@@ -52,18 +54,17 @@ use tower_service::Service;
 pub struct Inbound {
     ctx: Rc<Context>,
     applications: Applications,
-    /// The targets of a gateway; `None`: the proxy is none.
-    gateway: Option<ForwardedTargets>,
+    gateway: Gateway,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
 
 impl Inbound {
-    /// An inbound side without connections.
+    /// An inbound side without connections; `gateway` has the targets that it forwards to as one.
     pub fn new(ctx: Rc<Context>, gateway: Option<ForwardedTargets>) -> Rc<Self> {
         Rc::new(Self {
+            gateway: Gateway::new(ctx.clone(), gateway),
             ctx,
-            gateway,
             applications: Applications::default(),
             connection_bytes: Cell::default(),
         })
@@ -147,7 +148,9 @@ impl Inbound {
         io.put_back(read);
         if let (Some(name), KnownProtocol::Is(protocol)) = (&gateway, protocol) {
             // In a box: few connections need it, and all would have room for it.
-            let forwarded = self.gateway(io, client.clone(), protocol, name, &application);
+            let forwarded = self
+                .gateway
+                .serve(io, client.clone(), protocol, name, &application);
             return Box::pin(forwarded).await;
         }
         // 4. What the client speaks, and whether it is let in.

@@ -103,7 +103,8 @@ async fn serve(
     };
     stream.set_nodelay(true)?;
     let stream = Socket::from(stream).into();
-    let (io, admission) = policy.accept(stream, peer, &mut drain).await?;
+    let accepting = policy.accept(stream, peer, READ_TIMEOUT, &mut drain);
+    let (io, admission) = accepting.await?;
     let parts = Rc::new((admin.clone(), admission));
     let answer = move |request| {
         used.set(Instant::now());

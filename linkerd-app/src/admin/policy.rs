@@ -1,9 +1,6 @@
 //! The policy of the admin port: TLS of the mesh is terminated, and requests are let in as those of any inbound port.
 
-use super::{
-    reply::{self, Reply},
-    request::READ_TIMEOUT,
-};
+use super::reply::{self, Reply};
 use crate::{
     identity::MeshIdentity,
     inbound::{Admission, Handshakes, PolicyContext, PortPolicy},
@@ -17,11 +14,11 @@ use linkerd_proxy_core::{
     tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
     transport::{ClientInfo, Io, ListenerContext, TransportStream},
 };
-use std::{cell::RefCell, net::SocketAddr, rc::Rc};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 /// The policy of the admin port.
 ///
-/// - **Waits for** the first message of a client, and for its handshake, [`READ_TIMEOUT`] each.
+/// - **Waits for** the first message of a client, and for its handshake, each for the time that the caller allows.
 /// - **Fails as** `TlsDetectionTimeout`, `ClientTlsFailed`, `NoCertificate`, `HandshakeLimit`; requests as [`Admission`]
 ///   says.
 /// - **Bounds**: handshakes, as those of a worker.
@@ -65,11 +62,12 @@ impl AdminPolicy {
         &self,
         stream: TransportStream,
         peer: SocketAddr,
+        timeout: Duration,
         drain: &mut drain::Watch,
     ) -> Result<(Io, AdminAdmission), Error> {
         let (stream, read, tls) = match &self.mesh {
             None => (stream, Bytes::new(), PLAIN),
-            Some(mesh) => self.secure(mesh, stream, drain).await?,
+            Some(mesh) => self.secure(mesh, stream, timeout, drain).await?,
         };
         let mut io = Io::new(stream, self.port.present().peer(&tls).connections());
         io.put_back(read);
@@ -94,11 +92,11 @@ impl AdminPolicy {
         &self,
         mesh: &MeshIdentity,
         mut stream: TransportStream,
+        timeout: Duration,
         drain: &mut drain::Watch,
     ) -> Result<(TransportStream, Bytes, TlsStatus), Error> {
         let server = mesh.server();
-        let FirstBytes { read, hello } =
-            read_client_hello(&mut stream, READ_TIMEOUT, drain).await?;
+        let FirstBytes { read, hello } = read_client_hello(&mut stream, timeout, drain).await?;
         let hello = match hello {
             Ok(hello) if server.is_asked_for(&hello) => hello,
             Ok(hello) => {
@@ -112,13 +110,13 @@ impl AdminPolicy {
         };
         let _handshake = self.handshakes.begin()?;
         let terminating = server.terminate(hello, stream, false);
-        let terminated = tokio::time::timeout(READ_TIMEOUT, terminating).await;
+        let terminated = tokio::time::timeout(timeout, terminating).await;
         let terminated = terminated.map_err(|_| {
             let late = match server.has_certificate() {
                 true => Reason::ClientTlsFailed,
                 false => Reason::NoCertificate,
             };
-            Error::new(late).detail(format!("timed out after {READ_TIMEOUT:?}"))
+            Error::new(late).detail(format!("timed out after {timeout:?}"))
         })??;
         Ok((terminated.stream, Bytes::new(), terminated.status))
     }

@@ -10,32 +10,36 @@ mod forward;
 
 use self::forward::Forward;
 use super::{
-    Inbound, application::Application, http::peer_protocol::PeerProtocolLayer,
-    http::route_policy::RoutePolicy, policy::Admission,
+    application::Application, context::Context, gateway_name::GatewayName,
+    http::peer_protocol::PeerProtocolLayer, http::route_policy::RoutePolicy, policy::Admission,
 };
+use crate::outbound::ForwardedTargets;
 use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
 use http::Version;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
-    Error, Reason,
+    Error,
     http::Connection,
     transport::{ClientInfo, Detected, Io},
 };
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
 use tower::ServiceBuilder;
 
-/// A name and a port that a connection is to be forwarded to.
-#[derive(Clone, Debug)]
-pub struct GatewayName {
-    /// The name.
-    pub name: Arc<str>,
-    /// The port.
-    pub port: u16,
+/// The part of the inbound side that forwards connections.
+pub struct Gateway {
+    ctx: Rc<Context>,
+    /// `None`: this proxy is no gateway.
+    targets: Option<ForwardedTargets>,
 }
 
-impl Inbound {
+impl Gateway {
+    /// A gateway to `targets`.
+    pub fn new(ctx: Rc<Context>, targets: Option<ForwardedTargets>) -> Self {
+        Self { ctx, targets }
+    }
+
     /// Serves a connection by forwarding it. `own` has the policy of the proxy's own port.
-    pub(super) async fn gateway(
+    pub async fn serve(
         &self,
         io: Io,
         client: Rc<ClientInfo>,
@@ -46,13 +50,13 @@ impl Inbound {
         let version = match protocol {
             Detected::Http1 => Version::HTTP_11,
             Detected::Http2 => Version::HTTP_2,
-            Detected::Opaque => return self.gateway_opaque(io, &client, name, own).await,
+            Detected::Opaque => return self.relay(io, &client, name, own).await,
         };
         let identity = self.ctx.config.identity.as_ref();
         let identity = identity.map(|identity| &identity.local.identity);
         let forward = Forward::new(
             name,
-            self.gateway_target(name).ok(),
+            self.target(name).ok(),
             identity,
             client.tls.identity(),
         );
@@ -89,7 +93,7 @@ impl Inbound {
     }
 
     /// Relays a connection that is not HTTP, for as long as the policy lets the client in.
-    async fn gateway_opaque(
+    async fn relay(
         &self,
         io: Io,
         client: &ClientInfo,
@@ -98,7 +102,7 @@ impl Inbound {
     ) -> Result<(), Error> {
         let policy = own.policy();
         policy.admit(client.addr, &client.tls)?.count();
-        let (targets, target) = self.gateway_target(name)?;
+        let (targets, target) = self.target(name)?;
         let mut revoked = Box::pin(policy.revoked(client.addr, &client.tls));
         let relayed = async { targets.get(target).await?.relay(io).await };
         tokio::select! {
@@ -108,18 +112,13 @@ impl Inbound {
     }
 
     /// The target of a name that this gateway forwards to. Fails as `GatewayNotAllowed`.
-    fn gateway_target(&self, name: &GatewayName) -> Result<forward::AllowedTarget, Error> {
+    fn target(&self, name: &GatewayName) -> Result<forward::AllowedTarget, Error> {
         let suffixes = &self.ctx.config.inbound.gateway_suffixes;
         let target = Target::new(&name.name, name.port).ok();
         let allowed = suffixes.matches(&name.name);
-        match (&self.gateway, target) {
+        match (&self.targets, target) {
             (Some(targets), Some(target)) if allowed => Ok((targets.clone(), target)),
-            _ => Err(not_allowed(&name.name)),
+            _ => Err(name.not_allowed()),
         }
     }
-}
-
-fn not_allowed(name: &str) -> Error {
-    let detail = format!("this proxy is no gateway to {name}");
-    Error::new(Reason::GatewayNotAllowed).detail(detail)
 }

@@ -10,7 +10,7 @@
 //! - **Bounds**: handshakes that have begun and not ended.
 //! - **Metrics**: `inbound_tcp_transport_header_connections_total`.
 
-use super::{context::Context, gateway::GatewayName};
+use super::{context::Context, gateway_name::GatewayName};
 use crate::identity::MeshIdentity;
 use bytes::Bytes;
 use linkerd_proxy_core::{

@@ -1,6 +1,6 @@
 //! Requests that a gateway forwards.
 
-use super::{GatewayName, not_allowed};
+use crate::inbound::gateway_name::GatewayName;
 use crate::outbound::{ForwardedTarget, ForwardedTargets};
 use futures::future::{LocalBoxFuture, ready};
 use http::{
@@ -32,7 +32,7 @@ pub(super) struct Forward(Rc<Forwarding>);
 struct Forwarding {
     /// `None`: the name is not allowed.
     allowed: Option<AllowedTarget>,
-    name: String,
+    name: GatewayName,
     own: String,
     is_own_client: bool,
     /// The element that is appended to `forwarded`.
@@ -58,7 +58,7 @@ impl Forward {
         let forwarded = format!("by={by};for={of};host={host};proto=https");
         Self(Rc::new(Forwarding {
             allowed,
-            name: name.name.to_string(),
+            name: name.clone(),
             own: by.to_owned(),
             is_own_client: own.is_some() && own == client,
             forwarded: HeaderValue::try_from(forwarded).ok(),
@@ -72,10 +72,13 @@ impl Forwarding {
     /// Checks a request, and adds what the next proxies and the server are told.
     fn prepare(&self, request: &mut HttpRequest) -> Result<(), Error> {
         if self.allowed.is_none() {
-            return Err(not_allowed(&self.name));
+            return Err(self.name.not_allowed());
         }
         if self.is_own_client || was_forwarded_by(request.headers(), &self.own) {
-            let detail = format!("a request for {} has come back to this gateway", self.name);
+            let detail = format!(
+                "a request for {} has come back to this gateway",
+                self.name.name
+            );
             return Err(Error::new(Reason::GatewayLoop).detail(detail));
         }
         let is_http1 = request.version() != Version::HTTP_2;
@@ -97,7 +100,7 @@ impl Forwarding {
         let (targets, target) = self
             .allowed
             .as_ref()
-            .ok_or_else(|| not_allowed(&self.name))?;
+            .ok_or_else(|| self.name.not_allowed())?;
         let found = Rc::new(targets.get(target.clone()).await?);
         *self.found.borrow_mut() = Some(found.clone());
         Ok(found)
