@@ -6,13 +6,14 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod client_identity;
+mod forwarded;
 pub(super) mod peer_protocol;
 pub(super) mod route_policy;
 mod upgrades;
 
 use self::{
-    client_identity::ClientIdentityLayer, peer_protocol::PeerProtocolLayer,
-    route_policy::RoutePolicy, upgrades::UpgradesLayer,
+    client_identity::ClientIdentityLayer, forwarded::ForwardedLayer,
+    peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy, upgrades::UpgradesLayer,
 };
 use super::{
     application::{Application, ApplicationService},
@@ -62,6 +63,8 @@ fn stack(
     let counted = application.policy().clone();
     let count = move |error: &Error| counted.count_error(error);
     let admission = Admission::new(application.policy().clone(), client.clone());
+    let forwarded = ctx.config.inbound.forwarded_header;
+    let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let upgrades = UpgradesLayer::new(&ctx, &application);
     let application = ServiceBuilder::new()
         .layer(ObserveLayer::new(StageNames::of_endpoint([])))
@@ -74,6 +77,7 @@ fn stack(
             removes_claims: true,
         })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
+        .layer(forwarded)
         .layer(upgrades)
         .layer(PeerProtocolLayer { version })
         .service(RoutePolicy::new(admission, application))
