@@ -1,14 +1,15 @@
 //! The admin server: probes, metrics, the state of the proxy, and the few settings that can change while it runs.
 //!
-//! It serves HTTP/1 and HTTP/2 in the clear on the control thread and shares nothing with the workers but snapshots,
-//! so that a scrape never delays a request and a busy proxy still answers its probes.
+//! It serves HTTP/1 and HTTP/2, in the clear or in TLS of the mesh, on the control thread and shares nothing with the
+//! workers but snapshots, so that a scrape never delays a request and a busy proxy still answers its probes. With an
+//! inbound listener, the policy of its port decides about each request ([`AdminPolicy`]).
 //!
 //! - **sits** beside the proxy: no request of the application passes it.
 //! - **waits for** a request's head and its body [`READ_TIMEOUT`](request::READ_TIMEOUT) each, and for a section of `/state`
 //!   [`StateSection`]'s second.
-//! - **fails as** the statuses of [`router`], which are those of linkerd2-proxy.
+//! - **fails as** the statuses of [`router`], which are those of linkerd2-proxy, and as the policy says.
 //! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 100.
-//! - **metrics**: none of its own.
+//! - **metrics**: under a policy, those of an inbound port and its requests.
 
 mod accept;
 mod connection;
@@ -18,6 +19,7 @@ mod explain;
 mod log_level;
 mod metrics;
 mod origin;
+mod policy;
 mod probes;
 mod reply;
 mod request;
@@ -28,6 +30,7 @@ mod state;
 mod tests;
 
 pub use context::{AdminContext, StateSection};
+pub use policy::AdminPolicy;
 
 pub(crate) use connection::converse;
 pub(crate) use origin::hostname;

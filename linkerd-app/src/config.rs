@@ -34,8 +34,8 @@ pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
     AccessLog, AdminConfig, BalancerConfig, Config, ConnectConfig, ControlAddr, ControlConfig,
-    DefaultPolicy, DiscoveryConfig, DnsConfig, HedgeSettings, IdentityConfig, InboundConfig,
-    LogConfig, LogFormat, OutboundConfig, WorkersConfig,
+    DefaultPolicy, DiscoveryConfig, DnsConfig, ForwardedHeader, HedgeSettings, IdentityConfig,
+    InboundConfig, LogConfig, LogFormat, OutboundConfig, WorkersConfig,
 };
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

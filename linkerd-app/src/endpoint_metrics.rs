@@ -224,6 +224,13 @@ impl EndpointSeries {
         }
     }
 
+    /// Counts a request that the proxy has answered in place of an endpoint, as its admin server does.
+    pub fn count_answer(&self, status: StatusCode, latency: Duration) {
+        self.requests.incr();
+        self.latency(status, latency);
+        self.count(Classification::of_status(status));
+    }
+
     /// Measures until the first frame of data, or the end if there is none.
     fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {

@@ -7,9 +7,13 @@
 //! | 3 | policy | the policy of the port, or its default until there is one | `policy.rs` |
 //! | 4 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
 //! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
+//!
+//! A connection whose peer takes this proxy for a gateway leaves after stage 3 to `gateway.rs`, and goes on in the outbound side.
 
 mod application;
 mod context;
+mod gateway;
+mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
@@ -20,14 +24,17 @@ mod tunnel;
 
 pub use context::Context;
 pub use handshakes::Handshakes;
+pub use policy::{Admission, PolicyContext, PortPolicy};
 
 use crate::{
     identity::MeshIdentity,
     metrics::target_labels,
+    outbound::ForwardedTargets,
     server::{DetectSettings, accept, detect},
 };
 use ::http::Version;
 use application::{Application, Applications};
+use gateway::Gateway;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
     Error, Reason,
@@ -47,14 +54,16 @@ use tower_service::Service;
 pub struct Inbound {
     ctx: Rc<Context>,
     applications: Applications,
+    gateway: Gateway,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
 
 impl Inbound {
-    /// An inbound side without connections.
-    pub fn new(ctx: Rc<Context>) -> Rc<Self> {
+    /// An inbound side without connections; `gateway` has the targets that it forwards to as one.
+    pub fn new(ctx: Rc<Context>, gateway: Option<ForwardedTargets>) -> Rc<Self> {
         Rc::new(Self {
+            gateway: Gateway::new(ctx.clone(), gateway),
             ctx,
             applications: Applications::default(),
             connection_bytes: Cell::default(),
@@ -120,6 +129,7 @@ impl Inbound {
             client,
             destination,
             protocol,
+            gateway,
         } = match &self.ctx.mesh {
             None => SecuredConnection::plain(stream, client, destination),
             // In a box: its handshake is large, and done before the rest begins.
@@ -136,6 +146,13 @@ impl Inbound {
         };
         let mut io = Io::new(stream, policy.peer(tls).connections());
         io.put_back(read);
+        if let (Some(name), KnownProtocol::Is(protocol)) = (&gateway, protocol) {
+            // In a box: few connections need it, and all would have room for it.
+            let forwarded = self
+                .gateway
+                .serve(io, client.clone(), protocol, name, &application);
+            return Box::pin(forwarded).await;
+        }
         // 4. What the client speaks, and whether it is let in.
         let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
             Some(detected) => (detected, None),

@@ -120,9 +120,20 @@ impl ControlArgs {
 #[derive(clap::Args)]
 struct ExplainArgs {
     /// The method, such as GET.
-    method: String,
+    #[arg(required_unless_present = "port")]
+    method: Option<String>,
     /// The URL, such as http://web/path.
-    url: String,
+    #[arg(required_unless_present = "port")]
+    url: Option<String>,
+    /// The port of the application: the request is an inbound one, of a hypothetical client.
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["target", "http", "mesh"], requires = "client")]
+    port: Option<String>,
+    /// The IP address of an inbound request's client.
+    #[arg(long, value_name = "IP", requires = "port")]
+    client: Option<String>,
+    /// The identity of that client; empty for TLS of the mesh without a certificate.
+    #[arg(long, value_name = "IDENTITY", requires = "port")]
+    identity: Option<String>,
     /// A header. May be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     header: Vec<String>,
@@ -150,12 +161,14 @@ impl ExplainArgs {
             None => cli::ExplainSource::Admin(self.admin),
         };
         let fields = QueryFields {
-            method: Some(self.method),
-            url: Some(self.url),
+            method: self.method,
+            url: self.url,
             headers: self.header,
             target: self.target,
             version: self.http,
-            ..QueryFields::default()
+            port: self.port,
+            client: self.client,
+            identity: self.identity,
         };
         cli::explain(&fields, source, self.json)
     }

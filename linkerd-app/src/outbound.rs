@@ -26,6 +26,7 @@ mod distribute;
 mod endpoint;
 mod explain;
 mod explicit;
+mod forwarded;
 mod hedge;
 mod http;
 mod ingress;
@@ -56,6 +57,7 @@ mod tests;
 
 pub use connection::Outbound;
 pub use context::{Context, Costs};
+pub use forwarded::{ForwardedTarget, ForwardedTargets};
 
 use crate::{
     metrics::{HedgeCounts, PolicyRetries, RouteFamilies, backend_labels},

@@ -3,12 +3,13 @@
 mod state;
 
 use crate::{
-    admin::{self, AdminContext},
+    admin::{self, AdminContext, AdminPolicy},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane, IdentityParts},
     dialers::Dialers,
     explain::{ExplainAnswer, Explainer, explain_inbound, explain_known},
     identity::{self, IdentityStartError},
+    inbound::PolicyContext,
     listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
     logging::Logger,
     metrics::Families,
@@ -245,9 +246,16 @@ async fn run_control(
     started: std_mpsc::Sender<Started>,
 ) {
     let identity = parts.identity.take();
-    let admin_port = parts.listener.local_addr().map_or(0, |addr| addr.port());
+    let mesh = identity.as_ref().map(|identity| identity.mesh.clone());
+    let admin_addr = parts.listener.local_addr();
+    let admin_addr = admin_addr.unwrap_or(config.admin.listen);
     let control = ControlPlane::start(
-        &config, &registry, &families, &parts.own, identity, admin_port,
+        &config,
+        &registry,
+        &families,
+        &parts.own,
+        identity,
+        admin_addr.port(),
     );
     let control = match control {
         Ok(control) => control,
@@ -267,6 +275,14 @@ async fn run_control(
     let control = Rc::new(control);
     let asked = control.clone();
     let admin = AdminContext {
+        policy: config.inbound.listen.map(|_| {
+            let ctx = Rc::new(PolicyContext {
+                families,
+                server_policies: control.server_policies.clone(),
+            });
+            AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone())
+                .expect("the policy of the admin port is watched from the start")
+        }),
         unreached: Box::new(move || asked.unreached()),
         retain: config.admin.metrics_retain_idle,
         sections: sections(

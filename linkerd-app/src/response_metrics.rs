@@ -74,6 +74,16 @@ impl Classification {
         }
     }
 
+    /// A response that is not gRPC's, by its status alone.
+    pub fn of_status(status: StatusCode) -> Self {
+        Self {
+            status: Some(status),
+            failure: is_failure(status, None),
+            grpc: None,
+            error: None,
+        }
+    }
+
     /// An exchange that got no response, by the proxy's answer for the endpoint, or by the reset that it passes on.
     ///
     /// `grpc`: the answer is gRPC's. `classes` are those of the request's route.

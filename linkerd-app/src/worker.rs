@@ -85,19 +85,30 @@ impl Worker {
             route_bytes: Cell::default(),
             client_bytes: Cell::default(),
         }));
-        let inbound = Inbound::new(Rc::new(inbound::Context {
-            config: self.config.clone(),
-            families: self.families,
-            server_policies: self.server_policies,
-            dialer: self.dialers.inbound,
-            mesh: self.mesh,
-            workers: self.workers,
-            in_flight: InFlightLimit::new(share(self.config.inbound.max_in_flight, self.workers)),
-            pipes: pipes.clone(),
-            half_sent: HalfSent::default(),
-            handshakes: inbound::Handshakes::default(),
-            http1: Http1Pools::new(self.config.inbound.pool),
-        }));
+        let suffixes = &self.config.inbound.gateway_suffixes;
+        let gateway = (!suffixes.is_empty()).then(|| outbound.forwarded_targets());
+        let inbound = Inbound::new(
+            Rc::new(inbound::Context {
+                config: self.config.clone(),
+                policies: Rc::new(inbound::PolicyContext {
+                    families: self.families.clone(),
+                    server_policies: self.server_policies,
+                }),
+                families: self.families,
+                dialer: self.dialers.inbound,
+                mesh: self.mesh,
+                workers: self.workers,
+                in_flight: InFlightLimit::new(share(
+                    self.config.inbound.max_in_flight,
+                    self.workers,
+                )),
+                pipes: pipes.clone(),
+                half_sent: HalfSent::default(),
+                handshakes: inbound::Handshakes::default(),
+                http1: Http1Pools::new(self.config.inbound.pool),
+            }),
+            gateway,
+        );
         let (to_outbound, to_inbound) = (outbound.clone(), inbound.clone());
         let accept = move |direction, listener| match direction {
             Direction::Outbound => to_outbound.clone().serve(listener).boxed_local(),

@@ -184,6 +184,8 @@ pub enum Reason {
     NoTransportHeader,
     /// A peer proxy asked for a name that this proxy does not forward to.
     GatewayNotAllowed,
+    /// A request has come back to this gateway, or its client is the gateway itself.
+    GatewayLoop,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
     /// The protocol of a tunnel cannot be carried.

@@ -11,7 +11,7 @@ pub use link::{Capture, Captured};
 pub use pods::{CLIENTS, OtherNamespace, Pods, SERVERS};
 
 use crate::{Builder, Proxy, binary};
-use linkerd_control::Controller;
+use linkerd_control::{Authorization, Controller, ServerPolicy};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -95,8 +95,12 @@ impl Pod {
     async fn unredirected(describe: impl FnOnce(Builder) -> Builder) -> Self {
         let controller = Controller::new();
         let control = controller.spawn().await.unwrap();
+        // Whatever the default policy is, probes and scrapers are let in, as by the control plane of a cluster.
+        let probes = ServerPolicy::new("admin").authorize(Authorization::all("probes"));
+        controller.server(ADMIN.port()).set(probes.build());
         let directory = Directory::new();
         let builder = Builder::new(control.addr())
+            .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", ADMIN)
             .without("LINKERD_PROXY_OUTBOUND_EXPLICIT")
             .without("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK")
             .env("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "0.0.0.0:0")
@@ -202,6 +206,9 @@ fn run(line: &str) -> Result<(), String> {
 
 /// Set in a test that runs inside a namespace.
 const INSIDE: &str = "LINKERD_TESTS_NETNS";
+
+/// The admin server of a pod's proxy.
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
 
 /// The user of the proxy in a pod, by which its own traffic is recognised.
 const PROXY_UID: u32 = 2102;

@@ -204,3 +204,24 @@ async fn the_command_prints_what_a_running_proxy_or_a_mesh_file_says() {
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("--mesh"), "{printed}");
 }
+
+#[tokio::test]
+async fn the_command_prints_who_is_let_in() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("explain-inbound", &mesh(&stable, &canary));
+    let proxy = file.start().await;
+    let admin = proxy.admin.addr.to_string();
+    let client = ["--client", "10.0.0.7", "--admin", &admin];
+    let (code, printed) = command(&[&["--port", "8080"], &client[..]].concat());
+    assert_eq!(code, Some(0), "{printed}");
+    for part in [
+        "client   10.0.0.7 (no TLS of the mesh)\n",
+        "let in   by default/all-unauthenticated\n",
+    ] {
+        assert!(printed.contains(part), "{part} in {printed}");
+    }
+    let (code, printed) = command(&[&["--port", "0"], &client[..]].concat());
+    assert_eq!(code, Some(64), "{printed}");
+    let (code, printed) = command(&["--port", "80"]);
+    assert_eq!(code, Some(64), "{printed}");
+}

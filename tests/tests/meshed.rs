@@ -92,6 +92,21 @@ async fn http1_is_carried_over_http2_and_a_websocket_has_a_connection_of_its_own
 }
 
 #[tokio::test]
+async fn the_application_is_told_the_address_of_its_client_if_that_is_asked_for() {
+    let server = Server::says("hello").await;
+    let both = |api: Builder| api.env("LINKERD_PROXY_INBOUND_FORWARDED_HEADER", "both");
+    let mesh = Meshed::start(|web| web, both).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    let mut request = get("http://api/");
+    let sent = "192.0.2.7".parse().unwrap();
+    request.headers_mut().insert("x-forwarded-for", sent);
+    mesh.http1().await.send(request).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].headers["forwarded"], "for=127.0.0.1");
+    assert_eq!(seen[0].headers["x-forwarded-for"], "192.0.2.7, 127.0.0.1");
+}
+
+#[tokio::test]
 async fn opaque_connections_cross_both_ways_and_end_by_halves() {
     let server = Tcp::start(|mut socket| async move {
         let mut read = Vec::new();

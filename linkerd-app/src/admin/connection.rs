@@ -70,14 +70,9 @@ impl Connections {
         }
         let used = Rc::new(Cell::new(Instant::now()));
         let (admin, touch) = (admin.clone(), used.clone());
-        let answer = move |request: Request<Incoming>| {
-            touch.set(Instant::now());
-            let admin = admin.clone();
-            async move { router::route(&admin, peer, request).await }
-        };
         let drain = drain.clone();
         let task = self.tasks.spawn_local(async move {
-            if let Err(error) = converse(stream, answer, READ_TIMEOUT, drain).await {
+            if let Err(error) = serve(stream, peer, admin, touch, drain).await {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });
@@ -90,10 +85,62 @@ impl Connections {
     }
 }
 
-/// Serves HTTP/1 or HTTP/2, as detected. Detection and the head of a request are limited by the timeout; requests in
-/// flight are finished after drain is signalled. Must run on a local runtime (`spawn_local`).
+/// Serves a connection by the policy of the port, if there is one. `used` is set at each request.
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    admin: Rc<AdminContext>,
+    used: Rc<Cell<Instant>>,
+    mut drain: drain::Watch,
+) -> Result<(), BoxError> {
+    let Some(policy) = &admin.policy else {
+        let answer = move |request| {
+            used.set(Instant::now());
+            let admin = admin.clone();
+            async move { router::route(&admin, peer, request).await }
+        };
+        return converse(stream, answer, READ_TIMEOUT, drain).await;
+    };
+    stream.set_nodelay(true)?;
+    let stream = Socket::from(stream).into();
+    let accepting = policy.accept(stream, peer, READ_TIMEOUT, &mut drain);
+    let (io, admission) = accepting.await?;
+    let parts = Rc::new((admin.clone(), admission));
+    let answer = move |request| {
+        used.set(Instant::now());
+        let parts = parts.clone();
+        async move {
+            let (admin, admission) = &*parts;
+            let answer = |request| router::route(admin, peer, request);
+            admission.answer(request, answer).await
+        }
+    };
+    converse_over(io, answer, READ_TIMEOUT, drain).await
+}
+
+/// Serves HTTP/1 or HTTP/2 over a connection that is not counted: it is not part of the mesh. As [`converse_over`] does.
 pub(crate) async fn converse<A, F, B>(
     stream: TcpStream,
+    answer: A,
+    read_timeout: Duration,
+    drain: drain::Watch,
+) -> Result<(), BoxError>
+where
+    A: Fn(Request<Incoming>) -> F + 'static,
+    F: Future<Output = Response<B>> + 'static,
+    B: Body<Data = Bytes, Error = hyper::Error> + 'static,
+{
+    // Responses are small, and written at once.
+    stream.set_nodelay(true)?;
+    let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());
+    let io = Io::new(Socket::from(stream).into(), uncounted);
+    converse_over(io, answer, read_timeout, drain).await
+}
+
+/// Serves HTTP/1 or HTTP/2, as detected. Detection and the head of a request are limited by the timeout; requests in
+/// flight are finished after drain is signalled. Must run on a local runtime (`spawn_local`).
+async fn converse_over<A, F, B>(
+    mut io: Io,
     answer: A,
     read_timeout: Duration,
     mut drain: drain::Watch,
@@ -103,17 +150,11 @@ where
     F: Future<Output = Response<B>> + 'static,
     B: Body<Data = Bytes, Error = hyper::Error> + 'static,
 {
-    // Responses are small, and written at once.
-    stream.set_nodelay(true)?;
-    let mut stream = Socket::from(stream);
     let (detected, read) = tokio::select! {
         biased;
         () = drain.signaled() => return Ok(()),
-        detected = detect(&mut stream, read_timeout, Lookalikes::Opaque) => detected?,
+        detected = detect(&mut io, read_timeout, Lookalikes::Opaque) => detected?,
     };
-    // These connections are not part of the mesh and not counted.
-    let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());
-    let mut io = Io::new(stream, uncounted);
     io.put_back(read);
     let settings = ServerSettings {
         header_timeout: read_timeout,

@@ -1,5 +1,6 @@
 //! The context of the admin server's endpoints.
 
+use super::policy::AdminPolicy;
 use crate::{
     config,
     explain::{Explainer, InboundExplainer},
@@ -13,6 +14,8 @@ use tokio::sync::mpsc;
 
 /// The parts of the proxy that the admin server reads and controls.
 pub struct AdminContext {
+    /// The policy of its port. `None`, without an inbound listener: all requests are let in.
+    pub policy: Option<AdminPolicy>,
     /// All metrics.
     pub registry: Registry,
     /// Retention of series without an owner.

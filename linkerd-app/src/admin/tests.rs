@@ -30,6 +30,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn admin() -> AdminContext {
     AdminContext {
+        policy: None,
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),

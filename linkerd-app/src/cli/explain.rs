@@ -2,6 +2,7 @@
 
 mod admin;
 mod failure;
+mod inbound_text;
 mod mesh;
 mod text;
 
@@ -22,13 +23,15 @@ pub enum ExplainSource {
     Mesh(PathBuf),
 }
 
-/// Explains a request. The exit code is 0 if it meets a route, 1 if not, 64 on bad usage.
+/// Explains a request. The exit code is 0 if it meets a route, or an inbound one is let in; 1 if not, 64 on bad usage.
 pub fn run(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitCode {
-    let answer = match fields.check() {
+    let is_inbound = fields.port.is_some();
+    let answer = match fields.check_any() {
         Err(error) => Err(Failure::Usage(error.to_string())),
-        Ok(query) => match source {
-            ExplainSource::Admin(addr) => admin::explain(addr, fields),
-            ExplainSource::Mesh(file) => mesh::explain(&file, &query),
+        Ok(query) => match (source, query) {
+            (ExplainSource::Mesh(file), Some(query)) => mesh::explain(&file, &query),
+            (ExplainSource::Mesh(_), None) => Err(Failure::Usage(NO_MESH.to_owned())),
+            (ExplainSource::Admin(addr), _) => admin::explain(addr, fields),
         },
     };
     let document = match answer {
@@ -44,10 +47,20 @@ pub fn run(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitCode 
     };
     match json {
         true => println!("{document:#}"),
+        false if is_inbound => print!("{}", inbound_text::render(&document)),
         false => print!("{}", text::render(&document)),
+    }
+    if is_inbound {
+        return match document.get("refused") {
+            None | Some(Value::Null) => ExitCode::SUCCESS,
+            Some(_) => ExitCode::FAILURE,
+        };
     }
     match document.get("route") {
         None | Some(Value::Null) => ExitCode::FAILURE,
         Some(_) => ExitCode::SUCCESS,
     }
 }
+
+const NO_MESH: &str =
+    "--mesh explains outbound requests only; ask a running proxy for inbound ones (--admin)";

@@ -10,9 +10,9 @@ pub use addrs::{Addr, addr, ip_set, networks, port_set, socket_addr, socket_addr
 pub use balancer::{affinity, balancer_load};
 pub use names::{dns_name, identity, local_name, suffixes};
 pub use scalars::{
-    access_log, authority_labels, boolean, core_count, default_policy, duration, empty, frame_size,
-    log_format, non_empty, number, optional_duration, percentile, positive, ratio, send_buffer,
-    switch, text, window,
+    access_log, authority_labels, boolean, core_count, default_policy, duration, empty,
+    forwarded_header, frame_size, log_format, non_empty, number, optional_duration, percentile,
+    positive, ratio, send_buffer, switch, text, window,
 };
 pub use value::{Grammar, InvalidValue, ValueKind};
 
@@ -86,5 +86,7 @@ grammars! {
     AccessLog -> crate::config::AccessLog = access_log, "access log", "apache or json";
     DefaultPolicy -> crate::config::DefaultPolicy = default_policy, "policy",
         "deny, all-authenticated, all-unauthenticated, cluster-authenticated, cluster-unauthenticated or audit";
+    ForwardedHeader -> crate::config::ForwardedHeader = forwarded_header, "forwarded header",
+        "off, forwarded, x-forwarded-for or both";
     AuthorityLabels -> bool = authority_labels, "authority labels", "unsafe, or nothing";
 }

@@ -144,12 +144,27 @@ pub struct InboundConfig {
     pub default_policy: DefaultPolicy,
     /// Whether servers of the control plane admit all clients on loopback.
     pub admit_loopback: bool,
+    /// The headers by which the application is told the address of its client.
+    pub forwarded_header: ForwardedHeader,
     /// Names that a gateway may forward to.
     pub gateway_suffixes: NameSuffixes,
     /// Time that a request waits for its profile.
     pub profile_timeout: Duration,
     /// Whether metrics have an `authority` label.
     pub authority_labels: bool,
+}
+
+/// The headers by which the application is told the address of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    /// None: what clients send is passed on.
+    Off,
+    /// `forwarded` (RFC 7239).
+    Forwarded,
+    /// `x-forwarded-for`.
+    XForwardedFor,
+    /// Both.
+    Both,
 }
 
 /// Settings of dialling.

@@ -422,10 +422,14 @@ variables! {
         /// Whether the policies of the control plane admit all clients on loopback, which in a pod are the pod's own. Where
         /// several workloads share a host, set it to 0.
         linkerd INBOUND_ADMIT_LOOPBACK: Switch = default("true"), used, since("0.1");
+        /// The headers by which the application is told the address of its client: `off`, `forwarded` (RFC 7239),
+        /// `x-forwarded-for` or `both`. Unless it is off, what a client without an identity of the mesh sends in either is
+        /// removed, and the address is appended to what others send.
+        linkerd INBOUND_FORWARDED_HEADER: ForwardedHeader = default("off"), used, since("0.1");
         /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
-        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), later("gateway"), since("0.1");
+        linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), used, since("0.1");
         /// Whether metrics have an `authority` label, whose values clients choose.
         linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), later("authority labels"), since("0.1");
         /// Set by some control planes, and read by no proxy.

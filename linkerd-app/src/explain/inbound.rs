@@ -2,7 +2,7 @@
 
 use super::{
     filter,
-    query::{InvalidQuery, QueryFields, shortened},
+    query::{ExplainQuery, InvalidQuery, QueryFields, shortened},
     rule,
 };
 use http::{HeaderMap, Method, Request, Uri};
@@ -28,6 +28,14 @@ pub struct InboundQuery {
 pub type InboundExplainer = Box<dyn Fn(&InboundQuery) -> Value>;
 
 impl QueryFields {
+    /// Checks the fields of a request in either direction: with a port it is inbound, and `None`.
+    pub fn check_any(&self) -> Result<Option<ExplainQuery>, InvalidQuery> {
+        match self.port {
+            None => self.check().map(Some),
+            Some(_) => self.check_inbound().map(|_| None),
+        }
+    }
+
     /// Checks the fields of an inbound request. Its URL is `http://app/` by default.
     pub fn check_inbound(&self) -> Result<InboundQuery, InvalidQuery> {
         let port = self.port.as_deref().unwrap_or_default();

@@ -70,7 +70,7 @@ impl Applications {
             let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
             return Err(Error::new(Reason::DestinationLimit).detail(detail));
         }
-        let policy = PortPolicy::new(ctx, addr)?;
+        let policy = PortPolicy::new(&ctx.policies, addr)?;
         let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy);
         Ok(self.0.get_or_insert(addr, new))
     }

@@ -1,8 +1,7 @@
 //! The parts that all stages of a worker's inbound side share.
 
-use super::handshakes::Handshakes;
+use super::{handshakes::Handshakes, policy::PolicyContext};
 use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
-use linkerd_profiles::ServerPolicies;
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
     transport::{Dialer, Pipes},
@@ -17,7 +16,7 @@ pub struct Context {
     /// Metric families.
     pub families: Families,
     /// Policies of ports.
-    pub server_policies: ServerPolicies,
+    pub policies: Rc<PolicyContext>,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.

@@ -6,13 +6,14 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod client_identity;
-mod peer_protocol;
-mod route_policy;
+mod forwarded;
+pub(super) mod peer_protocol;
+pub(super) mod route_policy;
 mod upgrades;
 
 use self::{
-    client_identity::ClientIdentityLayer, peer_protocol::PeerProtocolLayer,
-    route_policy::RoutePolicy, upgrades::UpgradesLayer,
+    client_identity::ClientIdentityLayer, forwarded::ForwardedLayer,
+    peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy, upgrades::UpgradesLayer,
 };
 use super::{
     application::{Application, ApplicationService},
@@ -22,9 +23,8 @@ use super::{
 use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
 use http::{Response, Version};
 use linkerd_proxy_core::{
-    Error, ObserveLayer, Reason, StageNames,
+    Error, ObserveLayer, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
-    metrics::Labels,
     transport::{ClientInfo, Io},
 };
 use std::rc::Rc;
@@ -60,9 +60,11 @@ fn stack(
         emit_headers: client.tls.identity().is_some(),
         explicit: false,
     };
-    let (counting, counted) = (ctx.clone(), application.clone());
-    let count = move |error: &Error| count(&counting, &counted, error);
+    let counted = application.policy().clone();
+    let count = move |error: &Error| counted.count_error(error);
     let admission = Admission::new(application.policy().clone(), client.clone());
+    let forwarded = ctx.config.inbound.forwarded_header;
+    let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let upgrades = UpgradesLayer::new(&ctx, &application);
     let application = ServiceBuilder::new()
         .layer(ObserveLayer::new(StageNames::of_endpoint([])))
@@ -75,19 +77,8 @@ fn stack(
             removes_claims: true,
         })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
+        .layer(forwarded)
         .layer(upgrades)
         .layer(PeerProtocolLayer { version })
         .service(RoutePolicy::new(admission, application))
-}
-
-/// Counts a request that the proxy answers itself.
-fn count(ctx: &Context, application: &Application, error: &Error) {
-    let reason = error.reason();
-    tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
-    if matches!(reason, Reason::Unauthorized | Reason::NoRoute) {
-        return;
-    }
-    let labels = Labels::new().with("error", reason.error_label());
-    let labels = application.policy().present().scope().target_labels(labels);
-    ctx.families.inbound.http_errors.get(labels).incr();
 }

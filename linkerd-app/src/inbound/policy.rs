@@ -6,23 +6,24 @@
 mod admission;
 mod connection;
 mod peer;
+mod policy_context;
 mod route_metrics;
 mod scope;
 mod snapshot;
 
 pub use admission::Admission;
 pub use peer::RoutePermit;
+pub use policy_context::PolicyContext;
 pub use snapshot::PolicySnapshot;
 
-use super::context::Context;
 use linkerd_profiles::{ServerPolicy, ServerPolicyWatch};
-use linkerd_proxy_core::{Error, Reason};
+use linkerd_proxy_core::{Error, Reason, metrics::Labels};
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use tokio::sync::watch;
 
 /// The policy of an address, as long as it is in use.
 pub struct PortPolicy {
-    ctx: Rc<Context>,
+    ctx: Rc<PolicyContext>,
     addr: SocketAddr,
     /// Keeps the port in use.
     _watch: ServerPolicyWatch,
@@ -32,7 +33,7 @@ pub struct PortPolicy {
 
 impl PortPolicy {
     /// The policy of the port of `addr`. Fails as `DestinationLimit`.
-    pub fn new(ctx: &Rc<Context>, addr: SocketAddr) -> Result<Self, Error> {
+    pub fn new(ctx: &Rc<PolicyContext>, addr: SocketAddr) -> Result<Self, Error> {
         let watch = ctx.server_policies.watch(addr.port());
         let watch = watch.map_err(|error| {
             Error::new(Reason::DestinationLimit).detail(format!("too many ports: {error}"))
@@ -52,6 +53,19 @@ impl PortPolicy {
     pub fn present(&self) -> Rc<PolicySnapshot> {
         self.update();
         self.present.borrow().clone()
+    }
+
+    /// Counts a request that the proxy answers itself: `inbound_http_errors_total`. Those that are not let in are counted by
+    /// their denials.
+    pub fn count_error(&self, error: &Error) {
+        let reason = error.reason();
+        tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");
+        if matches!(reason, Reason::Unauthorized | Reason::NoRoute) {
+            return;
+        }
+        let labels = Labels::new().with("error", reason.error_label());
+        let labels = self.present().scope().target_labels(labels);
+        self.ctx.families.inbound.http_errors.get(labels).incr();
     }
 
     /// Whether a snapshot is the present one.

@@ -6,11 +6,11 @@
 //!
 //! - **Waits for** the client and for the first certificate of this proxy, each at most for the detect timeout.
 //! - **Fails as** `TlsDetectionTimeout`, `ClientTlsFailed`, `NoCertificate`, `HandshakeLimit`; direct connections also as
-//!   `NotMeshed`, `NoTransportHeader`, `Loop`, `GatewayNotAllowed`.
+//!   `NotMeshed`, `NoTransportHeader`, `Loop`.
 //! - **Bounds**: handshakes that have begun and not ended.
 //! - **Metrics**: `inbound_tcp_transport_header_connections_total`.
 
-use super::context::Context;
+use super::{context::Context, gateway_name::GatewayName};
 use crate::identity::MeshIdentity;
 use bytes::Bytes;
 use linkerd_proxy_core::{
@@ -36,6 +36,8 @@ pub struct SecuredConnection {
     pub destination: SocketAddr,
     /// Its protocol, as far as that has become known.
     pub protocol: KnownProtocol,
+    /// The service that it is for, if this proxy is to be its gateway. Its protocol is known then.
+    pub gateway: Option<Box<GatewayName>>,
 }
 
 /// What is known of the protocol of a connection when its encryption is.
@@ -68,6 +70,7 @@ pub async fn secure(
                 read: Bytes::new(),
                 destination,
                 protocol: KnownProtocol::Unknown,
+                gateway: None,
             })
         }
         Ok(hello) => {
@@ -78,6 +81,7 @@ pub async fn secure(
                 read,
                 destination,
                 protocol: KnownProtocol::Is(Detected::Opaque),
+                gateway: None,
             })
         }
         Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => {
@@ -120,12 +124,14 @@ pub async fn secure_direct(
     let reading = TransportHeader::read(&mut terminated.stream);
     let (header, read) = in_time(ctx, reading, Reason::NoTransportHeader).await?;
     count(ctx, &header, &terminated.status);
-    if let Some(name) = header.name {
-        let detail = format!("this proxy is no gateway, and {name} is no name of its own");
-        return Err(Error::new(Reason::GatewayNotAllowed).detail(detail));
-    }
-    let destination = SocketAddr::new(own.ip(), header.port.get());
-    if destination.port() == own.port() {
+    let port = header.port.get();
+    let gateway = header.name.map(|name| Box::new(GatewayName { name, port }));
+    // A gateway's clients are let in by the policy of its own port.
+    let destination = match gateway {
+        Some(_) => own,
+        None => SocketAddr::new(own.ip(), port),
+    };
+    if gateway.is_none() && port == own.port() {
         let detail = "the transport header names the port of this proxy";
         return Err(Error::new(Reason::Loop).detail(detail));
     }
@@ -139,6 +145,7 @@ pub async fn secure_direct(
             Some(SessionProtocol::Http1) => Detected::Http1,
             Some(SessionProtocol::Http2) => Detected::Http2,
         }),
+        gateway,
     })
 }
 
@@ -151,6 +158,7 @@ impl SecuredConnection {
             client,
             destination,
             protocol: KnownProtocol::Unknown,
+            gateway: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     context::Context,
     explain::backend_states,
     explicit::ByAuthority,
+    forwarded::ForwardedTargets,
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
     target::{TargetStack, Targets},
@@ -45,6 +46,14 @@ impl Outbound {
             silent: SilentDestinations::default(),
             connection_bytes: Cell::default(),
         })
+    }
+
+    /// Its targets, for the inbound side as a gateway.
+    pub fn forwarded_targets(&self) -> ForwardedTargets {
+        ForwardedTargets {
+            ctx: self.ctx.clone(),
+            targets: self.targets.clone(),
+        }
     }
 
     /// Takes connections until the listener's drain is signalled.

@@ -88,6 +88,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
     };
     let (_signal, drain) = drain::channel();
     let admin = AdminContext {
+        policy: None,
         registry: Registry::new(),
         retain: Duration::from_secs(600),
         readiness: Readiness::new(),

@@ -4,6 +4,7 @@
 
 mod endpoints;
 mod logging;
+mod policy;
 mod shutdown;
 mod signals;
 mod start;

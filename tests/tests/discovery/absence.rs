@@ -127,7 +127,11 @@ async fn a_proxy_that_starts_before_its_controller_serves_when_it_comes() {
     mesh.kill_control().await;
     let reply = tokio::spawn(mesh.get("http://web/"));
     mesh.proxy
-        .metric_reaches("tcp_open_connections", &[("peer", "src")], 1.0)
+        .metric_reaches(
+            "tcp_open_connections",
+            &[("direction", "outbound"), ("peer", "src")],
+            1.0,
+        )
         .await;
     mesh.restart_control().await;
     assert_eq!(reply.await.unwrap().text(), "hello");

@@ -29,7 +29,12 @@ fn ports_are_watched_from_the_start_or_when_they_are_dialled() {
             let mut client = peer(lazy.addr()).await;
             assert_eq!(get(&mut client, "/").await.status, 200);
             lazily.expect_lookup(SOON).await.unwrap();
-            let labels = [("srv_name", "all-unauthenticated"), ("srv_kind", "default")];
+            let port = port_of(&lazy).to_string();
+            let labels = [
+                ("target_port", &*port),
+                ("srv_name", "all-unauthenticated"),
+                ("srv_kind", "default"),
+            ];
             let metrics = pod.proxy.metrics().await;
             assert_eq!(metrics.sum("inbound_http_authz_allow_total", &labels), 1.0);
             let state = pod.proxy.admin.state().await;

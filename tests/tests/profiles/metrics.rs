@@ -62,7 +62,10 @@ async fn a_profile_of_targets_alone_counts_too_and_a_policy_does_not() {
     let metrics = profiled.mesh.proxy.metrics().await;
     assert_eq!(metrics.sum("route_request_total", &[]), 1.0);
     assert_eq!(metrics.sum("route_request_total", &[("dst", DST)]), 1.0);
-    assert_eq!(metrics.sum("request_total", &[]), 2.0);
+    assert_eq!(
+        metrics.sum("request_total", &[("direction", "outbound")]),
+        2.0
+    );
 }
 
 #[tokio::test]

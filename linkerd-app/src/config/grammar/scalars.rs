@@ -1,7 +1,7 @@
 //! Durations, numbers, switches and words.
 
 use super::value::InvalidValue;
-use crate::config::{AccessLog, DefaultPolicy, LogFormat};
+use crate::config::{AccessLog, DefaultPolicy, ForwardedHeader, LogFormat};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -162,6 +162,17 @@ pub fn default_policy(text: &str) -> Result<DefaultPolicy, InvalidValue> {
         .into_iter()
         .find(|policy| policy.name() == text)
         .ok_or_else(InvalidValue::default)
+}
+
+/// The headers by which the application is told the address of its client.
+pub fn forwarded_header(text: &str) -> Result<ForwardedHeader, InvalidValue> {
+    match text {
+        "off" => Ok(ForwardedHeader::Off),
+        "forwarded" => Ok(ForwardedHeader::Forwarded),
+        "x-forwarded-for" => Ok(ForwardedHeader::XForwardedFor),
+        "both" => Ok(ForwardedHeader::Both),
+        _ => Err(InvalidValue::default()),
+    }
 }
 
 /// `unsafe` in any case turns the labels on; the empty text leaves them off.

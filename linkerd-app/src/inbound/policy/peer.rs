@@ -11,7 +11,7 @@ use linkerd_proxy_core::{
     tls::TlsStatus,
     transport::TransportSeries,
 };
-use std::{any::Any, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
 /// Clients of one TLS status under one policy.
 pub struct PolicyPeer {
@@ -34,7 +34,7 @@ pub struct RoutePermit {
     /// Counts them, and their responses, as of the route.
     pub route: InboundRouteMetrics,
     /// Counts them, and their responses, as of the application.
-    pub application: Rc<dyn Any>,
+    pub application: Rc<EndpointSeries>,
     /// The authorization, if its admissions are logged.
     pub audit: Option<Arc<Meta>>,
 }

@@ -1,17 +1,15 @@
 //! One policy of one address, and the labels that both give.
 
-use crate::{
-    inbound::context::Context,
-    metrics::{inbound_meta_labels, target_labels},
-};
+use super::policy_context::PolicyContext;
+use crate::metrics::{inbound_meta_labels, target_labels};
 use linkerd_profiles::ServerPolicy;
 use linkerd_proxy_core::metrics::Labels;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 /// One policy of one address.
 pub struct PolicyScope {
-    /// The parts that are shared by the inbound side.
-    pub ctx: Rc<Context>,
+    /// The parts that are shared by all ports.
+    pub ctx: Rc<PolicyContext>,
     /// The address that peers dialled.
     pub addr: SocketAddr,
     /// The policy of its port.

@@ -1,7 +1,7 @@
 //! One policy of an address, with everything that is made for it.
 
-use super::{peer::PolicyPeer, scope::PolicyScope};
-use crate::{inbound::context::Context, route_filters::RequestFilters};
+use super::{peer::PolicyPeer, policy_context::PolicyContext, scope::PolicyScope};
+use crate::route_filters::RequestFilters;
 use linkerd_profiles::{Denial, Meta, ServerPolicy};
 use linkerd_proxy_core::tls::TlsStatus;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -30,7 +30,11 @@ pub struct PolicySnapshot {
 }
 
 impl PolicySnapshot {
-    pub(super) fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: Arc<ServerPolicy>) -> Rc<Self> {
+    pub(super) fn new(
+        ctx: &Rc<PolicyContext>,
+        addr: SocketAddr,
+        policy: Arc<ServerPolicy>,
+    ) -> Rc<Self> {
         let rules = policy.http().map_or(0, |http| http.routes.rules().len());
         Rc::new(Self {
             scope: PolicyScope {

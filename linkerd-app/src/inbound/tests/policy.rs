@@ -104,7 +104,7 @@ impl TestProxy {
     /// Sets the policy of the application's port, and waits until it is in force.
     async fn set_policy(&self, policy: ServerPolicy) {
         self.policies.set(PORT, policy);
-        let _used = self.ctx.server_policies.watch(PORT).unwrap();
+        let _used = self.ctx.policies.server_policies.watch(PORT).unwrap();
         self.settle().await;
     }
 

@@ -6,7 +6,7 @@ use crate::{
     control::default_policies,
     dialers::Dialers,
     identity,
-    inbound::{Context, Handshakes, Inbound},
+    inbound::{Context, Handshakes, Inbound, PolicyContext},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
@@ -60,18 +60,21 @@ impl TestProxy {
                 mesh
             }),
             handshakes: Handshakes::default(),
-            server_policies: ServerPolicies::new(
-                policies.clone(),
-                ServerPoliciesConfig {
-                    defaults: default_policies(&config),
-                    eager_ports: Default::default(),
-                    limits: Default::default(),
-                    backoff: config.control.policy.connect.backoff,
-                    idle_timeout: config.inbound.discovery_idle,
-                    max_entries: config.discovery.max_destinations,
-                },
-                Handle::current(),
-            ),
+            policies: Rc::new(PolicyContext {
+                families: metrics.families.clone(),
+                server_policies: ServerPolicies::new(
+                    policies.clone(),
+                    ServerPoliciesConfig {
+                        defaults: default_policies(&config),
+                        eager_ports: Default::default(),
+                        limits: Default::default(),
+                        backoff: config.control.policy.connect.backoff,
+                        idle_timeout: config.inbound.discovery_idle,
+                        max_entries: config.discovery.max_destinations,
+                    },
+                    Handle::current(),
+                ),
+            }),
             dialer: dialer(&config, &network),
             workers: 1,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
@@ -83,7 +86,7 @@ impl TestProxy {
         Self {
             network,
             policies,
-            inbound: Inbound::new(ctx.clone()),
+            inbound: Inbound::new(ctx.clone(), None),
             ctx,
             metrics,
             listener: ListenerContext::new(drain),

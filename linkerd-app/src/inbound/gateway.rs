@@ -1,0 +1,124 @@
+//! Connections for which this proxy is a gateway: their transport headers name a service, to which they are forwarded through
+//! the outbound side.
+//!
+//! - **Sits** after stage 3, in place of the application. The policy is that of the proxy's own port.
+//! - **Waits for** discovery of the name, and as the outbound side does.
+//! - **Fails as** `GatewayNotAllowed`, `GatewayLoop`, and as discovery and the outbound side fail.
+//! - **Metrics**: those of both sides.
+
+mod forward;
+
+use self::forward::Forward;
+use super::{
+    application::Application, context::Context, gateway_name::GatewayName,
+    http::peer_protocol::PeerProtocolLayer, http::route_policy::RoutePolicy, policy::Admission,
+};
+use crate::outbound::ForwardedTargets;
+use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
+use http::Version;
+use linkerd_profiles::Target;
+use linkerd_proxy_core::{
+    Error,
+    http::Connection,
+    transport::{ClientInfo, Detected, Io},
+};
+use std::rc::Rc;
+use tower::ServiceBuilder;
+
+/// The part of the inbound side that forwards connections.
+pub struct Gateway {
+    ctx: Rc<Context>,
+    /// `None`: this proxy is no gateway.
+    targets: Option<ForwardedTargets>,
+}
+
+impl Gateway {
+    /// A gateway to `targets`.
+    pub fn new(ctx: Rc<Context>, targets: Option<ForwardedTargets>) -> Self {
+        Self { ctx, targets }
+    }
+
+    /// Serves a connection by forwarding it. `own` has the policy of the proxy's own port.
+    pub async fn serve(
+        &self,
+        io: Io,
+        client: Rc<ClientInfo>,
+        protocol: Detected,
+        name: &GatewayName,
+        own: &Application,
+    ) -> Result<(), Error> {
+        let version = match protocol {
+            Detected::Http1 => Version::HTTP_11,
+            Detected::Http2 => Version::HTTP_2,
+            Detected::Opaque => return self.relay(io, &client, name, own).await,
+        };
+        let identity = self.ctx.config.identity.as_ref();
+        let identity = identity.map(|identity| &identity.local.identity);
+        let forward = Forward::new(
+            name,
+            self.target(name).ok(),
+            identity,
+            client.tls.identity(),
+        );
+        let policy = own.policy().clone();
+        let connection = Rc::new(Connection::default());
+        let answers = Answers {
+            version,
+            emit_headers: true,
+            explicit: false,
+        };
+        let counted = policy.clone();
+        let count = move |error: &Error| counted.count_error(error);
+        let stack = ServiceBuilder::new()
+            .layer(RespondLayer::new(answers, &connection, count))
+            .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
+            .layer(NormaliseLayer {
+                version,
+                removes_claims: true,
+            })
+            .layer(PeerProtocolLayer { version })
+            .service(RoutePolicy::new(
+                Admission::new(policy, client.clone()),
+                forward,
+            ));
+        let settings = self.ctx.server_settings();
+        let drain = client.listener.drain().watch();
+        match server::serve(io, client, version, connection, stack, settings, drain).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::debug!(%error, "connection closed");
+                error.failure().map_or(Ok(()), Err)
+            }
+        }
+    }
+
+    /// Relays a connection that is not HTTP, for as long as the policy lets the client in.
+    async fn relay(
+        &self,
+        io: Io,
+        client: &ClientInfo,
+        name: &GatewayName,
+        own: &Application,
+    ) -> Result<(), Error> {
+        let policy = own.policy();
+        policy.admit(client.addr, &client.tls)?.count();
+        let (targets, target) = self.target(name)?;
+        let mut revoked = Box::pin(policy.revoked(client.addr, &client.tls));
+        let relayed = async { targets.get(target).await?.relay(io).await };
+        tokio::select! {
+            relayed = relayed => relayed,
+            error = &mut revoked => Err(error),
+        }
+    }
+
+    /// The target of a name that this gateway forwards to. Fails as `GatewayNotAllowed`.
+    fn target(&self, name: &GatewayName) -> Result<forward::AllowedTarget, Error> {
+        let suffixes = &self.ctx.config.inbound.gateway_suffixes;
+        let target = Target::new(&name.name, name.port).ok();
+        let allowed = suffixes.matches(&name.name);
+        match (&self.targets, target) {
+            (Some(targets), Some(target)) if allowed => Ok((targets.clone(), target)),
+            _ => Err(name.not_allowed()),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The parts of the proxy by which policies of ports decide and count.
+
+use crate::metrics::Families;
+use linkerd_profiles::ServerPolicies;
+
+/// The parts of the proxy by which policies of ports decide and count; one for each thread that has ports.
+#[derive(Clone, Debug)]
+pub struct PolicyContext {
+    /// Metric families.
+    pub families: Families,
+    /// Policies of ports.
+    pub server_policies: ServerPolicies,
+}
