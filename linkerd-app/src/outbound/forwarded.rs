@@ -50,6 +50,6 @@ impl ForwardedTarget {
 
     /// Relays a connection to an endpoint until both sides have ended.
     pub async fn relay(&self, io: Io) -> Result<(), Error> {
-        self.stack.opaque(&self.ctx).relay(io).await
+        self.stack.opaque(&self.ctx).relay(io, None).await
     }
 }
