@@ -26,6 +26,15 @@ pub struct Authority {
     trust_anchors: String,
 }
 
+/// A key and its certificate, which an authority has made for a workload. Its form in logs has no key.
+#[derive(Clone)]
+pub struct IssuedIdentity {
+    /// The certificate, in DER.
+    pub certificate: Vec<u8>,
+    /// The private key, in PKCS#8 DER.
+    pub key: Vec<u8>,
+}
+
 /// A certificate that cannot be issued, or an authority that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
@@ -117,6 +126,35 @@ impl Authority {
         Ok(request.signed_by(&self.issuer)?.der().to_vec())
     }
 
+    /// A new key and a certificate for `identity`, a DNS name or a URI, for `lifetime` from now.
+    pub fn issue(
+        &self,
+        identity: &str,
+        lifetime: Duration,
+    ) -> Result<IssuedIdentity, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![match identity.contains("://") {
+            true => SanType::URI(identity.try_into()?),
+            false => SanType::DnsName(identity.try_into()?),
+        }];
+        valid(&mut params, lifetime);
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(IssuedIdentity {
+            certificate: certificate.der().to_vec(),
+            key: key.serialize_der(),
+        })
+    }
+
+    /// The certificates that proxies trust in DER, one after another.
+    pub fn trust_bundle(&self) -> Vec<u8> {
+        let certificates = CertificateDer::pem_slice_iter(self.trust_anchors.as_bytes());
+        certificates
+            .flatten()
+            .flat_map(|certificate| certificate.to_vec())
+            .collect()
+    }
+
     /// TLS of a server with a certificate for `name`, such as the controller itself.
     pub(crate) fn server(&self, name: &str) -> Result<Arc<ServerConfig>, AuthorityError> {
         let key = KeyPair::generate()?;
@@ -138,6 +176,12 @@ impl Authority {
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for IssuedIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedIdentity").finish_non_exhaustive()
     }
 }
 
@@ -212,6 +256,8 @@ mod tests {
     fn a_key_is_never_shown() {
         let authority = Authority::generate("root").unwrap();
         assert_eq!(format!("{authority:?}"), "Authority { .. }");
+        let issued = authority.issue("spiffe://test/web", LIFETIME).unwrap();
+        assert_eq!(format!("{issued:?}"), "IssuedIdentity { .. }");
     }
 
     #[test]
