@@ -38,9 +38,9 @@ pub struct MeshIdentity {
 #[derive(Debug)]
 pub enum CertificateRenewal {
     /// By an identity controller.
-    Certify(Certifier),
+    Certify(Box<Certifier>),
     /// By SPIRE.
-    Spire(SvidSubscriber),
+    Spire(Box<SvidSubscriber>),
 }
 
 /// Errors at the start that leave the proxy without an identity.
@@ -74,28 +74,29 @@ pub fn prepare(
         issuer,
     };
     let renewal = match &config.issuer {
-        IssuerConfig::Controller(CertifyConfig {
-            controller,
-            directory,
-            token_file,
-            refresh,
-        }) => {
+        IssuerConfig::Controller(certify) => {
+            let CertifyConfig {
+                controller,
+                directory,
+                token_file,
+                refresh,
+            } = &**certify;
             let key = documents::key_and_request(directory, &config.local.identity)?;
             documents::token(token_file)?;
-            CertificateRenewal::Certify(Certifier {
+            CertificateRenewal::Certify(Box::new(Certifier {
                 credentials: parts(format!("identity controller {}", controller.addr)),
                 controller: controller.clone(),
                 key,
                 token_file: token_file.clone(),
                 refresh: *refresh,
-            })
+            }))
         }
         IssuerConfig::Spire(SpireConfig { socket, backoff }) => {
-            CertificateRenewal::Spire(SvidSubscriber {
+            CertificateRenewal::Spire(Box::new(SvidSubscriber {
                 credentials: parts(format!("workload API {}", socket.display())),
                 socket: socket.clone(),
                 backoff: *backoff,
-            })
+            }))
         }
     };
     Ok((mesh, renewal))

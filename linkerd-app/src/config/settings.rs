@@ -227,7 +227,7 @@ pub struct IdentityConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub enum IssuerConfig {
     /// An identity controller.
-    Controller(CertifyConfig),
+    Controller(Box<CertifyConfig>),
     /// SPIRE, by its workload API.
     Spire(SpireConfig),
 }

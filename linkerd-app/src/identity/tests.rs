@@ -76,7 +76,7 @@ fn config(files: &Path, anchors: &str) -> IdentityConfig {
 /// The identity, and its renewal by an identity controller.
 fn certifier(config: &IdentityConfig) -> (MeshIdentity, Certifier) {
     match prepare(config).unwrap() {
-        (mesh, CertificateRenewal::Certify(certifier)) => (mesh, certifier),
+        (mesh, CertificateRenewal::Certify(certifier)) => (mesh, *certifier),
         (_, other) => panic!("{other:?}"),
     }
 }

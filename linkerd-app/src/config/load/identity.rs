@@ -31,7 +31,8 @@ pub(super) fn identity(
             spire::note_unused(r);
             spire.map(IssuerConfig::Spire)
         }
-        false => certify(r, inbound, outbound, refresh, &mut missing).map(IssuerConfig::Controller),
+        false => certify(r, inbound, outbound, refresh, &mut missing)
+            .map(|certify| IssuerConfig::Controller(Box::new(certify))),
     };
     if !missing.is_empty() {
         let no_anchors = missing.contains(&IDENTITY_TRUST_ANCHORS.name());

@@ -11,7 +11,7 @@ fn with<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 
 fn certify_of(identity: IdentityConfig) -> CertifyConfig {
     match identity.issuer {
-        IssuerConfig::Controller(certify) => certify,
+        IssuerConfig::Controller(certify) => *certify,
         IssuerConfig::Spire(spire) => panic!("{spire:?}"),
     }
 }

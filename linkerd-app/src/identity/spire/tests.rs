@@ -17,10 +17,13 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 type Answer = Result<Vec<X509Svid>, Status>;
 
+/// The result of a call.
+type Opened = Result<mpsc::Receiver<Answer>, Status>;
+
 /// A workload API: what it answers to each call, and when it was called.
 #[derive(Clone, Default)]
 struct Source {
-    streams: Rc<RefCell<VecDeque<Result<mpsc::Receiver<Answer>, Status>>>>,
+    streams: Rc<RefCell<VecDeque<Opened>>>,
     calls: Rc<RefCell<Vec<Instant>>>,
 }
 
@@ -83,7 +86,7 @@ fn subscriber(anchors: AnchorsConfig) -> (MeshIdentity, SvidSubscriber) {
         }),
     };
     match prepare(&config).unwrap() {
-        (mesh, CertificateRenewal::Spire(subscriber)) => (mesh, subscriber),
+        (mesh, CertificateRenewal::Spire(subscriber)) => (mesh, *subscriber),
         (_, other) => panic!("{other:?}"),
     }
 }
