@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// An authority, and certificates in files for proxies that do not ask for one.
@@ -38,10 +39,10 @@ impl Identities {
             // A proxy that makes its own key writes here.
             fs::set_permissions(&of_proxy, fs::Permissions::from_mode(0o777))
                 .context("identities")?;
-            let issued = authority.issue(name).map_err(failed)?;
+            let issued = authority.issue(name, LIFETIME).map_err(failed)?;
             write(of_proxy.join("anchors.pem"), authority.trust_anchors())?;
-            write(of_proxy.join("certificate.pem"), &issued.certificate)?;
-            write(of_proxy.join("key.pem"), &issued.key)?;
+            write(of_proxy.join("certificate.pem"), &issued.certificate_pem)?;
+            write(of_proxy.join("key.pem"), &issued.key_pem)?;
         }
         write(directory.join("token"), "token")?;
         Ok(Self {
@@ -60,6 +61,9 @@ impl Identities {
         self.directory.join("token")
     }
 }
+
+/// Longer than any benchmark.
+const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 fn failed(error: linkerd_control::AuthorityError) -> Error {
     Error::Other(format!("the authority of the benchmark: {error}"))

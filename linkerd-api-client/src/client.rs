@@ -36,12 +36,22 @@ where
 pub(crate) struct ApiClient<T> {
     // The lock makes it shareable when the service itself is not.
     service: Mutex<T>,
+    max_message: Option<u32>,
 }
 
 impl<T: ApiService> ApiClient<T> {
     pub(crate) fn new(service: T) -> Self {
         Self {
             service: Mutex::new(service),
+            max_message: None,
+        }
+    }
+
+    /// A client that refuses messages of more than `max_message` bytes.
+    pub(crate) fn with_limit(service: T, max_message: u32) -> Self {
+        Self {
+            max_message: Some(max_message),
+            ..Self::new(service)
         }
     }
 
@@ -57,10 +67,13 @@ impl<T: ApiService> ApiClient<T> {
         Rsp: prost::Message + Default + 'static,
         U: 'static,
     {
-        let service = self.service.lock().clone();
+        let (service, limit) = (self.service.lock().clone(), self.max_message);
         async move {
             let opened = stream::open(service, method, request).await;
-            let messages = opened.map_err(|error| status(&error))?;
+            let mut messages = opened.map_err(|error| status(&error))?;
+            if let Some(limit) = limit {
+                messages = messages.limit(limit);
+            }
             let converted = messages.map(move |message| match message {
                 Ok(message) => Ok(convert(message)),
                 Err(error) => Err(status(&error)),

@@ -19,6 +19,7 @@ mod identity;
 mod policies;
 mod profiles;
 mod server_policies;
+mod svids;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
@@ -26,6 +27,7 @@ pub use identity::GrpcCertificateSource;
 pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
 pub use server_policies::GrpcServerPolicySource;
+pub use svids::GrpcSvidSource;
 
 #[cfg(test)]
 mod tests;

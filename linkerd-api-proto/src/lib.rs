@@ -1,10 +1,12 @@
 //! The wire types of the control plane's gRPC APIs.
 //!
 //! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from what a control plane speaks.
+//! The SPIFFE Workload API is written here ([`workload`]).
 //! Nothing here knows about the proxy; `linkerd-api-client` converts messages to the proxy's own types. Streams are opened
 //! by [`stream`].
 
 pub mod stream;
+pub mod workload;
 
 pub use linkerd2_proxy_api::{
     destination, grpc_route, http_route, http_types, identity, inbound, meta, net, opaque_route,

@@ -27,6 +27,8 @@ pub mod method {
     pub const GET_PROFILE: &str = "/io.linkerd.proxy.destination.Destination/GetProfile";
     /// A certificate for a proxy: one message.
     pub const CERTIFY: &str = "/io.linkerd.proxy.identity.Identity/Certify";
+    /// The X.509 identities of a workload.
+    pub const FETCH_X509_SVID: &str = "/SpiffeWorkloadAPI/FetchX509SVID";
     /// The policy of a target.
     pub const WATCH: &str = "/io.linkerd.proxy.outbound.OutboundPolicies/Watch";
     /// The policy of a port.

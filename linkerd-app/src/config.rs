@@ -33,9 +33,10 @@ pub use grammar::Addr;
 pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AccessLog, AdminConfig, BalancerConfig, Config, ConnectConfig, ControlAddr, ControlConfig,
-    DefaultPolicy, DiscoveryConfig, DnsConfig, ForwardedHeader, HedgeSettings, IdentityConfig,
-    InboundConfig, LogConfig, LogFormat, OutboundConfig, WorkersConfig,
+    AccessLog, AdminConfig, AnchorsConfig, BalancerConfig, CertifyConfig, Config, ConnectConfig,
+    ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig, ForwardedHeader,
+    HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig, LogFormat,
+    OutboundConfig, SpireConfig, WorkersConfig,
 };
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

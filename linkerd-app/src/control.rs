@@ -12,13 +12,13 @@ pub use default_policies::default_policies;
 
 use crate::{
     config::{self, Config},
-    identity::{Certifier, CertifierState, IdentityStartError, MeshIdentity},
+    identity::{CertificateRenewal, MeshIdentity, ProxyCredentials, WorkloadApi},
     metrics::Families,
 };
 use client::{Controller, ControllerClient};
 use linkerd_api_client::{
     GrpcCertificateSource, GrpcEndpointSource, GrpcPolicySource, GrpcProfileSource,
-    GrpcServerPolicySource,
+    GrpcServerPolicySource, GrpcSvidSource,
 };
 use linkerd_discover::{
     Discovery, DiscoveryConfig,
@@ -28,7 +28,7 @@ use linkerd_profiles::{Policies, PoliciesConfig, ServerPolicies, ServerPoliciesC
 use linkerd_proxy_core::{
     metrics::Registry, readiness::PendingCondition, transport::OwnConnections,
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 /// The clients of the control plane.
 pub struct ControlPlane {
@@ -39,15 +39,15 @@ pub struct ControlPlane {
     /// Policies of inbound ports.
     pub server_policies: ServerPolicies,
     controllers: Vec<ControllerClient>,
-    certifier: Option<CertifierState>,
+    credentials: Option<Rc<ProxyCredentials>>,
 }
 
 /// The identity of the proxy, before it has a certificate.
 pub struct IdentityParts {
     /// Its part in the mesh.
     pub mesh: MeshIdentity,
-    /// Requests the certificate.
-    pub certifier: Certifier,
+    /// Renews the certificate.
+    pub renewal: CertificateRenewal,
     /// Readiness waits for the first one.
     pub pending: PendingCondition,
 }
@@ -60,9 +60,6 @@ pub enum ControlStartError {
         "the system's DNS configuration cannot be read ({0}); the control plane is addressed by name"
     )]
     Dns(#[from] DnsError),
-    /// The identity controller cannot be called.
-    #[error(transparent)]
-    Identity(#[from] IdentityStartError),
 }
 
 impl ControlPlane {
@@ -113,24 +110,37 @@ impl ControlPlane {
             resolutions.policy,
             tls(&control.policy),
         );
-        let (issuer, certifier) = match (identity, &config.identity) {
-            (Some(identity), Some(config)) => {
-                let addr = &config.controller;
-                let server = addr.server_tls();
-                let tls = server.map(|server| identity.mesh.client_of_issuer(&server));
-                let client = start(
-                    "identity",
-                    addr,
-                    &families.control.identity,
-                    resolutions.identity,
-                    tls.transpose()?,
-                );
-                let source = GrpcCertificateSource::new(client.client());
-                let families = families.control.certificates.clone();
-                let state = identity.certifier.start(source, families, identity.pending);
-                (Some(client), Some(state))
+        let (issuer, credentials) = match identity {
+            None => (None, None),
+            Some(IdentityParts {
+                mesh,
+                renewal,
+                pending,
+            }) => {
+                let certificates = families.control.certificates.clone();
+                match renewal {
+                    CertificateRenewal::Certify(certifier) => {
+                        let addr = certifier.controller();
+                        let tls = addr.server_tls();
+                        let client = start(
+                            "identity",
+                            &addr,
+                            &families.control.identity,
+                            resolutions.identity,
+                            tls.map(|server| mesh.client_of_issuer(&server)),
+                        );
+                        let source = GrpcCertificateSource::new(client.client());
+                        let credentials = certifier.start(source, certificates, pending);
+                        (Some(client), Some(credentials))
+                    }
+                    CertificateRenewal::Spire(subscriber) => {
+                        let socket = subscriber.socket();
+                        let source = GrpcSvidSource::new(WorkloadApi { socket });
+                        let credentials = subscriber.start(source, certificates, pending);
+                        (None, Some(credentials))
+                    }
+                }
             }
-            _ => (None, None),
         };
         let runtime = tokio::runtime::Handle::current();
         let outbound = &config.outbound;
@@ -183,23 +193,22 @@ impl ControlPlane {
             policies,
             server_policies,
             controllers: [destination, policy].into_iter().chain(issuer).collect(),
-            certifier,
+            credentials,
         })
     }
 
-    /// Controllers that no attempt has reached yet, with the cause.
+    /// Controllers that no attempt has reached yet, and SPIRE without an SVID, with the cause.
     pub fn unreached(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
-        controllers
-            .filter_map(ControllerClient::unreached)
-            .collect()
+        let controllers = controllers.filter_map(ControllerClient::unreached);
+        let issuer = self.credentials.as_ref().and_then(|it| it.unissued());
+        controllers.chain(issuer).collect()
     }
 
-    /// The certificate and the requests for it, for `/state`.
+    /// The certificate, the requests for it and the trust anchors, for `/state`.
     pub fn inspect_identity(&self) -> serde_json::Value {
-        self.certifier
-            .as_ref()
-            .map_or(serde_json::Value::Null, CertifierState::inspect)
+        let credentials = self.credentials.as_ref();
+        credentials.map_or(serde_json::Value::Null, |it| it.inspect())
     }
 
     /// The controllers and their connections, for `/state`.
@@ -230,7 +239,8 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, ControlStartErr
         matches!(addr.addr, config::Addr::Name { .. }) && !addr.is_loopback
     };
     let identity = config.identity.as_ref();
-    let identity = identity.is_some_and(|identity| needs(&identity.controller));
+    let identity = identity.and_then(|identity| identity.controller());
+    let identity = identity.is_some_and(needs);
     if !needs(&control.destination) && !needs(&control.policy) && !identity {
         return Ok(None);
     }

@@ -110,11 +110,11 @@ pub async fn start(
     let (mesh, identity) = match &config.identity {
         None => (None, None),
         Some(config) => {
-            let (mesh, certifier) = identity::prepare(config)?;
-            let pending = readiness.wait_for("the first certificate from the identity controller");
+            let (mesh, renewal) = identity::prepare(config)?;
+            let pending = readiness.wait_for(renewal.condition());
             let parts = IdentityParts {
                 mesh: mesh.clone(),
-                certifier,
+                renewal,
                 pending,
             };
             (Some(mesh), Some(parts))

@@ -26,6 +26,19 @@ pub struct Authority {
     trust_anchors: String,
 }
 
+/// A key and its certificate, which an authority has made for a workload. Its form in logs has no key.
+#[derive(Clone)]
+pub struct IssuedIdentity {
+    /// The certificate, in DER.
+    pub certificate: Vec<u8>,
+    /// The private key, in PKCS#8 DER.
+    pub key: Vec<u8>,
+    /// The certificate, in PEM.
+    pub certificate_pem: String,
+    /// The private key, in PEM.
+    pub key_pem: String,
+}
+
 /// A certificate that cannot be issued, or an authority that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
@@ -117,18 +130,33 @@ impl Authority {
         Ok(request.signed_by(&self.issuer)?.der().to_vec())
     }
 
-    /// A certificate for `name` with a key of its own, for a program that does not ask for one by the API.
-    pub fn issue(&self, name: &str) -> Result<IssuedCertificate, AuthorityError> {
-        let (certificate, key) = self.certificate(name)?;
-        Ok(IssuedCertificate {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
+    /// A new key and a certificate for `identity`, a DNS name or a URI, for `lifetime` from now.
+    pub fn issue(
+        &self,
+        identity: &str,
+        lifetime: Duration,
+    ) -> Result<IssuedIdentity, AuthorityError> {
+        let (certificate, key) = self.certificate(identity, lifetime)?;
+        Ok(IssuedIdentity {
+            certificate: certificate.der().to_vec(),
+            key: key.serialize_der(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
         })
+    }
+
+    /// The certificates that proxies trust in DER, one after another.
+    pub fn trust_bundle(&self) -> Vec<u8> {
+        let certificates = CertificateDer::pem_slice_iter(self.trust_anchors.as_bytes());
+        certificates
+            .flatten()
+            .flat_map(|certificate| certificate.to_vec())
+            .collect()
     }
 
     /// TLS of a server with a certificate for `name`, such as the controller itself.
     pub(crate) fn server(&self, name: &str) -> Result<Arc<ServerConfig>, AuthorityError> {
-        let (certificate, key) = self.certificate(name)?;
+        let (certificate, key) = self.certificate(name, LIFETIME)?;
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -140,32 +168,31 @@ impl Authority {
             .map_err(|error| AuthorityError::Certificate(error.to_string()))
     }
 
-    fn certificate(&self, name: &str) -> Result<(Certificate, KeyPair), AuthorityError> {
+    fn certificate(
+        &self,
+        identity: &str,
+        lifetime: Duration,
+    ) -> Result<(Certificate, KeyPair), AuthorityError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec![name.to_owned()])?;
-        valid(&mut params, LIFETIME);
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![match identity.contains("://") {
+            true => SanType::URI(identity.try_into()?),
+            false => SanType::DnsName(identity.try_into()?),
+        }];
+        valid(&mut params, lifetime);
         Ok((params.signed_by(&key, &self.issuer)?, key))
-    }
-}
-
-/// A certificate and its private key, both in PEM.
-#[derive(Clone)]
-pub struct IssuedCertificate {
-    /// The certificate.
-    pub certificate: String,
-    /// Its key (PKCS #8).
-    pub key: String,
-}
-
-impl fmt::Debug for IssuedCertificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuedCertificate").finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for IssuedIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedIdentity").finish_non_exhaustive()
     }
 }
 
@@ -240,6 +267,8 @@ mod tests {
     fn a_key_is_never_shown() {
         let authority = Authority::generate("root").unwrap();
         assert_eq!(format!("{authority:?}"), "Authority { .. }");
+        let issued = authority.issue("spiffe://test/web", LIFETIME).unwrap();
+        assert_eq!(format!("{issued:?}"), "IssuedIdentity { .. }");
     }
 
     #[test]

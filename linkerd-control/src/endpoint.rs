@@ -1,6 +1,6 @@
 use linkerd_api_proto::destination::{
     AuthorityOverride, ProtocolHint, TlsIdentity, WeightedAddr, protocol_hint,
-    tls_identity::{DnsLikeIdentity, Strategy},
+    tls_identity::{DnsLikeIdentity, Strategy, UriLikeIdentity},
 };
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets the DNS-like identity that the endpoint must prove.
+    /// Sets the identity that the endpoint must prove: a DNS name, or a URI, which needs a server name besides.
     #[must_use]
     pub fn identity(mut self, name: impl Into<String>) -> Self {
         self.identity = Some(name.into());
@@ -118,7 +118,10 @@ impl From<Endpoint> for WeightedAddr {
                 server_name: Some(DnsLikeIdentity {
                     name: endpoint.server_name.unwrap_or_else(|| name.clone()),
                 }),
-                strategy: Some(Strategy::DnsLikeIdentity(DnsLikeIdentity { name })),
+                strategy: Some(match name.contains("://") {
+                    true => Strategy::UriLikeIdentity(UriLikeIdentity { uri: name }),
+                    false => Strategy::DnsLikeIdentity(DnsLikeIdentity { name }),
+                }),
             }),
             protocol_hint: hint.then(|| ProtocolHint {
                 opaque_transport: endpoint.inbound_port.map(|port| {

@@ -42,7 +42,7 @@ mod stream;
 mod table;
 mod target;
 
-pub use crate::authority::{Authority, AuthorityError, IssuedCertificate};
+pub use crate::authority::{Authority, AuthorityError, IssuedIdentity};
 pub use crate::content::EndpointSet;
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;

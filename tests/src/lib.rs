@@ -2,6 +2,7 @@
 //!
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
+//! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: clients.
@@ -24,6 +25,7 @@ mod metrics;
 mod ports;
 mod proxy;
 mod server;
+mod spire_agent;
 mod tcp;
 
 pub mod netns;
@@ -41,6 +43,7 @@ pub use crate::metrics::Metrics;
 pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
+pub use crate::spire_agent::{SpireAgent, svid};
 pub use crate::tcp::{Tcp, echo};
 
 /// The error of a test's operations.

@@ -31,11 +31,20 @@ impl Meshed {
         web: impl FnOnce(Builder) -> Builder,
         api: impl FnOnce(Builder) -> Builder,
     ) -> Self {
-        let authority = Arc::new(Authority::generate("root").unwrap());
+        let authority = Authority::generate("root").unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), authority, web, api).await
+    }
+
+    async fn start_in(
+        files: TempDir,
+        authority: Authority,
+        web: impl FnOnce(Builder) -> Builder,
+        api: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let authority = Arc::new(authority);
         let controller = Controller::new();
         controller.identity().authority(authority.clone());
         let control = serve(&controller, &authority).await;
-        let files = tempfile::tempdir().unwrap();
         let proxy = |name| {
             with_identity(
                 control.addr(),
@@ -53,6 +62,44 @@ impl Meshed {
             control,
             files,
         }
+    }
+
+    /// Starts all of it, with the trust anchors of the proxies in a file: [`trust`](Self::trust) replaces them.
+    pub async fn start_with_anchors_file(
+        web: impl FnOnce(Builder) -> Builder,
+        api: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("anchors.pem");
+        let from_file = |builder: Builder| {
+            builder
+                .without("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS")
+                .env("LINKERD_PROXY_IDENTITY_TRUST_ANCHORS_FILE", path.display())
+        };
+        let (web, api) = (
+            |builder| web(from_file(builder)),
+            |builder| api(from_file(builder)),
+        );
+        let authority = Authority::generate("root").unwrap();
+        write_anchors(files.path(), &[&authority]);
+        Self::start_in(files, authority, web, api).await
+    }
+
+    /// Replaces the file of the trust anchors, as a mounted volume does.
+    pub fn trust(&self, authorities: &[&Authority]) {
+        write_anchors(self.files.path(), authorities);
+    }
+
+    /// Replaces the file of the trust anchors by another text.
+    pub fn write_anchors_file(&self, text: &str) {
+        replace(self.files.path(), text);
+    }
+
+    /// Lets an authority sign from now on, also the certificate of the control plane itself.
+    pub fn sign_with(&self, authority: &Arc<Authority>) {
+        self.controller.identity().authority(authority.clone());
+        let name = identity("control");
+        self.control.renew_tls(authority, &name).unwrap();
     }
 
     /// Another proxy of the mesh, which is not started.
@@ -86,6 +133,20 @@ impl Meshed {
     pub async fn http2(&self) -> Http2 {
         Http2::connect(self.web.outbound).await
     }
+}
+
+fn write_anchors(files: &Path, authorities: &[&Authority]) {
+    let texts = authorities
+        .iter()
+        .map(|authority| authority.trust_anchors());
+    replace(files, &texts.collect::<String>());
+}
+
+/// Replaces the file of the trust anchors by another one.
+fn replace(files: &Path, text: &str) {
+    let next = files.join("anchors.next");
+    fs::write(&next, text).unwrap();
+    fs::rename(next, files.join("anchors.pem")).unwrap();
 }
 
 async fn serve(controller: &Controller, authority: &Authority) -> linkerd_control::Server {

@@ -26,6 +26,7 @@ pin_project! {
         #[pin]
         body: B,
         unread: BytesMut,
+        max_message: u32,
         status: StatusCode,
         // The response's headers contained the status.
         is_told: bool,
@@ -46,11 +47,18 @@ impl<B, M> Messages<B, M> {
         Ok(Self {
             body: response.into_body(),
             unread: BytesMut::new(),
+            max_message: MAX_MESSAGE,
             status,
             is_told,
             is_over: false,
             message: PhantomData,
         })
+    }
+
+    /// Refuses messages of more than `bytes`.
+    pub fn limit(mut self, bytes: u32) -> Self {
+        self.max_message = bytes;
+        self
     }
 }
 
@@ -65,7 +73,7 @@ where
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
         while !*this.is_over {
-            match read(this.unread) {
+            match read(this.unread, *this.max_message) {
                 Ok(None) => {}
                 Ok(message) => return Poll::Ready(message.map(Ok)),
                 Err(status) => {
@@ -105,7 +113,10 @@ fn add(unread: &mut BytesMut, data: Bytes) {
 }
 
 /// The next message, if it is complete.
-fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status> {
+fn read<M: Message + Default>(
+    unread: &mut BytesMut,
+    max_message: u32,
+) -> Result<Option<M>, Status> {
     let Some((&[flag, a, b, c, d], rest)) = unread.split_first_chunk::<PREFIX>() else {
         return Ok(None);
     };
@@ -114,12 +125,13 @@ fn read<M: Message + Default>(unread: &mut BytesMut) -> Result<Option<M>, Status
             "a message has the compression flag {flag}, and none was agreed on"
         )));
     }
-    let length = u32::from_be_bytes([a, b, c, d]) as usize;
-    if length > MAX_MESSAGE {
+    let length = u32::from_be_bytes([a, b, c, d]);
+    if length > max_message {
         return Err(Status::out_of_range(format!(
-            "a message has {length} bytes; the limit is {MAX_MESSAGE}"
+            "a message has {length} bytes; the limit is {max_message}"
         )));
     }
+    let length = length as usize;
     let missing = length.saturating_sub(rest.len());
     if missing > 0 {
         unread.reserve(missing);
@@ -169,7 +181,7 @@ fn ending(trailers: Option<&HeaderMap>, http: StatusCode, is_told: bool) -> Resu
 const PREFIX: usize = 5;
 
 /// The largest message. tonic's default of 4 MB is less than 10,000 endpoints with a dozen labels need.
-const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+const MAX_MESSAGE: u32 = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

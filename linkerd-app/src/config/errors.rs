@@ -45,6 +45,8 @@ pub enum ConfigError {
         found: &'static str,
         /// The missing variables.
         missing: Vec<&'static str>,
+        /// The suggested fix, if there is one.
+        fix: Option<String>,
     },
     /// Values are valid alone, but not together.
     #[error("{problem}")]
@@ -70,11 +72,13 @@ impl ConfigError {
     /// The suggested fix, if known.
     pub fn fix(&self) -> Option<&str> {
         match self {
-            Self::Invalid { fix, .. } | Self::Inconsistent { fix, .. } => fix.as_deref(),
+            Self::Invalid { fix, .. }
+            | Self::Inconsistent { fix, .. }
+            | Self::NoIdentity { fix, .. } => fix.as_deref(),
             Self::NoDestination { .. } => {
                 Some("set it to HOST:PORT, and the name too unless it is on loopback")
             }
-            Self::NotUnicode { .. } | Self::NoPolicy { .. } | Self::NoIdentity { .. } => None,
+            Self::NotUnicode { .. } | Self::NoPolicy { .. } => None,
         }
     }
 }

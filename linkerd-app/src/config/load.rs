@@ -4,6 +4,7 @@
 mod control;
 mod directions;
 mod identity;
+mod spire;
 mod tls;
 
 use super::effective::EffectiveValue;

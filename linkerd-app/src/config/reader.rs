@@ -81,6 +81,11 @@ impl<'e> Reader<'e> {
         self.env.is_set(key.name())
     }
 
+    /// Whether a variable is set to nothing.
+    pub(super) fn is_empty<G: Grammar, const D: bool>(&self, key: &VariableKey<G, D>) -> bool {
+        matches!(self.env.text(key.name()), Ok(Some("")))
+    }
+
     /// Reports a conflict between values.
     pub(super) fn inconsistent(&mut self, problem: String, fix: Option<String>) {
         self.errors.push(ConfigError::Inconsistent { problem, fix });

@@ -478,6 +478,9 @@ variables! {
         linkerd2 IDENTITY_DISABLED: Empty = unset, used, since("0.1");
         /// The trusted certificates, in PEM.
         linkerd2 IDENTITY_TRUST_ANCHORS: NonEmpty = unset, used, since("0.1");
+        /// A file of the trusted certificates, in PEM, in place of the variable above. It is read again when it changes and
+        /// at each renewal of the certificate; a bad file leaves the last anchors in use.
+        linkerd IDENTITY_TRUST_ANCHORS_FILE: NonEmpty = unset, used, since("0.1");
         /// The identity and the server name of this proxy.
         linkerd2 IDENTITY_LOCAL_NAME: LocalName = unset, used, since("0.1");
         /// The identity of this proxy, if it differs from its server name.
@@ -496,25 +499,24 @@ variables! {
         linkerd2 IDENTITY_MIN_REFRESH: Duration = default("10s"), used, since("0.1");
         /// A certificate is renewed after this long at the latest.
         linkerd2 IDENTITY_MAX_REFRESH: Duration = default("24h"), used, since("0.1");
-        /// The socket of SPIRE's workload API.
-        linkerd2 IDENTITY_SPIRE_WORKLOAD_API_ADDRESS: Text = unset, later("SPIRE"), since("0.1");
+        /// The Unix socket of SPIRE's workload API, such as `unix:///run/spire/agent.sock`. It issues key, certificate and
+        /// trust bundle in place of an identity controller, for the SPIFFE ID of this proxy. Trust anchors that are set
+        /// besides are trusted, too.
+        linkerd2 IDENTITY_SPIRE_WORKLOAD_API_ADDRESS: Text = unset, used, since("0.1");
         /// The old name of the one above.
-        linkerd2 IDENTITY_SPIRE_SOCKET: Text = unset, later("SPIRE"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_SOCKET: Text = unset, used, since("0.1");
         /// The first pause before SPIRE is asked again. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = default("100ms"), later("SPIRE"),
-            since("0.1");
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = default("100ms"), used, since("0.1");
         /// The longest pause before SPIRE is asked again. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = default("1s"), later("SPIRE"),
-            since("0.1");
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = default("1s"), used, since("0.1");
         /// The most that is added to a pause at random, as a share of it. The name really has the prefix twice.
-        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = default("0.1"), later("SPIRE"),
-            since("0.1");
+        linkerd2 LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = default("0.1"), used, since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = unset, later("SPIRE"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MIN: Duration = unset, used, since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = unset, later("SPIRE"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_MAX: Duration = unset, used, since("0.1");
         /// The corrected name of the one with the prefix twice, which wins if both are set.
-        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = unset, later("SPIRE"), since("0.1");
+        linkerd2 IDENTITY_SPIRE_EXP_BACKOFF_JITTER: Float = unset, used, since("0.1");
     }
 
     "Tap and tracing" {

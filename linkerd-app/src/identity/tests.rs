@@ -1,12 +1,15 @@
 //! The certifier with a source of the test, and the files.
 
 use super::*;
-use crate::{config::IdentityConfig, testing::TestMetrics};
+use crate::{
+    config::{AnchorsConfig, IdentityConfig},
+    testing::TestMetrics,
+};
 use futures::{FutureExt, future::LocalBoxFuture};
 use linkerd_control::Authority;
 use linkerd_proxy_core::{
     Readiness,
-    tls::{CertificateRequest, CertificateSource, CertifyError, IssuedCertificate, RefreshBounds},
+    tls::{CertificateRequest, CertificateSource, CertifyError, IssuedCertificate},
 };
 use std::{
     cell::RefCell,
@@ -23,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// An authority that signs for a minute, or refuses, and notes when it was asked for with which token.
 #[derive(Clone)]
 struct Source {
-    authority: Rc<Authority>,
+    authority: Rc<RefCell<Rc<Authority>>>,
     refuses: Rc<RefCell<bool>>,
     requests: Rc<RefCell<Vec<Noted>>>,
 }
@@ -42,8 +45,8 @@ impl CertificateSource for Source {
             let refused = CertifyError::Refused("not now".to_owned());
             return std::future::ready(Err(refused)).boxed_local();
         }
-        let leaf = self
-            .authority
+        let authority = self.authority.borrow().clone();
+        let leaf = authority
             .sign(&request.request, request.identity.as_str(), MINUTE)
             .unwrap();
         let issued = IssuedCertificate {
@@ -67,13 +70,14 @@ fn config(files: &Path, anchors: &str) -> IdentityConfig {
     ];
     let vars = vars.iter().map(|(name, value)| (*name, value.as_str()));
     let vars: Vec<_> = vars.collect();
-    let config = crate::testing::config(&vars).identity.clone().unwrap();
-    IdentityConfig {
-        refresh: RefreshBounds {
-            min: Duration::from_secs(10),
-            max: Duration::from_secs(3600),
-        },
-        ..config
+    crate::testing::config(&vars).identity.clone().unwrap()
+}
+
+/// The identity, and its renewal by an identity controller.
+fn certifier(config: &IdentityConfig) -> (MeshIdentity, Certifier) {
+    match prepare(config).unwrap() {
+        (mesh, CertificateRenewal::Certify(certifier)) => (mesh, *certifier),
+        (_, other) => panic!("{other:?}"),
     }
 }
 
@@ -83,9 +87,9 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
     fs::write(files.path().join("token"), "first").unwrap();
     let authority = Rc::new(Authority::generate("root").unwrap());
     let config = config(files.path(), authority.trust_anchors());
-    let (mesh, certifier) = prepare(&config).unwrap();
+    let (mesh, certifier) = certifier(&config);
     let source = Source {
-        authority,
+        authority: Rc::new(RefCell::new(authority)),
         refuses: Rc::default(),
         requests: Rc::default(),
     };
@@ -107,7 +111,8 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
             tokio::time::sleep(MINUTE).await;
             let requests = source.requests.borrow().clone();
             let at = requests[1].0 - start;
-            assert_eq!(at.as_secs(), 42, "seven tenths of a minute");
+            let at = at.as_secs_f64().round();
+            assert!(at == 42.0, "{at}: seven tenths of a minute");
             assert_eq!(
                 (&*requests[0].1, &*requests[1].1),
                 (&b"first"[..], &b"second"[..])
@@ -126,6 +131,58 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
     let refreshes = "control_identity_cert_refreshes_total";
     assert!(metrics.sum(refreshes, &[r#"result="error""#]) >= 1.0);
     assert!(metrics.sum(refreshes, &[r#"result="ok""#]) >= 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trust_anchors_of_a_file_are_replaced_while_the_proxy_runs() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("token"), "token").unwrap();
+    let anchors = files.path().join("anchors.pem");
+    let [old, new] = ["old", "new"].map(|name| Authority::generate(name).unwrap());
+    fs::write(&anchors, old.trust_anchors()).unwrap();
+    let config = IdentityConfig {
+        trust_anchors: AnchorsConfig::File(anchors.clone()),
+        ..config(files.path(), "in the file")
+    };
+    let (_mesh, certifier) = certifier(&config);
+    let source = Source {
+        authority: Rc::new(RefCell::new(Rc::new(old))),
+        refuses: Rc::default(),
+        requests: Rc::default(),
+    };
+    let readiness = Readiness::new();
+    let pending = readiness.wait_for("a certificate");
+    let families = TestMetrics::new().families.control.certificates.clone();
+    LocalSet::new()
+        .run_until(async {
+            let second = Duration::from_secs(1);
+            let credentials = certifier.start(source.clone(), families, pending);
+            let present = || credentials.inspect()["trust_anchors"].clone();
+            tokio::time::sleep(second).await;
+            assert_eq!(
+                (&present()["number"], &present()["replaced"]),
+                (&1.into(), &0.into())
+            );
+
+            fs::write(&anchors, "half a file").unwrap();
+            tokio::time::sleep(2 * second).await;
+            assert_eq!(present()["number"], 1);
+            let error = present()["last_error"].to_string();
+            assert!(error.contains("no trust roots"), "{error}");
+
+            // The certificate is of the old authority: another one is requested at once.
+            fs::write(&anchors, new.trust_anchors()).unwrap();
+            source.authority.replace(Rc::new(new));
+            let requests = source.requests.borrow().len();
+            tokio::time::sleep(2 * second).await;
+            assert_eq!(source.requests.borrow().len(), requests + 1);
+            assert!(present()["last_error"].is_null());
+            assert_eq!(
+                (&present()["replaced"], &present()["trust_own_certificate"]),
+                (&1.into(), &true.into())
+            );
+        })
+        .await;
 }
 
 #[test]
@@ -147,7 +204,7 @@ fn files_that_cannot_be_used_are_named() {
     fs::write(files.path().join("csr.der"), "junk").unwrap();
     error("key.p8: the private key cannot be used");
     let broken = IdentityConfig {
-        trust_anchors: "junk".to_owned(),
+        trust_anchors: AnchorsConfig::Pem("junk".to_owned()),
         ..config.clone()
     };
     let error = prepare(&broken).map(drop).unwrap_err().to_string();

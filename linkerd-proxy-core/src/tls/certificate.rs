@@ -63,10 +63,31 @@ impl CertificateDetails {
     }
 }
 
+/// Certificates in DER, one after another. Their signatures are not verified.
+pub(super) fn read_certificates(
+    der: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, InvalidCertificate> {
+    let mut certificates = Vec::new();
+    let mut left = der;
+    while !left.is_empty() {
+        let (after, _) = X509Certificate::from_der(left)
+            .map_err(|error| InvalidCertificate(error.to_string()))?;
+        let (certificate, _) = left.split_at(left.len() - after.len());
+        certificates.push(CertificateDer::from(certificate.to_vec()));
+        left = after;
+    }
+    Ok(certificates)
+}
+
 impl Validity {
     /// Whether `now` is in it.
     pub fn contains(&self, now: SystemTime) -> bool {
         (self.not_before..=self.not_after).contains(&now)
+    }
+
+    /// The time that is left until its last moment.
+    pub fn left(&self, now: SystemTime) -> Duration {
+        self.not_after.duration_since(now).unwrap_or_default()
     }
 
     /// Explains a certificate that is not valid at `now`, with all three times; `None` if it is.

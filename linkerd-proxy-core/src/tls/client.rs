@@ -4,8 +4,9 @@
 //! - **Fails as** `NoCertificate`, `TlsFailed`, `IdentityMismatch`.
 
 use super::{
-    CertificateDetails, CredentialsIssuer, CredentialsWatch, Identity, TlsError, TransportHeader,
-    credentials::{first_credentials, names},
+    CertificateDetails, CredentialsWatch, Identity, TransportHeader,
+    credentials::names,
+    publisher::{PresentCredentials, first_credentials},
     stream::EncryptedStream,
 };
 use crate::{Error, Reason, endpoint::ServerTls, transport::TransportStream};
@@ -24,7 +25,7 @@ pub struct MeshClient {
     identity: Identity,
     server_name: ServerName<'static>,
     header: Option<Arc<TransportHeader>>,
-    anonymous: Option<Arc<ClientConfig>>,
+    may_be_anonymous: bool,
 }
 
 impl MeshClient {
@@ -35,17 +36,16 @@ impl MeshClient {
             identity: server.identity.clone(),
             server_name: ServerName::DnsName(server.server_name.clone()),
             header: None,
-            anonymous: None,
+            may_be_anonymous: false,
         }
     }
 
-    /// A client that shows no certificate as long as this proxy has none, as `issuer` trusts the server: for the controller
-    /// that issues it.
-    pub fn or_anonymous(self, issuer: &CredentialsIssuer) -> Result<Self, TlsError> {
-        Ok(Self {
-            anonymous: Some(issuer.anonymous_client()?),
+    /// A client that shows no certificate as long as this proxy has none: for the controller that issues it.
+    pub fn or_anonymous(self) -> Self {
+        Self {
+            may_be_anonymous: true,
             ..self
-        })
+        }
     }
 
     /// A client whose connections begin with a transport header, if the peer agrees.
@@ -63,7 +63,7 @@ impl MeshClient {
 
     /// Whether there is a certificate to show, or none is needed.
     pub fn is_ready(&self) -> bool {
-        self.anonymous.is_some() || self.credentials.borrow().is_some()
+        self.may_be_anonymous || self.credentials.borrow().credentials.is_some()
     }
 
     /// Waits until [`is_ready`](Self::is_ready). Cancel safe. Fails as `NoCertificate` if the certificate has expired.
@@ -88,16 +88,19 @@ impl MeshClient {
 
     /// The configuration with the certificate of this proxy, as soon as there is one; or that without, if none is needed.
     async fn config(&self) -> Result<Arc<ClientConfig>, Error> {
-        let credentials = match self.anonymous {
-            Some(_) => self.credentials.borrow().clone(),
-            None => Some(first_credentials(&self.credentials).await?),
-        };
+        if !self.may_be_anonymous {
+            first_credentials(&self.credentials).await?;
+        }
+        let PresentCredentials {
+            credentials,
+            anonymous,
+        } = self.credentials.borrow().clone();
         let now = SystemTime::now();
         let problem = credentials.as_ref().and_then(|it| it.validity.problem(now));
-        match (credentials, problem, &self.anonymous) {
-            (Some(credentials), None, _) => Ok(credentials.client(self.header.is_some()).clone()),
-            (_, _, Some(anonymous)) => Ok(anonymous.clone()),
-            (_, problem, None) => {
+        match (credentials, problem) {
+            (Some(credentials), None) => Ok(credentials.client(self.header.is_some()).clone()),
+            _ if self.may_be_anonymous => Ok(anonymous),
+            (_, problem) => {
                 let problem = problem.unwrap_or_default();
                 let detail = format!("this proxy cannot show who it is: {problem}");
                 Err(Error::new(Reason::NoCertificate).detail(detail))

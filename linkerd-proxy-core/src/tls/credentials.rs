@@ -1,10 +1,12 @@
 //! The certificate that the proxy shows, with the configurations of TLS that follow from it.
+//!
+//! A session can be resumed under the anchors that it was verified with, and no others: an issuer has ticket keys of its own,
+//! and credentials a session store of their own.
 
 use super::{
     CertificateDetails, Identity, TlsError, TlsKey, TrustAnchors, Validity, provider::provider,
     transport_header::ALPN, verify::AnchoredServer,
 };
-use crate::{Error, Reason};
 use rustls::{
     ClientConfig, ConfigBuilder, ServerConfig,
     client::{Resumption, WantsClientCert, danger::ServerCertVerifier},
@@ -14,14 +16,7 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
     version::TLS13,
 };
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
-use tokio::sync::watch;
-
-/// The credentials of the proxy, as they change; `None` before the first certificate.
-pub type CredentialsWatch = watch::Receiver<Option<Arc<Credentials>>>;
+use std::{sync::Arc, time::SystemTime};
 
 /// The names of this proxy in the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +27,7 @@ pub struct LocalIdentity {
     pub server_name: Arc<str>,
 }
 
-/// Issues credentials: all but the certificate, which changes.
+/// Issues credentials under one set of trust anchors: all but the certificate, which changes more often.
 #[derive(Debug)]
 pub struct CredentialsIssuer {
     /// The names of this proxy.
@@ -120,6 +115,16 @@ impl CredentialsIssuer {
         chain: Vec<CertificateDer<'static>>,
         now: SystemTime,
     ) -> Result<Credentials, InvalidCredentials> {
+        let validity = self.verify(&chain, now)?;
+        self.assemble(key, chain, validity)
+    }
+
+    /// Verifies a chain of this proxy, the leaf first: its names, its time, and that it leads to an anchor.
+    pub(super) fn verify(
+        &self,
+        chain: &[CertificateDer<'static>],
+        now: SystemTime,
+    ) -> Result<Validity, InvalidCredentials> {
         let (leaf, intermediates) = chain.split_first().ok_or(InvalidCredentials::Missing)?;
         let details = CertificateDetails::read(leaf)?;
         if !details.identities.contains(&self.local.identity) {
@@ -131,14 +136,23 @@ impl CredentialsIssuer {
         if let Some(problem) = details.validity.problem(now) {
             return Err(InvalidCredentials::Time(problem));
         }
-        let provider = provider();
-        let verifier = self.verifier();
         let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH);
         let unix_now = UnixTime::since_unix_epoch(since_epoch.unwrap_or_default());
         let server_name = rustls::pki_types::ServerName::try_from(self.local.server_name.as_ref());
         let server_name = server_name.map_err(|error| rustls::Error::General(error.to_string()))?;
+        let verifier = self.verifier();
         verifier.verify_server_cert(leaf, intermediates, &server_name, &[], unix_now)?;
+        Ok(details.validity)
+    }
 
+    /// Credentials with a chain that is taken as it is.
+    pub(super) fn assemble(
+        &self,
+        key: &TlsKey,
+        chain: Vec<CertificateDer<'static>>,
+        validity: Validity,
+    ) -> Result<Credentials, InvalidCredentials> {
+        let (provider, verifier) = (provider(), self.verifier());
         let certified = CertifiedKey::new(chain, key.0.clone());
         certified.keys_match()?;
         let resolver = Arc::new(SingleCertAndKey::from(certified));
@@ -167,7 +181,7 @@ impl CredentialsIssuer {
         server_with_header.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Credentials {
             local: self.local.clone(),
-            validity: details.validity,
+            validity,
             client: client()?.into(),
             client_with_header: client_with_header.into(),
             server: server()?.into(),
@@ -192,12 +206,6 @@ impl Credentials {
             false => &self.server,
         }
     }
-
-    /// The time that is left until the certificate expires.
-    pub fn expires_in(&self, now: SystemTime) -> Duration {
-        let left = self.validity.not_after.duration_since(now);
-        left.unwrap_or_default()
-    }
 }
 
 fn client_config(
@@ -207,14 +215,6 @@ fn client_config(
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(verifier))
-}
-
-/// The credentials of the proxy, as soon as there are any. Cancel safe. Fails as `NoCertificate` if there never will be.
-pub(super) async fn first_credentials(watch: &CredentialsWatch) -> Result<Arc<Credentials>, Error> {
-    let mut watch = watch.clone();
-    let present = watch.wait_for(Option::is_some).await;
-    let none = || Error::new(Reason::NoCertificate);
-    present.map_err(|_| none())?.clone().ok_or_else(none)
 }
 
 /// Identities, for an error.

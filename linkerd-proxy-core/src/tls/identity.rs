@@ -26,6 +26,11 @@ impl Identity {
         }
     }
 
+    /// Whether it is a SPIFFE ID.
+    pub fn is_spiffe_id(&self) -> bool {
+        matches!(self, Self::Uri(uri) if uri.starts_with("spiffe://"))
+    }
+
     /// The DNS name; `None` for a URI.
     pub fn dns_name(&self) -> Option<&str> {
         match self {

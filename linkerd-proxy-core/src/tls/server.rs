@@ -5,7 +5,7 @@
 
 use super::{
     CertificateDetails, ClientHello, CredentialsWatch, Identity, LocalIdentity, TlsStatus,
-    credentials::first_credentials, stream::EncryptedStream,
+    publisher::first_credentials, stream::EncryptedStream,
 };
 use crate::{Error, Reason, transport::TransportStream};
 use rustls::pki_types::CertificateDer;
@@ -38,7 +38,7 @@ impl MeshServer {
 
     /// Whether there is a certificate to show.
     pub fn has_certificate(&self) -> bool {
-        self.credentials.borrow().is_some()
+        self.credentials.borrow().credentials.is_some()
     }
 
     /// Whether a client asks for this proxy; else its TLS is passed through.

@@ -1,6 +1,7 @@
-//! Where certificates come from.
+//! Sources of certificates.
 
-use super::Identity;
+use super::{Identity, X509Svid};
+use crate::subscription::Call;
 use futures::future::LocalBoxFuture;
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
@@ -12,6 +13,12 @@ pub trait CertificateSource {
         &self,
         request: CertificateRequest,
     ) -> LocalBoxFuture<'_, Result<IssuedCertificate, CertifyError>>;
+}
+
+/// A source of certificates with their keys and trust anchors: a SPIFFE workload API.
+pub trait SvidSource {
+    /// Opens the stream of this workload's SVIDs. Each message replaces those before.
+    fn svids(&self) -> Call<Vec<X509Svid>>;
 }
 
 /// A request for a certificate. Its form in logs has no token.

@@ -1,6 +1,8 @@
 //! Handshakes between proxies, over streams in memory.
 
 mod authority;
+mod svid;
+mod trust;
 
 use super::*;
 use crate::{
@@ -11,39 +13,42 @@ use crate::{
 use authority::{Authority, HOUR};
 use std::{
     num::NonZeroU16,
-    sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::watch,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const WEB: &str = "web.shop.serviceaccount.identity.linkerd.cluster.local";
 const API: &str = "api.shop.serviceaccount.identity.linkerd.cluster.local";
 
 /// A proxy of the mesh.
 struct Proxy {
-    local: LocalIdentity,
+    publisher: CredentialsPublisher,
     credentials: CredentialsWatch,
 }
 
 impl Proxy {
     fn new(authority: &Authority, name: &str) -> Self {
-        Self::with(
-            &authority
-                .credentials(name, SystemTime::now(), HOUR)
-                .unwrap(),
-        )
+        Self::certified(authority, name, SystemTime::now())
     }
 
-    fn with(credentials: &Arc<Credentials>) -> Self {
-        let (sender, watch) = watch::channel(Some(credentials.clone()));
-        // The last value stays.
-        drop(sender);
+    /// A proxy with a certificate for an hour from `from`, as it took it then.
+    fn certified(authority: &Authority, name: &str, from: SystemTime) -> Self {
+        let mut proxy = Self::uncertified(authority, name);
+        let (key, chain) = authority.certified(name, from, HOUR);
+        proxy.publisher.certify(&key, chain, from).unwrap();
+        proxy
+    }
+
+    fn uncertified(authority: &Authority, name: &str) -> Self {
+        let local = LocalIdentity {
+            identity: name.parse().unwrap(),
+            server_name: name.into(),
+        };
+        let published = CredentialsPublisher::new(local, authority.anchors.clone());
+        let (publisher, credentials) = published.unwrap();
         Self {
-            local: credentials.local.clone(),
-            credentials: watch,
+            publisher,
+            credentials,
         }
     }
 
@@ -52,7 +57,7 @@ impl Proxy {
     }
 
     fn server(&self) -> MeshServer {
-        MeshServer::new(self.local.clone(), self.credentials.clone())
+        MeshServer::new(self.publisher.local().clone(), self.credentials.clone())
     }
 }
 
@@ -172,15 +177,16 @@ async fn a_peer_of_another_mesh_is_refused_by_either_side() {
 #[tokio::test(start_paused = true)]
 async fn without_a_certificate_handshakes_wait_for_it() {
     let authority = Authority::new();
-    let (web, api) = (Proxy::new(&authority, WEB), Proxy::new(&authority, API));
-    let (issue, credentials) = watch::channel(None);
-    let waiting = MeshServer::new(api.local.clone(), credentials);
-    let client = web.client(API);
-    let handshake = connect(&client, &waiting, false);
+    let web = Proxy::new(&authority, WEB);
+    let mut api = Proxy::uncertified(&authority, API);
+    let (client, server) = (web.client(API), api.server());
+    let handshake = connect(&client, &server, false);
     tokio::pin!(handshake);
     let waited = tokio::time::timeout(Duration::from_secs(1), &mut handshake).await;
-    assert!(waited.is_err());
-    issue.send_replace(api.credentials.borrow().clone());
+    assert!(waited.is_err() && !server.has_certificate());
+    let now = SystemTime::now();
+    let (key, chain) = authority.certified(API, now, HOUR);
+    api.publisher.certify(&key, chain, now).unwrap();
     let (near, far) = handshake.await;
     assert!(near.is_ok() && far.is_ok());
 }
@@ -189,9 +195,9 @@ async fn without_a_certificate_handshakes_wait_for_it() {
 async fn an_expired_certificate_is_explained_with_all_three_times() {
     let authority = Authority::new();
     let now = SystemTime::now();
-    let past = authority.credentials(WEB, now - 2 * HOUR, HOUR).unwrap();
+    let past = Proxy::certified(&authority, WEB, now - 2 * HOUR);
     let (near, _far) = tokio::io::duplex(1 << 16);
-    let error = Proxy::with(&past).client(API).encrypt(near.into()).await;
+    let error = past.client(API).encrypt(near.into()).await;
     let error = error.unwrap_err();
     assert_eq!(error.reason(), Reason::NoCertificate);
     let text = error.to_string();

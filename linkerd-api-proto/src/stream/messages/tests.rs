@@ -68,7 +68,7 @@ fn messages_are_read_however_their_bytes_come() {
 fn between_two_messages_there_is_nothing_to_read_into() {
     let mut unread = BytesMut::new();
     add(&mut unread, encoded(&update(true)).into());
-    assert_eq!(read(&mut unread).unwrap(), Some(update(true)));
+    assert_eq!(read(&mut unread, MAX_MESSAGE).unwrap(), Some(update(true)));
     assert_eq!(unread.capacity(), 0);
 }
 
@@ -116,4 +116,15 @@ fn what_makes_no_sense_ends_it() {
     assert_eq!(read_all(200, vec![huge]), [Err(Code::OutOfRange)]);
     let nonsense = data(&[0, 0, 0, 0, 1, 255]);
     assert_eq!(read_all(200, vec![nonsense]), [Err(Code::Internal)]);
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_before_it_is_read() {
+    let message = encoded(&update(true));
+    let length = u32::try_from(message.len() - PREFIX).unwrap();
+    let mut unread = BytesMut::from(&message[..PREFIX]);
+    let refused = read::<Update>(&mut unread, length - 1).unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange);
+    let mut unread = BytesMut::from(&message[..]);
+    assert_eq!(read(&mut unread, length).unwrap(), Some(update(true)));
 }

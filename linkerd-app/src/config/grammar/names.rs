@@ -21,6 +21,11 @@ pub fn identity(text: &str) -> Result<String, InvalidValue> {
 
 /// A DNS name without a trailing dot, which serves as an identity and as a server name.
 pub fn local_name(text: &str) -> Result<String, InvalidValue> {
+    if text.starts_with("spiffe://") {
+        return Err(InvalidValue::fix(
+            "a SPIFFE ID is no server name: in place of this variable, set the one of the identity and that of the server name",
+        ));
+    }
     if text.ends_with('.') {
         return Err(InvalidValue::fix("remove the trailing dot"));
     }

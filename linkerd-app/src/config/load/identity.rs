@@ -1,11 +1,12 @@
-//! The identity of the proxy, and the controller that issues its certificate.
+//! The identity of the proxy, and the issuer of its certificate.
 
 use super::control::{Peers, controller};
+use super::spire;
 use crate::config::errors::ConfigError;
 use crate::config::grammar::Grammar;
 use crate::config::reader::Reader;
 use crate::config::variables::*;
-use crate::config::{ConnectConfig, IdentityConfig};
+use crate::config::{AnchorsConfig, CertifyConfig, ConnectConfig, IdentityConfig, IssuerConfig};
 use linkerd_proxy_core::subscription::StreamLimits;
 use linkerd_proxy_core::tls::{LocalIdentity, RefreshBounds};
 
@@ -16,30 +17,61 @@ pub(super) fn identity(
     outbound: ConnectConfig,
 ) -> Option<IdentityConfig> {
     r.given(&IDENTITY_DISABLED);
-    let refresh = refresh(r);
+    let (refresh, spire) = (refresh(r), spire::spire(r));
     let found = found(r)?;
     let mut missing = missing_names(r);
     let local = local(r);
-    let anchors = required(r, &IDENTITY_TRUST_ANCHORS, &mut missing);
-    let directory = required(r, &IDENTITY_DIR, &mut missing);
-    let token_file = required(r, &IDENTITY_TOKEN_FILE, &mut missing);
+    let uses_spire = spire::is_set(r);
+    let anchors = match uses_spire && !has_anchors(r) {
+        true => Some(AnchorsConfig::Bundle),
+        false => anchors(r, &mut missing),
+    };
+    let issuer = match uses_spire {
+        true => {
+            spire::note_unused(r);
+            spire.map(IssuerConfig::Spire)
+        }
+        false => certify(r, inbound, outbound, refresh, &mut missing)
+            .map(|certify| IssuerConfig::Controller(Box::new(certify))),
+    };
+    if !missing.is_empty() {
+        let no_anchors = missing.contains(&IDENTITY_TRUST_ANCHORS.name());
+        let file = IDENTITY_TRUST_ANCHORS_FILE.name();
+        let fix = no_anchors.then(|| format!("trust anchors may be in a file instead: {file}"));
+        r.errors.push(ConfigError::NoIdentity {
+            found,
+            missing,
+            fix,
+        });
+        return None;
+    }
+    Some(IdentityConfig {
+        local: local?,
+        trust_anchors: anchors?,
+        issuer: issuer?,
+    })
+}
+
+/// The identity controller, and the documents for it.
+fn certify(
+    r: &mut Reader<'_>,
+    inbound: ConnectConfig,
+    outbound: ConnectConfig,
+    refresh: RefreshBounds,
+    missing: &mut Vec<&'static str>,
+) -> Option<CertifyConfig> {
+    let directory = required(r, &IDENTITY_DIR, missing);
+    let token_file = required(r, &IDENTITY_TOKEN_FILE, missing);
     let peers = Peers {
         inbound,
         outbound,
         limits: StreamLimits::default(),
     };
     let controller = controller(r, &IDENTITY_SVC_ADDR, &IDENTITY_SVC_NAME, &peers, None);
-    let has_controller = r.is_set(&IDENTITY_SVC_ADDR) || r.is_set(&IDENTITY_SVC_NAME);
-    if !has_controller {
+    if !r.is_set(&IDENTITY_SVC_ADDR) && !r.is_set(&IDENTITY_SVC_NAME) {
         missing.push(IDENTITY_SVC_ADDR.name());
     }
-    if !missing.is_empty() {
-        r.errors.push(ConfigError::NoIdentity { found, missing });
-        return None;
-    }
-    Some(IdentityConfig {
-        local: local?,
-        trust_anchors: anchors?,
+    Some(CertifyConfig {
         controller: controller?,
         directory: directory?.into(),
         token_file: token_file?.into(),
@@ -57,10 +89,15 @@ fn found(r: &Reader<'_>) -> Option<&'static str> {
             r.is_set(&IDENTITY_TRUST_ANCHORS),
             IDENTITY_TRUST_ANCHORS.name(),
         ),
+        (
+            r.is_set(&IDENTITY_TRUST_ANCHORS_FILE),
+            IDENTITY_TRUST_ANCHORS_FILE.name(),
+        ),
         (r.is_set(&IDENTITY_DIR), IDENTITY_DIR.name()),
         (r.is_set(&IDENTITY_TOKEN_FILE), IDENTITY_TOKEN_FILE.name()),
         (r.is_set(&IDENTITY_SVC_ADDR), IDENTITY_SVC_ADDR.name()),
         (r.is_set(&IDENTITY_SVC_NAME), IDENTITY_SVC_NAME.name()),
+        (spire::is_set(r), IDENTITY_SPIRE_WORKLOAD_API_ADDRESS.name()),
     ];
     set.into_iter()
         .find_map(|(is_set, name)| is_set.then_some(name))
@@ -74,6 +111,10 @@ fn missing_names(r: &Reader<'_>) -> Vec<&'static str> {
     );
     match (r.is_set(&IDENTITY_LOCAL_NAME), id, server) {
         (true, ..) | (_, true, true) => Vec::new(),
+        // A SPIFFE ID is no server name.
+        (_, false, false) if spire::is_set(r) => {
+            vec![IDENTITY_SERVER_ID.name(), IDENTITY_SERVER_NAME.name()]
+        }
         (_, false, false) => vec![IDENTITY_LOCAL_NAME.name()],
         (_, true, false) => vec![IDENTITY_SERVER_NAME.name()],
         (_, false, true) => vec![IDENTITY_SERVER_ID.name()],
@@ -85,7 +126,18 @@ fn local(r: &mut Reader<'_>) -> Option<LocalIdentity> {
     let (id, server_name) = (r.given(&IDENTITY_SERVER_ID), r.given(&IDENTITY_SERVER_NAME));
     let identity: linkerd_proxy_core::tls::Identity = id.or_else(|| name.clone())?.parse().ok()?;
     let server_name = server_name.or(name)?.to_ascii_lowercase();
-    if identity.dns_name() != Some(&server_name) {
+    if spire::is_set(r) {
+        if !identity.is_spiffe_id() {
+            let fix = format!(
+                "set {} to the SPIFFE ID of this workload, and {} to the server name",
+                IDENTITY_SERVER_ID.name(),
+                IDENTITY_SERVER_NAME.name()
+            );
+            let problem = "Spire support requires a SPIFFE TLS Id".to_owned();
+            r.inconsistent(problem, Some(fix));
+            return None;
+        }
+    } else if identity.dns_name() != Some(&server_name) {
         r.inconsistent(
             "linkerd identity requires a TLS Id and server name to be the same".to_owned(),
             Some(format!("set {} alone", IDENTITY_LOCAL_NAME.name())),
@@ -96,6 +148,29 @@ fn local(r: &mut Reader<'_>) -> Option<LocalIdentity> {
         identity,
         server_name: server_name.into(),
     })
+}
+
+fn has_anchors(r: &Reader<'_>) -> bool {
+    r.is_set(&IDENTITY_TRUST_ANCHORS) || r.is_set(&IDENTITY_TRUST_ANCHORS_FILE)
+}
+
+/// The trust anchors, from one variable or the other.
+fn anchors(r: &mut Reader<'_>, missing: &mut Vec<&'static str>) -> Option<AnchorsConfig> {
+    let (text, file) = (&IDENTITY_TRUST_ANCHORS, &IDENTITY_TRUST_ANCHORS_FILE);
+    match (r.is_set(text), r.is_set(file)) {
+        (true, true) => {
+            let problem = format!("{} and {} exclude each other", text.name(), file.name());
+            let fix = format!(
+                "keep {} for anchors that never change, or {} for a file that is read again",
+                text.name(),
+                file.name()
+            );
+            r.inconsistent(problem, Some(fix));
+            None
+        }
+        (false, true) => r.given(file).map(|path| AnchorsConfig::File(path.into())),
+        (_, false) => required(r, text, missing).map(AnchorsConfig::Pem),
+    }
 }
 
 /// A text without which there is no identity.

@@ -96,6 +96,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("CONTROL_STREAM_LIFETIME", "-"),
     ("IDENTITY_DISABLED", "-"),
     ("IDENTITY_TRUST_ANCHORS", "-"),
+    ("LINKERD_PROXY_IDENTITY_TRUST_ANCHORS_FILE", "-"),
     ("IDENTITY_LOCAL_NAME", "-"),
     ("IDENTITY_SERVER_ID", "-"),
     ("IDENTITY_SERVER_NAME", "-"),

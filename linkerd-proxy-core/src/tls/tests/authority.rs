@@ -14,8 +14,9 @@ use std::{
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) struct Authority {
+    root: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
-    anchors: TrustAnchors,
+    pub(super) anchors: TrustAnchors,
 }
 
 impl Authority {
@@ -27,9 +28,15 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = params.self_signed(&key).unwrap();
         Self {
+            root: root.der().clone(),
             issuer: Issuer::new(params, key),
             anchors: TrustAnchors::from_pem(&root.pem()).unwrap(),
         }
+    }
+
+    /// Its certificate.
+    pub(super) fn root(&self) -> &[u8] {
+        &self.root
     }
 
     pub(super) fn issuer(&self, name: &str) -> CredentialsIssuer {
@@ -62,18 +69,19 @@ impl Authority {
         lifetime: Duration,
         now: SystemTime,
     ) -> Result<Arc<Credentials>, InvalidCredentials> {
-        let key = KeyAndRequest::generate(&name.parse().unwrap()).unwrap();
-        let chain = vec![self.sign(&key.request, from, lifetime)];
-        self.issuer(name).issue(&key.key, chain, now).map(Arc::new)
+        let (key, chain) = self.certified(name, from, lifetime);
+        self.issuer(name).issue(&key, chain, now).map(Arc::new)
     }
 
-    /// A certificate for `name`, as a proxy took it when it was issued.
-    pub(super) fn credentials(
+    /// A key and a certificate for `name`.
+    pub(super) fn certified(
         &self,
         name: &str,
         from: SystemTime,
         lifetime: Duration,
-    ) -> Result<Arc<Credentials>, InvalidCredentials> {
-        self.issue(name, from, lifetime, from)
+    ) -> (TlsKey, Vec<CertificateDer<'static>>) {
+        let request = KeyAndRequest::generate(&name.parse().unwrap()).unwrap();
+        let leaf = self.sign(&request.request, from, lifetime);
+        (request.key, vec![leaf])
     }
 }

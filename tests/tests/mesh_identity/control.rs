@@ -1,7 +1,5 @@
 //! Identities without a cluster: the command `control` issues certificates, and a mesh file names the proxies.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
 use linkerd_tests::{
     Builder, Http1, Metrics, Proxy, SOON, Server, binary, eventually, identity, soon, with_identity,
 };

@@ -1,0 +1,8 @@
+//! Identities of proxies: their issuers, their trust anchors, and the replacement of both while traffic goes on.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod anchors;
+mod control;
+mod rotation;
+mod spire;
