@@ -17,6 +17,7 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
+mod silent;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -30,7 +31,7 @@ use crate::{
     identity::MeshIdentity,
     metrics::target_labels,
     outbound::ForwardedTargets,
-    server::{DetectSettings, accept, detect},
+    server::{DetectSettings, SilentDestinations, accept, detect},
 };
 use ::http::Version;
 use application::{Application, Applications};
@@ -41,12 +42,11 @@ use linkerd_proxy_core::{
     metrics::Labels,
     tls::{NoTlsReason, TlsStatus},
     transport::{
-        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
-        relay,
+        Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream, relay,
     },
 };
 use policy::PolicySnapshot;
-use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tower_service::Service;
 
@@ -54,6 +54,7 @@ use tower_service::Service;
 pub struct Inbound {
     ctx: Rc<Context>,
     applications: Applications,
+    silent: SilentDestinations<SocketAddr>,
     gateway: Gateway,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
@@ -66,6 +67,7 @@ impl Inbound {
             gateway: Gateway::new(ctx.clone(), gateway),
             ctx,
             applications: Applications::default(),
+            silent: SilentDestinations::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -90,6 +92,7 @@ impl Inbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "silent_clients": self.silent.inspect(SocketAddr::to_string),
             "applications": self.applications.inspect(),
         })
     }
@@ -154,7 +157,11 @@ impl Inbound {
             return Box::pin(forwarded).await;
         }
         // 4. What the client speaks, and whether it is let in.
-        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
+        let protocol = match protocol {
+            KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
+            known => self.protocol(&mut io, &client, &policy, known).await?,
+        };
+        let (detected, server) = match protocol {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
@@ -280,34 +287,6 @@ impl Inbound {
         };
         let drain = &mut client.listener.drain().watch();
         detect(io, settings, drain, count).await
-    }
-
-    /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
-    /// that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
-    async fn silent(
-        &self,
-        io: &mut Io,
-        client: &ClientInfo,
-        policy: &PolicySnapshot,
-        application: &Application,
-    ) -> Result<(Detected, Option<Io>), Error> {
-        let timeout = self.ctx.config.inbound.detect_timeout;
-        let mut server = application.connect().call(()).await?;
-        loop {
-            let is_late = poll_fn(|cx| match server.poll_readable(cx) {
-                Poll::Ready(()) => Poll::Ready(false),
-                Poll::Pending => io.poll_readable(cx).map(|()| true),
-            });
-            let detected = match is_late.await {
-                true => self.detect(io, client, policy, timeout).await?,
-                false => Some(Detected::Opaque),
-            };
-            match detected {
-                Some(Detected::Opaque) => return Ok((Detected::Opaque, Some(server))),
-                Some(http) => return Ok((http, None)),
-                None => {}
-            }
-        }
     }
 
     /// Relays to `server`, or to a new connection, for as long as the policy lets the client in.

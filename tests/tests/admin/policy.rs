@@ -95,3 +95,20 @@ async fn a_scraper_of_the_mesh_is_let_in_by_its_identity() {
         403
     );
 }
+
+#[tokio::test]
+async fn the_default_policy_locks_nobody_out_who_is_in_the_pod() {
+    let default = "LINKERD2_PROXY_INBOUND_DEFAULT_POLICY";
+    let mesh = Mesh::builder().env(default, "all-authenticated");
+    let mesh = mesh.env(ADMIT_LOOPBACK, "0").start().await;
+    let admin = mesh.proxy.admin;
+    for path in ["/live", "/ready", "/metrics", "/state"] {
+        assert_eq!(admin.get(path).await.status, 200, "{path}");
+    }
+    let denied = mesh.proxy.metrics().await;
+    assert_eq!(denied.sum("inbound_http_authz_deny_total", &[]), 0.0);
+    // A policy of the control plane says it all.
+    let port = mesh.controller.server(admin.addr.port());
+    restrict(&mesh.proxy, &port, elsewhere()).await;
+    assert_eq!(admin.get("/metrics").await.status, 403);
+}
