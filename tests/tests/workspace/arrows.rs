@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
+    ("linkerd-init", &[]),
     (
         "linkerd-app",
         &[
@@ -31,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-api-client",
             "linkerd-balance",
             "linkerd-control",
+            "linkerd-init",
         ],
     ),
     (
