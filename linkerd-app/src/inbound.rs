@@ -17,6 +17,7 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
+mod proxy_protocol;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -46,6 +47,7 @@ use linkerd_proxy_core::{
     },
 };
 use policy::PolicySnapshot;
+use proxy_protocol::ProxyHeader;
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tower_service::Service;
@@ -154,6 +156,10 @@ impl Inbound {
             return Box::pin(forwarded).await;
         }
         // 4. What the client speaks, and whether it is let in.
+        let protocol = match self.has_proxy_header(destination) {
+            true => KnownProtocol::Is(Detected::Opaque),
+            false => protocol,
+        };
         let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
             Some(detected) => (detected, None),
             None => {
@@ -223,6 +229,13 @@ impl Inbound {
             return Err(Error::new(Reason::Loop).detail(detail));
         }
         Ok(())
+    }
+
+    /// Whether connections to the application begin with a header of the PROXY protocol. They are always opaque, whatever
+    /// the policy or a peer proxy says of them: the header is no part of HTTP.
+    fn has_proxy_header(&self, destination: SocketAddr) -> bool {
+        let ports = &self.ctx.config.inbound.proxy_protocol_ports;
+        ports.contains(&destination.port())
     }
 
     /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
@@ -327,6 +340,18 @@ impl Inbound {
             Some(server) => server,
             None => application.connect().call(()).await?,
         };
+        if self.has_proxy_header(application.addr()) {
+            let header = ProxyHeader {
+                client,
+                destination: application.addr(),
+                tls,
+            };
+            // In a box: few connections need it, and all would have room for it.
+            if let Err(error) = Box::pin(header.send(&mut server)).await {
+                tracing::debug!(%error, "the application did not take the PROXY header");
+                return Ok(());
+            }
+        }
         let relayed = tokio::select! {
             relayed = relay(&mut io, &mut server, &self.ctx.pipes) => relayed,
             error = &mut revoked => return Err(error),

@@ -296,7 +296,8 @@ async fn run_control(
         explain: explainer(control.policies.clone(), parts.workers),
         explain_inbound: {
             let policies = control.server_policies.clone();
-            Box::new(move |query| explain_inbound(&policies, query))
+            let opaque = config.inbound.proxy_protocol_ports.clone();
+            Box::new(move |query| explain_inbound(&policies, &opaque, query))
         },
         registry,
         readiness: parts.readiness,

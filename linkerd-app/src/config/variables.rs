@@ -426,6 +426,10 @@ variables! {
         /// `x-forwarded-for` or `both`. Unless it is off, what a client without an identity of the mesh sends in either is
         /// removed, and the address is appended to what others send.
         linkerd INBOUND_FORWARDED_HEADER: ForwardedHeader = default("off"), used, since("0.1");
+        /// Ports of the application that speak the PROXY protocol: each connection to one begins with a header of its version 2,
+        /// with the address of the client, the address that it dialled and, of a client of the mesh, its identity. Connections
+        /// to these ports are always opaque, HTTP included; the control plane should know them as opaque, too.
+        linkerd INBOUND_PROXY_PROTOCOL_PORTS: PortSet = default(""), used, since("0.1");
         /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
