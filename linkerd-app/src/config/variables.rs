@@ -424,7 +424,8 @@ variables! {
         linkerd INBOUND_ADMIT_LOOPBACK: Switch = default("true"), used, since("0.1");
         /// The headers by which the application is told the address of its client: `off`, `forwarded` (RFC 7239),
         /// `x-forwarded-for` or `both`. Unless it is off, what a client without an identity of the mesh sends in either is
-        /// removed, and the address is appended to what others send.
+        /// removed, and the address is appended to what others send. Both are removed from trailers. Requests in a tunnel are
+        /// treated alike.
         linkerd INBOUND_FORWARDED_HEADER: ForwardedHeader = default("off"), used, since("0.1");
         /// Ports of the application that speak the PROXY protocol: each connection to one begins with a header of its version 2,
         /// with the address of the client, the address that it dialled and, of a client of the mesh, its identity. Connections

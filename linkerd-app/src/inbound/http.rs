@@ -6,7 +6,7 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod client_identity;
-mod forwarded;
+pub(super) mod forwarded;
 pub(super) mod peer_protocol;
 pub(super) mod route_policy;
 mod upgrades;
