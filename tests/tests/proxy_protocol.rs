@@ -8,7 +8,7 @@ use linkerd_tests::{
     netns::{POD, Pod, isolated},
     soon,
 };
-use std::{future::Future, net::SocketAddr};
+use std::net::SocketAddr;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -17,18 +17,16 @@ use tokio::{
 const PORTS: &str = "LINKERD_PROXY_INBOUND_PROXY_PROTOCOL_PORTS";
 
 /// An application that sends the header that it has read, as hexadecimal digits in a line, and echoes all that follows.
-fn reflect(mut socket: TcpStream) -> impl Future<Output = ()> + Send {
-    async move {
-        let mut header = vec![0; 16];
-        if socket.read_exact(&mut header).await.is_err() {
-            return;
-        }
-        let mut rest = vec![0; u16::from_be_bytes([header[14], header[15]]).into()];
-        socket.read_exact(&mut rest).await.unwrap();
-        let line = format!("{}\n", hex(&[header, rest].concat()));
-        socket.write_all(line.as_bytes()).await.unwrap();
-        linkerd_tests::echo(socket).await;
+async fn reflect(mut socket: TcpStream) {
+    let mut header = vec![0; 16];
+    if socket.read_exact(&mut header).await.is_err() {
+        return;
     }
+    let mut rest = vec![0; u16::from_be_bytes([header[14], header[15]]).into()];
+    socket.read_exact(&mut rest).await.unwrap();
+    let line = format!("{}\n", hex(&[header, rest].concat()));
+    socket.write_all(line.as_bytes()).await.unwrap();
+    linkerd_tests::echo(socket).await;
 }
 
 fn hex(bytes: &[u8]) -> String {
