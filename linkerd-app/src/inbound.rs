@@ -17,6 +17,7 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
+mod profiles;
 mod proxy_protocol;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ mod tunnel;
 pub use context::Context;
 pub use handshakes::Handshakes;
 pub use policy::{Admission, PolicyContext, PortPolicy};
+pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
@@ -78,10 +80,11 @@ impl Inbound {
         accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
-    /// Drops applications that are not in use, as long as the worker runs.
+    /// Drops applications and profiles that are not in use, as long as the worker runs.
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.inbound.discovery_idle;
-        self.applications.sweep(idle).await;
+        let profiles = self.ctx.profiles.sweep();
+        tokio::join!(self.applications.sweep(idle), profiles);
     }
 
     /// The inbound side in `/state`.
@@ -92,6 +95,7 @@ impl Inbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "profiles": self.ctx.profiles.inspect(),
             "applications": self.applications.inspect(),
         })
     }

@@ -456,7 +456,7 @@ variables! {
         /// Addresses whose profiles are looked up.
         linkerd2 DESTINATION_PROFILE_NETWORKS: NetworkList = default(""), used, since("0.1");
         /// How long an inbound request waits for its profile before it goes without.
-        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), later("inbound profiles"), since("0.1");
+        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), used, since("0.1");
         /// The policy controller. On loopback (a loopback address, or `localhost.` with its dot) it is spoken to
         /// without TLS; elsewhere its name is needed.
         linkerd2 POLICY_SVC_ADDR: Authority = required, used, since("0.1");
