@@ -8,7 +8,7 @@ pub use service::ProfiledService;
 
 use crate::{metrics::ProfileRouteFamilies, server::InUse};
 use linkerd_profiles::ServiceProfiles;
-use linkerd_proxy_core::Destination;
+use linkerd_proxy_core::{Destination, subscription::CacheFull};
 use std::{fmt, net::IpAddr, rc::Rc, time::Duration};
 
 /// The services with profiles that are in use on one worker.
@@ -24,8 +24,8 @@ pub struct InboundProfiles {
 }
 
 impl InboundProfiles {
-    /// No services yet. Requests for one wait for the first answer of the control plane until `timeout` has passed since the first
-    /// of them.
+    /// No services yet. Requests for one wait for the first answer of the control plane until `timeout` has passed since the
+    /// first of them, on any worker.
     pub fn new(
         profiles: ServiceProfiles,
         families: ProfileRouteFamilies,
@@ -48,13 +48,13 @@ impl InboundProfiles {
         if let Some(service) = self.services.get(&name) {
             return Some(service);
         }
-        let watch = self.profiles.watch(&name).or_else(|full| {
+        let watch = self.profiles.watch(&name).or_else(|_| {
             // Those that no connection uses hold a place in the cache until they are swept.
             self.services.drop_unused();
-            tracing::debug!(%name, error = %full, "no place for another profile");
             self.profiles.watch(&name)
         });
-        let watch = watch.ok()?;
+        let full = |error: &CacheFull| tracing::debug!(%name, %error, "no place for its profile");
+        let watch = watch.inspect_err(full).ok()?;
         let new = |_: &Destination| ProfiledService::new(watch, &self.families, self.timeout);
         Some(self.services.get_or_insert(name, new))
     }

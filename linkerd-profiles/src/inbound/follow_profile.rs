@@ -1,6 +1,6 @@
 //! The task that follows the profile of one service.
 
-use super::{service_profile::ServiceProfile, shared_freshness::SharedFreshness};
+use super::service_profile::{ProfileLookup, ServiceProfile};
 use crate::{
     source::{ProfileSource, ProfileUpdate},
     target::Target,
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 /// Follows one service until it is evicted.
 pub(super) struct FollowProfile {
     name: Destination,
-    publisher: Publisher<ServiceProfile, SharedFreshness>,
+    publisher: Publisher<ServiceProfile, ProfileLookup>,
     freshness: Freshness,
     complaints: RateLimit,
 }
@@ -24,7 +24,7 @@ pub(super) struct FollowProfile {
 impl FollowProfile {
     pub(super) fn new(
         name: Destination,
-        publisher: Publisher<ServiceProfile, SharedFreshness>,
+        publisher: Publisher<ServiceProfile, ProfileLookup>,
     ) -> Self {
         Self {
             name,
@@ -60,7 +60,7 @@ impl FollowProfile {
                     Event::Item(update) => latest = Some(self.applied(update)),
                     Event::Rejected(status) => {
                         tracing::debug!(lookup = %self.name, %status, "the control plane has no profile");
-                        self.publisher.shared().set(&self.freshness);
+                        self.publisher.shared().freshness.set(&self.freshness);
                         self.publisher.publish(ServiceProfile::Refused);
                         return;
                     }
@@ -75,7 +75,7 @@ impl FollowProfile {
                     None => break,
                 }
             }
-            self.publisher.shared().set(&self.freshness);
+            self.publisher.shared().freshness.set(&self.freshness);
             if let Some(profile) = latest {
                 self.publisher.publish(profile);
             }

@@ -1,7 +1,8 @@
 //! The workers' handle for the profiles of the services that inbound requests are for.
 
 use super::{
-    follow_profile::FollowProfile, service_profile::ServiceProfile,
+    follow_profile::FollowProfile,
+    service_profile::{ProfileLookup, ServiceProfile},
     shared_freshness::SharedFreshness,
 };
 use crate::{policies::NameMatcher, source::ProfileSource};
@@ -13,7 +14,7 @@ use linkerd_proxy_core::{
 };
 use serde_json::{Value, json};
 use std::{fmt, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 /// The configuration of the profiles of services.
 #[derive(Clone)]
@@ -39,13 +40,13 @@ pub struct ServiceProfiles {
     source: Arc<dyn ProfileSource>,
     names: NameMatcher,
     settings: Arc<StreamSettings>,
-    cache: Cache<Destination, ServiceProfile, SharedFreshness>,
+    cache: Cache<Destination, ServiceProfile, ProfileLookup>,
 }
 
 /// A service under watch; while it lives, the service is not evicted.
 #[derive(Clone, Debug)]
 pub struct ServiceProfileWatch {
-    lease: Lease<ServiceProfile, SharedFreshness>,
+    lease: Lease<ServiceProfile, ProfileLookup>,
 }
 
 impl ServiceProfiles {
@@ -80,7 +81,13 @@ impl ServiceProfiles {
     pub fn watch(&self, name: &Destination) -> Result<ServiceProfileWatch, CacheFull> {
         let lease = self.cache.lease(
             name,
-            || (ServiceProfile::Pending, SharedFreshness::default()),
+            || {
+                let lookup = ProfileLookup {
+                    asked_at: Instant::now(),
+                    freshness: SharedFreshness::default(),
+                };
+                (ServiceProfile::Pending, lookup)
+            },
             |publisher| {
                 let (source, settings) = (self.source.clone(), self.settings.clone());
                 let mut task = FollowProfile::new(name.clone(), publisher);
@@ -114,6 +121,11 @@ impl fmt::Debug for ServiceProfiles {
 }
 
 impl ServiceProfileWatch {
+    /// When the service was first asked for, by any thread.
+    pub fn asked_at(&self) -> Instant {
+        self.lease.shared().asked_at
+    }
+
     /// The profile, to be watched. It does not hold the service: keep the `ServiceProfileWatch` meanwhile.
     pub fn receiver(&self) -> watch::Receiver<ServiceProfile> {
         self.lease.values().clone()
@@ -128,7 +140,7 @@ fn is_refusal(code: Code) -> bool {
     )
 }
 
-fn show(cached: CachedEntry<'_, Destination, ServiceProfile, SharedFreshness>) -> Value {
+fn show(cached: CachedEntry<'_, Destination, ServiceProfile, ProfileLookup>) -> Value {
     let (state, profile) = match &cached.state {
         ServiceProfile::Pending => ("pending", None),
         ServiceProfile::Found(profile) => ("found", Some(profile)),
@@ -138,7 +150,7 @@ fn show(cached: CachedEntry<'_, Destination, ServiceProfile, SharedFreshness>) -
         "service": cached.key.as_str(),
         "handles": cached.leases,
         "idle_ms": cached.idle.map(millis),
-        "freshness": cached.shared.get(),
+        "freshness": cached.shared.freshness.get(),
         "state": state,
         "routes": profile.map(|profile| profile.routes.len()),
     })
@@ -146,4 +158,77 @@ fn show(cached: CachedEntry<'_, Destination, ServiceProfile, SharedFreshness>) -
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, ProfileUpdate, Target};
+    use futures::{FutureExt, StreamExt, stream};
+    use linkerd_proxy_core::subscription::{Call, Status};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use tokio::{
+        runtime::Handle,
+        time::{advance, sleep},
+    };
+
+    /// A source that refuses its first call, and then has a profile.
+    #[derive(Clone, Default)]
+    struct Late(Arc<AtomicUsize>);
+
+    impl ProfileSource for Late {
+        fn profiles(&self, target: &Target) -> Call<ProfileUpdate> {
+            let Target::Name(name) = target else {
+                unreachable!("services are named")
+            };
+            let profile = Profile {
+                logical: Some(name.clone()),
+                opaque: false,
+                targets: Vec::new(),
+                endpoint: None,
+                routes: Vec::new(),
+                retry_budget: None,
+            };
+            let is_first = self.0.fetch_add(1, SeqCst) == 0;
+            async move {
+                match is_first {
+                    true => Err(Status::new(Code::InvalidArgument, "no such service")),
+                    false => Ok(stream::iter([Ok(profile.into())])
+                        .chain(stream::pending())
+                        .boxed()),
+                }
+            }
+            .boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_stands_for_a_minute_and_an_unused_service_leaves() {
+        let source = Late::default();
+        let config = ServiceProfilesConfig {
+            names: Arc::new(|name| name.ends_with(".svc")),
+            limits: StreamLimits::default(),
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 0.0).unwrap(),
+            idle_timeout: Duration::from_secs(90),
+            max_entries: 1,
+        };
+        let profiles = ServiceProfiles::new(source.clone(), config, Handle::current());
+        assert!(profiles.has("web.svc") && !profiles.has("web.example"));
+        let (web, api) = ("web.svc:80".parse().unwrap(), "api.svc:80".parse().unwrap());
+        let watch = profiles.watch(&web).unwrap();
+        let state = watch.receiver();
+        sleep(Duration::from_secs(50)).await;
+        assert!(matches!(*state.borrow(), ServiceProfile::Refused));
+        assert_eq!(source.0.load(SeqCst), 1);
+        sleep(Duration::from_secs(20)).await;
+        assert!(matches!(*state.borrow(), ServiceProfile::Found(_)));
+        assert_eq!(watch.asked_at().elapsed(), Duration::from_secs(70));
+        assert!(profiles.watch(&api).is_err());
+        drop(watch);
+        advance(Duration::from_secs(80)).await;
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(profiles.inspect()["size"], 1);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(profiles.inspect()["size"], 0);
+    }
 }

@@ -22,7 +22,7 @@ pub struct ProfiledService {
 }
 
 impl ProfiledService {
-    /// A service that is asked for now.
+    /// A service, for the first answer of which requests wait until `timeout` has passed since it was asked for.
     pub fn new(
         watch: ServiceProfileWatch,
         families: &ProfileRouteFamilies,
@@ -31,9 +31,9 @@ impl ProfiledService {
         let mut updates = watch.receiver();
         updates.mark_changed();
         Self {
+            waits_until: watch.asked_at() + timeout,
             _watch: watch,
             families: families.clone(),
-            waits_until: Instant::now() + timeout,
             updates: RefCell::new(updates),
             present: RefCell::default(),
         }
