@@ -17,6 +17,8 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
+mod profiles;
+mod proxy_protocol;
 mod silent;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ mod tunnel;
 pub use context::Context;
 pub use handshakes::Handshakes;
 pub use policy::{Admission, PolicyContext, PortPolicy};
+pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
@@ -46,6 +49,7 @@ use linkerd_proxy_core::{
     },
 };
 use policy::PolicySnapshot;
+use proxy_protocol::ProxyHeader;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tower_service::Service;
@@ -78,10 +82,11 @@ impl Inbound {
         accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
-    /// Drops applications that are not in use, as long as the worker runs.
+    /// Drops applications and profiles that are not in use, as long as the worker runs.
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.inbound.discovery_idle;
-        self.applications.sweep(idle).await;
+        let profiles = self.ctx.profiles.sweep();
+        tokio::join!(self.applications.sweep(idle), profiles);
     }
 
     /// The inbound side in `/state`.
@@ -92,6 +97,7 @@ impl Inbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "profiles": self.ctx.profiles.inspect(),
             "silent_clients": self.silent.inspect(SocketAddr::to_string),
             "applications": self.applications.inspect(),
         })
@@ -158,6 +164,7 @@ impl Inbound {
         }
         // 4. What the client speaks, and whether it is let in.
         let protocol = match protocol {
+            _ if self.has_proxy_header(destination) => Some(Detected::Opaque),
             KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
             known => self.protocol(&mut io, &client, &policy, known).await?,
         };
@@ -230,6 +237,13 @@ impl Inbound {
             return Err(Error::new(Reason::Loop).detail(detail));
         }
         Ok(())
+    }
+
+    /// Whether connections to the application begin with a header of the PROXY protocol. They are always opaque, whatever
+    /// the policy or a peer proxy says of them: the header is no part of HTTP.
+    fn has_proxy_header(&self, destination: SocketAddr) -> bool {
+        let ports = &self.ctx.config.inbound.proxy_protocol_ports;
+        ports.contains(&destination.port())
     }
 
     /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
@@ -306,6 +320,18 @@ impl Inbound {
             Some(server) => server,
             None => application.connect().call(()).await?,
         };
+        if self.has_proxy_header(application.addr()) {
+            let header = ProxyHeader {
+                client,
+                destination: application.addr(),
+                tls,
+            };
+            // In a box: few connections need it, and all would have room for it.
+            if let Err(error) = Box::pin(header.send(&mut server)).await {
+                tracing::debug!(%error, "the application did not take the PROXY header");
+                return Ok(());
+            }
+        }
         let relayed = tokio::select! {
             relayed = relay(&mut io, &mut server, &self.ctx.pipes) => relayed,
             error = &mut revoked => return Err(error),

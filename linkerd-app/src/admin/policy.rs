@@ -15,6 +15,7 @@ use linkerd_proxy_core::{
     tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
     transport::{ClientInfo, Io, ListenerContext, TransportStream},
 };
+use serde_json::Value;
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 /// The policy of the admin port.
@@ -56,6 +57,11 @@ impl AdminPolicy {
             mesh,
             handshakes: Handshakes::default(),
         })
+    }
+
+    /// The handshakes that have begun and not ended, for `/state`.
+    pub(super) fn inspect_handshakes(&self) -> Value {
+        self.handshakes.inspect()
     }
 
     /// Terminates TLS that is for this proxy; a connection without TLS stays as it is.

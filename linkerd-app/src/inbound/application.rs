@@ -149,7 +149,7 @@ impl Application {
         }
     }
 
-    /// Its address.
+    /// Its address, which peers dial.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

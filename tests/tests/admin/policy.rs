@@ -77,6 +77,8 @@ async fn a_scraper_of_the_mesh_is_let_in_by_its_identity() {
     mesh.serve_api(admin.addr, |_| {
         Endpoint::new(admin.addr).identity(identity("api"))
     });
+    let handshakes = &admin.state().await["admin"]["handshakes"];
+    assert_eq!(handshakes["limit"], 1024, "{handshakes}");
     let port = mesh.controller.server(admin.addr.port());
     let web = Authorization::all("web").identity(&identity("web"));
     restrict(&mesh.api, &port, web).await;
