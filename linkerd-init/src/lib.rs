@@ -1,8 +1,8 @@
 //! The redirection of a pod's traffic to its proxy, as an init container sets it up.
 //!
 //! - [`Redirection`] and its [rules](Redirection::script) are pure: a script for `iptables-restore`.
-//! - [`apply`] runs it: a table is changed as a whole or not at all, and a second run changes nothing.
-//! - [`check`] proves from inside of a pod that connections reach the proxy's port.
+//! - [`apply()`] runs it: a table is changed as a whole or not at all, and a second run changes nothing.
+//! - [`check()`] proves from inside of a pod that connections reach the proxy's port.
 
 mod apply;
 mod check;
