@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
+    // For commands: it knows the proxy by its contract alone, as the injector of a cluster does.
+    ("linkerd-inject", &[]),
     (
         "linkerd-app",
         &[
@@ -31,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-api-client",
             "linkerd-balance",
             "linkerd-control",
+            "linkerd-inject",
         ],
     ),
     (

@@ -1,0 +1,10 @@
+//! YAML with the place of each node in the text, so that a text can be changed in part.
+
+mod edit;
+mod parse;
+mod value;
+mod write;
+
+pub(crate) use self::edit::{Change, PathStep, apply};
+pub(crate) use self::parse::{Node, NodeKind, parse};
+pub(crate) use self::value::Yaml;
