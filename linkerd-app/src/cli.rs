@@ -4,17 +4,19 @@
 //! |--:|---|
 //! | 0 | any normal end, also when the grace period ran out |
 //! | 1 | something cannot be started; `explain` finds no route |
-//! | 64 | the configuration or the usage is wrong |
+//! | 64 | the configuration, a manifest or the usage is wrong |
 
 mod check;
 mod control;
 mod explain;
+mod inject;
 mod mesh;
 mod signals;
 mod start;
 
 pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
+pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},

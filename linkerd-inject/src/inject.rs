@@ -8,27 +8,13 @@ use self::{additions::additions, effective::EffectiveSettings, structure::struct
 use crate::{
     annotations::{INJECT, Namespaces},
     conflicts::conflicts,
-    decision::{Decision, InjectMode, decide},
+    decision::{Decision, decide},
     note::{Manifest, ManifestError, Note, NoteKind},
+    options::InjectOptions,
     problem::Problem,
-    settings::ProxySettings,
-    sidecar::MeshInstallation,
     workload::{Workload, objects},
     yaml::{Change, Node, apply, parse},
 };
-
-/// The installation, the defaults and the mode of an injection.
-#[derive(Clone, Debug, Default)]
-pub struct InjectOptions {
-    /// The mesh that pods join.
-    pub mesh: MeshInstallation,
-    /// The settings of workloads and namespaces without annotations.
-    pub settings: ProxySettings,
-    /// The answer for those without an annotation.
-    pub mode: InjectMode,
-    /// The namespace of workloads that name none.
-    pub namespace: Option<String>,
-}
 
 /// Adds the sidecar to all workloads that ask for it. If one has an error, no manifest is changed.
 pub fn inject(

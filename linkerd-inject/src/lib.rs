@@ -19,6 +19,7 @@ mod decision;
 mod diff;
 mod inject;
 mod note;
+mod options;
 mod problem;
 mod settings;
 mod sidecar;
@@ -28,8 +29,9 @@ mod yaml;
 
 pub use self::decision::InjectMode;
 pub use self::diff::unified_diff;
-pub use self::inject::{InjectOptions, inject};
+pub use self::inject::inject;
 pub use self::note::{Manifest, ManifestError, Note, NoteKind};
+pub use self::options::InjectOptions;
 pub use self::problem::Problem;
 pub use self::settings::{CONFIG_PREFIX, ProxySettings};
 pub use self::sidecar::MeshInstallation;

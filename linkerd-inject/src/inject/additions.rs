@@ -1,14 +1,15 @@
 //! The changes that add the sidecar to a workload.
 
-use super::{EffectiveSettings, InjectOptions};
+use super::effective::EffectiveSettings;
 use crate::{
     annotations::{
         CONTROL_PLANE_NS, CREATED_BY, INHERITED, OWNER_PREFIX, PROXY_VERSION, TRUST_ROOT,
         WORKLOAD_NS,
     },
+    options::InjectOptions,
     problem::Problem,
     settings::{ProxySettings, port_range},
-    sidecar::{Sidecar, redirecting_container},
+    sidecar::{Sidecar, proxy_container, redirecting_container, volumes},
     workload::Workload,
     yaml::{Change, Node, Yaml},
 };
@@ -125,7 +126,7 @@ fn spec(workload: &Workload<'_>, sidecar: &Sidecar<'_>) -> Vec<Change> {
     let mut init = vec![redirecting_container(sidecar)];
     let mut changes = Vec::new();
     let containers = workload.path_to(&["spec", "containers"]);
-    let proxy = sidecar.container();
+    let proxy = proxy_container(sidecar);
     if settings.native_sidecar {
         init.push(proxy);
     } else if settings.await_ready {
@@ -141,7 +142,7 @@ fn spec(workload: &Workload<'_>, sidecar: &Sidecar<'_>) -> Vec<Change> {
             None => new.push((key.to_owned(), Yaml::List(items))),
         };
     add("initContainers", init, Change::Prepend);
-    add("volumes", sidecar.volumes(), Change::Append);
+    add("volumes", volumes(sidecar), Change::Append);
     if !new.is_empty() {
         changes.push(Change::AddFields(workload.path_to(&["spec"]), new));
     }

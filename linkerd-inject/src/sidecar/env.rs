@@ -1,6 +1,9 @@
 //! The environment of the proxy's container.
 
-use super::{IDENTITY_DIR, PROXY, Sidecar, TOKEN_DIR, TOKEN_VOLUME};
+use super::{
+    Sidecar,
+    names::{IDENTITY_DIR, PROXY, TOKEN_DIR, TOKEN_VOLUME},
+};
 use crate::yaml::Yaml;
 
 /// All variables. A variable refers only to those before it.

@@ -1,6 +1,10 @@
 //! The container that redirects the pod's traffic before any other starts, or checks that a CNI plugin does.
 
-use super::{INIT, LOCK_VOLUME, Sidecar, VALIDATOR, default_seccomp};
+use super::{
+    Sidecar,
+    names::{INIT, LOCK_VOLUME, VALIDATOR},
+    proxy::default_seccomp,
+};
 use crate::yaml::Yaml;
 
 /// The init container of a sidecar.

@@ -1,7 +1,5 @@
 //! A YAML value without its place.
 
-use super::write;
-
 /// A value as Kubernetes reads it: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Yaml {
@@ -42,8 +40,22 @@ impl Yaml {
     pub(super) fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
-            text if write::reads_as_string(text) => Self::str(text),
+            text if reads_as_string(text) => Self::str(text),
             text => Self::plain(text),
         }
     }
+}
+
+/// Whether a plain scalar of this text is a string to every reader, also to those of YAML 1.1.
+pub(super) fn reads_as_string(text: &str) -> bool {
+    let words = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
+    let is_word = words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    let number = text.trim_start_matches(['+', '-', '.']);
+    let special = [".inf", ".nan"].map(|word| word.trim_start_matches('.'));
+    let is_special = special.iter().any(|word| number.eq_ignore_ascii_case(word));
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
+        && number
+            .chars()
+            .all(|c| c.is_ascii_hexdigit() || "xXoO_.+-:eE".contains(c));
+    !(text.is_empty() || text == "~" || is_word || is_special || is_number)
 }

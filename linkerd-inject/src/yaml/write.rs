@@ -1,6 +1,6 @@
 //! Values as text: in lines below one another, or in one line within braces.
 
-use super::Yaml;
+use super::value::{Yaml, reads_as_string};
 use std::fmt::Write;
 
 /// Writes the entry of a block map, with its line ends.
@@ -63,20 +63,6 @@ pub(super) fn flow_entry(key: &str, value: &Yaml, out: &mut String) {
     quoted(key, out);
     out.push_str(": ");
     flow(value, out);
-}
-
-/// Whether a plain scalar of this text is a string to every reader, also to those of YAML 1.1.
-pub(super) fn reads_as_string(text: &str) -> bool {
-    let words = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
-    let is_word = words.iter().any(|word| text.eq_ignore_ascii_case(word));
-    let number = text.trim_start_matches(['+', '-', '.']);
-    let special = [".inf", ".nan"].map(|word| word.trim_start_matches('.'));
-    let is_special = special.iter().any(|word| number.eq_ignore_ascii_case(word));
-    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
-        && number
-            .chars()
-            .all(|c| c.is_ascii_hexdigit() || "xXoO_.+-:eE".contains(c));
-    !(text.is_empty() || text == "~" || is_word || is_special || is_number)
 }
 
 fn entry(key: &str, value: &Yaml, column: usize, out: &mut String) {

@@ -1,6 +1,6 @@
 //! The changes on values, with which the changed text is compared.
 
-use super::{Change, PathStep, Yaml};
+use crate::yaml::{Change, PathStep, Yaml};
 
 /// The documents with all changes; `None` if a path leads nowhere.
 pub(super) fn expected(documents: Vec<Yaml>, changes: &[Change]) -> Option<Vec<Yaml>> {
