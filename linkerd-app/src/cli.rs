@@ -5,17 +5,23 @@
 //! | 0 | any normal end, also when the grace period ran out |
 //! | 1 | something cannot be started; `explain` finds no route |
 //! | 64 | the configuration, a manifest or the usage is wrong |
+//! | 69 | `await`: the proxy is not ready in time |
+//! | 95 | `init --check`: connections are not redirected |
 
+mod await_ready;
 mod check;
 mod control;
 mod explain;
+mod init;
 mod inject;
 mod mesh;
 mod signals;
 mod start;
 
+pub use self::await_ready::AwaitOptions;
 pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
+pub use self::init::InitOptions;
 pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
 
 use crate::{
@@ -98,6 +104,21 @@ pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
 /// Prints the way that a request would take, for a person or as JSON.
 pub fn explain(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitCode {
     explain::run(fields, source, json)
+}
+
+/// Redirects traffic to the proxy.
+pub fn init(options: &InitOptions) -> ExitCode {
+    init::run(options)
+}
+
+/// Checks that traffic is redirected.
+pub fn check_redirection(check: &linkerd_init::NetworkCheck) -> ExitCode {
+    init::check(check)
+}
+
+/// Waits until the proxy is ready, and runs a command then.
+pub fn await_ready(options: &AwaitOptions) -> ExitCode {
+    await_ready::run(options)
 }
 
 /// Serves a mesh file to proxies until a signal ends it.

@@ -24,7 +24,10 @@ use linkerd_discover::{
     Discovery, DiscoveryConfig,
     dns::{DnsError, Resolve, SystemResolver},
 };
-use linkerd_profiles::{Policies, PoliciesConfig, ServerPolicies, ServerPoliciesConfig};
+use linkerd_profiles::{
+    Policies, PoliciesConfig, ServerPolicies, ServerPoliciesConfig, ServiceProfiles,
+    ServiceProfilesConfig,
+};
 use linkerd_proxy_core::{
     metrics::Registry, readiness::PendingCondition, transport::OwnConnections,
 };
@@ -38,6 +41,8 @@ pub struct ControlPlane {
     pub policies: Policies,
     /// Policies of inbound ports.
     pub server_policies: ServerPolicies,
+    /// Profiles of the services that inbound requests are for.
+    pub service_profiles: ServiceProfiles,
     controllers: Vec<ControllerClient>,
     credentials: Option<Rc<ProxyCredentials>>,
 }
@@ -186,12 +191,25 @@ impl ControlPlane {
                 idle_timeout: config.inbound.discovery_idle,
                 max_entries: config.discovery.max_destinations,
             },
+            runtime.clone(),
+        );
+        let names = control.profile_suffixes.clone();
+        let service_profiles = ServiceProfiles::new(
+            GrpcProfileSource::new(destination.client(), &control.context),
+            ServiceProfilesConfig {
+                names: Arc::new(move |name| names.matches(name)),
+                limits: control.destination.limits,
+                backoff: control.destination.connect.backoff,
+                idle_timeout: config.inbound.discovery_idle,
+                max_entries: config.discovery.max_destinations,
+            },
             runtime,
         );
         Ok(Self {
             discovery,
             policies,
             server_policies,
+            service_profiles,
             controllers: [destination, policy].into_iter().chain(issuer).collect(),
             credentials,
         })

@@ -17,6 +17,9 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod policy;
+mod profiles;
+mod proxy_protocol;
+mod silent;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -25,12 +28,13 @@ mod tunnel;
 pub use context::Context;
 pub use handshakes::Handshakes;
 pub use policy::{Admission, PolicyContext, PortPolicy};
+pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
     metrics::target_labels,
     outbound::ForwardedTargets,
-    server::{DetectSettings, accept, detect},
+    server::{DetectSettings, SilentDestinations, accept, detect},
 };
 use ::http::Version;
 use application::{Application, Applications};
@@ -41,12 +45,12 @@ use linkerd_proxy_core::{
     metrics::Labels,
     tls::{NoTlsReason, TlsStatus},
     transport::{
-        Accepted, ClientInfo, Detected, Duplex, Io, Listener, Lookalikes, Side, TransportStream,
-        relay,
+        Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream, relay,
     },
 };
 use policy::PolicySnapshot;
-use std::{cell::Cell, future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
+use proxy_protocol::ProxyHeader;
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tower_service::Service;
 
@@ -54,6 +58,7 @@ use tower_service::Service;
 pub struct Inbound {
     ctx: Rc<Context>,
     applications: Applications,
+    silent: SilentDestinations<SocketAddr>,
     gateway: Gateway,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
@@ -66,6 +71,7 @@ impl Inbound {
             gateway: Gateway::new(ctx.clone(), gateway),
             ctx,
             applications: Applications::default(),
+            silent: SilentDestinations::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -76,10 +82,11 @@ impl Inbound {
         accept(listener, bytes, |accepted| self.clone().accepted(accepted)).await;
     }
 
-    /// Drops applications that are not in use, as long as the worker runs.
+    /// Drops applications and profiles that are not in use, as long as the worker runs.
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.inbound.discovery_idle;
-        self.applications.sweep(idle).await;
+        let profiles = self.ctx.profiles.sweep();
+        tokio::join!(self.applications.sweep(idle), profiles);
     }
 
     /// The inbound side in `/state`.
@@ -90,6 +97,8 @@ impl Inbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "profiles": self.ctx.profiles.inspect(),
+            "silent_clients": self.silent.inspect(SocketAddr::to_string),
             "applications": self.applications.inspect(),
         })
     }
@@ -154,7 +163,12 @@ impl Inbound {
             return Box::pin(forwarded).await;
         }
         // 4. What the client speaks, and whether it is let in.
-        let (detected, server) = match self.protocol(&mut io, &client, &policy, protocol).await? {
+        let protocol = match protocol {
+            _ if self.has_proxy_header(destination) => Some(Detected::Opaque),
+            KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
+            known => self.protocol(&mut io, &client, &policy, known).await?,
+        };
+        let (detected, server) = match protocol {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
@@ -225,6 +239,13 @@ impl Inbound {
         Ok(())
     }
 
+    /// Whether connections to the application begin with a header of the PROXY protocol. They are always opaque, whatever
+    /// the policy or a peer proxy says of them: the header is no part of HTTP.
+    fn has_proxy_header(&self, destination: SocketAddr) -> bool {
+        let ports = &self.ctx.config.inbound.proxy_protocol_ports;
+        ports.contains(&destination.port())
+    }
+
     /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
     async fn protocol(
         &self,
@@ -282,34 +303,6 @@ impl Inbound {
         detect(io, settings, drain, count).await
     }
 
-    /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
-    /// that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
-    async fn silent(
-        &self,
-        io: &mut Io,
-        client: &ClientInfo,
-        policy: &PolicySnapshot,
-        application: &Application,
-    ) -> Result<(Detected, Option<Io>), Error> {
-        let timeout = self.ctx.config.inbound.detect_timeout;
-        let mut server = application.connect().call(()).await?;
-        loop {
-            let is_late = poll_fn(|cx| match server.poll_readable(cx) {
-                Poll::Ready(()) => Poll::Ready(false),
-                Poll::Pending => io.poll_readable(cx).map(|()| true),
-            });
-            let detected = match is_late.await {
-                true => self.detect(io, client, policy, timeout).await?,
-                false => Some(Detected::Opaque),
-            };
-            match detected {
-                Some(Detected::Opaque) => return Ok((Detected::Opaque, Some(server))),
-                Some(http) => return Ok((http, None)),
-                None => {}
-            }
-        }
-    }
-
     /// Relays to `server`, or to a new connection, for as long as the policy lets the client in.
     async fn opaque(
         &self,
@@ -327,6 +320,18 @@ impl Inbound {
             Some(server) => server,
             None => application.connect().call(()).await?,
         };
+        if self.has_proxy_header(application.addr()) {
+            let header = ProxyHeader {
+                client,
+                destination: application.addr(),
+                tls,
+            };
+            // In a box: few connections need it, and all would have room for it.
+            if let Err(error) = Box::pin(header.send(&mut server)).await {
+                tracing::debug!(%error, "the application did not take the PROXY header");
+                return Ok(());
+            }
+        }
         let relayed = tokio::select! {
             relayed = relay(&mut io, &mut server, &self.ctx.pipes) => relayed,
             error = &mut revoked => return Err(error),

@@ -15,6 +15,7 @@ pub mod logging;
 pub mod metrics;
 pub mod outbound;
 pub mod process;
+mod profile_metrics;
 pub mod proxy;
 pub mod quickstart;
 mod response_metrics;

@@ -1,5 +1,8 @@
 //! The binary `linkerd-proxy`.
 
+#[path = "main/pod.rs"]
+mod pod;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use linkerd_app::{
@@ -60,6 +63,15 @@ enum Command {
     ///
     /// It removes what inject adds. The exit codes are those of inject.
     Uninject(cli::ManifestArgs),
+    /// Redirects the traffic of this network namespace to the proxy, by iptables.
+    ///
+    /// The rules are set as a whole or not at all, and again without harm. Needs the capabilities NET_ADMIN and NET_RAW. The
+    /// exit code is 0, or 1 if they cannot be set. The program name linkerd2-proxy-init stands for it.
+    Init(pod::InitArgs),
+    /// Waits until the proxy of this pod is ready, and then becomes a command.
+    ///
+    /// The program name linkerd-await stands for it.
+    Await(pod::AwaitArgs),
     /// Prints the effective configuration, and where each value comes from.
     Env,
     /// Prints completions for a shell.
@@ -188,7 +200,7 @@ impl ExplainArgs {
 
 fn main() -> ExitCode {
     let env = Env::from_process();
-    let args = match Args::try_parse() {
+    let args = match Args::try_parse_from(pod::by_program(std::env::args_os().collect())) {
         Ok(args) => args,
         Err(error) => return unparsed(&error),
     };
@@ -200,6 +212,8 @@ fn main() -> ExitCode {
         Some(Command::Explain(args)) => args.run(),
         Some(Command::Inject(args)) => cli::inject_manifests(&args),
         Some(Command::Uninject(args)) => cli::uninject_manifests(&args),
+        Some(Command::Init(args)) => args.run(),
+        Some(Command::Await(args)) => args.run(&env),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);

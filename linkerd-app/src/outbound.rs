@@ -33,7 +33,6 @@ mod ingress;
 mod lazy;
 mod limits;
 mod opaque;
-mod profile_metrics;
 mod profile_request;
 mod profile_route;
 mod profile_timeout;

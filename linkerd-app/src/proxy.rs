@@ -18,7 +18,7 @@ use crate::{
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_discover::Discovery;
-use linkerd_profiles::{Policies, ServerPolicies};
+use linkerd_profiles::{Policies, ServerPolicies, ServiceProfiles};
 use linkerd_proxy_core::{
     drain,
     metrics::Registry,
@@ -76,7 +76,7 @@ pub enum StartError {
 type Started = Result<ControlHandles, control::ControlStartError>;
 
 /// The workers' handles of what the control thread follows.
-type ControlHandles = (Discovery, Policies, ServerPolicies);
+type ControlHandles = (Discovery, Policies, ServerPolicies, ServiceProfiles);
 
 /// Starts the proxy. Its workers accept connections when this returns.
 pub async fn start(
@@ -134,7 +134,7 @@ pub async fn start(
         own,
         identity,
     };
-    let (discovery, policies, server_policies) = spawn_control(
+    let (discovery, policies, server_policies, service_profiles) = spawn_control(
         config.clone(),
         registry,
         families.clone(),
@@ -155,6 +155,7 @@ pub async fn start(
             discovery: discovery.clone(),
             policies: policies.clone(),
             server_policies: server_policies.clone(),
+            service_profiles: service_profiles.clone(),
             dialers: dialers.clone(),
             mesh: mesh.clone(),
             listeners,
@@ -269,6 +270,7 @@ async fn run_control(
         control.discovery.clone(),
         control.policies.clone(),
         control.server_policies.clone(),
+        control.service_profiles.clone(),
     );
     let _ = started.send(Ok(handles));
     let (inspect, inspected) = mpsc::channel(4);
@@ -296,7 +298,8 @@ async fn run_control(
         explain: explainer(control.policies.clone(), parts.workers),
         explain_inbound: {
             let policies = control.server_policies.clone();
-            Box::new(move |query| explain_inbound(&policies, query))
+            let opaque = config.inbound.proxy_protocol_ports.clone();
+            Box::new(move |query| explain_inbound(&policies, &opaque, query))
         },
         registry,
         readiness: parts.readiness,

@@ -19,7 +19,7 @@ pub use accept::accept;
 pub use detect::{DetectSettings, detect};
 pub use in_flight::{InFlightLimit, InFlightLimitLayer, share};
 pub use in_use::InUse;
-pub use normalise::{NormaliseLayer, remove_claims};
+pub use normalise::{ClientClaims, L5D_DST_CANONICAL, NormaliseLayer, remove_claims};
 pub use respond::{Answers, RespondLayer};
 pub use serve::serve;
 pub use silence::{FirstSpeaker, SilentDestinations, first_speaker};

@@ -13,7 +13,7 @@ use crate::{
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
-use linkerd_profiles::{Policies, ServerPolicies};
+use linkerd_profiles::{Policies, ServerPolicies, ServiceProfiles};
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
@@ -40,6 +40,8 @@ pub struct Worker {
     pub policies: Policies,
     /// Policies of inbound ports.
     pub server_policies: ServerPolicies,
+    /// Profiles of the services that inbound requests are for.
+    pub service_profiles: ServiceProfiles,
     /// Dialers of both directions.
     pub dialers: Dialers,
     /// The identity of the proxy; `None`: nothing is encrypted.
@@ -94,6 +96,11 @@ impl Worker {
                     families: self.families.clone(),
                     server_policies: self.server_policies,
                 }),
+                profiles: inbound::InboundProfiles::new(
+                    self.service_profiles,
+                    self.families.profile_route.clone(),
+                    self.config.inbound.profile_timeout,
+                ),
                 families: self.families,
                 dialer: self.dialers.inbound,
                 mesh: self.mesh,

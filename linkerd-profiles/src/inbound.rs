@@ -1,17 +1,22 @@
 //! Policies of the ports that peers dial: who is let in, by which routes, and how often.
 //!
 //! A [`ServerPolicy`] is an immutable value; whether it admits a client is a pure function of it, of the client's address
-//! and of its TLS status. [`ServerPolicies`] keeps the present policy of each port that is in use.
+//! and of its TLS status. [`ServerPolicies`] keeps the present policy of each port that is in use. [`ServiceProfiles`] has the
+//! profiles of the services that requests are for, by which they are counted.
 
 mod authorization;
 mod decision;
 mod default_policy;
 mod follow_port;
+mod follow_profile;
 mod gcra;
 mod rate_limit;
 mod routes;
 mod server_policies;
 mod server_policy;
+mod service_profile;
+mod service_profiles;
+mod shared_freshness;
 mod source;
 mod unmet_condition;
 
@@ -25,5 +30,7 @@ pub use rate_limit::{
 pub use routes::{InboundRoute, InboundRoutes};
 pub use server_policies::{KnownPort, ServerPolicies, ServerPoliciesConfig, ServerPolicyWatch};
 pub use server_policy::{InboundHttp, ServerPolicy, ServerProtocol};
+pub use service_profile::ServiceProfile;
+pub use service_profiles::{ServiceProfileWatch, ServiceProfiles, ServiceProfilesConfig};
 pub use source::ServerPolicySource;
 pub use unmet_condition::UnmetCondition;

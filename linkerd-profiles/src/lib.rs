@@ -37,7 +37,8 @@ pub use inbound::{
     DefaultServerPolicies, Denial, InboundHttp, InboundRoute, InboundRoutes, KnownPort,
     NearestAuthorization, RateLimitExceeded, RateLimitOverride, RateLimitScope, RateLimitSettings,
     RateLimiter, ServerPolicies, ServerPoliciesConfig, ServerPolicy, ServerPolicySource,
-    ServerPolicyWatch, ServerProtocol, UnmetCondition,
+    ServerPolicyWatch, ServerProtocol, ServiceProfile, ServiceProfileWatch, ServiceProfiles,
+    ServiceProfilesConfig, UnmetCondition,
 };
 pub use linkerd_proxy_core::endpoint::{Endpoint, FailureAccrual, LoadPenalty, SuccessRate};
 pub use meta::{Meta, Resource};

@@ -93,24 +93,28 @@ fn an_opaque_port_stays_opaque() {
     });
 }
 
+/// An application that echoes one request of which the body comes in chunks.
+async fn mirror_of_chunks() -> Tcp {
+    Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
+        let mut read = Vec::new();
+        while !read.windows(5).any(|end| end == b"0\r\nx-") && !read.ends_with(b"0\r\n\r\n") {
+            if !matches!(socket.read_buf(&mut read).await, Ok(1..)) {
+                return;
+            }
+        }
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", read.len());
+        let _ = socket.write_all(&[head.as_bytes(), &read].concat()).await;
+    })
+    .await
+}
+
 #[test]
 fn an_identity_claimed_in_trailers_does_not_reach_the_application() {
     isolated(
         "an_identity_claimed_in_trailers_does_not_reach_the_application",
         async {
             let _pod = Pod::start(|proxy| proxy).await;
-            let application = Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
-                let mut read = Vec::new();
-                while !read.windows(5).any(|end| end == b"0\r\nx-") && !read.ends_with(b"0\r\n\r\n")
-                {
-                    if !matches!(socket.read_buf(&mut read).await, Ok(1..)) {
-                        return;
-                    }
-                }
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", read.len());
-                let _ = socket.write_all(&[head.as_bytes(), &read].concat()).await;
-            })
-            .await;
+            let application = mirror_of_chunks().await;
             let mut wire = Wire::connect(application.addr()).await;
             wire.send(format!(
                 "POST / HTTP/1.1\r\nhost: app\r\nte: trailers\r\ntrailer: l5d-client-id, x-sum\r\n\
@@ -122,6 +126,30 @@ fn an_identity_claimed_in_trailers_does_not_reach_the_application() {
         },
     );
 }
+
+#[test]
+fn addresses_claimed_in_trailers_do_not_reach_the_application_that_asks_for_them() {
+    isolated(
+        "addresses_claimed_in_trailers_do_not_reach_the_application_that_asks_for_them",
+        async {
+            let _pod = Pod::start(|proxy| proxy.env(FORWARDED, "forwarded")).await;
+            let application = mirror_of_chunks().await;
+            let mut wire = Wire::connect(application.addr()).await;
+            let claims = "forwarded: for=192.0.2.1\r\nx-forwarded-for: 192.0.2.1";
+            wire.send(format!(
+                "POST / HTTP/1.1\r\nhost: app\r\nte: trailers\r\n\
+                 trailer: forwarded, x-forwarded-for, x-sum\r\ntransfer-encoding: chunked\r\n\
+                 {claims}\r\n\r\n2\r\nhi\r\n0\r\n{claims}\r\nx-sum: 1\r\n\r\n"
+            ))
+            .await;
+            let (_, seen) = wire.response().await;
+            assert!(!seen.contains("192.0.2.1"), "{seen}");
+            assert_eq!(seen.matches("forwarded: for=10.77.").count(), 1, "{seen}");
+        },
+    );
+}
+
+const FORWARDED: &str = "LINKERD_PROXY_INBOUND_FORWARDED_HEADER";
 
 /// An application that answers 200 to any method, and reads further requests. It echoes each of them.
 async fn mirror() -> Tcp {
@@ -207,6 +235,24 @@ fn an_identity_claimed_behind_a_connect_does_not_reach_the_application() {
                     "{seen}"
                 );
             }
+        },
+    );
+}
+
+#[test]
+fn an_address_claimed_behind_a_connect_is_replaced_by_the_clients_own() {
+    isolated(
+        "an_address_claimed_behind_a_connect_is_replaced_by_the_clients_own",
+        async {
+            let _pod = Pod::start(|proxy| proxy.env(FORWARDED, "x-forwarded-for")).await;
+            let application = mirror().await;
+            let mut wire = Wire::tunnel(application.addr(), "app:80").await;
+            let claims = "forwarded: for=192.0.2.1\r\nx-forwarded-for: 192.0.2.1";
+            wire.send(format!("GET / HTTP/1.1\r\nhost: app\r\n{claims}\r\n\r\n"))
+                .await;
+            let (_, seen) = wire.response().await;
+            assert!(!seen.contains("192.0.2.1"), "{seen}");
+            assert_eq!(seen.matches("x-forwarded-for: 10.77.").count(), 1, "{seen}");
         },
     );
 }

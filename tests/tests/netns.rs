@@ -156,6 +156,27 @@ fn a_silent_client_does_not_make_the_requests_of_others_opaque() {
     );
 }
 
+#[test]
+fn only_the_first_client_of_an_application_that_speaks_first_is_waited_for() {
+    isolated(
+        "only_the_first_client_of_an_application_that_speaks_first_is_waited_for",
+        async {
+            let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
+            let pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let application = Tcp::start_at(free(POD), greets).await;
+            for _ in 0..3 {
+                let mut wire = Wire::connect(application.addr()).await;
+                assert_eq!(wire.until(b"\n").await, "220 ready\r\n");
+            }
+            let metrics = pod.proxy.metrics().await;
+            let results = "inbound_tcp_detect_http_results_total";
+            assert_eq!(metrics.sum(results, &[("result", "read_timeout")]), 1.0);
+            let silent = "inbound_tcp_detect_silent_total";
+            assert_eq!(metrics.sum(silent, &[("outcome", "server_first")]), 3.0);
+        },
+    );
+}
+
 const DETECT_TIMEOUT: &str = "LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT";
 const DETECT_RESULTS: &str = "outbound_tcp_detect_http_results_total";
 const DETECT_SILENT: &str = "outbound_tcp_detect_silent_total";

@@ -8,12 +8,14 @@ use crate::{
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error, Reason, drain,
     http::{HttpRequest, RequestContext, Responder},
     tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
     transport::{ClientInfo, Io, ListenerContext, TransportStream},
 };
+use serde_json::Value;
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 /// The policy of the admin port.
@@ -55,6 +57,11 @@ impl AdminPolicy {
             mesh,
             handshakes: Handshakes::default(),
         })
+    }
+
+    /// The handshakes that have begun and not ended, for `/state`.
+    pub(super) fn inspect_handshakes(&self) -> Value {
+        self.handshakes.inspect()
     }
 
     /// Terminates TLS that is for this proxy; a connection without TLS stays as it is.
@@ -129,6 +136,9 @@ impl AdminAdmission {
         request: Request<Incoming>,
         answer: impl FnOnce(Request<Incoming>) -> F,
     ) -> Reply {
+        if self.is_exempt(request.uri().path()) {
+            return answer(request).await;
+        }
         let responder = Responder::new(&request, self.emit_headers);
         let context = RequestContext::arriving(Some(self.client.clone()));
         let mut request = HttpRequest::new(request, context);
@@ -148,6 +158,19 @@ impl AdminAdmission {
     }
 }
 
+impl AdminAdmission {
+    /// Whether a request is let in against the default policy: that of a pod without policies of its own would end its
+    /// probes, and lock out those who are inside of it.
+    fn is_exempt(&self, path: &str) -> bool {
+        let snapshot = self.port.present();
+        let policy = snapshot.policy();
+        let is_from_pod = self.client.addr.ip().is_loopback() || PROBES.contains(&path);
+        let is_default = matches!(*policy.meta, Meta::Default(_));
+        let authorize = || policy.authorize_connection(self.client.addr, &self.client.tls);
+        is_from_pod && is_default && authorize().is_err()
+    }
+}
+
 /// The answer to a request that is not let in.
 fn refusal(responder: &Responder, error: &Error) -> Reply {
     let mut reply = reply::empty(error.status());
@@ -159,4 +182,6 @@ fn refusal(responder: &Responder, error: &Error) -> Reply {
     reply
 }
 
+/// The paths of probes.
+const PROBES: [&str; 2] = ["/live", "/ready"];
 const PLAIN: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);

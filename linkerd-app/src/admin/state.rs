@@ -19,7 +19,11 @@ pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply 
         return reply::not_allowed(&[Method::GET]);
     }
     let sections = admin.sections.iter().map(collect);
-    let state: Map<String, Value> = join_all(sections).await.into_iter().collect();
+    let mut state: Map<String, Value> = join_all(sections).await.into_iter().collect();
+    if let Some(policy) = &admin.policy {
+        let handshakes = policy.inspect_handshakes();
+        state.insert("admin".to_owned(), json!({ "handshakes": handshakes }));
+    }
     let mut text = format!("{:#}", Value::Object(state));
     text.push('\n');
     reply::json(StatusCode::OK, text)

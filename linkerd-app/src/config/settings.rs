@@ -146,6 +146,8 @@ pub struct InboundConfig {
     pub admit_loopback: bool,
     /// The headers by which the application is told the address of its client.
     pub forwarded_header: ForwardedHeader,
+    /// Ports of the application whose connections begin with a header of the PROXY protocol.
+    pub proxy_protocol_ports: BTreeSet<u16>,
     /// Names that a gateway may forward to.
     pub gateway_suffixes: NameSuffixes,
     /// Time that a request waits for its profile.

@@ -424,8 +424,13 @@ variables! {
         linkerd INBOUND_ADMIT_LOOPBACK: Switch = default("true"), used, since("0.1");
         /// The headers by which the application is told the address of its client: `off`, `forwarded` (RFC 7239),
         /// `x-forwarded-for` or `both`. Unless it is off, what a client without an identity of the mesh sends in either is
-        /// removed, and the address is appended to what others send.
+        /// removed, and the address is appended to what others send. Both are removed from trailers. Requests in a tunnel are
+        /// treated alike.
         linkerd INBOUND_FORWARDED_HEADER: ForwardedHeader = default("off"), used, since("0.1");
+        /// Ports of the application that speak the PROXY protocol: each connection to one begins with a header of its version 2,
+        /// with the address of the client, the address that it dialled and, of a client of the mesh, its identity. Connections
+        /// to these ports are always opaque, HTTP included; the control plane should know them as opaque, too.
+        linkerd INBOUND_PROXY_PROTOCOL_PORTS: PortSet = default(""), used, since("0.1");
         /// How long unused discovery results are kept.
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
@@ -451,7 +456,7 @@ variables! {
         /// Addresses whose profiles are looked up.
         linkerd2 DESTINATION_PROFILE_NETWORKS: NetworkList = default(""), used, since("0.1");
         /// How long an inbound request waits for its profile before it goes without.
-        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), later("inbound profiles"), since("0.1");
+        linkerd2 DESTINATION_PROFILE_INITIAL_TIMEOUT: Duration = default("500ms"), used, since("0.1");
         /// The policy controller. On loopback (a loopback address, or `localhost.` with its dot) it is spoken to
         /// without TLS; elsewhere its name is needed.
         linkerd2 POLICY_SVC_ADDR: Authority = required, used, since("0.1");

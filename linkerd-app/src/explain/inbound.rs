@@ -11,7 +11,7 @@ use linkerd_profiles::{
 };
 use linkerd_proxy_core::tls::{Identity, NoTlsReason, TlsStatus};
 use serde_json::{Value, json};
-use std::{net::SocketAddr, num::NonZeroU16};
+use std::{collections::BTreeSet, net::SocketAddr, num::NonZeroU16};
 
 /// A request of a hypothetical client.
 #[derive(Clone, Debug)]
@@ -70,23 +70,33 @@ impl QueryFields {
     }
 }
 
-/// Explains an inbound request by the policy of its port, or by the default one if the port is not in use.
-pub fn explain_inbound(policies: &ServerPolicies, query: &InboundQuery) -> Value {
+/// Explains an inbound request by the policy of its port, or by the default one if the port is not in use. Whatever
+/// the policy says, some ports are opaque by configuration.
+pub fn explain_inbound(
+    policies: &ServerPolicies,
+    opaque: &BTreeSet<u16>,
+    query: &InboundQuery,
+) -> Value {
+    let is_opaque = opaque.contains(&query.port);
     let known = policies.peek(query.port);
     let freshness = known.as_ref().map(|known| known.freshness.clone());
     let default = policies.default_of(query.port);
     let policy = known.as_ref().map_or(default, |known| &known.policy);
-    let mut document = explained(policy, query);
+    let mut document = explained(policy, is_opaque, query);
+    let protocol = match is_opaque {
+        true => "opaque",
+        false => protocol(policy),
+    };
     document["policy"] = json!({
         "server": policy.meta.kind_and_name().to_string(),
-        "protocol": protocol(policy),
+        "protocol": protocol,
         "invalid": policy.invalid,
         "freshness": freshness,
     });
     document
 }
 
-fn explained(policy: &ServerPolicy, query: &InboundQuery) -> Value {
+fn explained(policy: &ServerPolicy, is_opaque: bool, query: &InboundQuery) -> Value {
     let identity = query.tls.identity().map(Identity::as_str);
     let mut document = json!({
         "port": query.port,
@@ -97,7 +107,7 @@ fn explained(policy: &ServerPolicy, query: &InboundQuery) -> Value {
         document["refused"] = "the policy of the port is invalid".into();
         return document;
     }
-    let rule = match policy.http() {
+    let rule = match policy.http().filter(|_| !is_opaque) {
         None => None,
         Some(http) => {
             document["request"] =
@@ -221,7 +231,7 @@ mod tests {
 
     fn explain(parameters: &str) -> Value {
         let fields = QueryFields::of_parameters(parameters).unwrap();
-        explained(&policy(), &fields.check_inbound().unwrap())
+        explained(&policy(), false, &fields.check_inbound().unwrap())
     }
 
     #[test]

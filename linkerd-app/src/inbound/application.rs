@@ -149,6 +149,11 @@ impl Application {
         }
     }
 
+    /// Its address, which peers dial.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// The policy of its port.
     pub fn policy(&self) -> &Rc<PortPolicy> {
         &self.policy

@@ -1,6 +1,6 @@
 //! The parts that all stages of a worker's inbound side share.
 
-use super::{handshakes::Handshakes, policy::PolicyContext};
+use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
 use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
@@ -17,6 +17,8 @@ pub struct Context {
     pub families: Families,
     /// Policies of ports.
     pub policies: Rc<PolicyContext>,
+    /// Profiles of the services that requests are for.
+    pub profiles: InboundProfiles,
     /// Dials applications.
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.

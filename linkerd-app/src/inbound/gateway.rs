@@ -14,7 +14,9 @@ use super::{
     http::peer_protocol::PeerProtocolLayer, http::route_policy::RoutePolicy, policy::Admission,
 };
 use crate::outbound::ForwardedTargets;
-use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
+use crate::server::{
+    self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
+};
 use http::Version;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
@@ -74,7 +76,7 @@ impl Gateway {
             .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
             .layer(NormaliseLayer {
                 version,
-                removes_claims: true,
+                claims: ClientClaims::Removed,
             })
             .layer(PeerProtocolLayer { version })
             .service(RoutePolicy::new(

@@ -6,21 +6,25 @@
 //! - **Metrics**: `inbound_http_errors_total`.
 
 mod client_identity;
-mod forwarded;
+pub(super) mod forwarded;
 pub(super) mod peer_protocol;
+mod profile_routes;
 pub(super) mod route_policy;
 mod upgrades;
 
 use self::{
     client_identity::ClientIdentityLayer, forwarded::ForwardedLayer,
-    peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy, upgrades::UpgradesLayer,
+    peer_protocol::PeerProtocolLayer, profile_routes::ProfileRoutesLayer,
+    route_policy::RoutePolicy, upgrades::UpgradesLayer,
 };
 use super::{
     application::{Application, ApplicationService},
     context::Context,
     policy::Admission,
 };
-use crate::server::{self, Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer};
+use crate::server::{
+    self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
+};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error, ObserveLayer, StageNames,
@@ -65,17 +69,19 @@ fn stack(
     let admission = Admission::new(application.policy().clone(), client.clone());
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
+    let claims = match client.tls.identity() {
+        Some(_) => ClientClaims::RemovedButService,
+        None => ClientClaims::Removed,
+    };
     let upgrades = UpgradesLayer::new(&ctx, &application);
     let application = ServiceBuilder::new()
+        .layer(ProfileRoutesLayer::new(&ctx))
         .layer(ObserveLayer::new(StageNames::of_endpoint([])))
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, count))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
-        .layer(NormaliseLayer {
-            version,
-            removes_claims: true,
-        })
+        .layer(NormaliseLayer { version, claims })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
         .layer(forwarded)
         .layer(upgrades)

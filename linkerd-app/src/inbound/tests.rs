@@ -3,6 +3,7 @@
 mod http;
 mod opaque;
 mod policy;
+mod profiles;
 mod proxy;
 mod source;
 mod upgrades;

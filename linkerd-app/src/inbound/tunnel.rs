@@ -4,7 +4,9 @@
 //! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
 //! relayed, as is all when the other end speaks first. Requests in a tunnel pass the policy of the port like all others.
 
-use super::{application::Application, context::Context, policy::Admission};
+use super::{
+    application::Application, context::Context, http::forwarded::ForwardedRules, policy::Admission,
+};
 use crate::server::remove_claims;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -74,6 +76,7 @@ pub fn join(
     let series = policy.present().peer(&client.tls).connections();
     let tunnel = Tunnel {
         admission: RefCell::new(Admission::new(policy.clone(), client.clone())),
+        forwarded: ForwardedRules::new(ctx.config.inbound.forwarded_header, client),
         client: client.clone(),
     };
     let (guard, drain) = (
@@ -96,6 +99,7 @@ pub fn join(
 /// Requests of a tunnel.
 struct Tunnel {
     admission: RefCell<Admission>,
+    forwarded: Option<ForwardedRules>,
     client: Rc<ClientInfo>,
 }
 
@@ -203,6 +207,9 @@ async fn exchange(
     body.scrub_trailers(remove_claims);
     let context = RequestContext::arriving(Some(tunnel.client.clone()));
     let mut request = HttpRequest::new(Request::from_parts(head, body), context);
+    if let Some(forwarded) = &tunnel.forwarded {
+        forwarded.apply(&mut request);
+    }
     let admitted = tunnel.admission.borrow_mut().admit(&mut request);
     admitted.map_err(|error| failed(&error))?;
     let (request, _) = request.into_parts();

@@ -75,6 +75,9 @@ fn labels_of(name: &str) -> &'static str {
         }
         "outbound_tcp_detect_http_duration_seconds" => "parent_*",
         "inbound_tcp_detect_http_results_total" => "result, srv_*",
+        "inbound_tcp_detect_silent_total" => {
+            "outcome (server_first, client_http, client_opaque), srv_*"
+        }
         "inbound_tcp_detect_http_duration_seconds" => "srv_*",
         "inbound_http_authz_allow_total" => {
             "target_*, srv_*, route_*, authz_*, tls, client_id or no_tls_reason"

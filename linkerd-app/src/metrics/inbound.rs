@@ -12,6 +12,8 @@ pub struct InboundFamilies {
     pub tcp_errors: Family<Counter>,
     /// `inbound_tcp_detect_http_results_total`
     pub detect_results: Family<Counter>,
+    /// `inbound_tcp_detect_silent_total`
+    pub detect_silent: Family<Counter>,
     /// `inbound_tcp_detect_http_duration_seconds`
     pub detect_duration: Family<Histogram>,
     /// `inbound_tcp_transport_header_connections_total`
@@ -102,6 +104,11 @@ impl InboundFamilies {
                 RegistryStyle::OpenMetrics,
                 "inbound_tcp_detect_http_results_total",
                 "Outcomes of inbound protocol detection",
+            ),
+            detect_silent: registry.counter(
+                RegistryStyle::OpenMetrics,
+                "inbound_tcp_detect_silent_total",
+                "Inbound connections with a silent client, by the side that spoke first and its protocol",
             ),
             detect_duration: registry.histogram(
                 RegistryStyle::OpenMetrics,

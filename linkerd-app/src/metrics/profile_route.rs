@@ -57,10 +57,10 @@ impl ProfileRouteFamilies {
         }
     }
 
-    /// The labels of a route of a profile of this name.
-    pub fn labels(logical: &Destination, route: &ProfileRoute) -> Labels {
+    /// The labels of a route of a profile of this name, for one direction.
+    pub fn labels(direction: &'static str, logical: &Destination, route: &ProfileRoute) -> Labels {
         let labels = Labels::new()
-            .with("direction", "outbound")
+            .with("direction", direction)
             .with("dst", logical);
         let own = route.labels.iter();
         labels.with_all(

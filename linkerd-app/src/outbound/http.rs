@@ -6,7 +6,9 @@
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
 use super::{context::Context, target::TargetStack};
-use crate::server::{Answers, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve};
+use crate::server::{
+    Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve,
+};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error, Reason,
@@ -79,7 +81,7 @@ where
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,
-            removes_claims: false,
+            claims: ClientClaims::Kept,
         })
         .service(routed)
 }

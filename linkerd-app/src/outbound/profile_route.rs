@@ -1,12 +1,14 @@
 //! Stage 4: the layers of a route of a profile, in the order in which a request meets them.
 
 use super::{
-    profile_metrics::ProfileRouteMetrics,
     profile_request::ProfileRequestLayer,
     profile_timeout::ProfileTimeoutLayer,
     retry::{RetryLayer, RetryRules, RouteRetries},
 };
-use crate::metrics::{ProfileRetries, ProfileRouteFamilies};
+use crate::{
+    metrics::{ProfileRetries, ProfileRouteFamilies},
+    profile_metrics::ProfileRouteMetrics,
+};
 use linkerd_profiles::{ProfileRoute, Timeouts};
 use linkerd_proxy_core::{Destination, ObserveLayer, RcLayer, metrics::LabelSet};
 use std::rc::Rc;
@@ -31,7 +33,7 @@ pub fn profile_route_layers(
     route: &ProfileRoute,
     retries: Option<impl FnOnce(ProfileRetries) -> RouteRetries>,
 ) -> ProfileRouteLayers {
-    let labels = LabelSet::from(ProfileRouteFamilies::labels(logical, route));
+    let labels = LabelSet::from(ProfileRouteFamilies::labels("outbound", logical, route));
     let classes = (!route.classes.is_empty()).then(|| Rc::new(route.classes.clone()));
     let requests = ProfileRouteMetrics::of_requests(families, &labels, classes.clone());
     let attempts = ProfileRouteMetrics::of_attempts(families, &labels, classes.clone());

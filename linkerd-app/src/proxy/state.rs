@@ -47,12 +47,14 @@ pub(super) fn sections(
 ) -> Vec<StateSection> {
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let server_policies = control.server_policies.clone();
+    let service_profiles = control.service_profiles.clone();
     let registry = registry.clone();
     let identity = controllers.clone();
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
         section("server_policies", move || server_policies.inspect()),
+        section("service_profiles", move || service_profiles.inspect()),
         section("own_connections", move || own.inspect()),
         section("metrics", move || {
             let sizes = registry.sizes().into_iter();

@@ -16,8 +16,19 @@ use tower_service::Service;
 pub struct NormaliseLayer {
     /// The version of the connection.
     pub version: Version,
-    /// Whether clients may be lying about what only proxies may say: who the client is, and what it asked for.
-    pub removes_claims: bool,
+    /// What only proxies may say.
+    pub claims: ClientClaims,
+}
+
+/// The treatment of what only proxies may say: who the client is, and what it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientClaims {
+    /// They are passed on: the client is the proxy's own application.
+    Kept,
+    /// They are removed: the client may be lying.
+    Removed,
+    /// They are removed, but for the service that was asked for: the client is a proxy of the mesh.
+    RemovedButService,
 }
 
 /// See [`NormaliseLayer`].
@@ -29,8 +40,14 @@ pub struct Normalise<S> {
 
 impl NormaliseLayer {
     fn apply(self, request: &mut HttpRequest) -> Result<(), Error> {
-        if self.removes_claims {
-            remove_claims(request.headers_mut());
+        match self.claims {
+            ClientClaims::Kept => {}
+            ClientClaims::Removed => remove_claims(request.headers_mut()),
+            ClientClaims::RemovedButService => {
+                request.headers_mut().remove(L5D_CLIENT_ID);
+            }
+        }
+        if self.claims != ClientClaims::Kept {
             request.body_mut().scrub_trailers(remove_claims);
         }
         if !prepare_request(request)? {
@@ -81,7 +98,8 @@ pub fn remove_claims(headers: &mut HeaderMap) {
 }
 
 const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
-const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
+/// The service that a request is for, as the proxy of its client says.
+pub const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
 
 #[cfg(test)]
 mod tests {
@@ -93,22 +111,27 @@ mod tests {
     type Stage = MockStage<HttpRequest, (), Error>;
     type Below = BelowStage<HttpRequest, (), Error>;
 
-    fn stage(removes_claims: bool) -> (Normalise<Stage>, Below) {
+    fn stage(claims: ClientClaims) -> (Normalise<Stage>, Below) {
         let (mock, below) = Stage::new();
         let layer = NormaliseLayer {
             version: Version::HTTP_11,
-            removes_claims,
+            claims,
         };
         (layer.layer(mock), below)
     }
 
     #[tokio::test]
     async fn claims_are_removed_where_clients_may_lie_and_hop_by_hop_fields_everywhere() {
-        for removes_claims in [true, false] {
-            let (mut stage, mut below) = stage(removes_claims);
+        for (claims, passed_on) in [
+            (ClientClaims::Kept, [true, true]),
+            (ClientClaims::Removed, [false, false]),
+            (ClientClaims::RemovedButService, [false, true]),
+        ] {
+            let (mut stage, mut below) = stage(claims);
             let mut claiming = request("");
             for (name, value) in [
                 ("l5d-client-id", "admin"),
+                ("l5d-dst-canonical", "web.shop.svc:80"),
                 ("connection", "x-hop"),
                 ("x-hop", "1"),
             ] {
@@ -118,14 +141,15 @@ mod tests {
             let _answer = stage.call(claiming);
             let (passed, _) = below.next_request().await.unwrap();
             let headers = passed.headers();
-            assert_eq!(headers.contains_key(L5D_CLIENT_ID), !removes_claims);
+            let names = [L5D_CLIENT_ID, L5D_DST_CANONICAL];
+            assert_eq!(names.map(|name| headers.contains_key(name)), passed_on);
             assert!(!headers.contains_key("x-hop"));
         }
     }
 
     #[tokio::test]
     async fn an_invalid_request_is_refused_and_not_passed_on() {
-        let (mut stage, mut below) = stage(false);
+        let (mut stage, mut below) = stage(ClientClaims::Kept);
         let mut two_hosts = request("");
         let other = HeaderValue::from_static("other.example");
         two_hosts.headers_mut().append(HOST, other);
@@ -140,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_of_the_stage_below_is_passed_on() {
-        let (mut stage, mut below) = stage(false);
+        let (mut stage, mut below) = stage(ClientClaims::Kept);
         let answer = stage.call(request(""));
         let (_, respond) = below.next_request().await.unwrap();
         respond.send_response(Err(Reason::NoRoute.into()));
@@ -149,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn is_ready_when_the_stage_below_is() {
-        let (stage, mut below) = stage(true);
+        let (stage, mut below) = stage(ClientClaims::Removed);
         assert_readiness_passes(stage, &mut below);
     }
 }

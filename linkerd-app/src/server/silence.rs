@@ -74,9 +74,9 @@ impl<D> Default for SilentDestinations<D> {
 ///
 /// Cancel safe. A server that speaks wins, as its client would have been silent.
 pub async fn first_speaker(client: &mut impl Duplex, server: &mut impl Duplex) -> FirstSpeaker {
-    poll_fn(|cx| match server.poll_readable(cx) {
+    poll_fn(|cx| match server.poll_received(cx) {
         Poll::Ready(()) => Poll::Ready(FirstSpeaker::Server),
-        Poll::Pending => client.poll_readable(cx).map(|()| FirstSpeaker::Client),
+        Poll::Pending => client.poll_received(cx).map(|()| FirstSpeaker::Client),
     })
     .await
 }

@@ -3,12 +3,12 @@
 use super::{
     rate_limit::RateLimiter,
     server_policy::{ServerPolicy, ServerProtocol},
+    shared_freshness::SharedFreshness,
     source::ServerPolicySource,
 };
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
 };
-use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -16,19 +16,15 @@ use tokio::time::Instant;
 /// Follows one port until it is evicted.
 pub(super) struct FollowPort {
     port: u16,
-    publisher: Publisher<Arc<ServerPolicy>, PortFreshness>,
+    publisher: Publisher<Arc<ServerPolicy>, SharedFreshness>,
     freshness: Freshness,
     published: Option<Arc<ServerPolicy>>,
     latest: Option<ServerPolicy>,
     complaints: RateLimit,
 }
 
-/// The freshness of a port's policy, which its task shares with its handles.
-#[derive(Debug, Default)]
-pub(super) struct PortFreshness(Mutex<Freshness>);
-
 impl FollowPort {
-    pub(super) fn new(port: u16, publisher: Publisher<Arc<ServerPolicy>, PortFreshness>) -> Self {
+    pub(super) fn new(port: u16, publisher: Publisher<Arc<ServerPolicy>, SharedFreshness>) -> Self {
         Self {
             port,
             publisher,
@@ -103,16 +99,6 @@ impl FollowPort {
         let policy = Arc::new(policy);
         self.publisher.publish(policy.clone());
         self.published = Some(policy);
-    }
-}
-
-impl PortFreshness {
-    pub(super) fn get(&self) -> Freshness {
-        self.0.lock().clone()
-    }
-
-    fn set(&self, freshness: &Freshness) {
-        self.0.lock().clone_from(freshness);
     }
 }
 

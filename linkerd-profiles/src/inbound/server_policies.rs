@@ -2,8 +2,9 @@
 
 use super::{
     default_policy::DefaultServerPolicies,
-    follow_port::{FollowPort, PortFreshness},
+    follow_port::FollowPort,
     server_policy::{ServerPolicy, ServerProtocol},
+    shared_freshness::SharedFreshness,
     source::ServerPolicySource,
 };
 use linkerd_proxy_core::{
@@ -49,8 +50,8 @@ pub struct ServerPolicies {
     eager: Arc<Mutex<Vec<PortLease>>>,
 }
 
-type PortCache = Cache<u16, Arc<ServerPolicy>, PortFreshness>;
-type PortLease = Lease<Arc<ServerPolicy>, PortFreshness>;
+type PortCache = Cache<u16, Arc<ServerPolicy>, SharedFreshness>;
+type PortLease = Lease<Arc<ServerPolicy>, SharedFreshness>;
 
 /// A port that is in the cache.
 #[derive(Clone, Debug)]
@@ -105,7 +106,7 @@ impl ServerPolicies {
         let default = self.defaults.of_port(port);
         self.cache.lease(
             &port,
-            || (default.clone(), PortFreshness::default()),
+            || (default.clone(), SharedFreshness::default()),
             |publisher| {
                 let (source, settings) = (self.source.clone(), self.settings.clone());
                 let mut task = FollowPort::new(port, publisher);
@@ -172,7 +173,7 @@ fn is_refusal(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition)
 }
 
-fn show(cached: CachedEntry<'_, u16, Arc<ServerPolicy>, PortFreshness>) -> Value {
+fn show(cached: CachedEntry<'_, u16, Arc<ServerPolicy>, SharedFreshness>) -> Value {
     let policy = &cached.state;
     let protocol = match &policy.protocol {
         ServerProtocol::Detect { .. } => "detect",

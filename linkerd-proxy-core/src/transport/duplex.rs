@@ -26,6 +26,12 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         Poll::Ready(())
     }
 
+    /// Waits as [`poll_readable`](Self::poll_readable) does, but until something was received for certain: that a plain socket
+    /// is readable may be an assumption. It costs a system call.
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_readable(cx)
+    }
+
     /// A handle that sees received bytes before the runtime does; `None` if this is not a plain socket.
     fn peek(&self) -> Option<Peek> {
         None

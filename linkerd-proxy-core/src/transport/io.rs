@@ -298,6 +298,13 @@ impl<S: Duplex> Duplex for CountedStream<S> {
         }
     }
 
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.prefix.is_empty() {
+            true => self.stream.poll_received(cx),
+            false => Poll::Ready(()),
+        }
+    }
+
     fn peek(&self) -> Option<Peek> {
         self.stream.peek()
     }

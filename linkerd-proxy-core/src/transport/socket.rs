@@ -207,6 +207,13 @@ impl Duplex for Socket {
         self.stream().poll_read_ready(cx).map(drop)
     }
 
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut byte = [0];
+        self.stream()
+            .poll_peek(cx, &mut ReadBuf::new(&mut byte))
+            .map(drop)
+    }
+
     fn peek(&self) -> Option<Peek> {
         Some(Peek::new(self.state.clone()))
     }

@@ -138,6 +138,13 @@ impl Duplex for TransportStream {
         }
     }
 
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Socket(socket) => socket.poll_received(cx),
+            Self::Other(stream) => stream.poll_received(cx),
+        }
+    }
+
     #[inline]
     fn peek(&self) -> Option<Peek> {
         match self {

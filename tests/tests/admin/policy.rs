@@ -77,6 +77,8 @@ async fn a_scraper_of_the_mesh_is_let_in_by_its_identity() {
     mesh.serve_api(admin.addr, |_| {
         Endpoint::new(admin.addr).identity(identity("api"))
     });
+    let handshakes = &admin.state().await["admin"]["handshakes"];
+    assert_eq!(handshakes["limit"], 1024, "{handshakes}");
     let port = mesh.controller.server(admin.addr.port());
     let web = Authorization::all("web").identity(&identity("web"));
     restrict(&mesh.api, &port, web).await;
@@ -94,4 +96,21 @@ async fn a_scraper_of_the_mesh_is_let_in_by_its_identity() {
         scraper.get("http://api/env.json").await.unwrap().status,
         403
     );
+}
+
+#[tokio::test]
+async fn the_default_policy_locks_nobody_out_who_is_in_the_pod() {
+    let default = "LINKERD2_PROXY_INBOUND_DEFAULT_POLICY";
+    let mesh = Mesh::builder().env(default, "all-authenticated");
+    let mesh = mesh.env(ADMIT_LOOPBACK, "0").start().await;
+    let admin = mesh.proxy.admin;
+    for path in ["/live", "/ready", "/metrics", "/state"] {
+        assert_eq!(admin.get(path).await.status, 200, "{path}");
+    }
+    let denied = mesh.proxy.metrics().await;
+    assert_eq!(denied.sum("inbound_http_authz_deny_total", &[]), 0.0);
+    // A policy of the control plane says it all.
+    let port = mesh.controller.server(admin.addr.port());
+    restrict(&mesh.proxy, &port, elsewhere()).await;
+    assert_eq!(admin.get("/metrics").await.status, 403);
 }

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
+    ("linkerd-init", &[]),
     // For commands: it knows the proxy by its contract alone, as the injector of a cluster does.
     ("linkerd-inject", &[]),
     (
@@ -33,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-api-client",
             "linkerd-balance",
             "linkerd-control",
+            "linkerd-init",
             "linkerd-inject",
         ],
     ),

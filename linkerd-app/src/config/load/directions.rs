@@ -125,6 +125,7 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
         default_policy: r.value(&INBOUND_DEFAULT_POLICY),
         admit_loopback: r.value(&INBOUND_ADMIT_LOOPBACK),
         forwarded_header: r.value(&INBOUND_FORWARDED_HEADER),
+        proxy_protocol_ports: r.value(&INBOUND_PROXY_PROTOCOL_PORTS),
         gateway_suffixes: r.value(&INBOUND_GATEWAY_SUFFIXES),
         profile_timeout: r.value(&DESTINATION_PROFILE_INITIAL_TIMEOUT),
         authority_labels: r.value(&INBOUND_METRICS_AUTHORITY_LABELS),

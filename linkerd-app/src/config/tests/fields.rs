@@ -130,6 +130,9 @@ const CASES: &[Case] = &[
     ("LINKERD_PROXY_INBOUND_FORWARDED_HEADER", "both", |c| {
         c.inbound.forwarded_header == crate::config::ForwardedHeader::Both
     }),
+    ("LINKERD_PROXY_INBOUND_PROXY_PROTOCOL_PORTS", "77", |c| {
+        c.inbound.proxy_protocol_ports == [77].into()
+    }),
     ("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", "0", |c| {
         !c.inbound.admit_loopback
     }),

@@ -1,6 +1,6 @@
 //! The headers that tell the application the address of its client: `forwarded` (RFC 7239), `x-forwarded-for`.
 
-use crate::config::ForwardedHeader;
+use crate::{config::ForwardedHeader, server::remove_claims};
 use http::{HeaderMap, HeaderName, HeaderValue, header::FORWARDED};
 use linkerd_proxy_core::{http::HttpRequest, transport::ClientInfo};
 use std::{
@@ -14,16 +14,20 @@ use tower_service::Service;
 /// Adds the address of the client to `forwarded` or `x-forwarded-for`.
 ///
 /// A client with an identity of the mesh may say for whom it forwards: its address is appended. Of any other client both
-/// fields are removed, whichever is set: it could claim to be anyone.
+/// fields are removed, whichever is set: it could claim to be anyone. Both are removed from the trailers of all clients: a server
+/// that reads these as more headers would find them after the address of the proxy's own client.
 ///
 /// - **Sits** beside the layer for the client's identity.
 /// - **Fails as**, **waits for**: the stage below.
 #[derive(Clone, Debug)]
-pub struct ForwardedLayer(Rc<ForwardedRules>);
+pub struct ForwardedLayer(
+    /// Shared, as every connection has room for them.
+    Rc<ForwardedRules>,
+);
 
-/// The fields of one client; shared, as every connection has room for them.
+/// The fields of one client, for its requests in and outside of tunnels.
 #[derive(Debug)]
-struct ForwardedRules {
+pub struct ForwardedRules {
     /// The element of each field that is set.
     fields: [(HeaderName, Option<HeaderValue>); 2],
     is_trusted: bool,
@@ -38,6 +42,13 @@ pub struct Forwarded<S> {
 
 impl ForwardedLayer {
     /// A layer for the requests of a client; `None` if no field is to be set.
+    pub fn new(set: ForwardedHeader, client: &ClientInfo) -> Option<Self> {
+        ForwardedRules::new(set, client).map(|rules| Self(Rc::new(rules)))
+    }
+}
+
+impl ForwardedRules {
+    /// The fields of a client; `None` if no field is to be set.
     pub fn new(set: ForwardedHeader, client: &ClientInfo) -> Option<Self> {
         let (forwarded, x_forwarded_for) = match set {
             ForwardedHeader::Off => return None,
@@ -54,18 +65,22 @@ impl ForwardedLayer {
             let value = is_set.then(|| HeaderValue::try_from(text));
             value.and_then(Result::ok)
         };
-        Some(Self(Rc::new(ForwardedRules {
+        Some(Self {
             fields: [
                 (FORWARDED, value(forwarded, element)),
                 (X_FORWARDED_FOR, value(x_forwarded_for, ip.to_string())),
             ],
             is_trusted: client.tls.identity().is_some(),
-        })))
+        })
     }
-}
 
-impl ForwardedRules {
-    fn apply(&self, headers: &mut HeaderMap) {
+    /// Sets the fields in the head of a request, and removes them from its trailers.
+    pub fn apply(&self, request: &mut HttpRequest) {
+        self.apply_to_head(request.headers_mut());
+        request.body_mut().scrub_trailers(remove_all_claims);
+    }
+
+    fn apply_to_head(&self, headers: &mut HeaderMap) {
         for (name, own) in &self.fields {
             if !self.is_trusted {
                 headers.remove(name);
@@ -76,6 +91,13 @@ impl ForwardedRules {
             }
         }
     }
+}
+
+/// Removes what only proxies may say in trailers, as it is where addresses are forwarded.
+fn remove_all_claims(trailers: &mut HeaderMap) {
+    remove_claims(trailers);
+    trailers.remove(FORWARDED);
+    trailers.remove(X_FORWARDED_FOR);
 }
 
 /// The elements that are there and the own one, in one line: not every server reads more of them.
@@ -111,7 +133,7 @@ impl<S: Service<HttpRequest>> Service<HttpRequest> for Forwarded<S> {
     }
 
     fn call(&mut self, mut request: HttpRequest) -> S::Future {
-        self.rules.apply(request.headers_mut());
+        self.rules.apply(&mut request);
         self.inner.call(request)
     }
 }
@@ -145,7 +167,7 @@ mod tests {
         headers.append(FORWARDED, HeaderValue::from_static("for=b"));
         headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("192.0.2.1"));
         if let Some(layer) = ForwardedLayer::new(set, &client) {
-            layer.0.apply(&mut headers);
+            layer.0.apply_to_head(&mut headers);
         }
         let values = |name| headers.get_all(name).into_iter();
         [FORWARDED, X_FORWARDED_FOR].map(|name| {

@@ -1,16 +1,18 @@
 //! An inbound side over a network of the test.
 
-use super::source::TestServerPolicies;
+use super::source::{TestProfiles, TestServerPolicies};
 use crate::{
     config::Config,
     control::default_policies,
     dialers::Dialers,
     identity,
-    inbound::{Context, Handshakes, Inbound, PolicyContext},
+    inbound::{Context, Handshakes, Inbound, InboundProfiles, PolicyContext},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
-use linkerd_profiles::{ServerPolicies, ServerPoliciesConfig};
+use linkerd_profiles::{
+    ServerPolicies, ServerPoliciesConfig, ServiceProfiles, ServiceProfilesConfig,
+};
 use linkerd_proxy_core::{
     drain,
     http::{HalfSent, client::Http1Pools},
@@ -27,6 +29,8 @@ pub struct TestProxy {
     pub network: TestNetwork,
     /// The policies of its ports.
     pub policies: TestServerPolicies,
+    /// The profiles of services.
+    pub profiles: TestProfiles,
     /// Its shared parts.
     pub ctx: Rc<Context>,
     inbound: Rc<Inbound>,
@@ -52,6 +56,7 @@ impl TestProxy {
         let (network, metrics) = (TestNetwork::default(), TestMetrics::new());
         let config = Arc::new(config(env));
         let policies = TestServerPolicies::default();
+        let profiles = TestProfiles::default();
         let (signal, drain) = drain::channel();
         let ctx = Rc::new(Context {
             families: metrics.families.clone(),
@@ -75,6 +80,24 @@ impl TestProxy {
                     Handle::current(),
                 ),
             }),
+            profiles: InboundProfiles::new(
+                ServiceProfiles::new(
+                    profiles.clone(),
+                    ServiceProfilesConfig {
+                        names: {
+                            let suffixes = config.control.profile_suffixes.clone();
+                            Arc::new(move |name| suffixes.matches(name))
+                        },
+                        limits: Default::default(),
+                        backoff: config.control.destination.connect.backoff,
+                        idle_timeout: config.inbound.discovery_idle,
+                        max_entries: config.discovery.max_destinations,
+                    },
+                    Handle::current(),
+                ),
+                metrics.families.profile_route.clone(),
+                config.inbound.profile_timeout,
+            ),
             dialer: dialer(&config, &network),
             workers: 1,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
@@ -86,6 +109,7 @@ impl TestProxy {
         Self {
             network,
             policies,
+            profiles,
             inbound: Inbound::new(ctx.clone(), None),
             ctx,
             metrics,

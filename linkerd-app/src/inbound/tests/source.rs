@@ -1,7 +1,10 @@
-//! A source of the policies of ports, in the proxy's own terms. The test writes a table, and all subscriptions follow it.
+//! Sources of the policies of ports and of profiles, in the proxy's own terms. The test writes a table, and all subscriptions
+//! follow it.
 
 use futures::{FutureExt, StreamExt, stream};
-use linkerd_profiles::{ServerPolicy, ServerPolicySource};
+use linkerd_profiles::{
+    Profile, ProfileSource, ProfileUpdate, ServerPolicy, ServerPolicySource, Target,
+};
 use linkerd_proxy_core::subscription::Call;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::watch;
@@ -28,6 +31,35 @@ impl ServerPolicySource for TestServerPolicies {
                 let present = policies.borrow_and_update().get(&port).cloned();
                 if let Some(policy) = present {
                     return Some((Ok(policy), policies));
+                }
+            }
+        });
+        async { Ok(updates.boxed()) }.boxed()
+    }
+}
+
+/// Profiles by name; those that are not set are never answered. Its copies share them.
+#[derive(Clone, Default)]
+pub struct TestProfiles(Arc<watch::Sender<HashMap<String, Profile>>>);
+
+impl TestProfiles {
+    /// Sets the profile of a service.
+    pub fn set(&self, name: &str, profile: Profile) {
+        self.0
+            .send_modify(|profiles| drop(profiles.insert(name.to_owned(), profile)));
+    }
+}
+
+impl ProfileSource for TestProfiles {
+    fn profiles(&self, target: &Target) -> Call<ProfileUpdate> {
+        let (mut profiles, name) = (self.0.subscribe(), target.to_string());
+        profiles.mark_changed();
+        let updates = stream::unfold((profiles, name), move |(mut profiles, name)| async move {
+            loop {
+                profiles.changed().await.ok()?;
+                let present = profiles.borrow_and_update().get(&name).cloned();
+                if let Some(profile) = present {
+                    return Some((Ok(profile.into()), (profiles, name)));
                 }
             }
         });

@@ -43,7 +43,9 @@ impl Route {
         let metrics = TestMetrics::new();
         let mut route = ProfileRoute::new(ProfileMatch::EVERY);
         route.labels.insert("route".into(), "books".into());
-        let labels = ProfileRouteFamilies::labels(&"web.test:80".parse().unwrap(), &route).into();
+        let labels =
+            ProfileRouteFamilies::labels("outbound", &"web.test:80".parse().unwrap(), &route)
+                .into();
         let families = &metrics.families.profile_route;
         let observer = ProfileRouteMetrics::of_requests(families, &labels, classes.clone());
         let (mock, below) = Stage::new();

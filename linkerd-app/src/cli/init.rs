@@ -1,0 +1,84 @@
+//! `init`: redirects a pod's traffic to the proxy, or checks that it is.
+
+use linkerd_init::{Family, NetworkCheck, Redirection, Tools};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// What `init` does, and how.
+#[derive(Clone, Debug)]
+pub struct InitOptions {
+    /// The rules.
+    pub redirection: Redirection,
+    /// The programs of iptables.
+    pub tools: Tools,
+    /// Whether IPv6 is redirected as well.
+    pub ipv6: bool,
+    /// Prints the rules, and sets nothing.
+    pub simulate: bool,
+    /// The network namespace, if it is not that of this process.
+    pub namespace: Option<PathBuf>,
+    /// The time after which the kernel forgets connections that one side has closed, in seconds.
+    pub close_wait_seconds: Option<u32>,
+}
+
+/// Sets the rules, or prints them. The exit code is 0, or 1 if they cannot be set.
+pub fn run(options: &InitOptions) -> ExitCode {
+    let families: &[Family] = match options.ipv6 {
+        true => &[Family::V4, Family::V6],
+        false => &[Family::V4],
+    };
+    if options.simulate {
+        for family in families {
+            let is_ipv6 = *family == Family::V6;
+            let script = options.redirection.script(is_ipv6, Default::default());
+            println!("# {}\n{script}", if is_ipv6 { "IPv6" } else { "IPv4" });
+        }
+        return ExitCode::SUCCESS;
+    }
+    match set(options, families) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn set(options: &InitOptions, families: &[Family]) -> Result<(), linkerd_init::InitError> {
+    if let Some(namespace) = options.namespace.as_deref() {
+        let namespace: &Path = namespace;
+        linkerd_init::enter_namespace(namespace)?;
+    }
+    for family in families {
+        let applied = linkerd_init::apply(&options.redirection, *family, &options.tools)?;
+        eprintln!("{}:\n{}", applied.program, applied.script);
+    }
+    if let Some(seconds) = options.close_wait_seconds {
+        linkerd_init::set_close_wait_timeout(seconds)?;
+    }
+    Ok(())
+}
+
+/// Checks that connections are redirected. The exit code is 0, or 95 if they are not.
+pub fn check(check: &NetworkCheck) -> ExitCode {
+    match linkerd_init::check(check) {
+        Ok(()) => {
+            eprintln!(
+                "connections are redirected: {} reached {}",
+                check.connect, check.listen
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(EXIT_NOT_REDIRECTED)
+        }
+    }
+}
+
+fn failed(error: &linkerd_init::InitError) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
+/// That of linkerd2's network validator.
+const EXIT_NOT_REDIRECTED: u8 = 95;

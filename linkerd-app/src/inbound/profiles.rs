@@ -1,0 +1,117 @@
+//! The profiles of the services that requests are for: their routes give requests metrics and response classes, and nothing else.
+
+mod profile_routes;
+mod service;
+
+pub use profile_routes::CountedProfileRoute;
+pub use service::ProfiledService;
+
+use crate::{metrics::ProfileRouteFamilies, server::InUse};
+use linkerd_profiles::ServiceProfiles;
+use linkerd_proxy_core::{Destination, subscription::CacheFull};
+use std::{fmt, net::IpAddr, rc::Rc, time::Duration};
+
+/// The services with profiles that are in use on one worker.
+///
+/// - **Bounds**: those of [`ServiceProfiles`]; a service that no connection has asked for last is dropped.
+/// - **Metrics**: `route_*` with the direction inbound.
+pub struct InboundProfiles {
+    profiles: ServiceProfiles,
+    families: ProfileRouteFamilies,
+    /// How long the requests for a service wait for its first profile.
+    timeout: Duration,
+    services: InUse<Destination, ProfiledService>,
+}
+
+impl InboundProfiles {
+    /// No services yet. Requests for one wait for the first answer of the control plane until `timeout` has passed since the
+    /// first of them, on any worker.
+    pub fn new(
+        profiles: ServiceProfiles,
+        families: ProfileRouteFamilies,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            profiles,
+            families,
+            timeout,
+            services: InUse::default(),
+        }
+    }
+
+    /// The service of an authority, of which the port may be missing. `None` if it has no profile, or if too many are in use.
+    pub fn of_authority(&self, authority: &str) -> Option<Rc<ProfiledService>> {
+        let name = service_name(authority)?;
+        if !self.profiles.has(name.name()) {
+            return None;
+        }
+        if let Some(service) = self.services.get(&name) {
+            return Some(service);
+        }
+        let watch = self.profiles.watch(&name).or_else(|_| {
+            // Those that no connection uses hold a place in the cache until they are swept.
+            self.services.drop_unused();
+            self.profiles.watch(&name)
+        });
+        let full = |error: &CacheFull| tracing::debug!(%name, %error, "no place for its profile");
+        let watch = watch.inspect_err(full).ok()?;
+        let new = |_: &Destination| ProfiledService::new(watch, &self.families, self.timeout);
+        Some(self.services.get_or_insert(name, new))
+    }
+
+    /// Drops the services that no connection uses, as long as the worker runs. The cache keeps their profiles for a while.
+    pub async fn sweep(&self) {
+        self.services.sweep_regularly(KEPT, KEPT).await;
+    }
+
+    /// The number of services in use, for `/state`.
+    pub fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({ "in_use": self.services.count() })
+    }
+}
+
+impl fmt::Debug for InboundProfiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboundProfiles")
+            .field("profiles", &self.profiles)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name and port of a service. Addresses are no services; without a port it is that of HTTP.
+fn service_name(authority: &str) -> Option<Destination> {
+    let name = match authority.rsplit_once(':') {
+        Some((name, port)) => Destination::new(name, port.parse().ok()?).ok()?,
+        None => Destination::new(authority, 80).ok()?,
+    };
+    let is_address = name.name().starts_with('[') || name.name().parse::<IpAddr>().is_ok();
+    (!is_address).then_some(name)
+}
+
+/// How long a worker keeps a service that no connection uses.
+const KEPT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_a_service_unless_it_is_an_address() {
+        for (authority, expected) in [
+            ("web.shop.svc", Some("web.shop.svc:80")),
+            ("Web.shop.svc.:8080", Some("web.shop.svc:8080")),
+            ("10.0.0.1", None),
+            ("10.0.0.1:80", None),
+            ("[2001:db8::1]:80", None),
+            ("[2001:db8::1]", None),
+            ("web.shop.svc:", None),
+            ("web.shop.svc:0", None),
+            ("a b", None),
+            ("", None),
+        ] {
+            let name = service_name(authority);
+            let name = name.as_ref().map(Destination::as_str);
+            assert_eq!(name, expected, "{authority:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Stage 4 of connections whose client is silent: the application may be the one that speaks first.
+
+use super::{Inbound, application::Application, policy::PolicySnapshot};
+use crate::server::{FirstSpeaker, first_speaker};
+use linkerd_profiles::ServerProtocol;
+use linkerd_proxy_core::{
+    Error,
+    metrics::Labels,
+    transport::{ClientInfo, Detected, Io},
+};
+use tokio::time::Instant;
+use tower_service::Service;
+
+impl Inbound {
+    /// Whether a client need not be waited for, as those before it were silent. One that is not let in as a connection may
+    /// be with its requests, and is waited for.
+    pub(super) fn expects_silence(
+        &self,
+        application: &Application,
+        policy: &PolicySnapshot,
+        client: &ClientInfo,
+    ) -> bool {
+        let policy = policy.policy();
+        matches!(policy.protocol, ServerProtocol::Detect { .. })
+            && self.silent.is_expected(&application.addr(), Instant::now())
+            && policy
+                .authorize_connection(client.addr, &client.tls)
+                .is_ok()
+    }
+
+    /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
+    /// that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
+    pub(super) async fn silent(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        policy: &PolicySnapshot,
+        application: &Application,
+    ) -> Result<(Detected, Option<Io>), Error> {
+        let timeout = self.ctx.config.inbound.detect_timeout;
+        let addr = application.addr();
+        if self.silent.was_silent(&addr, Instant::now()) {
+            tracing::info!(
+                target.addr = %addr,
+                "protocol detection timed out: clients of this port may wait for the application to speak first; to have no \
+                 detection for good, list it in LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION or in the annotation \
+                 config.linkerd.io/opaque-ports"
+            );
+        }
+        let count = |outcome| {
+            let labels = Labels::new().with("outcome", outcome);
+            let family = &self.ctx.families.inbound.detect_silent;
+            family.get(policy.scope().server_labels(labels)).incr();
+        };
+        let mut server = application.connect().call(()).await?;
+        loop {
+            if first_speaker(io, &mut server).await == FirstSpeaker::Server {
+                count("server_first");
+                return Ok((Detected::Opaque, Some(server)));
+            }
+            let detected = self.detect(io, client, policy, timeout).await?;
+            let Some(detected) = detected else { continue };
+            self.silent.has_spoken(&addr);
+            return Ok(match detected {
+                Detected::Opaque => {
+                    count("client_opaque");
+                    (Detected::Opaque, Some(server))
+                }
+                http => {
+                    count("client_http");
+                    (http, None)
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `linkerd-proxy init` and `linkerd-proxy await`, as a pod's containers run them.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use linkerd_tests::{Mesh, binary, netns::isolated, refused};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+fn run(program: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(program).args(args).output().unwrap();
+    let text = [stdout, stderr].concat();
+    (status.code(), String::from_utf8(text).unwrap())
+}
+
+fn init(args: &[&str]) -> (Option<i32>, String) {
+    run(binary(), &[&["init"], args].concat())
+}
+
+/// The rules of one family, without their counters.
+fn rules(program: &str) -> String {
+    let (code, text) = run(Path::new(program), &["-t", "nat"]);
+    assert_eq!(code, Some(0), "{text}");
+    let lines = text.lines().filter(|line| line.starts_with("-A"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// As the injector of linkerd2 calls it.
+const INJECTED: &[&str] = &[
+    "--firewall-bin-path",
+    "iptables-nft",
+    "--firewall-save-bin-path",
+    "iptables-nft-save",
+    "--ipv6=false",
+    "--incoming-proxy-port",
+    "4143",
+    "--outgoing-proxy-port",
+    "4140",
+    "--proxy-uid",
+    "2102",
+    "--inbound-ports-to-ignore",
+    "4190,4191,4567,4568",
+    "--outbound-ports-to-ignore",
+    "4567,4568",
+    "--log-format",
+    "plain",
+    "--log-level",
+    "info",
+];
+
+#[test]
+fn init_redirects_once_and_the_check_tells() {
+    isolated("init_redirects_once_and_the_check_tells", async {
+        for line in [
+            "link add pod0 type veth peer name node0",
+            "addr add 10.99.0.2/24 dev pod0",
+            "link set pod0 up",
+            "link set node0 up",
+            // Loopback is left alone.
+            "route add 1.1.1.1/32 dev pod0",
+        ] {
+            let (code, text) = run(Path::new("ip"), &line.split(' ').collect::<Vec<_>>());
+            assert_eq!(code, Some(0), "{line}: {text}");
+        }
+        let check = ["--check", "--timeout", "2s"];
+        let (code, text) = init(&check);
+        assert_eq!(code, Some(95), "{text}");
+        assert!(text.contains("run `linkerd-proxy init`"), "{text}");
+
+        let (code, text) = init(INJECTED);
+        assert_eq!(code, Some(0), "{text}");
+        let first = rules("iptables-nft-save");
+        for part in [
+            "--uid-owner 2102",
+            "--dports 4190,4191,4567,4568",
+            "--to-ports 4143",
+            "--to-ports 4140",
+        ] {
+            assert!(first.contains(part), "{part} in {first}");
+        }
+        let (code, text) = init(&check);
+        assert_eq!(code, Some(0), "{text}");
+        // Once more, with another rule: what was there is replaced, and not doubled.
+        assert_eq!(init(INJECTED).0, Some(0));
+        assert_eq!(rules("iptables-nft-save"), first);
+        let more = ["--outbound-ports-to-ignore", "5432"];
+        assert_eq!(init(&[INJECTED, &more].concat()).0, Some(0));
+        let changed = rules("iptables-nft-save");
+        assert!(changed.contains("4567,4568,5432"), "{changed}");
+        assert_eq!(changed.lines().count(), first.lines().count());
+    });
+}
+
+#[test]
+fn init_redirects_both_families_of_the_system_s_own_tables() {
+    isolated(
+        "init_redirects_both_families_of_the_system_s_own_tables",
+        async {
+            let (code, text) = init(&["--subnets-to-ignore", "192.0.2.0/24,2001:db8::/32"]);
+            assert_eq!(code, Some(0), "{text}");
+            let (v4, v6) = (rules("iptables-save"), rules("ip6tables-save"));
+            assert!(
+                v4.contains("-s 192.0.2.0/24") && !v4.contains("db8"),
+                "{v4}"
+            );
+            assert!(
+                v6.contains("-s 2001:db8::/32") && !v6.contains("192.0.2"),
+                "{v6}"
+            );
+            let check = "[::1]:20001";
+            let listen = ["--check", "--listen-addr", "[::]:4140", "--timeout", "2s"];
+            // Loopback is left alone.
+            let (code, _) = init(&[&listen[..], &["--connect-addr", check]].concat());
+            assert_eq!(code, Some(95));
+        },
+    );
+}
+
+#[test]
+fn init_says_what_is_wrong_and_sets_nothing() {
+    isolated("init_says_what_is_wrong_and_sets_nothing", async {
+        for (args, message) in [
+            (&["--proxy-uid", "0"][..], "must not run as root"),
+            (&["-p", "4140"], "they must differ"),
+            (&["-i", "8099-8000"], "a range such as 8000-8099"),
+            (&["--subnets-to-ignore", "10.0.0.0"], "10.0.0.0"),
+            (
+                &["--firewall-bin-path", "no-iptables"],
+                "no-iptables-save cannot be run",
+            ),
+            (&["--netns", "/no/such/namespace"], "/no/such/namespace"),
+        ] {
+            let (code, text) = init(args);
+            assert!(!matches!(code, Some(0) | None), "{args:?}: {text}");
+            assert!(text.contains(message), "{args:?}: {text}");
+        }
+        let (code, text) = init(&["--simulate"]);
+        assert_eq!(code, Some(0));
+        assert!(
+            text.contains("# IPv6") && text.contains("-j REDIRECT"),
+            "{text}"
+        );
+        assert_eq!(rules("iptables-save"), "");
+    });
+}
+
+#[test]
+fn a_program_named_as_linkerd2_s_is_the_command() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, message) in [
+        ("linkerd2-proxy-init", "--incoming-proxy-port"),
+        ("linkerd-await", "--backoff"),
+    ] {
+        let program = directory.path().join(name);
+        std::os::unix::fs::symlink(binary(), &program).unwrap();
+        let (code, text) = run(&program, &["--help"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(message), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn await_runs_a_command_when_the_proxy_is_ready() {
+    let enabled = "LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED";
+    let mut mesh = Mesh::builder().env(enabled, "true").start().await;
+    let port = mesh.proxy.admin.addr.port().to_string();
+    let wait = move |args: &[&str]| {
+        let args: Vec<_> = ["await", "--port", &port]
+            .iter()
+            .chain(args)
+            .map(ToString::to_string)
+            .collect();
+        tokio::task::spawn_blocking(move || {
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            run(binary(), &args)
+        })
+    };
+    let (code, text) = wait(&["--", "sh", "-c", "echo started; exit 7"])
+        .await
+        .unwrap();
+    assert_eq!((code, &*text), (Some(7), "started\n"));
+    assert_eq!(wait(&[]).await.unwrap(), (Some(0), String::new()));
+    // A job: the proxy ends with it.
+    let (code, text) = wait(&["--shutdown", "--", "sh", "-c", "exit 3"])
+        .await
+        .unwrap();
+    assert_eq!(code, Some(3), "{text}");
+    assert!(mesh.proxy.wait_exit(linkerd_tests::SOON).await.success());
+}
+
+#[test]
+fn await_gives_up_in_time_and_names_the_proxy() {
+    let (addr, _bound) = refused();
+    let port = addr.port().to_string();
+    let args = [
+        "await",
+        "--port",
+        &port,
+        "--timeout",
+        "100ms",
+        "--backoff",
+        "50ms",
+        "--",
+        "true",
+    ];
+    let (code, text) = run(binary(), &args);
+    assert_eq!(code, Some(69), "{text}");
+    assert!(text.contains(&port) && text.contains("/state"), "{text}");
+}
