@@ -136,6 +136,29 @@ fn skipped_workloads_are_named() {
     assert!(text(&output.stderr).contains("linkerd.io/inject"));
 }
 
+/// The init container is this program: it must take the arguments that injection gives it.
+#[test]
+fn init_takes_the_arguments_of_its_container() {
+    let config = [
+        "--config=skip-subnets=10.9.0.0/16",
+        "--config=proxy-gid=2103",
+        "--config=close-wait-timeout=1h",
+        "--config=skip-inbound-ports=25,9000-9010",
+    ];
+    let injected = text(&run(&[&["inject"], &config[..]].concat(), POD).stdout);
+    let (_, args) = injected.split_once("    args:\n").unwrap();
+    let lines = args.lines().map_while(|line| line.strip_prefix("    - "));
+    let args: Vec<_> = lines.map(|line| line.trim_matches('"')).collect();
+    assert!(args.contains(&"--timeout-close-wait-secs"), "{args:?}");
+    let output = run(&[&["init", "--simulate"], &args[..]].concat(), "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("9000:9010"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
 fn run(args: &[&str], stdin: &str) -> Output {
     let mut child = Command::new(binary())
         .args(args)
