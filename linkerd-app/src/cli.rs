@@ -4,7 +4,7 @@
 //! |--:|---|
 //! | 0 | any normal end, also when the grace period ran out |
 //! | 1 | something cannot be started; `explain` finds no route |
-//! | 64 | the configuration or the usage is wrong |
+//! | 64 | the configuration, a manifest or the usage is wrong |
 //! | 69 | `await`: the proxy is not ready in time |
 //! | 95 | `init --check`: connections are not redirected |
 
@@ -13,6 +13,7 @@ mod check;
 mod control;
 mod explain;
 mod init;
+mod inject;
 mod mesh;
 mod signals;
 mod start;
@@ -21,6 +22,7 @@ pub use self::await_ready::AwaitOptions;
 pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
 pub use self::init::InitOptions;
+pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
 
 use crate::{
     config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},

@@ -51,6 +51,18 @@ enum Command {
     ///
     /// The exit code is 0 if a route takes the request, 1 if none does or the proxy does not answer, 64 on bad usage.
     Explain(ExplainArgs),
+    /// Adds the sidecar to Kubernetes manifests, and prints them.
+    ///
+    /// Workloads get an init container, the proxy, volumes, labels and annotations; all other text stays as it is. The
+    /// annotation linkerd.io/inject (enabled, ingress, disabled) of a pod template, or else of its namespace among the
+    /// manifests, decides; without one the workload is injected. Annotations config.linkerd.io/* of either set the proxy up.
+    /// Skipped workloads are named on standard error. The exit code is 0, 64 if a manifest or an option is wrong, or 1 if
+    /// a file cannot be read; then nothing is printed.
+    Inject(Box<cli::InjectArgs>),
+    /// Removes the sidecar from Kubernetes manifests, and prints them.
+    ///
+    /// It removes what inject adds. The exit codes are those of inject.
+    Uninject(cli::ManifestArgs),
     /// Redirects the traffic of this network namespace to the proxy, by iptables.
     ///
     /// The rules are set as a whole or not at all, and again without harm. Needs the capabilities NET_ADMIN and NET_RAW. The
@@ -198,6 +210,8 @@ fn main() -> ExitCode {
         Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Explain(args)) => args.run(),
+        Some(Command::Inject(args)) => cli::inject_manifests(&args),
+        Some(Command::Uninject(args)) => cli::uninject_manifests(&args),
         Some(Command::Init(args)) => args.run(),
         Some(Command::Await(args)) => args.run(&env),
         Some(Command::Completions { shell }) => {

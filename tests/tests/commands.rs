@@ -25,7 +25,14 @@ fn the_version_names_binary_revision_and_profile() {
 fn completions_and_a_manual_page_come_out_of_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&["completions", shell]);
-        for command in ["quickstart", "control", "check", "explain"] {
+        for command in [
+            "quickstart",
+            "control",
+            "check",
+            "explain",
+            "inject",
+            "uninject",
+        ] {
             assert!(script.contains(command), "{command} for {shell}");
         }
     }
@@ -36,6 +43,9 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
         "\\-\\-tls\\-name",
         ".SH CHECK",
         ".SH EXPLAIN",
+        ".SH INJECT",
+        "\\-\\-control\\-plane\\-namespace",
+        ".SH UNINJECT",
         ".SH QUICKSTART",
         "\\-\\-listen",
     ] {

@@ -22,6 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
     ("linkerd-init", &[]),
+    // For commands: it knows the proxy by its contract alone, as the injector of a cluster does.
+    ("linkerd-inject", &[]),
     (
         "linkerd-app",
         &[
@@ -33,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-balance",
             "linkerd-control",
             "linkerd-init",
+            "linkerd-inject",
         ],
     ),
     (

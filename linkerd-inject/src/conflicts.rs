@@ -1,0 +1,96 @@
+//! Parts of a workload that contradict one another, or the sidecar.
+
+use crate::{
+    annotations::setting,
+    decision::istio,
+    problem::Problem,
+    settings::{ISTIO_SETTINGS, ProxySettings},
+    sidecar::VOLUMES,
+    workload::Workload,
+    yaml::Node,
+};
+
+/// All contradictions of a workload that asks for a sidecar.
+pub(crate) fn conflicts(
+    workload: &Workload<'_>,
+    annotations: &[(String, String)],
+    settings: &ProxySettings,
+) -> Vec<Problem> {
+    let mut problems = annotated(workload, annotations);
+    let line = workload.object.line;
+    problems.extend(
+        settings
+            .check()
+            .err()
+            .map(|error| Problem::new(line, error)),
+    );
+    if istio(workload) == Some("true") {
+        let reason =
+            "linkerd.io/inject and sidecar.istio.io/inject both ask for a sidecar; remove one";
+        problems.push(Problem::new(line, reason));
+    }
+    let user = ["securityContext", "runAsUser"];
+    let of_pod = workload.spec(&user).into_iter();
+    let of_containers = workload
+        .containers("containers")
+        .filter_map(|(_, it)| it.at(&user));
+    let uid = settings.uid.to_string();
+    for node in of_pod
+        .chain(of_containers)
+        .filter(|node| node.is_text(&uid))
+    {
+        let reason = format!(
+            "runAsUser {uid} is the proxy's: its traffic would not be redirected; change it, or proxy-uid"
+        );
+        problems.push(Problem::new(node.line, reason));
+    }
+    problems.extend(ports(workload, settings));
+    let volumes = workload.spec(&["volumes"]).map_or(&[][..], Node::items);
+    for name in volumes.iter().filter_map(|volume| volume.get("name")) {
+        if name.text().is_some_and(|text| VOLUMES.contains(&text)) {
+            let reason = "the sidecar has a volume of this name; rename it";
+            problems.push(Problem::new(name.line, reason));
+        }
+    }
+    problems
+}
+
+/// Settings that both meshes' annotations give, with different values.
+fn annotated(workload: &Workload<'_>, annotations: &[(String, String)]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (istio, name) in ISTIO_SETTINGS {
+        let Some(theirs) = workload.annotation(istio) else {
+            continue;
+        };
+        let ours = annotations
+            .iter()
+            .find(|(key, _)| setting(key) == Some(name));
+        if let Some((key, value)) = ours.filter(|(_, value)| value != theirs) {
+            let reason = format!("{istio} is {theirs:?}, and {key} is {value:?}; remove one");
+            problems.push(Problem::new(workload.object.line, reason));
+        }
+    }
+    problems
+}
+
+/// Ports of the application on which the proxy would listen.
+fn ports(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
+    let own = &settings.ports;
+    let own = [own.inbound, own.outbound, own.admin, own.control].map(|port| port.to_string());
+    let mut problems = Vec::new();
+    for (_, container) in workload.containers("containers") {
+        let ports = container.get("ports").map_or(&[][..], Node::items);
+        for port in ports.iter().filter_map(|port| port.get("containerPort")) {
+            if port
+                .text()
+                .is_some_and(|text| own.iter().any(|own| own == text))
+            {
+                let text = port.text().unwrap_or_default();
+                let reason =
+                    format!("containerPort {text} is one of the proxy's; change one of them");
+                problems.push(Problem::new(port.line, reason));
+            }
+        }
+    }
+    problems
+}

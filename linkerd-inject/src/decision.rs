@@ -1,0 +1,130 @@
+//! Whether a workload gets a sidecar.
+
+use crate::{
+    annotations::{INJECT, ISTIO_INJECT},
+    sidecar::{INIT, PROXY, VALIDATOR},
+    workload::Workload,
+    yaml::Node,
+};
+
+/// The answer for workloads that neither they nor their namespaces have an annotation for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InjectMode {
+    /// They get a sidecar.
+    #[default]
+    Enabled,
+    /// They get one whose requests name their service by `l5d-dst-override`.
+    Ingress,
+    /// They get none, as with the injector of a cluster.
+    Annotated,
+}
+
+/// The answer for one workload.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Inject { ingress: bool },
+    Skip(String),
+}
+
+/// Decides by the pod, by the annotation of its namespace, and else by the mode.
+pub(crate) fn decide(
+    workload: &Workload<'_>,
+    namespace: &[(String, String)],
+    mode: InjectMode,
+) -> Decision {
+    let reason = never(workload).or_else(|| no_token(workload));
+    let asked = asked(workload, namespace, mode);
+    match (asked, reason) {
+        // An explicit answer is the better explanation.
+        (Decision::Inject { .. }, Some(reason)) => Decision::Skip(reason),
+        (decision, _) => decision,
+    }
+}
+
+/// The annotations' answer, without a look at the pod.
+fn asked(workload: &Workload<'_>, namespace: &[(String, String)], mode: InjectMode) -> Decision {
+    let of_namespace = namespace.iter().find(|(key, _)| key == INJECT);
+    let of_namespace = of_namespace.map(|(_, value)| value.as_str());
+    let skip = |reason: String| Decision::Skip(reason);
+    match (workload.annotation(INJECT), of_namespace) {
+        (Some("enabled"), _) => Decision::Inject { ingress: false },
+        (Some("ingress"), _) => Decision::Inject { ingress: true },
+        (Some("disabled"), _) => skip(format!("its annotation {INJECT} is disabled")),
+        (Some(other), _) => skip(unknown("its", other)),
+        (None, _) if istio(workload) == Some("false") => skip(format!("{ISTIO_INJECT} is false")),
+        (None, Some("enabled")) => Decision::Inject { ingress: false },
+        (None, Some("ingress")) => Decision::Inject { ingress: true },
+        (None, Some("disabled")) => {
+            skip(format!("its namespace's annotation {INJECT} is disabled"))
+        }
+        (None, Some(other)) => skip(unknown("its namespace's", other)),
+        (None, None) => match mode {
+            InjectMode::Enabled => Decision::Inject { ingress: false },
+            InjectMode::Ingress => Decision::Inject { ingress: true },
+            InjectMode::Annotated => skip(format!("neither it nor its namespace has {INJECT}")),
+        },
+    }
+}
+
+/// The value of Istio's label, or of the annotation before it.
+pub(crate) fn istio<'w>(workload: &'w Workload<'_>) -> Option<&'w str> {
+    let label = workload.label_value(ISTIO_INJECT);
+    label.or_else(|| workload.annotation(ISTIO_INJECT))
+}
+
+/// Pods that cannot have a sidecar, or have one.
+fn never(workload: &Workload<'_>) -> Option<String> {
+    for label in [
+        "linkerd.io/control-plane-component",
+        "linkerd.io/cni-resource",
+    ] {
+        if workload.label_value(label).is_some() {
+            return Some(format!("it is part of the control plane ({label})"));
+        }
+    }
+    let is_host = workload.spec(&["hostNetwork"]);
+    if is_host.is_some_and(|value| value.is_text("true")) {
+        let reason = "hostNetwork: the rules of redirection would be the node's";
+        return Some(reason.to_owned());
+    }
+    let init = workload.containers("initContainers");
+    let names: Vec<_> = init.chain(workload.containers("containers")).collect();
+    let has = |wanted: &[&str]| {
+        let found = names.iter().find(|(name, _)| wanted.contains(name));
+        found.map(|(name, _)| *name)
+    };
+    if let Some(name) = has(&[PROXY, INIT, VALIDATOR]) {
+        return Some(format!("already injected: it has a container {name}"));
+    }
+    let name = has(OTHER_MESHES);
+    name.map(|name| format!("it has the sidecar of another mesh, {name}"))
+}
+
+/// Without a token of its service account a pod gets no identity.
+fn no_token(workload: &Workload<'_>) -> Option<String> {
+    let automount = workload.spec(&["automountServiceAccountToken"]);
+    automount.filter(|value| value.is_text("false"))?;
+    let volumes = workload.spec(&["volumes"]).map_or(&[][..], Node::items);
+    let mut sources = volumes
+        .iter()
+        .filter_map(|volume| volume.at(&["projected", "sources"]))
+        .flat_map(Node::items);
+    let is_projected = sources.any(|source| source.get("serviceAccountToken").is_some());
+    let reason = "automountServiceAccountToken is false, and no volume projects a token";
+    (!is_projected).then(|| reason.to_owned())
+}
+
+fn unknown(whose: &str, value: &str) -> String {
+    format!("{whose} annotation {INJECT} is {value:?}, none of enabled, ingress and disabled")
+}
+
+/// Containers of other meshes. Two proxies would redirect each other's connections.
+const OTHER_MESHES: &[&str] = &[
+    "istio-proxy",
+    "istio-init",
+    "istio-validation",
+    "consul-dataplane",
+    "consul-connect-envoy-sidecar",
+    "kuma-sidecar",
+    "kuma-init",
+];

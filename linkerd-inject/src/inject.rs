@@ -1,0 +1,151 @@
+//! Adds the sidecar to manifests.
+
+mod additions;
+mod effective;
+mod structure;
+
+use self::{additions::additions, effective::EffectiveSettings, structure::structure};
+use crate::{
+    annotations::{INJECT, Namespaces},
+    conflicts::conflicts,
+    decision::{Decision, decide},
+    note::{Manifest, ManifestError, Note, NoteKind},
+    options::InjectOptions,
+    problem::Problem,
+    workload::{Workload, objects},
+    yaml::{Change, Node, apply, parse},
+};
+
+/// Adds the sidecar to all workloads that ask for it. If one has an error, no manifest is changed.
+pub fn inject(
+    manifests: &[Manifest],
+    options: &InjectOptions,
+) -> Result<(Vec<Manifest>, Vec<Note>), ManifestError> {
+    let mut problems = Vec::new();
+    let mut parsed = Vec::new();
+    let mut namespaces = Namespaces::default();
+    for manifest in manifests {
+        match parse(&manifest.text) {
+            Ok(documents) => {
+                namespaces.add(&objects(&documents));
+                parsed.push((manifest, documents));
+            }
+            Err(problem) => problems.push((manifest.name.clone(), problem)),
+        }
+    }
+    let (mut injected, mut notes) = (Vec::new(), Vec::new());
+    for (manifest, documents) in parsed {
+        let mut injection = Injection {
+            manifest: &manifest.name,
+            options,
+            namespaces: &namespaces,
+            changes: Vec::new(),
+            notes: Vec::new(),
+            problems: Vec::new(),
+        };
+        injection.documents(&documents);
+        let name = manifest.name.clone();
+        let mut of_manifest = injection.problems;
+        match apply(&manifest.text, &injection.changes) {
+            Ok(text) => injected.push(Manifest { name, text }),
+            Err(problem) => of_manifest.push(problem),
+        }
+        problems.extend(
+            of_manifest
+                .into_iter()
+                .map(|it| (manifest.name.clone(), it)),
+        );
+        notes.extend(injection.notes);
+    }
+    match problems.is_empty() {
+        true => Ok((injected, notes)),
+        false => Err(ManifestError { problems }),
+    }
+}
+
+/// The injection of one manifest.
+struct Injection<'a> {
+    manifest: &'a str,
+    options: &'a InjectOptions,
+    namespaces: &'a Namespaces,
+    changes: Vec<Change>,
+    notes: Vec<Note>,
+    problems: Vec<Problem>,
+}
+
+impl Injection<'_> {
+    fn documents(&mut self, documents: &[Node]) {
+        for object in objects(documents) {
+            match object.workload() {
+                Some(workload) => self.workload(&workload),
+                // Namespaces and services have no pods, and are part of every manifest.
+                None if is_ordinary(object.node) => {}
+                None => {
+                    let reason = "no kind of workload with pods: left as it is";
+                    self.note(NoteKind::Skipped, object.node.line, object.label(), reason);
+                }
+            }
+        }
+    }
+
+    fn workload(&mut self, workload: &Workload<'_>) {
+        let line = workload.object.line;
+        if let Some(problem) = structure(workload) {
+            self.problems.push(problem.of(&workload.label));
+            return;
+        }
+        let on_owner = workload.object.at(&["metadata", "annotations", INJECT]);
+        if workload.kind != "Pod" && on_owner.is_some() {
+            let reason = format!("{INJECT} has an effect only in the metadata of the pod template");
+            self.note(NoteKind::Warning, line, workload.label.clone(), reason);
+        }
+        let namespace = workload.namespace.as_deref();
+        let namespace = namespace.or(self.options.namespace.as_deref());
+        let inherited = self.namespaces.annotations(namespace);
+        let ingress = match decide(workload, inherited, self.options.mode) {
+            Decision::Inject { ingress } => ingress,
+            Decision::Skip(reason) => {
+                self.note(NoteKind::Skipped, line, workload.label.clone(), reason);
+                return;
+            }
+        };
+        let effective = EffectiveSettings::of(workload, inherited, &self.options.settings);
+        let mut problems = effective.problems.clone();
+        let settings = &effective.settings;
+        problems.extend(conflicts(workload, &effective.annotations, settings));
+        if problems.is_empty() {
+            match additions(workload, &effective, self.options, namespace, ingress) {
+                Ok(changes) => self.changes.extend(changes),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        for warning in &effective.warnings {
+            self.note(NoteKind::Warning, line, workload.label.clone(), warning);
+        }
+        if problems.is_empty() {
+            self.note(NoteKind::Changed, line, workload.label.clone(), "");
+        }
+        let problems = problems
+            .into_iter()
+            .map(|problem| problem.of(&workload.label));
+        self.problems.extend(problems);
+    }
+
+    fn note(&mut self, kind: NoteKind, line: u64, workload: String, reason: impl Into<String>) {
+        self.notes.push(Note {
+            kind,
+            manifest: self.manifest.to_owned(),
+            line,
+            workload,
+            reason: reason.into(),
+        });
+    }
+}
+
+/// Whether an object is one of the many without pods: only those that own pods in another form are worth a message.
+fn is_ordinary(object: &Node) -> bool {
+    object
+        .at(&["spec", "template", "spec", "containers"])
+        .is_none()
+        && object.at(&["spec", "podTemplate"]).is_none()
+}

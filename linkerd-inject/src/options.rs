@@ -1,0 +1,14 @@
+use crate::{decision::InjectMode, settings::ProxySettings, sidecar::MeshInstallation};
+
+/// The installation, the defaults and the mode of an injection.
+#[derive(Clone, Debug, Default)]
+pub struct InjectOptions {
+    /// The mesh that pods join.
+    pub mesh: MeshInstallation,
+    /// The settings of workloads and namespaces without annotations.
+    pub settings: ProxySettings,
+    /// The answer for those without an annotation.
+    pub mode: InjectMode,
+    /// The namespace of workloads that name none.
+    pub namespace: Option<String>,
+}

@@ -1,0 +1,192 @@
+//! Which workloads get a sidecar.
+
+use crate::{CONTAINER, deployment, injected, manifest};
+use linkerd_inject::{InjectMode, InjectOptions, NoteKind, inject};
+
+/// The namespace's annotation and the pod's, as the injector of a cluster decides.
+#[test]
+fn annotations_decide_as_in_a_cluster() {
+    let options = InjectOptions {
+        mode: InjectMode::Annotated,
+        ..InjectOptions::default()
+    };
+    let values = [
+        None,
+        Some("enabled"),
+        Some("ingress"),
+        Some("disabled"),
+        Some("yes"),
+    ];
+    for namespace in values {
+        for pod in values {
+            let expected = match (namespace, pod) {
+                (_, Some("enabled" | "ingress")) => pod,
+                (_, Some(_)) => None,
+                (Some("enabled" | "ingress"), None) => namespace,
+                (_, None) => None,
+            };
+            let (is_injected, is_ingress) = outcome(namespace, pod, &options);
+            assert_eq!(is_injected, expected.is_some(), "{namespace:?} {pod:?}");
+            assert_eq!(
+                is_ingress,
+                expected == Some("ingress"),
+                "{namespace:?} {pod:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_an_annotation_the_command_decides() {
+    let of = |mode, namespace, pod| {
+        let options = InjectOptions {
+            mode,
+            ..InjectOptions::default()
+        };
+        outcome(namespace, pod, &options)
+    };
+    assert_eq!(of(InjectMode::Enabled, None, None), (true, false));
+    assert_eq!(of(InjectMode::Ingress, None, None), (true, true));
+    assert_eq!(of(InjectMode::Annotated, None, None), (false, false));
+    assert_eq!(
+        of(InjectMode::Enabled, Some("disabled"), None),
+        (false, false)
+    );
+    assert_eq!(
+        of(InjectMode::Ingress, None, Some("enabled")),
+        (true, false)
+    );
+}
+
+#[test]
+fn a_namespace_of_another_file_counts() {
+    let files = [
+        manifest(&deployment("", CONTAINER)),
+        manifest(
+            "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations: {linkerd.io/inject: disabled}\n",
+        ),
+    ];
+    let options = InjectOptions {
+        namespace: Some("shop".to_owned()),
+        ..InjectOptions::default()
+    };
+    let (after, notes) = inject(&files, &options).unwrap();
+    assert_eq!(after, files);
+    assert!(notes[0].reason.contains("namespace"), "{notes:?}");
+}
+
+#[test]
+fn skipped_pods_stay_as_they_are_and_say_why() {
+    for (metadata, spec, reason) in [
+        ("", "hostNetwork: true", "hostNetwork"),
+        (
+            "",
+            "automountServiceAccountToken: false",
+            "automountServiceAccountToken",
+        ),
+        (
+            "",
+            "initContainers: [{name: linkerd-init, image: a}]",
+            "already injected",
+        ),
+        (
+            "",
+            "initContainers: [{name: istio-proxy, image: a}]",
+            "another mesh, istio-proxy",
+        ),
+        ("annotations: {linkerd.io/inject: disabled}", "", "disabled"),
+        (
+            "annotations: {linkerd.io/inject: on}",
+            "",
+            "none of enabled",
+        ),
+        (
+            "labels: {sidecar.istio.io/inject: 'false'}",
+            "",
+            "sidecar.istio.io/inject",
+        ),
+        (
+            "labels: {linkerd.io/control-plane-component: x}",
+            "",
+            "control plane",
+        ),
+    ] {
+        let text = deployment(metadata, &format!("{spec}\n{CONTAINER}"));
+        let (after, notes) = injected(&text, &InjectOptions::default()).unwrap();
+        assert_eq!(after, text);
+        assert_eq!(notes.len(), 1);
+        assert_eq!(notes[0].kind, NoteKind::Skipped);
+        assert!(
+            notes[0]
+                .to_string()
+                .starts_with("in.yaml:1: Deployment/web: skipped: "),
+            "{}",
+            notes[0]
+        );
+        assert!(notes[0].reason.contains(reason), "{reason}: {}", notes[0]);
+    }
+}
+
+#[test]
+fn a_projected_token_is_a_token() {
+    let volumes =
+        "volumes:\n- name: token\n  projected: {sources: [{serviceAccountToken: {path: token}}]}\n";
+    let text = deployment(
+        "",
+        &format!("automountServiceAccountToken: false\n{CONTAINER}{volumes}"),
+    );
+    assert!(crate::text_of(&text, &InjectOptions::default()).contains("name: linkerd-proxy\n"));
+}
+
+#[test]
+fn kinds_without_pods_pass() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: batch.example/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n# nothing\n---\nplain text\n";
+    let (after, notes) = injected(text, &InjectOptions::default()).unwrap();
+    assert_eq!(after, text);
+    let [note] = notes.as_slice() else {
+        panic!("{notes:?}")
+    };
+    assert!(
+        note.to_string()
+            .contains("Job/b (document 2): skipped: no kind"),
+        "{note}"
+    );
+}
+
+#[test]
+fn an_annotation_at_the_wrong_place_is_warned_about() {
+    let text = deployment("", CONTAINER).replace(
+        "  name: web\nspec",
+        "  name: web\n  annotations: {linkerd.io/inject: disabled}\nspec",
+    );
+    let (after, notes) = injected(&text, &InjectOptions::default()).unwrap();
+    assert!(after.contains("linkerd-init"));
+    assert_eq!(notes[0].kind, NoteKind::Warning);
+    assert!(notes[0].reason.contains("pod template"), "{}", notes[0]);
+}
+
+#[test]
+fn unknown_settings_are_warned_about() {
+    let text = deployment(
+        "annotations: {config.linkerd.io/proxy-log-levle: debug}",
+        CONTAINER,
+    );
+    let (_, notes) = injected(&text, &InjectOptions::default()).unwrap();
+    assert!(notes[0].reason.contains("proxy-log-levle"), "{}", notes[0]);
+}
+
+/// Whether a pod gets a sidecar, and whether in ingress mode.
+fn outcome(namespace: Option<&str>, pod: Option<&str>, options: &InjectOptions) -> (bool, bool) {
+    let annotations = |value: Option<&str>| match value {
+        Some(value) => format!("  annotations:\n    linkerd.io/inject: \"{value}\"\n"),
+        None => String::new(),
+    };
+    let text = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n{}---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\n{}spec:\n  containers:\n  - name: web\n    image: web:1\n",
+        annotations(namespace),
+        annotations(pod)
+    );
+    let (after, _) = injected(&text, options).unwrap();
+    let is_injected = after != text;
+    (is_injected, after.contains("INGRESS_MODE"))
+}
