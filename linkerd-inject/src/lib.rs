@@ -1,6 +1,6 @@
 //! Injection: adds the sidecar to Kubernetes manifests, and takes it out again.
 //!
-//! **Contents.** [`inject`] and [`uninject`] take manifests ([`Manifest`]) and return them changed, with a [`Note`] for
+//! **Contents.** [`inject()`] and [`uninject()`] take manifests ([`Manifest`]) and return them changed, with a [`Note`] for
 //! each workload. [`MeshInstallation`] is the installation that pods join, [`ProxySettings`] the defaults of their annotations.
 //! [`unified_diff`] shows what changed.
 //!
