@@ -25,8 +25,7 @@ pub(crate) fn conflicts(
             .map(|error| Problem::new(line, error)),
     );
     if istio(workload) == Some("true") {
-        let reason =
-            "linkerd.io/inject and sidecar.istio.io/inject both ask for a sidecar; remove one";
+        let reason = "sidecar.istio.io/inject asks for the sidecar of another mesh; remove it, or add linkerd.io/inject: disabled";
         problems.push(Problem::new(line, reason));
     }
     let user = ["securityContext", "runAsUser"];

@@ -82,7 +82,7 @@ fn conflicts_are_refused() {
         (
             "annotations: {linkerd.io/inject: enabled}\nlabels: {sidecar.istio.io/inject: 'true'}",
             "",
-            "both ask",
+            "asks for the sidecar of another mesh",
         ),
         (
             "annotations: {config.linkerd.io/skip-inbound-ports: '1', traffic.sidecar.istio.io/excludeInboundPorts: '2'}",
