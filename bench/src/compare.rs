@@ -17,7 +17,15 @@ use std::{collections::BTreeMap, fs, io::IsTerminal, path::Path};
 
 /// Workloads that cover the harness. Without `idle`, which waits for 20 s at each subject: `counts` has its figures,
 /// too.
-const QUICK: &[&str] = &["h1", "h2", "grpc-unary", "bulk", "latency", "churn"];
+const QUICK: &[&str] = &[
+    "h1",
+    "h2",
+    "grpc-unary",
+    "bulk",
+    "latency",
+    "churn",
+    "meshed-h1",
+];
 
 /// Checks the requirements before a namespace is made.
 pub fn check(options: &Compare) -> Result<()> {
