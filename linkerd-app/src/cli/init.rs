@@ -2,6 +2,7 @@
 
 use linkerd_init::{Family, NetworkCheck, Redirection, Tools};
 use std::{
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -33,7 +34,9 @@ pub fn run(options: &InitOptions) -> ExitCode {
         for family in families {
             let is_ipv6 = *family == Family::V6;
             let script = options.redirection.script(is_ipv6, Default::default());
-            println!("# {}\n{script}", if is_ipv6 { "IPv6" } else { "IPv4" });
+            let title = if is_ipv6 { "IPv6" } else { "IPv4" };
+            // A closed pipe, as of `head`, is no failure.
+            let _ = writeln!(io::stdout(), "# {title}\n{script}");
         }
         return ExitCode::SUCCESS;
     }
