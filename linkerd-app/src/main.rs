@@ -200,7 +200,12 @@ impl ExplainArgs {
 
 fn main() -> ExitCode {
     let env = Env::from_process();
-    let args = match Args::try_parse_from(pod::by_program(std::env::args_os().collect())) {
+    let args = pod::by_program(std::env::args_os().collect());
+    if args.len() <= 1 {
+        // A sidecar has no arguments, and keeps no code resident that reads them.
+        return cli::run(env, None);
+    }
+    let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return unparsed(&error),
     };
