@@ -188,14 +188,14 @@ async fn the_admin_server_survives_who_misuses_it() {
 async fn a_proxy_without_its_controller_is_ready_and_says_whom_it_has_not_reached() {
     let (control, _guard) = linkerd_tests::refused();
     let proxy = Proxy::builder(control).start_unready().await;
-    eventually(SOON, "it is live", || async {
-        (proxy.admin.get("/live").await.status == 200).then_some(())
+    eventually(SOON, "it is ready, as the incumbent is", || async {
+        (proxy.admin.get("/ready").await.status == 200).then_some(())
     })
     .await;
     let line = format!("\nnot reached yet: destination controller {control} (");
     eventually(SOON, "it says whom it has not reached", || async {
         let reply = proxy.admin.get("/ready").await;
-        assert_eq!(reply.status, 200, "as with the incumbent");
+        assert_eq!(reply.status, 200, "it stays so");
         assert!(reply.text().starts_with("ready\n"), "{reply:?}");
         reply.text().contains(&line).then_some(())
     })
