@@ -186,13 +186,7 @@ impl Inbound {
             }
         };
         // 5. The application.
-        match http::serve(&self.ctx, io, client, version, application).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                tracing::debug!(%error, "connection closed");
-                error.failure().map_or(Ok(()), Err)
-            }
-        }
+        http::served(http::serve(&self.ctx, io, client, version, application).await)
     }
 
     /// Whether a connection is for the proxy's own port, which is for other proxies.

@@ -42,7 +42,7 @@ pub enum CheckError {
         /// The cause.
         error: io::Error,
     },
-    /// Somebody else answered.
+    /// Another listener answered.
     #[error(
         "connections are not redirected: {connect} was reached, and it is not this process; run `linkerd-proxy init` in this network namespace, or check the CNI plugin"
     )]

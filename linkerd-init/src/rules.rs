@@ -4,7 +4,7 @@ use crate::ports::PortRange;
 use ipnet::IpNet;
 use std::fmt::Write;
 
-/// What is redirected, and what is left alone.
+/// Connections that are redirected, and those that are left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
     /// The proxy's port for connections to this pod.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// What `await` waits for, and what it runs then.
+/// The proxy to wait for, and the command that runs then.
 #[derive(Clone, Debug)]
 pub struct AwaitOptions {
     /// The port of the proxy's admin server.

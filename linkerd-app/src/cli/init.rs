@@ -3,11 +3,11 @@
 use linkerd_init::{Family, NetworkCheck, Redirection, Tools};
 use std::{
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
-/// What `init` does, and how.
+/// The rules that `init` sets, and the way it sets them.
 #[derive(Clone, Debug)]
 pub struct InitOptions {
     /// The rules.
@@ -47,8 +47,7 @@ pub fn run(options: &InitOptions) -> ExitCode {
 }
 
 fn set(options: &InitOptions, families: &[Family]) -> Result<(), linkerd_init::InitError> {
-    if let Some(namespace) = options.namespace.as_deref() {
-        let namespace: &Path = namespace;
+    if let Some(namespace) = &options.namespace {
         linkerd_init::enter_namespace(namespace)?;
     }
     for family in families {

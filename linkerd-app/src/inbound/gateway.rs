@@ -10,14 +10,17 @@ mod forward;
 
 use self::forward::Forward;
 use super::{
-    application::Application, context::Context, gateway_name::GatewayName,
-    http::peer_protocol::PeerProtocolLayer, http::route_policy::RoutePolicy, policy::Admission,
+    application::Application,
+    context::Context,
+    gateway_name::GatewayName,
+    http::{self, peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy},
+    policy::Admission,
 };
 use crate::outbound::ForwardedTargets;
 use crate::server::{
     self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
 };
-use http::Version;
+use ::http::Version;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error,
@@ -85,13 +88,8 @@ impl Gateway {
             ));
         let settings = self.ctx.server_settings();
         let drain = client.listener.drain().watch();
-        match server::serve(io, client, version, connection, stack, settings, drain).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                tracing::debug!(%error, "connection closed");
-                error.failure().map_or(Ok(()), Err)
-            }
-        }
+        let served = server::serve(io, client, version, connection, stack, settings, drain);
+        http::served(served.await)
     }
 
     /// Relays a connection that is not HTTP, for as long as the policy lets the client in.

@@ -50,6 +50,13 @@ pub fn serve(
     server::serve(io, client, version, connection, stack, settings, drain)
 }
 
+/// The end of a connection, which fails if the proxy has closed it.
+pub fn served(ended: Result<(), ServeError>) -> Result<(), Error> {
+    let Err(error) = ended else { return Ok(()) };
+    tracing::debug!(%error, "connection closed");
+    error.failure().map_or(Ok(()), Err)
+}
+
 /// The layers of a connection, in the order in which a request meets them.
 fn stack(
     ctx: Rc<Context>,

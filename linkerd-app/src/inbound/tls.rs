@@ -40,7 +40,7 @@ pub struct SecuredConnection {
     pub gateway: Option<Box<GatewayName>>,
 }
 
-/// What is known of the protocol of a connection when its encryption is.
+/// The protocol of a connection, as far as it is known when its encryption is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownProtocol {
     /// Nothing.

@@ -16,7 +16,7 @@ use tower_service::Service;
 pub struct NormaliseLayer {
     /// The version of the connection.
     pub version: Version,
-    /// What only proxies may say.
+    /// Fields that only proxies may set.
     pub claims: ClientClaims,
 }
 
