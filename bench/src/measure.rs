@@ -209,21 +209,21 @@ impl Bench<'_> {
         });
         let completed = completed?;
         let (rate, each) = match workload.traffic {
-            Traffic::Bulk => (Metric::Megabytes, Metric::CpuPerGigabyte),
+            Traffic::Bulk(_) => (Metric::Megabytes, Metric::CpuPerGigabyte),
             Traffic::GrpcStreams => (Metric::Messages, Metric::CpuPerMessage),
             _ => (Metric::Requests, Metric::CpuPerRequest),
         };
         if let Some(proxy) = proxy {
             let used = proxy.nanoseconds().saturating_sub(before) as f64;
             let used = match workload.traffic {
-                Traffic::Bulk => used / 1e6 / (completed.count / 1e9),
+                Traffic::Bulk(_) => used / 1e6 / (completed.count / 1e9),
                 _ => used / 1e3 / completed.count,
             };
             measured.insert(each, used);
             measured.insert(Metric::RssLoad, rss as f64 / 1e6);
         }
         let scale = match workload.traffic {
-            Traffic::Bulk => 1e6,
+            Traffic::Bulk(_) => 1e6,
             _ => 1.0,
         };
         measured.insert(rate, completed.count / completed.seconds / scale);
@@ -243,7 +243,7 @@ impl Bench<'_> {
             Traffic::Http2 => h2load(to, false, seconds, self.scratch),
             Traffic::Grpc => h2load(to, true, seconds, self.scratch),
             Traffic::GrpcStreams => h2load_streams(to, seconds, self.scratch),
-            Traffic::Bulk => openloop::bulk(to, 4, time),
+            Traffic::Bulk(connections) => openloop::bulk(to, connections, time),
             Traffic::Churn => openloop::churn(to, 8, time),
             Traffic::FixedRate => {
                 let (latency, completed) =

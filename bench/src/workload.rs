@@ -36,8 +36,8 @@ pub enum Traffic {
     /// gRPC calls over as many streams: [`MESSAGES`] messages of [`MESSAGE`] bytes back for each, in frames of their own, at
     /// the backend's pace.
     GrpcStreams,
-    /// Bytes without a protocol over 4 connections.
-    Bulk,
+    /// Bytes without a protocol over so many connections.
+    Bulk(usize),
     /// HTTP/1.1, each request over a connection of its own.
     Churn,
     /// HTTP/1.1 over 32 kept connections at a fixed rate.
@@ -141,7 +141,8 @@ pub const ALL: &[Workload] = &[
         "gRPC, 16 connections of 10 streams, 80,000 small messages/s back",
         Traffic::GrpcStreams,
     ),
-    plain("bulk", "opaque TCP, 4 connections", Traffic::Bulk),
+    plain("bulk", "opaque TCP, 4 connections", Traffic::Bulk(4)),
+    plain("bulk-one", "opaque TCP, 1 connection", Traffic::Bulk(1)),
     plain(
         "latency",
         "HTTP/1.1 at 4,000 requests/s over 32 connections",
@@ -180,7 +181,7 @@ pub const ALL: &[Workload] = &[
     meshed(
         "meshed-bulk",
         "opaque TCP, 4 connections, two proxies with mutual TLS",
-        Traffic::Bulk,
+        Traffic::Bulk(4),
     ),
     meshed(
         "meshed-churn",
@@ -246,7 +247,7 @@ impl Workload {
     pub fn protocol(&self) -> Protocol {
         match self.traffic {
             Traffic::Http2 | Traffic::Grpc | Traffic::GrpcStreams => Protocol::Http2,
-            Traffic::Bulk | Traffic::IdleOpaque | Traffic::Handshakes => Protocol::Opaque,
+            Traffic::Bulk(_) | Traffic::IdleOpaque | Traffic::Handshakes => Protocol::Opaque,
             _ => Protocol::Http1,
         }
     }

@@ -13,6 +13,7 @@
 
 mod accept;
 mod connection;
+mod console;
 mod context;
 mod env;
 mod explain;

@@ -15,6 +15,8 @@ mod explain;
 mod init;
 mod inject;
 mod mesh;
+mod service_manager;
+mod shutdown;
 mod signals;
 mod start;
 
@@ -25,13 +27,17 @@ pub use self::init::InitOptions;
 pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
 
 use crate::{
-    config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective},
+    config::{
+        self, AccessLogFormat, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective,
+        variables,
+    },
     explain::QueryFields,
     logging::{self, LogClock, Logger},
-    process,
-    proxy::{self, RunningProxy},
-    quickstart, runtime,
+    process, proxy, quickstart, runtime,
 };
+use futures::future::OptionFuture;
+use service_manager::ServiceManager;
+use shutdown::until_shutdown;
 use signals::Signals;
 use start::{failed_to_start, start_logging};
 use std::{
@@ -39,11 +45,15 @@ use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
-/// Runs the proxy until a signal or a request ends it.
-pub fn run(env: Env, mesh: Option<PathBuf>) -> ExitCode {
+/// Runs the proxy until a signal or a request ends it. `access_log` turns the access log for people on, unless the environment
+/// asks for another form.
+pub fn run(mut env: Env, mesh: Option<PathBuf>, access_log: bool) -> ExitCode {
+    let format = variables::ACCESS_LOG_FORMAT.name();
+    if access_log && !env.is_set(format) {
+        env.set(format, AccessLogFormat::Text.name());
+    }
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
         true => LogClock::Wall,
         false => LogClock::Uptime,
@@ -83,13 +93,24 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Ok(loaded) => loaded,
             Err(code) => return code,
         };
-        let grace = loaded.config.shutdown_grace;
+        let shutdown = loaded.config.shutdown;
+        let manager = ServiceManager::of(&env);
         match proxy::start(loaded, env, log).await {
             Ok(running) => {
                 // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
                 let file = controller.as_ref().map(|it| &it.follow);
-                until_shutdown(running, signals, file, grace).await
+                let access_log = running.access_log.clone();
+                let manager = manager.as_ref();
+                let attended = manager.map(|manager| manager.attend(&running));
+                let code = tokio::select! {
+                    code = until_shutdown(running, signals, file, shutdown, manager) => code,
+                    Some(never) = OptionFuture::from(attended) => match never {},
+                };
+                if let Some(log) = access_log {
+                    log.flush();
+                }
+                code
             }
             Err(error) => failed_to_start(&error),
         }
@@ -215,31 +236,4 @@ fn log_errors(errors: &config::ConfigErrors) {
             None => tracing::error!("{error}"),
         }
     }
-}
-
-/// Waits for a reason to end, then drains; a second signal or the end of the grace period ends it at once.
-async fn until_shutdown(
-    mut running: RunningProxy,
-    mut signals: Signals,
-    file: Option<&mesh::MeshFileFollower>,
-    grace: Duration,
-) -> ExitCode {
-    let reload = || file.into_iter().for_each(mesh::MeshFileFollower::reload);
-    let reload = file.map(|_| &reload as &dyn Fn());
-    tokio::select! {
-        signal = signals.terminated(reload) => tracing::info!("received {signal}, starting shutdown"),
-        Some(()) = running.shutdown.recv() => {
-            tracing::info!("Received shutdown via admin interface");
-        }
-    }
-    tokio::select! {
-        () = running.drain() => tracing::info!("Shutdown completed gracefully"),
-        () = tokio::time::sleep(grace) => {
-            tracing::warn!("Graceful shutdown did not complete in {grace:?}, terminating now");
-        }
-        signal = signals.terminated(None) => {
-            tracing::warn!("received {signal} again, terminating now");
-        }
-    }
-    ExitCode::SUCCESS
 }

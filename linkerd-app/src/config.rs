@@ -11,6 +11,7 @@ pub mod docs;
 pub mod grammar;
 pub mod variables;
 
+mod access_log;
 mod cgroup;
 mod cores;
 mod effective;
@@ -24,6 +25,7 @@ mod settings;
 mod tests;
 mod unknown;
 
+pub use access_log::{AccessLogConfig, AccessLogFormat, AccessLogOutput};
 pub use cgroup::CpuQuota;
 pub use cores::{Cores, WorkerDecision, decide_workers};
 pub use effective::{EffectiveValue, ValueSource, print_effective};
@@ -33,10 +35,10 @@ pub use grammar::Addr;
 pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AccessLog, AdminConfig, AnchorsConfig, BalancerConfig, CertifyConfig, Config, ConnectConfig,
-    ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig, ForwardedHeader,
-    HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig, LogFormat,
-    OutboundConfig, SpireConfig, WorkersConfig,
+    AdminConfig, AnchorsConfig, BalancerConfig, CertifyConfig, Config, ConnectConfig,
+    ConsoleAccess, ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig,
+    ForwardedHeader, HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig,
+    LogFormat, OutboundConfig, ShutdownConfig, SpireConfig, WorkersConfig,
 };
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

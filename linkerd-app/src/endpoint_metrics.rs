@@ -114,6 +114,11 @@ where
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         let series = self.series.of_request(&request);
         series.requests.incr();
+        let context = request.context();
+        if let Some(notes) = &context.notes {
+            // The time of an attempt that did not wait is that of the request's arrival, before its target was discovered.
+            notes.send_to(series.addr, context.attempted.max(context.arrived));
+        }
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;
         let upload = request.body().upload();
@@ -183,7 +188,12 @@ where
                 rejected.error.or_peer(series.addr);
                 // A request that goes elsewhere is not this endpoint's answer.
                 match rejected.request {
-                    Some(_) => rejected.observer = Some(this.series.clone()),
+                    Some(ref request) => {
+                        if let Some(notes) = &request.context().notes {
+                            notes.give_back();
+                        }
+                        rejected.observer = Some(this.series.clone());
+                    }
                     None => {
                         let (grpc, classes) = (*this.answered_as_grpc, this.classes.as_deref());
                         series.count(Classification::of_answer(&rejected.error, grpc, classes));

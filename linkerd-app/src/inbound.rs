@@ -32,6 +32,7 @@ pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
+    listeners::Direction,
     metrics::target_labels,
     outbound::ForwardedTargets,
     server::{DetectSettings, SilentDestinations, accept, detect},
@@ -52,6 +53,7 @@ use policy::PolicySnapshot;
 use proxy_protocol::ProxyHeader;
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
+use tokio::time::Instant;
 use tower_service::Service;
 
 /// The inbound side of one worker.
@@ -109,10 +111,10 @@ impl Inbound {
             client,
             guard,
         } = accepted;
-        let destination = client.going_to();
-        let served = guard.until_cut_off(self.connection(stream, client)).await;
+        let connection = self.connection(stream, client.clone());
+        let served = guard.until_cut_off(connection).await;
         if let Err(error) = served.flatten() {
-            self.failed(destination, &error);
+            self.failed(&client, &error);
         }
     }
 
@@ -209,6 +211,9 @@ impl Inbound {
         let application = self.applications.get(&self.ctx, destination)?;
         match application.policy().present().policy().protocol {
             ServerProtocol::Opaque => Ok(SecuredConnection::plain(stream, client, destination)),
+            _ if self.silent.is_expected(&destination, Instant::now()) => {
+                tls::secure_expected_silent(&self.ctx, mesh, stream, client, destination).await
+            }
             _ => tls::secure(&self.ctx, mesh, stream, client, destination).await,
         }
     }
@@ -338,8 +343,10 @@ impl Inbound {
     }
 
     /// A connection that the proxy closes.
-    fn failed(&self, destination: SocketAddr, error: &Error) {
-        let reason = error.reason();
+    fn failed(&self, client: &ClientInfo, error: &Error) {
+        let (reason, destination) = (error.reason(), client.going_to());
+        let failures = &self.ctx.failures;
+        failures.connection(Direction::Inbound, client, destination, error);
         match reason {
             Reason::Unexpected => tracing::warn!(%destination, %error, "connection failed"),
             _ => {

@@ -1,5 +1,6 @@
 //! How the parts of the proxy are wired and run.
 
+pub mod access_log;
 pub mod admin;
 pub mod cli;
 pub mod config;
@@ -7,6 +8,7 @@ pub mod control;
 pub mod dialers;
 pub mod endpoint_metrics;
 pub mod explain;
+mod failures;
 mod forward;
 pub mod identity;
 pub mod inbound;
@@ -18,6 +20,7 @@ pub mod process;
 mod profile_metrics;
 pub mod proxy;
 pub mod quickstart;
+mod request_target;
 mod response_metrics;
 mod route_filters;
 pub mod runtime;

@@ -10,6 +10,7 @@ pub use queue::LineQueue;
 
 use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
+use queue::log_into;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -74,11 +75,13 @@ pub fn install(log: &LogConfig, clock: LogClock) -> Result<Option<Logger>, LogIn
     if log.is_off() {
         return Ok(None);
     }
-    let lines = LineQueue::start(io::stdout(), |lost| {
-        tracing::warn!(
-            lines = lost,
-            "Log lines were lost: their reader is too slow"
-        );
+    let lines = LineQueue::start("log", io::stdout(), Duration::ZERO, |lost, batch| {
+        log_into(batch, || {
+            tracing::warn!(
+                lines = lost,
+                "Log lines were lost: their reader is too slow"
+            );
+        });
     })?;
     let (subscriber, filter) = subscriber(log, clock, lines.clone());
     tracing::subscriber::set_global_default(subscriber).map_err(LogInstallError::Installed)?;

@@ -36,6 +36,9 @@ enum Command {
         /// A file of services: the proxy needs no other control plane. See linkerd-control/README.md.
         #[arg(long, value_name = "FILE")]
         mesh: Option<PathBuf>,
+        /// Prints a line for each request to standard error: where it went, what it got, how long it took, and why it failed.
+        #[arg(long)]
+        access_log: bool,
     },
     /// Serves a file of services to proxies that run without --mesh.
     Control(ControlArgs),
@@ -72,6 +75,9 @@ enum Command {
     ///
     /// The program name linkerd-await stands for it.
     Await(pod::AwaitArgs),
+    /// Waits for a time, as the injector's hook before the proxy stops.
+    #[command(hide = true)]
+    Sleep(pod::SleepArgs),
     /// Prints the effective configuration, and where each value comes from.
     Env,
     /// Prints completions for a shell.
@@ -117,9 +123,9 @@ struct ControlArgs {
     /// Issues certificates to proxies by a new authority, whose certificate is written to this file.
     #[arg(long, value_name = "FILE")]
     write_trust_anchor: Option<PathBuf>,
-    /// Serves over TLS, as this name, with a certificate of the authority.
+    /// Serves over TLS, as this name, with a certificate of the authority. May be repeated.
     #[arg(long, value_name = "NAME", requires = "authority")]
-    tls_name: Option<String>,
+    tls_name: Vec<String>,
 }
 
 impl ControlArgs {
@@ -134,7 +140,7 @@ impl ControlArgs {
             mesh: self.mesh,
             listen: self.listen,
             authority: files.or(generated),
-            tls_name: self.tls_name,
+            tls_names: self.tls_name,
         };
         cli::control(env, options)
     }
@@ -203,15 +209,15 @@ fn main() -> ExitCode {
     let args = pod::by_program(std::env::args_os().collect());
     if args.len() <= 1 {
         // A sidecar has no arguments, and keeps no code resident that reads them.
-        return cli::run(env, None);
+        return cli::run(env, None, false);
     }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return unparsed(&error),
     };
     match args.command {
-        None => cli::run(env, None),
-        Some(Command::Run { mesh }) => cli::run(env, mesh),
+        None => cli::run(env, None, false),
+        Some(Command::Run { mesh, access_log }) => cli::run(env, mesh, access_log),
         Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Explain(args)) => args.run(),
@@ -219,6 +225,7 @@ fn main() -> ExitCode {
         Some(Command::Uninject(args)) => cli::uninject_manifests(&args),
         Some(Command::Init(args)) => args.run(),
         Some(Command::Await(args)) => args.run(&env),
+        Some(Command::Sleep(args)) => args.run(),
         Some(Command::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
@@ -271,7 +278,7 @@ fn manual() -> io::Result<Vec<u8>> {
     page.render_synopsis_section(&mut text)?;
     page.render_options_section(&mut text)?;
     let commands = command.get_subcommands();
-    for command in commands.filter(|command| command.get_name() != "help") {
+    for command in commands.filter(|it| it.get_name() != "help" && !it.is_hide_set()) {
         let about = command.get_long_about().or(command.get_about());
         let about = about.map(ToString::to_string).unwrap_or_default();
         let name = command.get_name().to_uppercase();

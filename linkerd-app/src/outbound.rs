@@ -59,6 +59,7 @@ pub use context::{Context, Costs};
 pub use forwarded::{ForwardedTarget, ForwardedTargets};
 
 use crate::{
+    access_log::StageNote,
     metrics::{HedgeCounts, PolicyRetries, RouteFamilies, backend_labels},
     route_filters::{Filters, FiltersLayer},
 };
@@ -120,8 +121,10 @@ type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>
 type HttpStatus = DispatchStatus<EndpointService>;
 
 /// A route's use of a backend.
-type RouteBackendService =
-    Observe<Either<Filters<HttpDispatch>, HttpDispatch>, (Option<BackendMetrics>, StageNames)>;
+type RouteBackendService = Observe<
+    Either<Filters<HttpDispatch>, HttpDispatch>,
+    ((StageNote, Option<BackendMetrics>), StageNames),
+>;
 
 /// A route's choice of a backend, once more for a request that is hedged.
 type HttpBackends = Either<Hedge<RcService<BackendChoice>>, BackendChoice>;
@@ -237,12 +240,13 @@ impl HttpRoutes {
             format!("route {}", rule.meta),
             format!("logical service {logical}"),
         ]);
+        let note = StageNote::Route(rule.meta.to_string().into());
         let hedge = self.hedge(routing, rule, &labels);
         let metrics = rule
             .is_of_policy()
             .then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
         let stack = ServiceBuilder::new()
-            .layer(ObserveLayer::new((names, metrics)))
+            .layer(ObserveLayer::new((names, (note, metrics))))
             .layer(features)
             .option_layer(hedge)
             .service(Distribute::new(backends, self.ctx.rng()));
@@ -268,10 +272,14 @@ impl HttpRoutes {
         let metrics = rule
             .is_of_policy()
             .then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
+        let note = StageNote::Backend(handle.name().into());
         let names = [handle.name(), format!("backend {meta}")];
         let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
-            .layer(ObserveLayer::new((metrics, StageNames::of_endpoint(names))))
+            .layer(ObserveLayer::new((
+                (note, metrics),
+                StageNames::of_endpoint(names),
+            )))
             .option_layer(filters)
             .service(handle.service.clone());
         (stack, handle)

@@ -3,6 +3,7 @@
 mod state;
 
 use crate::{
+    access_log::AccessLog,
     admin::{self, AdminContext, AdminPolicy},
     config::{self, Config, Cores, LoadedConfig, decide_workers},
     control::{self, ControlPlane, IdentityParts},
@@ -26,12 +27,13 @@ use linkerd_proxy_core::{
     task::spawn_local,
     transport::{OwnConnections, OwnListeners},
 };
-use state::{WorkerInspector, ask, inspect_control, sections};
+use state::{WorkerInspector, all_answer, ask, inspect_control, sections};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
     rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
+    time::Duration,
 };
 use tokio::sync::mpsc;
 
@@ -49,6 +51,9 @@ pub struct RunningProxy {
     pub readiness: Readiness,
     /// Receives requests for shutdown of the admin server.
     pub shutdown: mpsc::Receiver<()>,
+    /// The access log, if it is on.
+    pub access_log: Option<AccessLog>,
+    workers: Vec<WorkerInspector>,
     drain: drain::Signal,
 }
 
@@ -67,6 +72,9 @@ pub enum StartError {
     /// The proxy cannot have an identity.
     #[error(transparent)]
     Identity(#[from] IdentityStartError),
+    /// The output of the access log cannot be opened.
+    #[error("{0}")]
+    AccessLog(#[source] io::Error),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -99,6 +107,12 @@ pub async fn start(
     if let Some(log) = &log {
         log.register(&registry);
     }
+    let access_log = config.access_log.as_ref();
+    let access_log = access_log.map(|config| AccessLog::start(config, log.as_ref()));
+    let access_log = access_log.transpose().map_err(StartError::AccessLog)?;
+    if let Some(log) = &access_log {
+        log.register(&registry);
+    }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -129,8 +143,9 @@ pub async fn start(
         readiness: readiness.clone(),
         env,
         log,
+        access_log: access_log.clone(),
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
-        workers: inspectors,
+        workers: inspectors.clone(),
         own,
         identity,
     };
@@ -158,6 +173,7 @@ pub async fn start(
             service_profiles: service_profiles.clone(),
             dialers: dialers.clone(),
             mesh: mesh.clone(),
+            access_log: access_log.clone(),
             listeners,
             drain: drain.clone(),
             inspect,
@@ -173,14 +189,24 @@ pub async fn start(
         listeners,
         readiness,
         shutdown,
+        access_log,
+        workers: inspectors,
         drain: signal,
     })
 }
 
 impl RunningProxy {
-    /// Ends readiness, closes the listeners, and returns when all connections have ended.
-    pub async fn drain(self) {
+    /// A probe of the workers' threads, for a watchdog: `false`, or no answer at all, if one is stuck or has ended.
+    pub fn liveness_probe(&self) -> impl AsyncFn() -> bool + use<> {
+        let workers = self.workers.clone();
+        async move || all_answer(&workers).await
+    }
+
+    /// Ends readiness; asks clients to move over `window`, and serves until there was none for so long; then closes the
+    /// listeners, and returns when all connections have ended.
+    pub async fn end(self, window: Duration) {
         self.readiness.drain();
+        self.drain.leave(window).await;
         self.drain.drain().await;
     }
 }
@@ -212,6 +238,7 @@ struct AdminParts {
     readiness: Readiness,
     env: config::Env,
     log: Option<Logger>,
+    access_log: Option<AccessLog>,
     shutdown: Option<mpsc::Sender<()>>,
     workers: Vec<WorkerInspector>,
     own: OwnConnections,
@@ -286,11 +313,13 @@ async fn run_control(
                 .expect("the policy of the admin port is watched from the start")
         }),
         unreached: Box::new(move || asked.unreached()),
+        console: config.admin.console,
         retain: config.admin.metrics_retain_idle,
         sections: sections(
             &registry,
             &control,
             parts.log.clone(),
+            parts.access_log,
             inspect,
             parts.own,
             parts.workers.clone(),

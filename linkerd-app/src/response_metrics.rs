@@ -119,6 +119,11 @@ impl Classification {
         }
     }
 
+    /// Whether it is a failure.
+    pub fn is_failure(self) -> bool {
+        self.failure
+    }
+
     fn broken(error: Broken) -> Self {
         Self {
             status: None,

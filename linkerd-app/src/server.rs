@@ -22,4 +22,4 @@ pub use in_use::InUse;
 pub use normalise::{ClientClaims, L5D_DST_CANONICAL, NormaliseLayer, remove_claims};
 pub use respond::{Answers, RespondLayer};
 pub use serve::serve;
-pub use silence::{FirstSpeaker, SilentDestinations, first_speaker};
+pub use silence::{FirstSpeaker, SilentDestinations};

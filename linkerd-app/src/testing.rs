@@ -1,6 +1,7 @@
 //! Parts that the tests of several stages share.
 
 mod client;
+mod client_info;
 mod config;
 mod endpoint;
 mod metrics;
@@ -9,6 +10,7 @@ mod stage;
 mod wire;
 
 pub use client::TestClient;
+pub use client_info::client;
 pub use config::config;
 pub use endpoint::{TestEndpoint, TestResponse, text};
 pub use metrics::TestMetrics;

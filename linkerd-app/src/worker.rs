@@ -1,9 +1,11 @@
 //! A worker: a thread with its runtime, its listeners and the stacks that serve them.
 
 use crate::{
+    access_log::AccessLog,
     config::Config,
     dialers::Dialers,
     explain::BackendsQuery,
+    failures::{FailureLog, MAX_FAILURES},
     identity::MeshIdentity,
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
@@ -46,6 +48,8 @@ pub struct Worker {
     pub dialers: Dialers,
     /// The identity of the proxy; `None`: nothing is encrypted.
     pub mesh: Option<MeshIdentity>,
+    /// The access log. `None`: it is off.
+    pub access_log: Option<AccessLog>,
     /// Listeners to be added and removed.
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
@@ -61,6 +65,10 @@ pub enum WorkerQuery {
     State(oneshot::Sender<Value>),
     /// That of backends, for `/explain`.
     Backends(BackendsQuery, oneshot::Sender<Value>),
+    /// The last failures, for `/state`.
+    Failures(oneshot::Sender<Value>),
+    /// A sign of life, `true`.
+    Alive(oneshot::Sender<Value>),
 }
 
 impl Worker {
@@ -71,6 +79,8 @@ impl Worker {
 
     async fn run(self) {
         let pipes = Rc::new(Pipes::default());
+        let failures = FailureLog::new(share(MAX_FAILURES, self.workers));
+        let access_log = self.access_log.as_ref().map(AccessLog::writer);
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -79,9 +89,11 @@ impl Worker {
             dialer: self.dialers.outbound,
             mesh: self.mesh.clone(),
             workers: self.workers,
+            access_log: access_log.clone(),
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
+            failures: failures.clone(),
             http1: Http1Pools::new(self.config.outbound.pool),
             costs: outbound::Costs::default(),
             route_bytes: Cell::default(),
@@ -105,12 +117,14 @@ impl Worker {
                 dialer: self.dialers.inbound,
                 mesh: self.mesh,
                 workers: self.workers,
+                access_log,
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,
                 )),
                 pipes: pipes.clone(),
                 half_sent: HalfSent::default(),
+                failures: failures.clone(),
                 handshakes: inbound::Handshakes::default(),
                 http1: Http1Pools::new(self.config.inbound.pool),
             }),
@@ -130,6 +144,7 @@ impl Worker {
             outbound,
             inbound,
             pipes,
+            failures,
             listeners: listeners.clone(),
         };
         spawn_local(parts.answer(self.inspect));
@@ -155,6 +170,7 @@ struct InspectedParts {
     outbound: Rc<Outbound>,
     inbound: Rc<Inbound>,
     pipes: Rc<Pipes>,
+    failures: Rc<FailureLog>,
     listeners: Rc<WorkerListeners>,
 }
 
@@ -167,6 +183,8 @@ impl InspectedParts {
                 WorkerQuery::Backends(query, reply) => {
                     (self.outbound.backend_states(&query), reply)
                 }
+                WorkerQuery::Failures(reply) => (self.failures.inspect(), reply),
+                WorkerQuery::Alive(reply) => (Value::Bool(true), reply),
             };
             // The requester may have been dropped.
             let _ = reply.send(state);

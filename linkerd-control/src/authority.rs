@@ -136,7 +136,7 @@ impl Authority {
         identity: &str,
         lifetime: Duration,
     ) -> Result<IssuedIdentity, AuthorityError> {
-        let (certificate, key) = self.certificate(identity, lifetime)?;
+        let (certificate, key) = self.certificate(&[identity], lifetime)?;
         Ok(IssuedIdentity {
             certificate: certificate.der().to_vec(),
             key: key.serialize_der(),
@@ -154,9 +154,12 @@ impl Authority {
             .collect()
     }
 
-    /// TLS of a server with a certificate for `name`, such as the controller itself.
-    pub(crate) fn server(&self, name: &str) -> Result<Arc<ServerConfig>, AuthorityError> {
-        let (certificate, key) = self.certificate(name, LIFETIME)?;
+    /// TLS of a server with a certificate for `names`, such as the controller itself.
+    pub(crate) fn server(
+        &self,
+        names: &[impl AsRef<str>],
+    ) -> Result<Arc<ServerConfig>, AuthorityError> {
+        let (certificate, key) = self.certificate(names, LIFETIME)?;
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -170,15 +173,19 @@ impl Authority {
 
     fn certificate(
         &self,
-        identity: &str,
+        identities: &[impl AsRef<str>],
         lifetime: Duration,
     ) -> Result<(Certificate, KeyPair), AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
-        params.subject_alt_names = vec![match identity.contains("://") {
-            true => SanType::URI(identity.try_into()?),
-            false => SanType::DnsName(identity.try_into()?),
-        }];
+        for identity in identities.iter().map(AsRef::as_ref) {
+            params
+                .subject_alt_names
+                .push(match identity.contains("://") {
+                    true => SanType::URI(identity.try_into()?),
+                    false => SanType::DnsName(identity.try_into()?),
+                });
+        }
         valid(&mut params, lifetime);
         Ok((params.signed_by(&key, &self.issuer)?, key))
     }

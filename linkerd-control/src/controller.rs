@@ -41,14 +41,14 @@ impl Controller {
         serve::serve(self.state.clone(), listener, None)
     }
 
-    /// Serves as [`serve`](Self::serve) does, over TLS with a certificate of `authority` for `name`.
+    /// Serves as [`serve`](Self::serve) does, over TLS with a certificate of `authority` for `names`.
     pub fn serve_tls(
         &self,
         listener: TcpListener,
         authority: &Authority,
-        name: &str,
+        names: &[impl AsRef<str>],
     ) -> std::io::Result<Server> {
-        let tls = authority.server(name).map_err(std::io::Error::other)?;
+        let tls = authority.server(names).map_err(std::io::Error::other)?;
         serve::serve(self.state.clone(), listener, Some(tls))
     }
 

@@ -38,9 +38,13 @@ impl Server {
         self.addr
     }
 
-    /// Serves connections that are accepted from now on over TLS with a new certificate of `authority` for `name`.
-    pub fn renew_tls(&self, authority: &Authority, name: &str) -> Result<(), AuthorityError> {
-        self.tls.send_replace(Some(authority.server(name)?));
+    /// Serves connections that are accepted from now on over TLS with a new certificate of `authority` for `names`.
+    pub fn renew_tls(
+        &self,
+        authority: &Authority,
+        names: &[impl AsRef<str>],
+    ) -> Result<(), AuthorityError> {
+        self.tls.send_replace(Some(authority.server(names)?));
         Ok(())
     }
 

@@ -2,10 +2,16 @@
 
 mod support;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
 use linkerd_api_proto::outbound::proxy_protocol;
-use linkerd_control::{Controller, FileWatch, MeshLoad, Policy, watch_file};
+use linkerd_control::{
+    Controller, FileWatch, HostAddresses, MeshLoad, Policy, Resolve, watch_file, watch_file_with,
+};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::*;
 use tempfile::TempDir;
 use tonic::Code;
@@ -54,6 +60,35 @@ async fn a_file_is_read_again_when_it_is_asked_for() {
     watch.reload();
     let again = load(&watch, 1).await;
     assert_eq!(again.outcome, watch.last().outcome, "nothing has changed");
+}
+
+/// A network that is not up for the first query.
+#[derive(Default)]
+struct LateNetwork(AtomicBool);
+
+impl Resolve for LateNetwork {
+    fn addresses(&self, _: &str) -> BoxFuture<'static, Result<HostAddresses, String>> {
+        let answer = match self.0.swap(true, Ordering::Relaxed) {
+            false => Err("unreachable".to_owned()),
+            true => Ok(HostAddresses {
+                ips: vec![[10, 96, 0, 7].into()],
+                ttl: None,
+            }),
+        };
+        ready(answer).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_resolved_when_its_host_names_have_addresses() {
+    let file = File::new("services:\n- {name: web, port: 80, addresses: [web.test]}\n");
+    let network = Arc::new(LateNetwork::default());
+    let watch = watch_file_with(Controller::new(), &file.path, network).await;
+    assert!(watch.resolved().now_or_never().is_none());
+    soon(watch.resolved()).await;
+    let numbers = File::new(&web("127.0.0.1:1", ""));
+    let watch = watch_file(Controller::new(), &numbers.path).await;
+    assert!(watch.resolved().now_or_never().is_some());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Sets rules by the programs of iptables.
 
 use crate::{
-    InitError,
+    InitError, capabilities,
     rules::{Hooks, Redirection},
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -70,6 +70,7 @@ pub fn apply(
     family: Family,
     tools: &Tools,
 ) -> Result<Applied, InitError> {
+    capabilities::pass_on();
     let save = tools.save(family);
     let saved = run(&save, &["-t", "nat"], None)?;
     let hooks = Hooks::of(&String::from_utf8_lossy(&saved.stdout));

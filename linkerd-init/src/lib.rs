@@ -5,6 +5,7 @@
 //! - [`check()`] proves from inside of a pod that connections reach the proxy's port.
 
 mod apply;
+mod capabilities;
 mod check;
 mod ports;
 mod rules;

@@ -2,10 +2,16 @@
 //!
 //! Drains form a tree: the process has one, and each listener has one below it. A signal reaches all drains below its
 //! own and none beside it; its end waits for all watches of its own drain and of those below.
+//!
+//! Before its signal, a drain may let the watches below leave one cohort after the other, with nothing closed yet
+//! ([`Signal::leave`]).
 
+mod cohorts;
+mod leave;
 #[cfg(test)]
 mod tests;
 
+use cohorts::Cohorts;
 use parking_lot::Mutex;
 use std::{
     convert::Infallible,
@@ -28,10 +34,10 @@ pub struct Handle {
     node: Arc<Node>,
 }
 
-/// Observes a drain, and delays its end until dropped.
+/// Observes a drain as one of a cohort, and delays the drain's end until dropped.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    draining: watch::Receiver<bool>,
+    cohort: watch::Receiver<()>,
     _hold: Option<Arc<Hold>>,
 }
 
@@ -51,6 +57,7 @@ struct Open {
     hold: Option<Arc<Hold>>,
     /// Drains below this one. Those that are gone leave when another is added.
     children: Vec<Weak<Node>>,
+    cohorts: Cohorts,
 }
 
 /// Delays the end of a drain, and of those above it.
@@ -78,6 +85,7 @@ fn node(parent: Option<Arc<Hold>>) -> (Signal, Handle) {
         open: Mutex::new(Open {
             hold: Some(hold),
             children: Vec::new(),
+            cohorts: Cohorts::open(),
         }),
     });
     let handle = Handle {
@@ -111,7 +119,7 @@ impl Handle {
     /// A watch, which delays the end. One taken after drain has ended delays nothing.
     pub fn watch(&self) -> Watch {
         Watch {
-            draining: self.draining.clone(),
+            cohort: self.node.open.lock().cohorts.join(),
             _hold: self.node.hold.upgrade(),
         }
     }
@@ -133,24 +141,26 @@ impl Handle {
 
     /// Whether drain was signalled.
     pub fn is_draining(&self) -> bool {
-        is_signaled(&self.draining)
+        *self.draining.borrow()
     }
 
     /// Resolves when drain is signalled. Cancel safe.
     pub async fn signaled(&mut self) {
-        signaled(&mut self.draining).await;
+        // An error means that the drain is gone, which counts as signalled.
+        let _ = self.draining.wait_for(|draining| *draining).await;
     }
 }
 
 impl Watch {
-    /// Whether drain was signalled.
+    /// Whether drain was signalled, or the cohort of this watch leaves: an atomic load, as connections ask at each wake-up.
     pub fn is_draining(&self) -> bool {
-        is_signaled(&self.draining)
+        self.cohort.has_changed().is_err()
     }
 
-    /// Resolves when drain is signalled. Cancel safe.
+    /// Resolves when drain is signalled, or the cohort of this watch leaves. Cancel safe.
     pub async fn signaled(&mut self) {
-        signaled(&mut self.draining).await;
+        // Nothing is ever sent: an error is the end of the cohort.
+        let _ = self.cohort.changed().await;
     }
 }
 
@@ -158,7 +168,13 @@ impl Node {
     /// Signals this drain and those below it, once.
     fn signal(&self) {
         // The lock is not held while others are taken: a hold that is dropped may be the last of the parent's.
-        let Open { hold, children } = mem::take(&mut *self.open.lock());
+        let open = mem::take(&mut *self.open.lock());
+        let Open {
+            hold,
+            children,
+            cohorts,
+        } = open;
+        drop(cohorts);
         if hold.is_some() {
             self.draining.send_replace(true);
         }
@@ -166,16 +182,4 @@ impl Node {
             child.signal();
         }
     }
-}
-
-/// Whether drain was signalled: an atomic load, as connections ask at each wake-up.
-fn is_signaled(draining: &watch::Receiver<bool>) -> bool {
-    // Drain is the only change ever sent, and `signaled` leaves it as unseen.
-    draining.has_changed().unwrap_or(true)
-}
-
-async fn signaled(draining: &mut watch::Receiver<bool>) {
-    // An error means that the drain is gone, which counts as signalled.
-    let _ = draining.wait_for(|draining| *draining).await;
-    draining.mark_changed();
 }

@@ -14,9 +14,11 @@ mod host;
 mod idle;
 mod message;
 mod observe;
+mod peer_failure;
 mod replay;
 mod replay_layer;
 mod request;
+mod request_notes;
 mod respond;
 mod responder;
 mod response;
@@ -41,8 +43,10 @@ pub use message::{
 pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
+pub use peer_failure::{PeerAnswer, PeerFailure};
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
+pub use request_notes::RequestNotes;
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::ResponseBody;

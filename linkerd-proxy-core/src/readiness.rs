@@ -1,13 +1,21 @@
 //! Readiness of the proxy, and the reasons why it is not ready.
 
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
+use tokio::sync::Notify;
 
 /// Pending conditions of readiness. Clones share them.
 ///
 /// Nothing is pending at first: the starter of the proxy holds a guard of its own until all others are taken.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<ReadinessState>>);
+pub struct Readiness(Arc<ReadinessParts>);
+
+#[derive(Debug, Default)]
+struct ReadinessParts {
+    state: Mutex<ReadinessState>,
+    /// Wakes those that wait until the proxy is ready.
+    met: Notify,
+}
 
 /// Guard of a pending condition, which is met when the guard is dropped.
 #[derive(Debug)]
@@ -33,7 +41,7 @@ impl Readiness {
 
     /// Adds a pending condition, such as `control plane: destination`, until the guard is dropped.
     pub fn wait_for(&self, what: impl Into<String>) -> PendingCondition {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let id = state.next;
         state.next += 1;
         state.pending.insert(id, what.into());
@@ -45,7 +53,7 @@ impl Readiness {
 
     /// Names of the pending conditions, oldest first.
     pub fn pending(&self) -> Vec<String> {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         let ending = state.draining.then(|| SHUTTING_DOWN.to_owned());
         ending
             .into_iter()
@@ -55,19 +63,34 @@ impl Readiness {
 
     /// Whether no condition is pending.
     pub fn is_ready(&self) -> bool {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         state.pending.is_empty() && !state.draining
+    }
+
+    /// Waits until no condition is pending: for ever if the proxy shuts down before. Cancel safe.
+    pub async fn ready(&self) {
+        loop {
+            // Before the look, so that a condition that is met after it wakes this wait.
+            let mut met = pin!(self.0.met.notified());
+            met.as_mut().enable();
+            if self.is_ready() {
+                return;
+            }
+            met.await;
+        }
     }
 
     /// Ends readiness for good: the proxy is shutting down.
     pub fn drain(&self) {
-        self.0.lock().draining = true;
+        self.0.state.lock().draining = true;
     }
 }
 
 impl Drop for PendingCondition {
     fn drop(&mut self) {
-        self.readiness.0.lock().pending.remove(&self.id);
+        let readiness = &*self.readiness.0;
+        readiness.state.lock().pending.remove(&self.id);
+        readiness.met.notify_waiters();
     }
 }
 
@@ -96,6 +119,19 @@ mod tests {
         );
         drop((control, same));
         assert!(readiness.is_ready() && readiness.pending().is_empty());
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_last_condition() {
+        let readiness = Readiness::new();
+        let (first, last) = (readiness.wait_for("first"), readiness.wait_for("last"));
+        let mut ready = tokio_test::task::spawn(readiness.ready());
+        tokio_test::assert_pending!(ready.poll());
+        drop(first);
+        assert!(ready.is_woken());
+        tokio_test::assert_pending!(ready.poll());
+        drop(last);
+        tokio_test::assert_ready!(ready.poll());
     }
 
     #[test]

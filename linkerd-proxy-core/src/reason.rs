@@ -194,6 +194,34 @@ pub enum Reason {
     Unexpected,
 }
 
+impl Origin {
+    /// The name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Endpoint => "endpoint",
+            Self::Network => "network",
+            Self::Proxy => "proxy",
+            Self::ControlPlane => "control_plane",
+        }
+    }
+}
+
+impl Phase {
+    /// The name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Detect => "detect",
+            Self::Discover => "discover",
+            Self::Route => "route",
+            Self::Queue => "queue",
+            Self::Connect => "connect",
+            Self::Exchange => "exchange",
+        }
+    }
+}
+
 impl Reason {
     /// The HTTP status of the response.
     pub fn status(self) -> http::StatusCode {

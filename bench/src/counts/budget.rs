@@ -82,6 +82,7 @@ const HEADER: &str = "\
 # What the proxy may cost, in counts that do not depend on the machine: `cargo run --profile dist -p bench -- counts`.
 # A count that is over its limit by more than its slack (a share) fails. After a change for the better, or for a reason
 # that is worth its cost, `counts --update` writes what is counted.
+# Megabytes of the image, the package and their binary are compared by deploy/size.sh.
 ";
 
 /// The slack of a new count.

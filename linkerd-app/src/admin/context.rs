@@ -2,7 +2,7 @@
 
 use super::policy::AdminPolicy;
 use crate::{
-    config,
+    config::{self, ConsoleAccess},
     explain::{Explainer, InboundExplainer},
     logging,
 };
@@ -36,6 +36,8 @@ pub struct AdminContext {
     pub explain: Explainer,
     /// Answers `/explain` for inbound requests.
     pub explain_inbound: InboundExplainer,
+    /// The clients that may open the console, and read what it shows.
+    pub console: ConsoleAccess,
     /// The sections of `/state`.
     pub sections: Vec<StateSection>,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Explains the request of the parameters (`GET`) or of the body in JSON (`POST`).
 pub(super) async fn explain(admin: &AdminContext, request: AdminRequest) -> Reply {
-    if let Some(refusal) = request.refuse_remote(admin) {
+    if let Some(refusal) = request.refuse_readers(admin) {
         return refusal;
     }
     let fields = match *request.http.method() {

@@ -5,6 +5,7 @@ use super::{
     origin,
     reply::{self, Reply},
 };
+use crate::config::ConsoleAccess;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -26,6 +27,14 @@ impl AdminRequest {
             return Some(reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY));
         }
         self.refuse_foreign(admin)
+    }
+
+    /// Refuses requests to read the proxy's state, by those who may not open the console either.
+    pub(super) fn refuse_readers(&self, admin: &AdminContext) -> Option<Reply> {
+        match admin.console {
+            ConsoleAccess::All => self.refuse_foreign(admin),
+            ConsoleAccess::Loopback | ConsoleAccess::Off => self.refuse_remote(admin),
+        }
     }
 
     /// Refuses requests that a browser makes for another site's page.

@@ -1,9 +1,10 @@
 //! The table of the admin server's endpoints.
 
 use super::{
-    context::AdminContext, env, explain, log_level, metrics, probes, reply, reply::Reply,
+    console, context::AdminContext, env, explain, log_level, metrics, probes, reply, reply::Reply,
     request::AdminRequest, shutdown, state,
 };
+use crate::config::ConsoleAccess;
 use futures::future::LocalBoxFuture;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 /// An endpoint: one path, matched exactly; its handler reads the query.
 pub(super) struct AdminEndpoint {
     path: &'static str,
-    /// One line, for the index.
+    /// One line, for the index; empty for a part of another endpoint, which is not listed.
     summary: &'static str,
     answer: for<'a> fn(&'a AdminContext, AdminRequest) -> LocalBoxFuture<'a, Reply>,
 }
@@ -40,19 +41,22 @@ pub(super) async fn route(
 }
 
 /// The index of the endpoints.
-fn index() -> Reply {
-    let width = ENDPOINTS.iter().map(|e| e.path.len()).max().unwrap_or(0);
-    let lines = ENDPOINTS
+fn index(admin: &AdminContext) -> Reply {
+    let has_console = admin.console != ConsoleAccess::Off;
+    let listed = ENDPOINTS
         .iter()
-        .map(|e| format!("{:width$}  {}\n", e.path, e.summary));
+        .filter(|e| !e.summary.is_empty() && (has_console || e.path != CONSOLE));
+    let width = listed.clone().map(|e| e.path.len()).max().unwrap_or(0);
+    let lines = listed.map(|e| format!("{:width$}  {}\n", e.path, e.summary));
     reply::text(StatusCode::OK, lines.collect::<String>())
 }
 
+const CONSOLE: &str = "/console";
 const ENDPOINTS: &[AdminEndpoint] = &[
     AdminEndpoint {
         path: "/",
         summary: "this list",
-        answer: |_, _| Box::pin(async { index() }),
+        answer: |admin, _| Box::pin(async { index(admin) }),
     },
     AdminEndpoint {
         path: "/live",
@@ -73,6 +77,27 @@ const ENDPOINTS: &[AdminEndpoint] = &[
         path: "/state",
         summary: "what the proxy knows and does right now, as JSON; from this host only",
         answer: |admin, request| Box::pin(state::state(admin, request)),
+    },
+    AdminEndpoint {
+        path: CONSOLE,
+        summary: "a page for the browser with all of it: load, failures, endpoints, explain; from this host only by default",
+        answer: |admin, request| {
+            Box::pin(async move { console::serve(admin, &request, console::PAGE) })
+        },
+    },
+    AdminEndpoint {
+        path: "/console/console.css",
+        summary: "",
+        answer: |admin, request| {
+            Box::pin(async move { console::serve(admin, &request, console::STYLE) })
+        },
+    },
+    AdminEndpoint {
+        path: "/console/console.js",
+        summary: "",
+        answer: |admin, request| {
+            Box::pin(async move { console::serve(admin, &request, console::SCRIPT) })
+        },
     },
     AdminEndpoint {
         path: "/explain",

@@ -10,17 +10,23 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-/// All sections, in the order of their names.
+/// All sections, or those named in the query, in the order of their names.
 pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply {
-    if let Some(refusal) = request.refuse_remote(admin) {
+    if let Some(refusal) = request.refuse_readers(admin) {
         return refusal;
     }
     if !matches!(*request.http.method(), Method::GET | Method::HEAD) {
         return reply::not_allowed(&[Method::GET]);
     }
-    let sections = admin.sections.iter().map(collect);
+    let query = request.http.uri().query().unwrap_or_default();
+    let is_wanted = |name: &str| query.is_empty() || query.split('&').any(|wanted| wanted == name);
+    let sections = admin.sections.iter();
+    let sections = sections.filter(|section| is_wanted(section.name));
+    let sections = sections.map(collect);
     let mut state: Map<String, Value> = join_all(sections).await.into_iter().collect();
-    if let Some(policy) = &admin.policy {
+    if let Some(policy) = &admin.policy
+        && is_wanted("admin")
+    {
         let handshakes = policy.inspect_handshakes();
         state.insert("admin".to_owned(), json!({ "handshakes": handshakes }));
     }

@@ -2,12 +2,13 @@
 
 mod client;
 mod connections;
+mod console;
 mod explain;
 mod foreign;
 
 use super::{request::READ_TIMEOUT, *};
 use crate::{
-    config::{Env, LogConfig},
+    config::{ConsoleAccess, Env, LogConfig},
     logging,
 };
 use client::{Answer, get, request};
@@ -41,6 +42,7 @@ fn admin() -> AdminContext {
         shutdown: None,
         explain: explain::explainer(),
         explain_inbound: Box::new(|_| json!("inbound")),
+        console: ConsoleAccess::Loopback,
         sections: Vec::new(),
     }
 }
@@ -450,6 +452,7 @@ async fn the_index_lists_the_endpoints() {
                 "/ready",
                 "/metrics",
                 "/state",
+                "/console",
                 "/explain",
                 "/proxy-log-level",
                 "/env.json",

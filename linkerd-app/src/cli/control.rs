@@ -12,8 +12,8 @@ use super::{
 use crate::{config::Env, logging::LogClock, runtime};
 use authority::{MeshAuthority, is_dns_name};
 use linkerd_control::{Authority, Controller, Server};
-use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
-use tokio::net::TcpListener;
+use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use tokio::{net::TcpListener, time::timeout};
 
 /// Options of the controller.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub struct ControlOptions {
     pub listen: SocketAddr,
     /// The authority of the proxies' certificates. `None`: no certificates are issued.
     pub authority: Option<AuthoritySource>,
-    /// The name under which the APIs are served over TLS, with a certificate of the authority. `None`: plaintext.
-    pub tls_name: Option<String>,
+    /// The names under which the APIs are served over TLS, with a certificate of the authority. None: plaintext.
+    pub tls_names: Vec<String>,
 }
 
 /// A controller that listens, and the parts of it that SIGHUP renews.
@@ -34,7 +34,7 @@ struct RunningController {
     server: Server,
     follow: MeshFileFollower,
     authority: Option<MeshAuthority>,
-    tls_name: Option<String>,
+    tls_names: Vec<String>,
 }
 
 /// Serves a mesh file until SIGTERM or SIGINT.
@@ -61,11 +61,22 @@ fn serve(options: ControlOptions) -> ExitCode {
             Ok(signals) => signals,
             Err(error) => return failed_to_start(&error),
         };
-        let running = match RunningController::start(options).await {
+        let started = tokio::select! {
+            started = RunningController::start(options) => started,
+            signal = signals.terminated(None) => {
+                tracing::info!("received {signal} before the start, the controller ends");
+                return ExitCode::SUCCESS;
+            }
+        };
+        let running = match started {
             Ok(running) => running,
             Err(error) => return failed_to_start(&*error),
         };
-        let signal = signals.terminated(Some(&|| running.reload())).await;
+        let reload = || {
+            tracing::info!("received SIGHUP, reading the mesh file again");
+            running.reload();
+        };
+        let signal = signals.terminated(Some(&reload)).await;
         tracing::info!("received {signal}, the controller ends");
         ExitCode::SUCCESS
     })
@@ -77,9 +88,9 @@ impl RunningController {
             mesh,
             listen,
             authority,
-            tls_name,
+            tls_names,
         } = options;
-        if let Some(name) = tls_name.as_ref().filter(|name| !is_dns_name(name)) {
+        if let Some(name) = tls_names.iter().find(|name| !is_dns_name(name)) {
             let error =
                 format!("--tls-name {name:?} is not a DNS name; write one such as control.test");
             return Err(error.into());
@@ -91,23 +102,27 @@ impl RunningController {
         }
         // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
         let follow = mesh::follow(controller.clone(), mesh).await?;
+        // So do addresses: in place of those that it knows, a proxy would take that there are none.
+        if timeout(RESOLVE_TIMEOUT, follow.resolved()).await.is_err() {
+            tracing::warn!(
+                "Host names of the mesh file have no addresses after {RESOLVE_TIMEOUT:?}; the controller starts without them"
+            );
+        }
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             format!("{error}: cannot listen on {listen}; `--listen` sets another address")
         })?;
-        let tls = authority.as_ref().zip(tls_name.as_deref());
-        let server = match &tls {
-            Some((authority, name)) => {
-                controller.serve_tls(listener, &authority.present(), name)?
-            }
+        let tls = authority.as_ref().filter(|_| !tls_names.is_empty());
+        let server = match tls {
+            Some(authority) => controller.serve_tls(listener, &authority.present(), &tls_names)?,
             None => controller.serve(listener)?,
         };
-        announce(server.addr(), authority.is_some(), tls_name.as_deref());
+        announce(server.addr(), authority.is_some(), &tls_names);
         Ok(Self {
             controller,
             server,
             follow,
             authority,
-            tls_name,
+            tls_names,
         })
     }
 
@@ -130,21 +145,27 @@ impl RunningController {
     }
 
     fn renew(&self, authority: &std::sync::Arc<Authority>) -> Result<(), Box<dyn Error>> {
-        if let Some(name) = &self.tls_name {
-            self.server.renew_tls(authority, name)?;
+        if !self.tls_names.is_empty() {
+            self.server.renew_tls(authority, &self.tls_names)?;
         }
         self.controller.identity().authority(authority.clone());
         Ok(())
     }
 }
 
+/// Long for a resolver that is up, short for one that a name does not exist for.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Logs the address and the dangers of it.
-fn announce(addr: SocketAddr, has_authority: bool, tls_name: Option<&str>) {
-    match tls_name {
-        Some(name) => tracing::info!("Controller listens on {addr} with TLS as {name}"),
-        None => tracing::info!("Controller listens on {addr}"),
+fn announce(addr: SocketAddr, has_authority: bool, tls_names: &[String]) {
+    match tls_names {
+        [] => tracing::info!("Controller listens on {addr}"),
+        names => tracing::info!(
+            "Controller listens on {addr} with TLS as {}",
+            names.join(", ")
+        ),
     }
-    if tls_name.is_some() && addr.ip().is_loopback() {
+    if !tls_names.is_empty() && addr.ip().is_loopback() {
         tracing::warn!(
             "proxies speak plaintext with controllers on loopback; `--listen` another address, or remove `--tls-name`"
         );

@@ -24,6 +24,11 @@ pub struct MeshFileFollower {
 }
 
 impl MeshFileFollower {
+    /// Waits until all host names of the file have addresses.
+    pub async fn resolved(&self) {
+        self.file.resolved().await;
+    }
+
     /// Reads the mesh file again; the log shows the result.
     pub fn reload(&self) {
         self.file.reload();

@@ -33,7 +33,6 @@ impl Signals {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.hangup.recv() => match reload {
                     Some(reload) => {
-                        tracing::info!("received SIGHUP, reading the mesh file again");
                         reload();
                         continue;
                     }

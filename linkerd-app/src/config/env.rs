@@ -31,6 +31,11 @@ impl Env {
         self.values.contains_key(OsStr::new(name))
     }
 
+    /// The value of a variable, as it is.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.values.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
     /// All variables, sorted by name; invalid UTF-8 is replaced.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.values

@@ -1,18 +1,20 @@
 //! The grammars of values: each is a pure function from text to a value, with a type named by rows of the table.
 
+mod access_log;
 mod addrs;
 mod balancer;
 mod names;
 mod scalars;
 mod value;
 
+pub use access_log::{access_log, access_log_format, access_log_output, header_names};
 pub use addrs::{Addr, addr, ip_set, networks, port_set, socket_addr, socket_addrs};
 pub use balancer::{affinity, balancer_load};
 pub use names::{dns_name, identity, local_name, suffixes};
 pub use scalars::{
-    access_log, authority_labels, boolean, core_count, default_policy, duration, empty,
+    authority_labels, boolean, console_access, core_count, default_policy, duration, empty,
     forwarded_header, frame_size, log_format, non_empty, number, optional_duration, percentile,
-    positive, ratio, send_buffer, switch, text, window,
+    positive, ratio, send_buffer, share, switch, text, window,
 };
 pub use value::{Grammar, InvalidValue, ValueKind};
 
@@ -59,6 +61,7 @@ grammars! {
     Positive -> usize = positive, "positive", "an integer of 1 or more";
     Cores -> usize = core_count, "cores", "a number of cores: an integer of 1 or more";
     Ratio -> f64 = ratio, "ratio", "a number above 0 and up to 1";
+    Share -> f64 = share, "share", "a number from 0 to 1";
     Percentile -> f64 = percentile, "percentile", "a number above 0 and below 100";
     Float -> f64 = number::<f64>, "float", "a number";
     Window -> u32 = window, "window", "a number of bytes from 0 to 2147483647, the largest HTTP/2 window";
@@ -83,10 +86,16 @@ grammars! {
     BalancerLoad -> linkerd_balance::LoadKind = balancer_load, "load", "peak-ewma or least-pending";
     AffinitySource -> linkerd_balance::Affinity = affinity, "affinity", "header:NAME or cookie:NAME";
     LogFormat -> crate::config::LogFormat = log_format, "log format", "plain or json";
-    AccessLog -> crate::config::AccessLog = access_log, "access log", "apache or json";
+    AccessLog -> crate::config::AccessLogFormat = access_log, "access log", "apache or json";
+    AccessLogFormat -> crate::config::AccessLogFormat = access_log_format, "access log format", "full or text";
+    AccessLogOutput -> crate::config::AccessLogOutput = access_log_output, "access log output",
+        "stdout, stderr, or the path of a file, beginning with a slash";
+    HeaderNames -> Vec<http::HeaderName> = header_names, "header names",
+        "at most 16 names of headers, separated by commas";
     DefaultPolicy -> crate::config::DefaultPolicy = default_policy, "policy",
         "deny, all-authenticated, all-unauthenticated, cluster-authenticated, cluster-unauthenticated or audit";
     ForwardedHeader -> crate::config::ForwardedHeader = forwarded_header, "forwarded header",
         "off, forwarded, x-forwarded-for or both";
+    ConsoleAccess -> crate::config::ConsoleAccess = console_access, "console access", "off, loopback or all";
     AuthorityLabels -> bool = authority_labels, "authority labels", "unsafe, or nothing";
 }

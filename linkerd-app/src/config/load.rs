@@ -1,6 +1,7 @@
 //! Loads a [`Config`] from the environment: reads each variable by its row, and checks values that depend on each
 //! other.
 
+mod access_log;
 mod control;
 mod directions;
 mod identity;
@@ -12,7 +13,7 @@ use super::reader::Reader;
 use super::variables::*;
 use super::{
     AdminConfig, Config, ConfigErrors, DiscoveryConfig, DnsConfig, Env, LogConfig, OutboundConfig,
-    WorkersConfig,
+    ShutdownConfig, WorkersConfig,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -74,6 +75,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     }
     let identity = identity::identity(r, inbound.connect, outbound.connect);
     let control = control?;
+    let log = log(r);
     if identity.is_none() {
         tls::warn_without_tls(r, &control, inbound.default_policy);
     }
@@ -88,9 +90,13 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
             max_endpoints: r.value(&DISCOVERY_MAX_ENDPOINTS),
         },
         workers: workers(r),
-        log: log(r),
+        access_log: access_log::access_log(r, log.is_off()),
+        log,
         header_timeout: r.value(&HTTP_HEADER_TIMEOUT),
-        shutdown_grace: r.value(&SHUTDOWN_GRACE_PERIOD),
+        shutdown: ShutdownConfig {
+            grace: r.value(&SHUTDOWN_GRACE_PERIOD),
+            window: r.value(&SHUTDOWN_WINDOW),
+        },
         control,
     })
 }
@@ -100,6 +106,7 @@ fn admin(r: &mut Reader<'_>) -> AdminConfig {
         listen: r.value(&ADMIN_LISTEN_ADDR),
         metrics_retain_idle: r.value(&METRICS_RETAIN_IDLE),
         shutdown_enabled: r.value(&SHUTDOWN_ENDPOINT_ENABLED),
+        console: r.value(&ADMIN_CONSOLE),
     }
 }
 
@@ -180,6 +187,5 @@ fn log(r: &mut Reader<'_>) -> LogConfig {
         format: r
             .lenient(&LOG_FORMAT)
             .unwrap_or_else(|| LOG_FORMAT.default()),
-        access_log: r.lenient(&ACCESS_LOG),
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration as plain values that have passed every check.
 
-use super::{Addr, NameSuffixes, Networks};
+use super::{AccessLogConfig, Addr, NameSuffixes, Networks};
 use linkerd_balance::{LoadKind, Preferences};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::endpoint::ServerTls;
@@ -34,10 +34,21 @@ pub struct Config {
     pub workers: WorkersConfig,
     /// Logging.
     pub log: LogConfig,
+    /// The access log. `None`: there is none.
+    pub access_log: Option<AccessLogConfig>,
     /// Limit for a client to send the headers of a request, once begun.
     pub header_timeout: Duration,
-    /// How long connections may drain at shutdown.
-    pub shutdown_grace: Duration,
+    /// Times of a shutdown.
+    pub shutdown: ShutdownConfig,
+}
+
+/// Times of a shutdown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShutdownConfig {
+    /// How long connections may drain.
+    pub grace: Duration,
+    /// After a signal, the time over which connections are asked to move, and without any after which the proxy ends.
+    pub window: Duration,
 }
 
 /// Traffic from the application to its peers.
@@ -206,6 +217,19 @@ pub struct AdminConfig {
     pub metrics_retain_idle: Duration,
     /// Whether `POST /shutdown` is served.
     pub shutdown_enabled: bool,
+    /// The clients that may open the console.
+    pub console: ConsoleAccess,
+}
+
+/// The clients that may open the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsoleAccess {
+    /// None.
+    Off,
+    /// Those on this host.
+    Loopback,
+    /// Those that the policy of the admin port lets in. They may read `/state` and `/explain` as well.
+    All,
 }
 
 /// The control plane, and the proxy's parameters to it.
@@ -343,8 +367,6 @@ pub struct LogConfig {
     pub filter: String,
     /// The form of a line.
     pub format: LogFormat,
-    /// The form of access log lines. `None`: no access log.
-    pub access_log: Option<AccessLog>,
 }
 
 /// The form of a log line.
@@ -352,15 +374,6 @@ pub struct LogConfig {
 pub enum LogFormat {
     /// Plain text.
     Plain,
-    /// One JSON object.
-    Json,
-}
-
-/// The form of an access log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// The common log format.
-    Apache,
     /// One JSON object.
     Json,
 }

@@ -1,5 +1,6 @@
 //! Tests of the configuration as a whole: environments in, configurations or reports out.
 
+mod access_log;
 mod addresses;
 mod defaults;
 mod errors;

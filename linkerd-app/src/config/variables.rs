@@ -214,8 +214,25 @@ variables! {
         linkerd2 LOG: Text = default("warn,linkerd=info,hickory=error"), used, since("0.1");
         /// The form of log lines. An invalid value is warned about and skipped.
         linkerd2 LOG_FORMAT: LogFormat = default("plain"), used, since("0.1");
-        /// The form of access log lines. An invalid value is warned about and skipped.
-        linkerd2 ACCESS_LOG: AccessLog = unset, later("access log"), since("0.1");
+    }
+
+    "Access log" {
+        /// The form of a line for each inbound HTTP request, as linkerd2-proxy writes it; unset: no access log. With `LOG=off`
+        /// there is none, either. An invalid value is warned about and skipped.
+        linkerd2 ACCESS_LOG: AccessLog = unset, used, since("0.1");
+        /// The form of a line for each HTTP request of both directions, in place of that of linkerd2-proxy: `full`, a JSON
+        /// object with all that is known, or `text`, for a person. It does not depend on `LOG`.
+        linkerd ACCESS_LOG_FORMAT: AccessLogFormat = unset, used, since("0.1");
+        /// Where access log lines are written. A file is appended to, and opened again on SIGHUP. On standard output they are
+        /// written between the lines of the log.
+        linkerd ACCESS_LOG_OUTPUT: AccessLogOutput = default("stderr"), used, since("0.1");
+        /// The share of successful requests that are logged. Failed ones always are. For `full` and `text`.
+        linkerd ACCESS_LOG_SAMPLE: Share = default("1"), used, since("0.1");
+        /// Whether the query of paths and referers is logged. For `full` and `text`.
+        linkerd ACCESS_LOG_QUERY: Switch = default("false"), used, since("0.1");
+        /// Request headers that are logged, by name. `authorization`, `proxy-authorization`, cookies and `l5d-*` never are, even
+        /// if they are listed. For `full`.
+        linkerd ACCESS_LOG_HEADERS: HeaderNames = unset, used, since("0.1");
     }
 
     "Admin and shutdown" {
@@ -223,27 +240,33 @@ variables! {
         linkerd2 METRICS_RETAIN_IDLE: Duration = default("10m"), used, since("0.1");
         /// Whether the admin server serves `POST /shutdown`.
         linkerd2 SHUTDOWN_ENDPOINT_ENABLED: Bool = default("false"), used, since("0.1");
+        /// Who may open `/console`: nobody, clients on this host, or all that the policy of the admin port lets in. With `all`
+        /// they may read `/state` and `/explain` too, which the page shows.
+        linkerd ADMIN_CONSOLE: ConsoleAccess = default("loopback"), used, since("0.1");
         /// How long connections may drain at shutdown.
         linkerd2 SHUTDOWN_GRACE_PERIOD: Duration = default("2m"), used, since("0.1");
+        /// After SIGTERM, the time over which open connections are asked to move, and without any after which the proxy ends.
+        /// New ones are served until then. With `0s` the listeners close at once, as those of linkerd2-proxy do.
+        linkerd SHUTDOWN_WINDOW: Duration = default("1s"), used, since("0.1");
     }
 
     "Sockets" {
-        /// TCP_KEEPIDLE of accepted sockets. SO_KEEPALIVE itself is always on.
-        linkerd2 INBOUND_ACCEPT_KEEPALIVE: Duration = unset, used, since("0.1");
-        /// TCP_KEEPIDLE of accepted sockets. SO_KEEPALIVE itself is always on.
+        /// TCP_KEEPIDLE and TCP_KEEPINTVL of accepted sockets. SO_KEEPALIVE itself is always on.
+        linkerd2 INBOUND_ACCEPT_KEEPALIVE: Duration = default("10s"), used, since("0.1");
+        /// TCP_KEEPIDLE and TCP_KEEPINTVL of accepted sockets. SO_KEEPALIVE itself is always on.
         linkerd2 OUTBOUND_ACCEPT_KEEPALIVE: Duration = unset, used, since("0.1");
-        /// TCP_KEEPIDLE of sockets to the application. SO_KEEPALIVE itself is always on.
+        /// TCP_KEEPIDLE and TCP_KEEPINTVL of sockets to the application. SO_KEEPALIVE itself is always on.
         linkerd2 INBOUND_CONNECT_KEEPALIVE: Duration = unset, used, since("0.1");
-        /// TCP_KEEPIDLE of sockets to peers. SO_KEEPALIVE itself is always on.
-        linkerd2 OUTBOUND_CONNECT_KEEPALIVE: Duration = unset, used, since("0.1");
+        /// TCP_KEEPIDLE and TCP_KEEPINTVL of sockets to peers. SO_KEEPALIVE itself is always on.
+        linkerd2 OUTBOUND_CONNECT_KEEPALIVE: Duration = default("10s"), used, since("0.1");
         /// TCP_USER_TIMEOUT of accepted sockets.
-        linkerd2 INBOUND_ACCEPT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        linkerd2 INBOUND_ACCEPT_USER_TIMEOUT: Duration = default("30s"), used, since("0.1");
         /// TCP_USER_TIMEOUT of accepted sockets.
         linkerd2 OUTBOUND_ACCEPT_USER_TIMEOUT: Duration = unset, used, since("0.1");
         /// TCP_USER_TIMEOUT of sockets to the application.
         linkerd2 INBOUND_CONNECT_USER_TIMEOUT: Duration = unset, used, since("0.1");
         /// TCP_USER_TIMEOUT of sockets to peers.
-        linkerd2 OUTBOUND_CONNECT_USER_TIMEOUT: Duration = unset, used, since("0.1");
+        linkerd2 OUTBOUND_CONNECT_USER_TIMEOUT: Duration = default("30s"), used, since("0.1");
         /// How long connecting to the application may take; also to controllers on loopback.
         linkerd2 INBOUND_CONNECT_TIMEOUT: Duration = default("300ms"), used, since("0.1");
         /// How long connecting to a peer may take, with TLS; also to controllers that are not on loopback.

@@ -9,10 +9,12 @@ use super::{
 };
 use crate::{config::ControlAddr, metrics::IdentityFamilies};
 use linkerd_proxy_core::{
+    Backoff,
     readiness::PendingCondition,
     task::spawn_local,
     tls::{CertificateRequest, CertificateSource, KeyAndRequest, RefreshBounds},
 };
+use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     error::Error,
     path::PathBuf,
@@ -75,14 +77,27 @@ impl Certifier {
 
 impl<S: CertificateSource> Renewal<S> {
     async fn run(self) {
+        let mut rng = SmallRng::from_rng(&mut rand::rng());
+        let longest = self.refresh.min.max(FIRST_RETRY);
+        let backoff = Backoff::new(FIRST_RETRY, longest, JITTER).expect("its bounds are in order");
+        let mut failures = 0;
         loop {
             self.credentials.read_anchors();
             let certified = timeout(REQUEST_TIMEOUT, self.certify()).await;
-            if let Err(error) = certified.unwrap_or_else(|_| Err(UNANSWERED.into())) {
-                self.credentials.failed(&*error);
+            match certified.unwrap_or_else(|_| Err(UNANSWERED.into())) {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    self.credentials.failed(&*error);
+                    failures += 1;
+                }
             }
             let now = SystemTime::now();
-            let pause = self.refresh.next(self.credentials.valid_until(), now);
+            let valid = self.credentials.valid_until().filter(|until| *until > now);
+            let pause = match valid {
+                // Connections wait for it.
+                None if failures > 0 => backoff.delay(failures - 1, &mut rng),
+                valid => self.refresh.next(valid, now),
+            };
             self.credentials.next_request(now + pause);
             tokio::select! {
                 () = sleep(pause) => {}
@@ -108,5 +123,10 @@ impl<S: CertificateSource> Renewal<S> {
 
 /// The time for a controller to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time until the second request for the first certificate. That until the next one grows to the shortest time between
+/// two renewals.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const JITTER: f64 = 0.1;
 
 const UNANSWERED: &str = "the identity controller has not answered within 30s";

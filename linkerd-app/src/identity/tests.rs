@@ -105,6 +105,9 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert!(readiness.is_ready() && mesh.server().has_certificate());
             assert_eq!(state.inspect()["issued"], 1);
+            let expires = metrics.sum("control_identity_cert_expiration_timestamp_seconds", &[]);
+            let renewed = metrics.sum("control_identity_cert_refresh_timestamp_seconds", &[]);
+            assert_eq!(expires - renewed, MINUTE.as_secs_f64());
 
             fs::write(files.path().join("token"), "second").unwrap();
             *source.refuses.borrow_mut() = true;
@@ -131,6 +134,38 @@ async fn a_certificate_is_renewed_in_time_and_stays_while_renewal_fails() {
     let refreshes = "control_identity_cert_refreshes_total";
     assert!(metrics.sum(refreshes, &[r#"result="error""#]) >= 1.0);
     assert!(metrics.sum(refreshes, &[r#"result="ok""#]) >= 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_certificate_is_requested_again_soon() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("token"), "token").unwrap();
+    let authority = Authority::generate("root").unwrap();
+    let config = config(files.path(), authority.trust_anchors());
+    let (mesh, certifier) = certifier(&config);
+    let source = Source {
+        authority: Rc::new(RefCell::new(Rc::new(authority))),
+        refuses: Rc::new(RefCell::new(true)),
+        requests: Rc::default(),
+    };
+    let readiness = Readiness::new();
+    let pending = readiness.wait_for("a certificate");
+    let families = TestMetrics::new().families.control.certificates.clone();
+    LocalSet::new()
+        .run_until(async {
+            let _credentials = certifier.start(source.clone(), families, pending);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let requests = source.requests.borrow().len();
+            assert!((3..=5).contains(&requests), "{requests}");
+            // Ten seconds apart, in the end.
+            tokio::time::sleep(5 * MINUTE).await;
+            let requests = source.requests.borrow().len();
+            assert!((30..=37).contains(&requests), "{requests}");
+            *source.refuses.borrow_mut() = false;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            assert!(mesh.server().has_certificate());
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

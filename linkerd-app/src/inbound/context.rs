@@ -1,7 +1,10 @@
 //! The parts that all stages of a worker's inbound side share.
 
 use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
-use crate::{config::Config, identity::MeshIdentity, metrics::Families, server::InFlightLimit};
+use crate::{
+    access_log::AccessLogWriter, config::Config, failures::FailureLog, identity::MeshIdentity,
+    metrics::Families, server::InFlightLimit,
+};
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
     transport::{Dialer, Pipes},
@@ -25,6 +28,8 @@ pub struct Context {
     pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
+    /// The access log. `None`: it is off.
+    pub access_log: Option<Rc<AccessLogWriter>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.
@@ -33,6 +38,8 @@ pub struct Context {
     pub half_sent: HalfSent,
     /// TLS handshakes that have begun and not ended.
     pub handshakes: Handshakes,
+    /// The last failures of the worker; both directions share them.
+    pub failures: Rc<FailureLog>,
     /// Bounds and upkeep of this side's HTTP/1 pools.
     pub http1: Http1Pools,
 }

@@ -16,16 +16,18 @@ use super::{
     http::{self, peer_protocol::PeerProtocolLayer, route_policy::RoutePolicy},
     policy::Admission,
 };
-use crate::outbound::ForwardedTargets;
-use crate::server::{
-    self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
+use crate::{
+    access_log::AccessLogLayer,
+    listeners::Direction,
+    outbound::ForwardedTargets,
+    server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
 };
 use ::http::Version;
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error,
     http::Connection,
-    transport::{ClientInfo, Detected, Io},
+    transport::{ClientInfo, Detected, Io, Side},
 };
 use std::rc::Rc;
 use tower::ServiceBuilder;
@@ -74,8 +76,11 @@ impl Gateway {
         };
         let counted = policy.clone();
         let count = move |error: &Error| counted.count_error(error);
+        let failures = self.ctx.failures.requests(Direction::Inbound, &client);
+        let access_log = AccessLogLayer::new(self.ctx.access_log.as_ref(), Side::Inbound, &client);
         let stack = ServiceBuilder::new()
-            .layer(RespondLayer::new(answers, &connection, count))
+            .layer(RespondLayer::new(answers, &connection, failures, count))
+            .option_layer(access_log)
             .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
             .layer(NormaliseLayer {
                 version,

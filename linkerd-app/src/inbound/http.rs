@@ -22,14 +22,16 @@ use super::{
     context::Context,
     policy::Admission,
 };
-use crate::server::{
-    self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
+use crate::{
+    access_log::AccessLogLayer,
+    listeners::Direction,
+    server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error, ObserveLayer, StageNames,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
-    transport::{ClientInfo, Io},
+    transport::{ClientInfo, Io, Side},
 };
 use std::rc::Rc;
 use tower::{ServiceBuilder, util::option_layer};
@@ -73,7 +75,9 @@ fn stack(
     };
     let counted = application.policy().clone();
     let count = move |error: &Error| counted.count_error(error);
+    let failures = ctx.failures.requests(Direction::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
+    let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Inbound, client);
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let claims = match client.tls.identity() {
@@ -86,7 +90,8 @@ fn stack(
         .layer(ObserveLayer::new(StageNames::of_endpoint([])))
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
-        .layer(RespondLayer::new(answers, connection, count))
+        .layer(RespondLayer::new(answers, connection, failures, count))
+        .layer(option_layer(access_log))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer { version, claims })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))

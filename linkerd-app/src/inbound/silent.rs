@@ -1,7 +1,6 @@
 //! Stage 4 of connections whose client is silent: the application may be the one that speaks first.
 
 use super::{Inbound, application::Application, policy::PolicySnapshot};
-use crate::server::{FirstSpeaker, first_speaker};
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
     Error,
@@ -47,30 +46,14 @@ impl Inbound {
                  config.linkerd.io/opaque-ports"
             );
         }
-        let count = |outcome| {
-            let labels = Labels::new().with("outcome", outcome);
-            let family = &self.ctx.families.inbound.detect_silent;
-            family.get(policy.scope().server_labels(labels)).incr();
-        };
         let mut server = application.connect().call(()).await?;
-        loop {
-            if first_speaker(io, &mut server).await == FirstSpeaker::Server {
-                count("server_first");
-                return Ok((Detected::Opaque, Some(server)));
-            }
-            let detected = self.detect(io, client, policy, timeout).await?;
-            let Some(detected) = detected else { continue };
-            self.silent.has_spoken(&addr);
-            return Ok(match detected {
-                Detected::Opaque => {
-                    count("client_opaque");
-                    (Detected::Opaque, Some(server))
-                }
-                http => {
-                    count("client_http");
-                    (http, None)
-                }
-            });
-        }
+        let detect = async |io: &mut Io| self.detect(io, client, policy, timeout).await;
+        let speaker = self.silent.first_speaker(&addr, io, &mut server, detect);
+        let speaker = speaker.await?;
+        let labels = Labels::new().with("outcome", speaker.label());
+        let family = &self.ctx.families.inbound.detect_silent;
+        family.get(policy.scope().server_labels(labels)).incr();
+        let protocol = speaker.protocol();
+        Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 }

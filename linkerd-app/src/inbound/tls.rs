@@ -20,9 +20,9 @@ use linkerd_proxy_core::{
         ClientHello, FirstBytes, MeshServer, NoClientHello, SessionProtocol, Terminated, TlsStatus,
         TransportHeader, read_client_hello,
     },
-    transport::{ClientInfo, Detected, TransportStream},
+    transport::{ClientInfo, Detected, Duplex, TransportStream},
 };
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, rc::Rc, time::Duration};
 
 /// A client's connection whose encryption is known.
 pub struct SecuredConnection {
@@ -94,6 +94,26 @@ pub async fn secure(
         }),
         Err(_) => Ok(SecuredConnection {
             read,
+            ..SecuredConnection::plain(stream, client, destination)
+        }),
+    }
+}
+
+/// Detects the encryption of a connection to an application whose clients were silent before. A peer proxy begins at once,
+/// and gives up a connection that is not encrypted after its connect timeout: who is silent for that long is none.
+pub async fn secure_expected_silent(
+    ctx: &Context,
+    mesh: &MeshIdentity,
+    mut stream: TransportStream,
+    client: Rc<ClientInfo>,
+    destination: SocketAddr,
+) -> Result<SecuredConnection, Error> {
+    let begins = poll_fn(|cx| stream.poll_received(cx));
+    let wait = ctx.config.inbound.detect_timeout.min(PEER_CONNECT_TIMEOUT);
+    match tokio::time::timeout(wait, begins).await {
+        Ok(()) => secure(ctx, mesh, stream, client, destination).await,
+        Err(_) => Ok(SecuredConnection {
+            protocol: KnownProtocol::Silent,
             ..SecuredConnection::plain(stream, client, destination)
         }),
     }
@@ -220,3 +240,6 @@ fn count(ctx: &Context, header: &TransportHeader, tls: &TlsStatus) {
     let family = &ctx.families.inbound.transport_headers;
     family.get(labels).incr();
 }
+
+/// The connect timeout of proxies (`LINKERD2_PROXY_OUTBOUND_CONNECT_TIMEOUT`), which covers the handshake.
+const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

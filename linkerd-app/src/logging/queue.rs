@@ -1,10 +1,10 @@
-//! The queue of log lines: bounded in bytes, and written by a thread of its own.
+//! A queue of log lines: bounded in bytes, and written by a thread of its own.
 //!
-//! - **sits** between the formatter and standard output.
+//! - **sits** between the formatter of the log, or of the access log, and the output.
 //! - **waits for** nothing where a line is logged; its thread waits for the reader of the output.
 //! - **fails as** a line that is dropped and counted, when the queue is full or the output refuses it.
 //! - **bounds** pending lines and those being written by [`MAX_BYTES`] each.
-//! - **metrics**: `proxy_log_lines_dropped_total`.
+//! - **metrics**: `proxy_log_lines_dropped_total`, `proxy_access_log_lines_dropped_total`.
 
 use parking_lot::{Condvar, Mutex};
 use std::{
@@ -37,19 +37,25 @@ struct LineBuffer {
     lost: u64,
     /// Whether the thread is writing a batch.
     writing: bool,
+    /// Whether the output is to be flushed, though there may be no line.
+    woken: bool,
 }
 
 impl LineQueue {
-    /// Starts the thread that writes to `out`. `on_loss` logs the number of lost lines, at the place of the loss.
+    /// Starts a thread of this name, which writes to `out`. It waits for `linger` after each batch, so that a line of a busy log
+    /// costs no wake-up. `on_loss` writes a line with the number of lost lines, at the place
+    /// of the loss.
     pub fn start(
+        thread: &str,
         out: impl Write + Send + 'static,
-        on_loss: impl Fn(u64) + Send + 'static,
+        linger: Duration,
+        on_loss: impl Fn(u64, &mut Vec<u8>) + Send + 'static,
     ) -> io::Result<Self> {
         let queue = Self(Arc::default());
         let lines = queue.clone();
         std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || lines.write_to(out, on_loss))?;
+            .name(thread.to_owned())
+            .spawn(move || lines.write_to(out, linger, on_loss))?;
         Ok(queue)
     }
 
@@ -77,7 +83,14 @@ impl LineQueue {
         })
     }
 
-    fn push(&self, line: &[u8]) {
+    /// Wakes the thread, which flushes its output.
+    pub fn wake(&self) {
+        self.0.lines.lock().woken = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Adds a line, which ends with a line break. It is dropped if the queue is full.
+    pub fn push(&self, line: &[u8]) {
         let mut lines = self.0.lines.lock();
         if lines.waiting.len() + line.len() > MAX_BYTES {
             lines.lost += 1;
@@ -90,14 +103,12 @@ impl LineQueue {
     }
 
     /// The thread's loop. It ends with the process.
-    fn write_to(&self, mut out: impl Write, on_loss: impl Fn(u64)) {
-        OWN_LINES.set(Some(Vec::new()));
+    fn write_to(&self, mut out: impl Write, linger: Duration, on_loss: impl Fn(u64, &mut Vec<u8>)) {
         let mut batch = Vec::new();
         loop {
             let lost = self.take(&mut batch);
             if lost > 0 {
-                on_loss(lost);
-                OWN_LINES.with_borrow_mut(|own| batch.append(own.get_or_insert_default()));
+                on_loss(lost, &mut batch);
             }
             if write_patiently(&mut out, &batch).is_err() {
                 let lines = batch.iter().filter(|byte| **byte == b'\n').count();
@@ -105,18 +116,28 @@ impl LineQueue {
             }
             batch.clear();
             batch.shrink_to(KEPT_BYTES);
+            if !linger.is_zero() {
+                self.written();
+                std::thread::sleep(linger);
+            }
         }
+    }
+
+    /// Notes the end of a batch, for those who wait for it.
+    fn written(&self) {
+        self.0.lines.lock().writing = false;
+        self.0.changed.notify_all();
     }
 
     /// Waits for lines, and moves them to `batch`. Returns the number of lines lost after them.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         let mut lines = self.0.lines.lock();
         lines.writing = false;
-        while lines.waiting.is_empty() && lines.lost == 0 {
+        while lines.waiting.is_empty() && lines.lost == 0 && !lines.woken {
             self.0.changed.notify_all();
             self.0.changed.wait(&mut lines);
         }
-        lines.writing = true;
+        (lines.writing, lines.woken) = (true, false);
         std::mem::swap(&mut lines.waiting, batch);
         std::mem::take(&mut lines.lost)
     }
@@ -154,8 +175,15 @@ impl Write for LineWriter<'_> {
     }
 }
 
+/// Moves the lines that `log` logs to `batch`, past the queue, which may be full.
+pub(super) fn log_into(batch: &mut Vec<u8>, log: impl FnOnce()) {
+    OWN_LINES.set(Some(std::mem::take(batch)));
+    log();
+    *batch = OWN_LINES.take().unwrap_or_default();
+}
+
 thread_local! {
-    /// Lines logged by the writing thread itself, whose queue may be full. `None` on all other threads.
+    /// Lines of a batch to which this thread adds those that it logs itself. `None` on all other threads.
     static OWN_LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
@@ -210,13 +238,14 @@ mod tests {
         let (let_one, let_in) = mpsc::channel();
         let (written, output) = mpsc::channel();
         let out = Reader { let_in, written };
-        let note = |lost| {
-            OWN_LINES.with_borrow_mut(|own| {
-                let own = own.get_or_insert_default();
-                own.extend_from_slice(format!("lost {lost}\n").as_bytes());
-            });
+        let note = |lost, batch: &mut Vec<u8>| {
+            batch.extend_from_slice(format!("lost {lost}\n").as_bytes());
         };
-        (LineQueue::start(out, note).unwrap(), output, let_one)
+        (
+            LineQueue::start("log", out, Duration::ZERO, note).unwrap(),
+            output,
+            let_one,
+        )
     }
 
     fn log(queue: &LineQueue, line: &str) {

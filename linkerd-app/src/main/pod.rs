@@ -1,4 +1,4 @@
-//! The arguments of the commands for a pod: `init` and `await`. Those of linkerd2's own programs are understood.
+//! The arguments of the commands for a pod: `init`, `await` and `sleep`. Those of linkerd2's own programs are understood.
 
 use clap::{ArgAction, Args};
 use ipnet::IpNet;
@@ -184,6 +184,22 @@ impl AwaitArgs {
     }
 }
 
+/// The time of a hook.
+#[derive(Args)]
+pub struct SleepArgs {
+    /// The time, in seconds or with a unit such as 500ms.
+    #[arg(value_name = "TIME", value_parser = duration)]
+    time: Duration,
+}
+
+impl SleepArgs {
+    /// Runs the command.
+    pub fn run(&self) -> ExitCode {
+        std::thread::sleep(self.time);
+        ExitCode::SUCCESS
+    }
+}
+
 /// A time with a unit, or in seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let end = text
@@ -212,6 +228,8 @@ pub fn by_program(mut args: Vec<std::ffi::OsString>) -> Vec<std::ffi::OsString> 
         Some("linkerd2-proxy-init") => &["init"],
         Some("linkerd2-network-validator") => &["init", "--check"],
         Some("linkerd-await") => &["await"],
+        // Of the image, which has no other program for the injector's hook before the proxy stops.
+        Some("sleep") => &["sleep"],
         _ => &[],
     };
     let rest = args.split_off(args.len().min(1));
@@ -249,6 +267,7 @@ mod tests {
             args(&["linkerd-await", "app"]),
             ["linkerd-await", "await", "app"]
         );
+        assert_eq!(args(&["/bin/sleep", "5"]), ["/bin/sleep", "sleep", "5"]);
         assert_eq!(args(&["linkerd-proxy", "env"]), ["linkerd-proxy", "env"]);
         assert!(args(&[]).is_empty());
     }

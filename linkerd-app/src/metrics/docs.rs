@@ -253,6 +253,11 @@ const COLLECTED: &[(&str, &str, &str)] = &[
     ),
     ("rustls_info", "gauge", "Algorithms of TLS"),
     (
+        "proxy_access_log_lines_dropped_total",
+        "counter",
+        "Lines of the access log that were dropped because nobody read them in time",
+    ),
+    (
         "proxy_log_lines_dropped_total",
         "counter",
         "Log lines that were dropped because nobody read them in time",
@@ -331,6 +336,7 @@ mod tests {
         crate::process::register(&registry);
         let _runtimes = crate::process::runtimes(&registry);
         registry.collect(|out| crate::logging::write_dropped(0, out));
+        registry.collect(|out| crate::access_log::write_dropped(0, out));
         let text = registry.render(Duration::ZERO, Instant::now());
         let known: HashSet<_> = COLLECTED
             .iter()

@@ -1,7 +1,10 @@
 //! Families of the proxy's certificate.
 
 use linkerd_proxy_core::metrics::{Counter, Family, Gauge, Labels, Registry, RegistryStyle};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{Arc, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// `control_identity_cert_*`
 #[derive(Clone, Debug)]
@@ -9,6 +12,14 @@ pub struct IdentityFamilies {
     expiration: Family<Gauge>,
     refreshed: Family<Gauge>,
     refreshes: Family<Counter>,
+    /// The times of the present certificate: a gauge lasts as long as its handle.
+    times: Arc<OnceLock<CertificateTimes>>,
+}
+
+#[derive(Debug)]
+struct CertificateTimes {
+    expiration: Gauge,
+    refreshed: Gauge,
 }
 
 impl IdentityFamilies {
@@ -30,14 +41,18 @@ impl IdentityFamilies {
                 "control_identity_cert_refreshes_total",
                 "Total count of requests for a certificate, by result",
             ),
+            times: Arc::default(),
         }
     }
 
     /// Counts a certificate, and shows its times.
     pub fn certified(&self, valid_until: SystemTime, now: SystemTime) {
-        let none = Labels::new;
-        self.expiration.get(none()).set(seconds(valid_until));
-        self.refreshed.get(none()).set(seconds(now));
+        let times = self.times.get_or_init(|| CertificateTimes {
+            expiration: self.expiration.get(Labels::new()),
+            refreshed: self.refreshed.get(Labels::new()),
+        });
+        times.expiration.set(seconds(valid_until));
+        times.refreshed.set(seconds(now));
         self.count("ok");
     }
 

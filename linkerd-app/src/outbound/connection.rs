@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     explain::BackendsQuery,
+    listeners::Direction,
     metrics::{client_tls_labels, meta_labels, target_labels},
     server::{DetectSettings, SilentDestinations, accept, detect},
 };
@@ -100,9 +101,11 @@ impl Outbound {
             guard,
         } = accepted;
         let going_to = client.going_to();
-        let served = guard.until_cut_off(self.discover(stream, client)).await;
+        let served = guard
+            .until_cut_off(self.discover(stream, client.clone()))
+            .await;
         if let Err(error) = served {
-            self.failed(going_to, &error);
+            self.failed(&client, going_to, &error);
         }
     }
 
@@ -112,12 +115,12 @@ impl Outbound {
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
         if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
-            return self.failed(going_to, &error);
+            return self.failed(&client, going_to, &error);
         }
         let destination = match client.destination() {
             Ok(destination) => destination,
             Err(_) if explicit => return self.explicit(stream, client).await,
-            Err(error) => return self.failed(client.local, &error),
+            Err(error) => return self.failed(&client, client.local, &error),
         };
         if self.ctx.config.outbound.ingress_mode {
             return self.ingress(stream, client, destination).await;
@@ -127,7 +130,7 @@ impl Outbound {
                 let io = Io::new(stream, stack.client_series());
                 self.connection(io, client, stack).await;
             }
-            Err(error) => self.failed(destination, &error),
+            Err(error) => self.failed(&client, destination, &error),
         }
     }
 
@@ -150,11 +153,13 @@ impl Outbound {
         let version = match detected {
             Ok((Detected::Http1, _)) => Version::HTTP_11,
             Ok((Detected::Http2, _)) => Version::HTTP_2,
-            Ok((Detected::Opaque, server)) => return self.opaque(io, server, &stack).await,
-            Err(error) => return self.failed_target(stack.target(), &error),
+            Ok((Detected::Opaque, server)) => {
+                return self.opaque(io, server, &client, &stack).await;
+            }
+            Err(error) => return self.failed_target(&client, stack.target(), &error),
         };
-        let served = serve_target(&self.ctx, io, client, version, &stack).await;
-        self.served(stack.target(), served);
+        let served = serve_target(&self.ctx, io, client.clone(), version, &stack).await;
+        self.served(&client, stack.target(), served);
     }
 
     /// A connection that was not redirected: its requests name their targets.
@@ -168,21 +173,22 @@ impl Outbound {
         let drain = &mut client.listener.drain().watch();
         let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {
             Ok(detected) => detected.unwrap_or(Detected::Opaque),
-            Err(error) => return self.failed(local, &error),
+            Err(error) => return self.failed(&client, local, &error),
         };
         let version = match detected {
             Detected::Http1 => Version::HTTP_11,
             Detected::Http2 => Version::HTTP_2,
-            Detected::Opaque => return self.failed(local, &Reason::NoDestination.into()),
+            Detected::Opaque => return self.failed(&client, local, &Reason::NoDestination.into()),
         };
         if self.ctx.config.outbound.ingress_mode {
             let by_override = ByOverride::new(&self.ctx, &self.targets, version, None);
-            let served = serve_named(&self.ctx, io, client, version, true, by_override).await;
-            return self.served(&local.into(), served);
+            let served =
+                serve_named(&self.ctx, io, client.clone(), version, true, by_override).await;
+            return self.served(&client, &local.into(), served);
         }
         let by_authority = self.by_authority(&client, version);
-        let served = serve_named(&self.ctx, io, client, version, true, by_authority).await;
-        self.served(&local.into(), served);
+        let served = serve_named(&self.ctx, io, client.clone(), version, true, by_authority).await;
+        self.served(&client, &local.into(), served);
     }
 
     /// A connection to an ingress: its requests may name their targets, and what is not HTTP goes where it was going.
@@ -199,15 +205,15 @@ impl Outbound {
             Ok(Some(Detected::Http2)) => Version::HTTP_2,
             Ok(Some(Detected::Opaque) | None) => {
                 return match self.targets.get(&self.ctx, original.into()).await {
-                    Ok(stack) => self.opaque(io, None, &stack).await,
-                    Err(error) => self.failed(original, &error),
+                    Ok(stack) => self.opaque(io, None, &client, &stack).await,
+                    Err(error) => self.failed(&client, original, &error),
                 };
             }
-            Err(error) => return self.failed(original, &error),
+            Err(error) => return self.failed(&client, original, &error),
         };
         let by_override = ByOverride::new(&self.ctx, &self.targets, version, Some(original));
-        let served = serve_named(&self.ctx, io, client, version, false, by_override).await;
-        self.served(&original.into(), served);
+        let served = serve_named(&self.ctx, io, client.clone(), version, false, by_override).await;
+        self.served(&client, &original.into(), served);
     }
 
     /// Routes the requests of a client of the explicit proxy. What comes through a tunnel is a connection of its own.
@@ -222,9 +228,9 @@ impl Outbound {
             let (client, series) = (client.clone(), stack.client_series());
             let guard = client.listener.connection();
             tunnel::spawn(guard, series, upgrade, async move |io, guard| {
-                let served = outbound.connection(io, client, stack.clone());
+                let served = outbound.connection(io, client.clone(), stack.clone());
                 if let Err(error) = guard.until_cut_off(served).await {
-                    outbound.failed_target(stack.target(), &error);
+                    outbound.failed_target(&client, stack.target(), &error);
                 }
             });
         };
@@ -257,10 +263,16 @@ impl Outbound {
         }
     }
 
-    async fn opaque(&self, io: Io, server: Option<RoutedConnection>, stack: &TargetStack) {
+    async fn opaque(
+        &self,
+        io: Io,
+        server: Option<RoutedConnection>,
+        client: &ClientInfo,
+        stack: &TargetStack,
+    ) {
         let relayed = stack.opaque(&self.ctx).relay(io, server);
         if let Err(error) = relayed.await {
-            self.failed_target(stack.target(), &error);
+            self.failed_target(client, stack.target(), &error);
         }
     }
 
@@ -276,11 +288,11 @@ impl Outbound {
         };
         // In a box: few connections need it, and all would have room for it.
         if let Err(error) = Box::pin(relayed).await {
-            self.failed_target(stack.target(), &error);
+            self.failed_target(client, stack.target(), &error);
         }
     }
 
-    fn served(&self, target: &Target, served: Result<(), ServeError>) {
+    fn served(&self, client: &ClientInfo, target: &Target, served: Result<(), ServeError>) {
         let Err(error) = served else { return };
         match error.failure() {
             // The connection is closed, and no request failed.
@@ -290,23 +302,23 @@ impl Outbound {
                     Reason::HeaderTimeout | Reason::HalfSentLimit
                 ) =>
             {
-                self.failed_target(target, &failure);
+                self.failed_target(client, target, &failure);
             }
-            Some(failure) => count_error(&self.ctx, &failure),
+            Some(failure) => {
+                self.record(client, address(target), &failure);
+                count_error(&self.ctx, &failure);
+            }
             None => tracing::debug!(%target, %error, "connection closed"),
         }
     }
 
-    pub(super) fn failed_target(&self, target: &Target, error: &Error) {
-        let addr = match target {
-            Target::Addr(addr) => *addr,
-            Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
-        };
-        self.failed(addr, error);
+    pub(super) fn failed_target(&self, client: &ClientInfo, target: &Target, error: &Error) {
+        self.failed(client, address(target), error);
     }
 
     /// A connection that the proxy closes.
-    fn failed(&self, destination: SocketAddr, error: &Error) {
+    fn failed(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
+        self.record(client, destination, error);
         let reason = error.reason();
         tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
         let labels = Labels::new().with("error", reason.error_label());
@@ -315,6 +327,12 @@ impl Outbound {
             .tcp_errors
             .get(target_labels(labels, destination))
             .incr();
+    }
+
+    /// Keeps a failure for `/state`.
+    fn record(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
+        let failures = &self.ctx.failures;
+        failures.connection(Direction::Outbound, client, destination, error);
     }
 
     fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {
@@ -329,6 +347,14 @@ impl Outbound {
         let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
         let family = &self.ctx.families.outbound.protocol_connections;
         family.get(labels).incr();
+    }
+}
+
+/// The address of a target. A name has its port only, as in the incumbent's labels.
+fn address(target: &Target) -> SocketAddr {
+    match target {
+        Target::Addr(addr) => *addr,
+        Target::Name(name) => SocketAddr::from(([0, 0, 0, 0], name.port())),
     }
 }
 

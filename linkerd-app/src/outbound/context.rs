@@ -2,7 +2,9 @@
 
 use super::transport_header::transport_header;
 use crate::{
+    access_log::AccessLogWriter,
     config::Config,
+    failures::FailureLog,
     identity::MeshIdentity,
     metrics::{EndpointLabels, Families},
     server::{InFlightLimit, share},
@@ -42,12 +44,16 @@ pub struct Context {
     pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
+    /// The access log. `None`: it is off.
+    pub access_log: Option<Rc<AccessLogWriter>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
     /// Requests whose heads have not come whole.
     pub half_sent: HalfSent,
+    /// The last failures of the worker; both directions share them.
+    pub failures: Rc<FailureLog>,
     /// Bounds and upkeep of this side's HTTP/1 pools.
     pub http1: Http1Pools,
     /// Transfer costs of this worker's endpoints.

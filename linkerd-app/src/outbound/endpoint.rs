@@ -154,7 +154,7 @@ impl NewService<EndpointTarget> for NewSender {
         let client = Client::new(ctx, target, *version, authority.as_ref());
         let replay = ReplayLayer {
             max_bytes: ctx.config.outbound.replay_max_bytes,
-            refusals: client.speaks_http2(),
+            refusals: client.speaks_http2() || ctx.is_meshed(&endpoint),
         };
         ServiceBuilder::new()
             .layer(replay)

@@ -6,8 +6,10 @@
 //! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
 
 use super::{context::Context, target::TargetStack};
-use crate::server::{
-    Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve,
+use crate::{
+    access_log::AccessLogLayer,
+    listeners::Direction,
+    server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -15,7 +17,7 @@ use linkerd_proxy_core::{
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
     reason::Phase,
-    transport::{ClientInfo, Io},
+    transport::{ClientInfo, Io, Side},
 };
 use std::rc::Rc;
 use tower::ServiceBuilder;
@@ -33,7 +35,7 @@ pub fn serve_target(
     let drain = client.listener.drain().watch();
     let router = target.router(ctx, version);
     let connection = Rc::new(Connection::default());
-    let stack = stack(ctx, &connection, version, false, router);
+    let stack = stack(ctx, &connection, &client, version, false, router);
     serve(io, client, version, connection, stack, settings, drain)
 }
 
@@ -53,7 +55,7 @@ where
     let settings = ctx.server_settings();
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
-    let stack = stack(ctx, &connection, version, is_explicit, by_name);
+    let stack = stack(ctx, &connection, &client, version, is_explicit, by_name);
     serve(io, client, version, connection, stack, settings, drain)
 }
 
@@ -61,6 +63,7 @@ where
 fn stack<S>(
     ctx: &Rc<Context>,
     connection: &Rc<Connection>,
+    client: &Rc<ClientInfo>,
     version: Version,
     explicit: bool,
     routed: S,
@@ -74,10 +77,13 @@ where
         emit_headers: ctx.config.outbound.emit_headers,
         explicit,
     };
+    let failures = ctx.failures.requests(Direction::Outbound, client);
     let counting = ctx.clone();
     let count = move |error: &Error| count_error(&counting, error);
+    let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Outbound, client);
     ServiceBuilder::new()
-        .layer(RespondLayer::new(answers, connection, count))
+        .layer(RespondLayer::new(answers, connection, failures, count))
+        .option_layer(access_log)
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,

@@ -1,10 +1,7 @@
 //! Stage 3 of connections whose client is silent: the server may be the one that speaks first.
 
 use super::{connection::Outbound, target::TargetStack, tcp_route::RoutedConnection};
-use crate::{
-    metrics::meta_labels,
-    server::{FirstSpeaker, first_speaker},
-};
+use crate::{metrics::meta_labels, server::FirstSpeaker};
 use linkerd_proxy_core::{
     Error,
     metrics::Labels,
@@ -55,26 +52,12 @@ impl Outbound {
                 return Ok((http, None));
             }
         };
-        loop {
-            if first_speaker(io, server.io()).await == FirstSpeaker::Server {
-                self.silent.was_silent(target, Instant::now());
-                self.count_silent("server_first", stack);
-                return Ok((Detected::Opaque, Some(server)));
-            }
-            match self.detect_for(io, client, stack).await? {
-                Some(Detected::Opaque) => {
-                    self.silent.has_spoken(target);
-                    self.count_silent("client_opaque", stack);
-                    return Ok((Detected::Opaque, Some(server)));
-                }
-                Some(http) => {
-                    self.silent.has_spoken(target);
-                    self.count_silent("client_http", stack);
-                    return Ok((http, None));
-                }
-                None => {}
-            }
-        }
+        let detect = async |io: &mut Io| self.detect_for(io, client, stack).await;
+        let speaker = self.silent.first_speaker(target, io, server.io(), detect);
+        let speaker = speaker.await?;
+        self.count_silent(speaker, stack);
+        let protocol = speaker.protocol();
+        Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 
     /// The protocol by the first bytes of the client; `None` if there are none.
@@ -91,8 +74,8 @@ impl Outbound {
         Ok(detected.or_else(undecided))
     }
 
-    fn count_silent(&self, outcome: &'static str, stack: &TargetStack) {
-        let labels = Labels::new().with("outcome", outcome);
+    fn count_silent(&self, speaker: FirstSpeaker, stack: &TargetStack) {
+        let labels = Labels::new().with("outcome", speaker.label());
         let labels = meta_labels(labels, "parent", &stack.discovered().policy.parent);
         let family = &self.ctx.families.outbound.detect_silent;
         family.get(labels).incr();

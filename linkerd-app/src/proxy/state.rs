@@ -1,6 +1,9 @@
 //! The sections of `/state`, and the queries to the threads that hold them.
 
-use crate::{admin::StateSection, control::ControlPlane, logging::Logger, worker::WorkerQuery};
+use crate::{
+    access_log::AccessLog, admin::StateSection, control::ControlPlane, failures, logging::Logger,
+    worker::WorkerQuery,
+};
 use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
 use serde_json::{Value, json};
@@ -41,6 +44,7 @@ pub(super) fn sections(
     registry: &Registry,
     control: &ControlPlane,
     log: Option<Logger>,
+    access_log: Option<AccessLog>,
     controllers: ControlInspector,
     own: OwnConnections,
     workers: Vec<WorkerInspector>,
@@ -50,6 +54,7 @@ pub(super) fn sections(
     let service_profiles = control.service_profiles.clone();
     let registry = registry.clone();
     let identity = controllers.clone();
+    let failing = workers.clone();
     vec![
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
@@ -67,6 +72,9 @@ pub(super) fn sections(
         section("log", move || {
             log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
         }),
+        section("access_log", move || {
+            access_log.as_ref().map_or(Value::Null, AccessLog::inspect)
+        }),
         StateSection {
             name: "identity",
             collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),
@@ -74,6 +82,10 @@ pub(super) fn sections(
         StateSection {
             name: "controllers",
             collect: Box::new(move || ask(controllers.clone(), ControlQuery::Controllers).boxed()),
+        },
+        StateSection {
+            name: "failures",
+            collect: Box::new(move || inspect_failures(failing.clone()).boxed()),
         },
         StateSection {
             name: "workers",
@@ -97,6 +109,22 @@ async fn inspect_workers(workers: Vec<WorkerInspector>) -> Value {
         .into_iter()
         .map(|worker| ask(worker, WorkerQuery::State));
     Value::Array(join_all(states).await)
+}
+
+async fn inspect_failures(workers: Vec<WorkerInspector>) -> Value {
+    let workers = workers
+        .into_iter()
+        .map(|worker| ask(worker, WorkerQuery::Failures));
+    failures::merge(join_all(workers).await)
+}
+
+/// Whether all workers run their tasks. It waits for those that are stuck.
+pub(super) async fn all_answer(workers: &[WorkerInspector]) -> bool {
+    let answers = workers
+        .iter()
+        .map(|worker| ask(worker.clone(), WorkerQuery::Alive));
+    let answers = join_all(answers).await;
+    answers.iter().all(|answer| *answer == Value::Bool(true))
 }
 
 /// Queries a thread's state. A stuck thread shows as the timeout of the section.

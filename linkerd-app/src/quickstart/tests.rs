@@ -99,6 +99,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
         shutdown: None,
         explain: Box::new(|_| Box::pin(std::future::pending())),
         explain_inbound: Box::new(|_| serde_json::Value::Null),
+        console: config::ConsoleAccess::Off,
         sections: vec![StateSection {
             name: "outbound",
             collect: Box::new(collect),

@@ -1,5 +1,6 @@
 //! Answers to requests that fail.
 
+use crate::failures::{RequestFailures, RequestHead};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error,
@@ -40,15 +41,22 @@ pub struct Answers {
 struct Responding<F> {
     answers: Answers,
     connection: Rc<Connection>,
+    failures: RequestFailures,
     count: F,
 }
 
 impl<F: Fn(&Error)> RespondLayer<F> {
-    /// Answers on `connection`; `count` counts each error.
-    pub fn new(answers: Answers, connection: &Rc<Connection>, count: F) -> Self {
+    /// Answers on `connection`; `failures` keeps each error, and `count` counts it.
+    pub fn new(
+        answers: Answers,
+        connection: &Rc<Connection>,
+        failures: RequestFailures,
+        count: F,
+    ) -> Self {
         Self(Rc::new(Responding {
             answers,
             connection: connection.clone(),
+            failures,
             count,
         }))
     }
@@ -63,7 +71,8 @@ impl<F: Fn(&Error)> Responding<F> {
         }
     }
 
-    fn failed(&self, error: &Error) {
+    fn failed(&self, head: Option<&RequestHead>, responder: &Responder, error: &Error) {
+        self.failures.request(head, responder, error);
         (self.count)(error);
         let is_shared = self.answers.explicit && self.answers.version == Version::HTTP_2;
         if error.reason().is_fatal() && !is_shared {
@@ -99,6 +108,7 @@ where
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         RespondFuture {
             responder: self.responding.responder(&request),
+            head: self.responding.failures.head(&request),
             busy: Some(self.responding.connection.busy()),
             inner: self.inner.call(request),
             responding: self.responding.clone(),
@@ -112,6 +122,7 @@ pin_project! {
         #[pin]
         inner: T,
         responder: Responder,
+        head: Option<Box<RequestHead>>,
         busy: Option<Busy>,
         responding: Rc<Responding<F>>,
     }
@@ -136,7 +147,8 @@ where
                 response
             }
             Err(error) => {
-                this.responding.failed(&error);
+                this.responding
+                    .failed(this.head.as_deref(), this.responder, &error);
                 this.responder.respond(&error)?
             }
         };
@@ -148,6 +160,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{failures::FailureLog, listeners::Direction, testing::client};
     use http::{Request, StatusCode};
     use linkerd_proxy_core::{
         Reason,
@@ -166,7 +179,8 @@ mod tests {
             explicit: false,
         };
         let count = move |error: &Error| counts.borrow_mut().push(error.reason());
-        let layer = RespondLayer::new(answers, &connection, count);
+        let failures = FailureLog::new(1).requests(Direction::Inbound, &client());
+        let layer = RespondLayer::new(answers, &connection, failures, count);
         let fails = service_fn(move |_| async move { Err(Error::new(reason)) });
         let request = Request::new(RequestBody::empty());
         let request = HttpRequest::new(request, RequestContext::arriving(None));

@@ -3,7 +3,10 @@
 //! The first silent client of such a destination is waited for until the detect timeout. Those after it are not: the
 //! server is connected to at once, and whichever side speaks first decides. A client of HTTP is served as one even then.
 
-use linkerd_proxy_core::transport::Duplex;
+use linkerd_proxy_core::{
+    Error,
+    transport::{Detected, Duplex},
+};
 use std::{
     cell::RefCell, collections::HashMap, future::poll_fn, hash::Hash, task::Poll, time::Duration,
 };
@@ -15,13 +18,32 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct SilentDestinations<D>(RefCell<HashMap<D, Instant>>);
 
-/// The side of a connection that has sent the first bytes, or has ended.
+/// The side of a connection with a silent client that has sent the first bytes, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstSpeaker {
-    /// The client.
-    Client,
     /// The server.
     Server,
+    /// The client, in this protocol.
+    Client(Detected),
+}
+
+impl FirstSpeaker {
+    /// The protocol of the connection.
+    pub fn protocol(self) -> Detected {
+        match self {
+            Self::Server => Detected::Opaque,
+            Self::Client(protocol) => protocol,
+        }
+    }
+
+    /// The label `outcome` of the metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Server => "server_first",
+            Self::Client(Detected::Opaque) => "client_opaque",
+            Self::Client(Detected::Http1 | Detected::Http2) => "client_http",
+        }
+    }
 }
 
 impl<D: Clone + Eq + Hash> SilentDestinations<D> {
@@ -38,8 +60,29 @@ impl<D: Clone + Eq + Hash> SilentDestinations<D> {
         before.is_none_or(|until| until <= now)
     }
 
+    /// Waits for the first bytes of a client or of its server, which is connected, and notes who spoke first. `detect` tells
+    /// the protocol of a client that has begun, or nothing if it is still silent after the detect timeout.
+    pub async fn first_speaker<C: Duplex>(
+        &self,
+        destination: &D,
+        client: &mut C,
+        server: &mut impl Duplex,
+        mut detect: impl AsyncFnMut(&mut C) -> Result<Option<Detected>, Error>,
+    ) -> Result<FirstSpeaker, Error> {
+        loop {
+            if server_speaks_first(client, server).await {
+                self.was_silent(destination, Instant::now());
+                return Ok(FirstSpeaker::Server);
+            }
+            if let Some(protocol) = detect(client).await? {
+                self.has_spoken(destination);
+                return Ok(FirstSpeaker::Client(protocol));
+            }
+        }
+    }
+
     /// Notes a client that spoke first.
-    pub fn has_spoken(&self, destination: &D) {
+    fn has_spoken(&self, destination: &D) {
         self.0.borrow_mut().remove(destination);
     }
 
@@ -73,10 +116,10 @@ impl<D> Default for SilentDestinations<D> {
 /// Waits for either side's first bytes, or its end, without reading them.
 ///
 /// Cancel safe. A server that speaks wins, as its client would have been silent.
-pub async fn first_speaker(client: &mut impl Duplex, server: &mut impl Duplex) -> FirstSpeaker {
+async fn server_speaks_first(client: &mut impl Duplex, server: &mut impl Duplex) -> bool {
     poll_fn(|cx| match server.poll_received(cx) {
-        Poll::Ready(()) => Poll::Ready(FirstSpeaker::Server),
-        Poll::Pending => client.poll_received(cx).map(|()| FirstSpeaker::Client),
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => client.poll_received(cx).map(|()| false),
     })
     .await
 }

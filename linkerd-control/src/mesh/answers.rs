@@ -14,7 +14,7 @@ use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_api_proto::inbound;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The answers of a mesh by canonical target.
 pub(crate) struct MeshAnswers {
@@ -63,16 +63,18 @@ impl Mesh {
         let endpoints = |service: &Service| service.known_endpoints(known);
         let services: Vec<_> = self.services.iter().map(|s| (s, endpoints(s))).collect();
         for (service, endpoints) in &services {
-            answers.service(service, endpoints, service.own_names());
+            let addresses = service.addresses.iter().copied();
+            answers.service(service, endpoints, service.own_names(), addresses);
         }
-        // Declared names come before default ones: a bare name is that of the service in the namespace `default`, or
-        // else of the first service in the file.
+        // Declared names and addresses come before default and resolved ones: a bare name is that of the service in the
+        // namespace `default`, or else of the first service in the file.
         let by_namespace = |default: bool| {
             let with = move |(s, _): &&(&Service, _)| (s.namespace == "default") == default;
             services.iter().filter(with)
         };
         for (service, endpoints) in by_namespace(true).chain(by_namespace(false)) {
-            answers.service(service, endpoints, vec![service.name.clone()]);
+            let addresses = service.resolved_addresses(known);
+            answers.service(service, endpoints, vec![service.name.clone()], addresses);
         }
         for (service, endpoints) in &services {
             for endpoint in endpoints {
@@ -104,8 +106,15 @@ impl MeshAnswers {
         tables.mesh = keys;
     }
 
-    /// Adds a service under its addresses and these names, where they are free.
-    fn service(&mut self, service: &Service, endpoints: &[Endpoint], names: Vec<String>) {
+    /// Adds a service under these names and addresses, where they are free.
+    fn service(
+        &mut self,
+        service: &Service,
+        endpoints: &[Endpoint],
+        names: Vec<String>,
+        addresses: impl Iterator<Item = IpAddr>,
+    ) {
+        let addresses: Vec<_> = addresses.collect();
         let endpoints = EndpointSet::new(endpoints.iter().cloned()).labels(
             // Labels of a control plane; the file's follow and win.
             [
@@ -118,7 +127,7 @@ impl MeshAnswers {
         for port in &service.ports {
             let policy = service.policy(*port);
             let profile = service.profile(*port);
-            let addresses = service.addresses.iter();
+            let addresses = addresses.iter();
             let addresses = addresses.map(|ip| SocketAddr::new(*ip, *port).to_string());
             let authorities: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
             for path in &authorities {

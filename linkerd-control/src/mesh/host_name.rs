@@ -40,3 +40,9 @@ pub(super) fn is_dns_name(name: &str) -> bool {
                 && !label.ends_with('-')
         })
 }
+
+/// Whether it is a DNS name whose last label is not a number, as in a misspelt address.
+pub(super) fn is_host_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
+}

@@ -1,5 +1,5 @@
-//! The addresses of endpoints with host names: resolved when a file names them, and again after an answer's time to
-//! live. While resolution fails, the last addresses stay.
+//! The addresses of host names, of endpoints and of services: resolved when a file names them, and again after an
+//! answer's time to live. While resolution fails, the last addresses stay.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,6 +112,7 @@ impl Hosts {
 /// Resolves a host periodically.
 async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<Known>) {
     let mut told: Option<String> = None;
+    let mut retry = FIRST_RETRY;
     loop {
         let answer = timeout(LOOKUP_TIMEOUT, resolver.addresses(&host)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {LOOKUP_TIMEOUT:?}")));
@@ -125,6 +126,7 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
                     known.insert(host.clone(), ips);
                     changed
                 });
+                retry = FIRST_RETRY;
                 ttl.unwrap_or(UNKNOWN_TTL).clamp(MIN_TTL, MAX_TTL)
             }
             Err(error) => {
@@ -142,7 +144,9 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
                     known.entry(host.clone()).or_default();
                     unknown
                 });
-                RETRY
+                let pause = retry;
+                retry = MAX_RETRY.min(retry * 2);
+                pause
             }
         };
         sleep(pause).await;
@@ -180,8 +184,11 @@ const MIN_TTL: Duration = Duration::from_secs(5);
 /// `/etc/hosts` has a time to live of a day.
 const MAX_TTL: Duration = Duration::from_secs(300);
 
-/// Delay after a failed attempt.
-const RETRY: Duration = Duration::from_secs(5);
+/// Delay after a failed attempt. A process that has just started may be ahead of its network.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+
+/// Delay after many of them.
+const MAX_RETRY: Duration = Duration::from_secs(5);
 
 /// More than fit into an answer over UDP.
 const MAX_ADDRESSES: usize = 256;

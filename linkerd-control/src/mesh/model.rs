@@ -24,6 +24,8 @@ pub(super) struct Service {
     pub(super) ports: Vec<u16>,
     pub(super) protocol: Protocol,
     pub(super) addresses: Vec<IpAddr>,
+    /// Host names that stand for further addresses.
+    pub(super) address_hosts: Vec<String>,
     pub(super) hostnames: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,
     /// Endpoints with addresses.
@@ -67,10 +69,10 @@ impl Mesh {
         self.services.iter().map(endpoints).sum()
     }
 
-    /// The host names of endpoints.
+    /// The host names of endpoints and of services' addresses.
     pub(crate) fn hosts(&self) -> BTreeSet<String> {
-        let hosts = self.services.iter().flat_map(|s| &s.hosts);
-        hosts.map(|endpoint| endpoint.host.clone()).collect()
+        let hosts = self.services.iter().flat_map(Service::all_hosts);
+        hosts.cloned().collect()
     }
 
     /// The shortest authorities of the services, such as `web:80` or `web.shop:80`.
@@ -102,6 +104,21 @@ impl Mesh {
 }
 
 impl Service {
+    /// The host names of endpoints and addresses.
+    pub(super) fn all_hosts(&self) -> impl Iterator<Item = &String> {
+        let of_endpoints = self.hosts.iter().map(|endpoint| &endpoint.host);
+        of_endpoints.chain(&self.address_hosts)
+    }
+
+    /// The addresses of [`address_hosts`](Self::address_hosts) that are known.
+    pub(super) fn resolved_addresses<'a>(
+        &'a self,
+        known: &'a Known,
+    ) -> impl Iterator<Item = IpAddr> + 'a {
+        let hosts = self.address_hosts.iter();
+        hosts.flat_map(|host| known.get(host).into_iter().flatten().copied())
+    }
+
     /// The endpoints with addresses, and those of host names with known addresses.
     pub(super) fn known_endpoints(&self, known: &Known) -> Vec<Endpoint> {
         let of_hosts = self

@@ -39,7 +39,9 @@ pub async fn watch_file_with(
         mesh: None,
         hosts: Hosts::new(resolver),
         controller,
+        resolved: watch::Sender::new(false),
     };
+    let resolved = watched.resolved.subscribe();
     let outcome = watched.load().await;
     // The first check always has an outcome.
     let outcome = outcome.unwrap_or_else(|| Err(watched.unreadable("nothing was read")));
@@ -67,6 +69,7 @@ pub async fn watch_file_with(
     FileWatch {
         loads,
         reload,
+        resolved,
         task: task.abort_handle(),
     }
 }
@@ -76,6 +79,7 @@ pub async fn watch_file_with(
 pub struct FileWatch {
     loads: watch::Receiver<MeshLoad>,
     reload: Arc<Notify>,
+    resolved: watch::Receiver<bool>,
     task: AbortHandle,
 }
 
@@ -103,6 +107,15 @@ impl FileWatch {
         self.loads.borrow().clone()
     }
 
+    /// Waits until a mesh is applied of which every host name has addresses.
+    pub async fn resolved(&self) {
+        let mut resolved = self.resolved.clone();
+        if resolved.wait_for(|resolved| *resolved).await.is_err() {
+            // The task has ended, so that there will be no further address.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Reads the file again soon, changed or not.
     pub fn reload(&self) {
         self.reload.notify_one();
@@ -127,6 +140,8 @@ struct Watched {
     /// The last valid mesh.
     mesh: Option<Mesh>,
     hosts: Hosts,
+    /// Whether all host names of the applied mesh have addresses.
+    resolved: watch::Sender<bool>,
 }
 
 #[derive(Clone)]
@@ -178,6 +193,9 @@ impl Watched {
         let known = self.hosts.known();
         if let Some(mesh) = &self.mesh {
             self.controller.apply_with(mesh, &known);
+            let has_addresses = |host| known.get(host).is_some_and(|ips| !ips.is_empty());
+            self.resolved
+                .send_replace(mesh.hosts().iter().all(has_addresses));
         }
     }
 

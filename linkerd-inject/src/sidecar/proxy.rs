@@ -79,7 +79,7 @@ fn lifecycle(sidecar: &Sidecar<'_>) -> Option<Yaml> {
         lifecycle.push("postStart", Yaml::map([("exec", exec)]));
     }
     if let Some(seconds) = settings.wait_before_exit_seconds {
-        // By the kubelet, as the image has no program that sleeps.
+        // By the kubelet, without a process in the container.
         let sleep = Yaml::map([("seconds", Yaml::plain(seconds))]);
         lifecycle.push("preStop", Yaml::map([("sleep", sleep)]));
     }

@@ -1,6 +1,6 @@
 //! Ways to write YAML: a sidecar comes and goes without a trace.
 
-use crate::{text_of, types, uninjected};
+use crate::{text_of, types, uninjected, yaml_values};
 use linkerd_inject::InjectOptions;
 
 #[test]
@@ -45,7 +45,7 @@ fn a_text_is_the_same_after_the_way_there_and_back() {
 fn empty_values_are_filled() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n  annotations: null\nspec:\n  volumes: # none\n  initContainers: ~\n  containers:\n  - name: a\n";
     let injected = text_of(text, &InjectOptions::default());
-    types::check("pod", &types::documents(&injected)[0]);
+    types::check("pod", &yaml_values::documents(&injected)[0]);
     for line in [
         "\n  labels:\n    linkerd.io/control-plane-ns: linkerd\n",
         "\n  volumes: # none\n  - name: linkerd",

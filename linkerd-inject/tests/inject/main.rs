@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod decisions;
+mod deployed;
 mod forms;
 mod golden;
 mod refusals;
 mod round_trip;
 mod types;
+// Also of the black-box tests, which are no library of this crate.
+#[path = "../../../tests/src/yaml_values.rs"]
+mod yaml_values;
 
 use linkerd_inject::{InjectOptions, Manifest, ManifestError, Note, inject, uninject};
 

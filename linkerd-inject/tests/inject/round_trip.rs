@@ -1,6 +1,6 @@
 //! Made-up pods: injected twice is injected once, and without the sidecar they are what they were.
 
-use crate::{text_of, types, uninjected};
+use crate::{text_of, types, uninjected, yaml_values};
 use linkerd_inject::InjectOptions;
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ proptest! {
         options.mesh.cni = cni;
         let injected = text_of(&text, &options);
         prop_assert!(injected.len() > text.len());
-        prop_assert_eq!(types::check("pod", &types::documents(&injected)[0]), 1);
+        prop_assert_eq!(types::check("pod", &yaml_values::documents(&injected)[0]), 1);
         prop_assert_eq!(&text_of(&injected, &options), &injected);
         prop_assert_eq!(uninjected(&injected), text);
     }

@@ -1,15 +1,16 @@
 //! Injected objects are objects of Kubernetes: no field is unknown to its types.
 
-use crate::text_of;
-use granit_parser::{Event, Parser, ScalarStyle};
+use crate::{text_of, yaml_values::documents};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
-    core::v1::{ConfigMap, Namespace, Pod, ReplicationController, Service},
+    core::v1::{ConfigMap, Namespace, Pod, ReplicationController, Service, ServiceAccount},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use linkerd_inject::InjectOptions;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{fs, path::Path};
 
 #[test]
@@ -56,6 +57,9 @@ pub fn check(name: &str, object: &Value) -> usize {
         "Namespace" => same::<Namespace>(name, object),
         "Service" => same::<Service>(name, object),
         "ConfigMap" => same::<ConfigMap>(name, object),
+        "ServiceAccount" => same::<ServiceAccount>(name, object),
+        "NetworkPolicy" => same::<NetworkPolicy>(name, object),
+        "PodDisruptionBudget" => same::<PodDisruptionBudget>(name, object),
         other => panic!("{name}: {other}"),
     }
     1
@@ -88,44 +92,5 @@ fn lost(path: &str, before: &Value, after: &Value) {
             }
         }
         _ => assert_eq!(before, after, "{path}"),
-    }
-}
-
-/// The documents of a text, read by the rules of JSON's types.
-pub fn documents(text: &str) -> Vec<Value> {
-    let mut documents = Vec::new();
-    let mut open: Vec<(Value, Option<String>)> = Vec::new();
-    for next in Parser::new_from_str(text) {
-        let value = match next.unwrap().0 {
-            Event::SequenceStart(..) => {
-                open.push((Value::Array(Vec::new()), None));
-                continue;
-            }
-            Event::MappingStart(..) => {
-                open.push((Value::Object(Map::new()), None));
-                continue;
-            }
-            Event::SequenceEnd | Event::MappingEnd => open.pop().unwrap().0,
-            Event::Scalar(text, ScalarStyle::Plain, ..) => plain(&text),
-            Event::Scalar(text, ..) => Value::String(text.into_owned()),
-            _ => continue,
-        };
-        match open.last_mut() {
-            None => documents.push(value),
-            Some((Value::Array(items), _)) => items.push(value),
-            Some((Value::Object(fields), key)) => match key.take() {
-                None => *key = Some(value.as_str().unwrap().to_owned()),
-                Some(key) => drop(fields.insert(key, value)),
-            },
-            Some(_) => unreachable!(),
-        }
-    }
-    documents
-}
-
-fn plain(text: &str) -> Value {
-    match text {
-        "" | "~" | "null" => Value::Null,
-        text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_test::{assert_pending, assert_ready, task};
 
 #[tokio::test]
@@ -129,4 +129,63 @@ async fn a_listener_ends_with_its_last_connection() {
     signal.drain().await;
     assert_eq!(start.elapsed(), SECOND * 4);
     assert!(!root.is_draining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_leave_evenly_and_newcomers_a_window_later() {
+    const WINDOW: Duration = Duration::from_secs(16);
+    let (process, root) = channel();
+    let (_one, listener) = root.child();
+    let start = Instant::now();
+    let admin = root.watch();
+    let connection = || {
+        let mut watch = listener.watch();
+        tokio::spawn(async move {
+            watch.signaled().await;
+            start.elapsed()
+        })
+    };
+    let open: Vec<_> = (0..32).map(|_| connection()).collect();
+    let mut leaving = Box::pin(process.leave(WINDOW));
+    assert!(timeout(WINDOW / 2, &mut leaving).await.is_err());
+    let late = connection();
+    assert!(timeout(WINDOW * 3 / 2, &mut leaving).await.is_err());
+    let mut left = Vec::new();
+    for connection in open {
+        left.push(connection.await.unwrap().as_secs());
+    }
+    left.sort_unstable();
+    // Two in each step, from the first one on.
+    let even: Vec<_> = (0..16).flat_map(|step| [step, step]).collect();
+    assert_eq!(left, even);
+    let late = late.await.unwrap();
+    assert!(late > WINDOW && late <= WINDOW * 3 / 2, "{late:?}");
+    assert!(!admin.is_draining() && !listener.is_draining());
+    // Nobody was there for a window.
+    leaving.await;
+    assert!(start.elapsed() < WINDOW * 3, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_is_used_is_not_left() {
+    const WINDOW: Duration = Duration::from_secs(16);
+    let (process, root) = channel();
+    let (_one, listener) = root.child();
+    let held = listener.watch();
+    let mut leaving = Box::pin(process.leave(WINDOW));
+    assert!(timeout(WINDOW * 5, &mut leaving).await.is_err());
+    assert!(held.is_draining());
+    drop(held);
+    assert!(timeout(WINDOW / 2, &mut leaving).await.is_err());
+    // Short ones count, too.
+    drop(listener.watch());
+    assert!(
+        timeout(WINDOW / 2 + WINDOW / 4, &mut leaving)
+            .await
+            .is_err()
+    );
+    assert!(timeout(WINDOW / 2, &mut leaving).await.is_ok());
+    let start = Instant::now();
+    process.leave(Duration::ZERO).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }

@@ -1,7 +1,7 @@
-//! Returning a request to the balancer when its connection failed before a response.
+//! Returning a request to the balancer when its connection, or the peer proxy's to its application, failed before a response.
 
-use super::HttpRequest;
-use crate::{Rejected, reason::Retry};
+use super::{HttpRequest, PeerAnswer};
+use crate::{Error, Rejected, reason::Retry};
 use http::Method;
 use pin_project_lite::pin_project;
 use std::{
@@ -20,7 +20,8 @@ use tower_service::Service;
 pub struct ReplayLayer {
     /// The most body bytes kept.
     pub max_bytes: usize,
-    /// Whether the endpoint can tell that it did not process a request, as HTTP/2 does. Then any request is kept.
+    /// Whether the endpoint can tell that it did not process a request, as HTTP/2 and peer proxies do. Then any request is
+    /// kept.
     pub refusals: bool,
 }
 
@@ -50,7 +51,7 @@ impl<S> Layer<S> for ReplayLayer {
 
 impl<S> Service<HttpRequest> for ReplayService<S>
 where
-    S: Service<HttpRequest, Error = Rejected<HttpRequest>>,
+    S: Service<HttpRequest, Response: PeerAnswer, Error = Rejected<HttpRequest>>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -80,21 +81,35 @@ pin_project! {
 impl<F, Rsp> Future for ReplayFuture<F>
 where
     F: Future<Output = Result<Rsp, Rejected<HttpRequest>>>,
+    Rsp: PeerAnswer,
 {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut polled = this.inner.poll(cx);
-        if let Poll::Ready(Err(rejected)) = &mut polled
-            && rejected.request.is_none()
-            && let Some(kept) = this.kept.take()
-        {
-            rejected.request = kept.give_back(rejected.error.reason().retry());
+        match &mut polled {
+            Poll::Ready(Ok(response)) => {
+                if let Some(failure) = response.peer_failure()
+                    && let Some(kept) = this.kept.take()
+                    && let Some(request) = kept.give_back(failure.retry())
+                {
+                    let error = Error::new(failure.reason()).detail(PEER_FAILED);
+                    return Poll::Ready(Err(Rejected::returned(error, request)));
+                }
+            }
+            Poll::Ready(Err(rejected)) if rejected.request.is_none() => {
+                if let Some(kept) = this.kept.take() {
+                    rejected.request = kept.give_back(rejected.error.reason().retry());
+                }
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => {}
         }
         polled
     }
 }
+
+const PEER_FAILED: &str = "the endpoint's proxy did not reach its application";
 
 /// A copy of a request.
 struct Kept {
@@ -150,9 +165,9 @@ mod tests {
     use super::*;
     use crate::{
         Reason,
-        http::{RequestBody, RequestContext},
+        http::{PeerFailure, RequestBody, RequestContext, Responder},
     };
-    use http::Request;
+    use http::{Request, Response};
     use http_body_util::BodyExt;
     use std::{cell::Cell, rc::Rc};
 
@@ -165,9 +180,9 @@ mod tests {
     struct Lose(Reason, Rc<Cell<u32>>);
 
     impl Service<HttpRequest> for Lose {
-        type Response = ();
+        type Response = Response<()>;
         type Error = Rejected<HttpRequest>;
-        type Future = std::future::Ready<Result<(), Self::Error>>;
+        type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
             Poll::Ready(Ok(()))
@@ -218,13 +233,46 @@ mod tests {
         assert_eq!(sent(layer, Method::POST, Reason::ConnectionLost), 1);
     }
 
+    #[tokio::test]
+    async fn what_a_peer_could_not_deliver_comes_back() {
+        let peer = |reason| {
+            tower::service_fn(move |_: HttpRequest| async move {
+                let answered = Request::new(());
+                let answer = Responder::new(&answered, true).respond(&Error::new(reason));
+                let mut answer = answer.unwrap();
+                let failure = PeerFailure::told(answer.headers()).unwrap();
+                answer.extensions_mut().insert(failure);
+                Ok::<_, Rejected<HttpRequest>>(answer)
+            })
+        };
+        let sent = async |reason, method| {
+            let layer = ReplayLayer {
+                refusals: true,
+                ..LAYER
+            };
+            let request = Request::builder().method(method);
+            let request = request.body(RequestBody::empty()).unwrap();
+            let request = HttpRequest::new(request, RequestContext::arriving(None));
+            layer.layer(peer(reason)).call(request).await
+        };
+        let refused = sent(Reason::ConnectRefused, Method::POST)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.error.reason(), Reason::ConnectRefused);
+        assert!(refused.request.is_some());
+        let lost = sent(Reason::ConnectionLost, Method::GET).await.unwrap_err();
+        assert!(lost.request.is_some());
+        let processed = sent(Reason::ConnectionLost, Method::POST).await.unwrap();
+        assert_eq!(processed.status(), 502, "the peer's own answer");
+    }
+
     /// Reads a request's body and then loses the request.
     struct LoseRead(Rc<Cell<usize>>);
 
     impl Service<HttpRequest> for LoseRead {
-        type Response = ();
+        type Response = Response<()>;
         type Error = Rejected<HttpRequest>;
-        type Future = futures::future::LocalBoxFuture<'static, Result<(), Self::Error>>;
+        type Future = futures::future::LocalBoxFuture<'static, Result<Self::Response, Self::Error>>;
 
         fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
             Poll::Pending

@@ -1,6 +1,6 @@
 //! A request on its way through the stages.
 
-use super::{RequestBody, ResponseClasses};
+use super::{RequestBody, RequestNotes, ResponseClasses};
 use crate::transport::ClientInfo;
 use http::Request;
 use hyper::upgrade::OnUpgrade;
@@ -43,6 +43,8 @@ pub struct RequestContext {
     pub attempts: Option<Rc<AttemptNotes>>,
     /// The series of its route, for a stage below that counts requests of several routes and knows their type.
     pub route_series: Option<Rc<dyn Any>>,
+    /// Notes for its line of the access log, if that is on.
+    pub notes: Option<Rc<RequestNotes>>,
 }
 
 /// Notes about the attempts to send a request, shared by all of them.
@@ -153,6 +155,7 @@ impl RequestContext {
             response_classes: None,
             attempts: None,
             route_series: None,
+            notes: None,
         }
     }
 }

@@ -88,7 +88,7 @@ fn message(error: &Error) -> HeaderValue {
 }
 
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The message of an answer that a proxy made.
 pub const L5D_PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");

@@ -15,7 +15,6 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug)]
 pub struct Listener {
     inner: Rc<TcpListener>,
-    options: SocketOptions,
     tls: TlsStatus,
     context: Rc<ListenerContext>,
 }
@@ -78,16 +77,16 @@ fn listener(
 
 impl Listener {
     /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason that `tls` gives;
-    /// they share `context`.
+    /// they share `context`. Its connections inherit the `options` of the socket.
     pub fn new(
         socket: std::net::TcpListener,
         options: SocketOptions,
         tls: TlsStatus,
         context: Rc<ListenerContext>,
     ) -> io::Result<Self> {
+        options.apply(&socket);
         Ok(Self {
             inner: Rc::new(TcpListener::from_std(socket)?),
-            options,
             tls,
             context,
         })
@@ -111,7 +110,6 @@ impl Listener {
     /// The next connection. Cancel safe.
     pub async fn accept(&self) -> io::Result<Accepted> {
         let (stream, client) = self.inner.accept().await?;
-        self.options.apply(&stream);
         let local = unmapped(stream.local_addr()?);
         let orig_dst = original_dst(&stream).filter(|dst| *dst != local);
         let stream: TransportStream = super::Socket::from(stream).into();

@@ -2,26 +2,34 @@
 
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// TCP options beside TCP_NODELAY and SO_KEEPALIVE, which are always on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// TCP_KEEPIDLE: silence before the kernel probes the connection. `None` leaves the system's default.
+    /// TCP_KEEPIDLE and TCP_KEEPINTVL: silence before the kernel probes the connection, and between two probes. The
+    /// connection ends when three are not answered, or at the user timeout if that comes first. `None` leaves the system's
+    /// defaults, with which the first probe is sent after hours.
     pub keepalive: Option<Duration>,
     /// TCP_USER_TIMEOUT: limit of unacknowledged data before the kernel closes the connection.
     pub user_timeout: Option<Duration>,
 }
 
 impl SocketOptions {
-    /// Sets the options. A socket that refuses one is still usable, so a failure is only logged.
-    pub fn apply(&self, stream: &TcpStream) {
-        if let Err(error) = stream.set_nodelay(true) {
+    /// Sets the options, on a listening socket for those that it accepts. A socket that refuses one is still usable, so a
+    /// failure is only logged.
+    pub fn apply<'a>(&self, socket: impl Into<SockRef<'a>>) {
+        let socket = socket.into();
+        if let Err(error) = socket.set_tcp_nodelay(true) {
             tracing::warn!(%error, "failed to set nodelay");
         }
-        let socket = SockRef::from(stream);
+        let probes = |silence| {
+            TcpKeepalive::new()
+                .with_time(silence)
+                .with_interval(silence)
+                .with_retries(PROBES)
+        };
         let keepalive = match self.keepalive {
-            Some(idle) => socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle)),
+            Some(silence) => socket.set_tcp_keepalive(&probes(silence)),
             None => socket.set_keepalive(true),
         };
         if let Err(error) = keepalive {
@@ -34,3 +42,6 @@ impl SocketOptions {
         }
     }
 }
+
+/// Probes without an answer before the connection ends.
+const PROBES: u32 = 3;

@@ -3,6 +3,11 @@
 //! Redirection rules without an exception for the proxy's own user hand it each of its own connections; each would be
 //! dialled once more, until descriptors run out. A connection is known by both of its ends: the system uses a local
 //! address for several destinations at a time, so that one end alone would accuse innocent clients.
+//!
+//! Even both ends may be those of a client: redirection gives it another port if its own was used lately, which may be that
+//! of a connection of this proxy. Without the exception all connections come back, and such clients are few: one is
+//! refused only when more than half of the open connections seem to have come back. A loop that begins beside healthy
+//! connections grows to their number before it ends.
 
 use super::address::reached;
 use crate::{Error, Reason};
@@ -37,8 +42,15 @@ pub struct OwnConnections(Arc<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    open: Mutex<HashMap<Ends, Entry>>,
+    open: Mutex<Open>,
     warned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    entries: HashMap<Ends, Entry>,
+    /// The number of entries whose ends were seen again.
+    seen_again: usize,
 }
 
 /// The two ends of a connection.
@@ -51,6 +63,9 @@ struct Ends {
 #[derive(Debug)]
 struct Entry {
     side: Side,
+    /// An accepted connection has the same ends.
+    seen_again: bool,
+    /// That connection was refused.
     came_back: Arc<AtomicBool>,
 }
 
@@ -83,9 +98,11 @@ impl OwnConnections {
         let came_back = Arc::new(AtomicBool::new(false));
         let entry = Entry {
             side,
+            seen_again: false,
             came_back: came_back.clone(),
         };
-        open.insert(ends, entry);
+        open.remove(&ends);
+        open.entries.insert(ends, entry);
         drop(open);
         Ok(OwnConnection {
             all: self.clone(),
@@ -94,7 +111,8 @@ impl OwnConnections {
         })
     }
 
-    /// Refuses an accepted connection that this proxy has dialled itself. `to` is its original destination.
+    /// Refuses an accepted connection that this proxy has dialled itself, as far as can be told. `to` is its original
+    /// destination.
     ///
     /// The inbound side may accept a connection of the outbound side: an application that calls its own service.
     pub fn check_accepted(
@@ -103,11 +121,22 @@ impl OwnConnections {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Result<(), Error> {
-        let open = self.0.open.lock();
-        let Some(entry) = open.get(&Ends::new(from, to)) else {
+        let mut open = self.0.open.lock();
+        let Open {
+            entries,
+            seen_again,
+        } = &mut *open;
+        let all = entries.len();
+        let Some(entry) = entries.get_mut(&Ends::new(from, to)) else {
             return Ok(());
         };
         if (entry.side, side) == (Side::Outbound, Side::Inbound) {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut entry.seen_again, true) {
+            *seen_again += 1;
+        }
+        if *seen_again <= all / 2 {
             return Ok(());
         }
         entry.came_back.store(true, Relaxed);
@@ -120,7 +149,7 @@ impl OwnConnections {
     /// The number of open connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
-            "open": self.0.open.lock().len(),
+            "open": self.0.open.lock().entries.len(),
             "limit": "file descriptors",
         })
     }
@@ -135,6 +164,13 @@ impl OwnConnections {
                  exception for the proxy's own user (iptables -t nat -I OUTPUT -m owner --uid-owner {uid} -j RETURN)"
             );
         }
+    }
+}
+
+impl Open {
+    fn remove(&mut self, ends: &Ends) {
+        let removed = self.entries.remove(ends);
+        self.seen_again -= usize::from(removed.is_some_and(|entry| entry.seen_again));
     }
 }
 
@@ -160,7 +196,7 @@ impl Drop for OwnConnection {
         let mut open = self.all.0.open.lock();
         // The system may have reused the same ends for another connection, which then owns the entry.
         let is_this = |entry: &Entry| Arc::ptr_eq(&entry.came_back, &self.came_back);
-        if open.get(&self.ends).is_some_and(is_this) {
+        if open.entries.get(&self.ends).is_some_and(is_this) {
             open.remove(&self.ends);
         }
     }
@@ -193,6 +229,26 @@ mod tests {
         assert!(connection.loop_error().is_some());
         let mapped = accepted(&own, Side::Outbound, "[::ffff:10.0.0.1]:40000", TO);
         assert_eq!(mapped, Some(Reason::Loop));
+    }
+
+    #[test]
+    fn a_client_that_has_got_the_port_of_a_connection_is_none() {
+        let own = OwnConnections::default();
+        let dial = |port| {
+            let local = SocketAddr::new("10.0.0.1".parse().unwrap(), port);
+            own.dial(Side::Outbound, TO.parse().unwrap(), || Ok(local))
+        };
+        let connections: Vec<_> = (40000..40004).map(|port| dial(port).unwrap()).collect();
+        for from in ["10.0.0.1:40000", "10.0.0.1:40001", "10.0.0.1:40001"] {
+            assert_eq!(accepted(&own, Side::Outbound, from, TO), None);
+        }
+        assert!(connections.iter().all(|own| own.loop_error().is_none()));
+        // More than a few are no accident.
+        let third = accepted(&own, Side::Outbound, "10.0.0.1:40002", TO);
+        assert_eq!(third, Some(Reason::Loop));
+        assert!(connections[2].loop_error().is_some());
+        drop(connections);
+        assert_eq!(own.0.open.lock().seen_again, 0);
     }
 
     #[test]

@@ -14,20 +14,25 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 ///
 /// Small pieces are copied; a flow that fills a buffer is moved through one of the `pipes` if both sides are plain
 /// sockets. A connection that waits for bytes holds neither buffer nor pipe. Returns the bytes from `client` to
-/// `server` and back; an error of either side ends both directions. Not cancel safe: bytes may have been read and not
-/// written.
+/// `server` and back; an error of either side, such as a reset, ends both directions, and both sides with a reset once they
+/// are dropped: the end of a stream would say that it is whole. Not cancel safe: bytes may have been read and not written.
 pub async fn relay(
     client: &mut impl Duplex,
     server: &mut impl Duplex,
     pipes: &Pipes,
 ) -> io::Result<(u64, u64)> {
     let (mut there, mut back) = (Direction::default(), Direction::default());
-    poll_fn(|cx| {
+    let relayed = poll_fn(|cx| {
         let there = there.poll(client, server, pipes, cx)?;
         let back = back.poll(server, client, pipes, cx)?;
         Poll::Ready(Ok((ready!(there), ready!(back))))
     })
-    .await
+    .await;
+    if relayed.is_err() {
+        client.reset_on_drop();
+        server.reset_on_drop();
+    }
+    relayed
 }
 
 /// One of the two directions.

@@ -1,7 +1,7 @@
 //! Durations, numbers, switches and words.
 
 use super::value::InvalidValue;
-use crate::config::{AccessLog, DefaultPolicy, ForwardedHeader, LogFormat};
+use crate::config::{ConsoleAccess, DefaultPolicy, ForwardedHeader, LogFormat};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -104,6 +104,11 @@ pub fn ratio(text: &str) -> Result<f64, InvalidValue> {
     number(text).and_then(|n: f64| accept(n, n > 0.0 && n <= 1.0))
 }
 
+/// A share from 0 to 1.
+pub fn share(text: &str) -> Result<f64, InvalidValue> {
+    number(text).and_then(|n: f64| accept(n, (0.0..=1.0).contains(&n)))
+}
+
 /// The size of an HTTP/2 window.
 pub fn window(text: &str) -> Result<u32, InvalidValue> {
     number(text).and_then(|n| accept(n, n <= MAX_WINDOW))
@@ -147,15 +152,6 @@ pub fn log_format(text: &str) -> Result<LogFormat, InvalidValue> {
     }
 }
 
-/// `apache` or `json`, in any case.
-pub fn access_log(text: &str) -> Result<AccessLog, InvalidValue> {
-    match text.to_ascii_lowercase().as_str() {
-        "apache" => Ok(AccessLog::Apache),
-        "json" => Ok(AccessLog::Json),
-        _ => Err(InvalidValue::default()),
-    }
-}
-
 /// The name of a default policy.
 pub fn default_policy(text: &str) -> Result<DefaultPolicy, InvalidValue> {
     DefaultPolicy::ALL
@@ -171,6 +167,16 @@ pub fn forwarded_header(text: &str) -> Result<ForwardedHeader, InvalidValue> {
         "forwarded" => Ok(ForwardedHeader::Forwarded),
         "x-forwarded-for" => Ok(ForwardedHeader::XForwardedFor),
         "both" => Ok(ForwardedHeader::Both),
+        _ => Err(InvalidValue::default()),
+    }
+}
+
+/// The clients that may open the console.
+pub fn console_access(text: &str) -> Result<ConsoleAccess, InvalidValue> {
+    match text {
+        "off" => Ok(ConsoleAccess::Off),
+        "loopback" => Ok(ConsoleAccess::Loopback),
+        "all" => Ok(ConsoleAccess::All),
         _ => Err(InvalidValue::default()),
     }
 }

@@ -20,11 +20,11 @@ pub(super) fn outbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Outbo
     OutboundConfig {
         listen: outbound_listen(r),
         backlog: r.given(&OUTBOUND_TCP_LISTEN_BACKLOG),
-        accept: socket(r, &OUTBOUND_ACCEPT_KEEPALIVE, &OUTBOUND_ACCEPT_USER_TIMEOUT),
+        accept: local_socket(r, &OUTBOUND_ACCEPT_KEEPALIVE, &OUTBOUND_ACCEPT_USER_TIMEOUT),
         connect: ConnectConfig {
             timeout: r.value(&OUTBOUND_CONNECT_TIMEOUT),
             backoff: backoff(r, &OUTBOUND_BACKOFF),
-            socket: socket(
+            socket: remote_socket(
                 r,
                 &OUTBOUND_CONNECT_KEEPALIVE,
                 &OUTBOUND_CONNECT_USER_TIMEOUT,
@@ -100,11 +100,11 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
     InboundConfig {
         listen,
         backlog: r.given(&INBOUND_TCP_LISTEN_BACKLOG),
-        accept: socket(r, &INBOUND_ACCEPT_KEEPALIVE, &INBOUND_ACCEPT_USER_TIMEOUT),
+        accept: remote_socket(r, &INBOUND_ACCEPT_KEEPALIVE, &INBOUND_ACCEPT_USER_TIMEOUT),
         connect: ConnectConfig {
             timeout: r.value(&INBOUND_CONNECT_TIMEOUT),
             backoff: backoff(r, &INBOUND_BACKOFF),
-            socket: socket(r, &INBOUND_CONNECT_KEEPALIVE, &INBOUND_CONNECT_USER_TIMEOUT),
+            socket: local_socket(r, &INBOUND_CONNECT_KEEPALIVE, &INBOUND_CONNECT_USER_TIMEOUT),
         },
         detect_timeout: r.value(&INBOUND_DETECT_TIMEOUT),
         discovery_idle: r.value(&INBOUND_DISCOVERY_IDLE_TIMEOUT),
@@ -215,7 +215,8 @@ fn inbound_max_idle(r: &mut Reader<'_>) -> usize {
     }
 }
 
-fn socket(
+/// Sockets of connections within the pod.
+fn local_socket(
     r: &mut Reader<'_>,
     keepalive: &OptionalKey<Duration>,
     user_timeout: &OptionalKey<Duration>,
@@ -223,6 +224,18 @@ fn socket(
     SocketOptions {
         keepalive: r.given(keepalive),
         user_timeout: r.given(user_timeout),
+    }
+}
+
+/// Sockets of connections with other nodes, which may vanish.
+fn remote_socket(
+    r: &mut Reader<'_>,
+    keepalive: &DefaultedKey<Duration>,
+    user_timeout: &DefaultedKey<Duration>,
+) -> SocketOptions {
+    SocketOptions {
+        keepalive: Some(r.value(keepalive)),
+        user_timeout: Some(r.value(user_timeout)),
     }
 }
 

@@ -22,6 +22,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("METRICS_RETAIN_IDLE", "10m"),
     ("SHUTDOWN_ENDPOINT_ENABLED", "false"),
     ("SHUTDOWN_GRACE_PERIOD", "2m"),
+    ("LINKERD_PROXY_ADMIN_CONSOLE", "loopback"),
+    ("LINKERD_PROXY_SHUTDOWN_WINDOW", "1s"),
     ("CORES", "-"),
     ("CORES_MIN", "1"),
     ("CORES_MAX", "-"),
@@ -29,16 +31,21 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("LOG", "warn,linkerd=info,hickory=error"),
     ("LOG_FORMAT", "plain"),
     ("ACCESS_LOG", "-"),
+    ("LINKERD_PROXY_ACCESS_LOG_FORMAT", "-"),
+    ("LINKERD_PROXY_ACCESS_LOG_OUTPUT", "stderr"),
+    ("LINKERD_PROXY_ACCESS_LOG_SAMPLE", "1"),
+    ("LINKERD_PROXY_ACCESS_LOG_QUERY", "false"),
+    ("LINKERD_PROXY_ACCESS_LOG_HEADERS", "-"),
     ("INGRESS_MODE", "false"),
     ("OUTBOUND_DISABLE_INFORMATIONAL_HEADERS", "-"),
-    ("INBOUND_ACCEPT_KEEPALIVE", "-"),
+    ("INBOUND_ACCEPT_KEEPALIVE", "10s"),
     ("OUTBOUND_ACCEPT_KEEPALIVE", "-"),
     ("INBOUND_CONNECT_KEEPALIVE", "-"),
-    ("OUTBOUND_CONNECT_KEEPALIVE", "-"),
-    ("INBOUND_ACCEPT_USER_TIMEOUT", "-"),
+    ("OUTBOUND_CONNECT_KEEPALIVE", "10s"),
+    ("INBOUND_ACCEPT_USER_TIMEOUT", "30s"),
     ("OUTBOUND_ACCEPT_USER_TIMEOUT", "-"),
     ("INBOUND_CONNECT_USER_TIMEOUT", "-"),
-    ("OUTBOUND_CONNECT_USER_TIMEOUT", "-"),
+    ("OUTBOUND_CONNECT_USER_TIMEOUT", "30s"),
     ("INBOUND_TCP_LISTEN_BACKLOG", "-"),
     ("OUTBOUND_TCP_LISTEN_BACKLOG", "-"),
     ("INBOUND_CONNECT_TIMEOUT", "300ms"),
@@ -230,12 +237,20 @@ fn the_least_environment_gives_the_defaults() {
         capacity: 10_000,
         failfast,
     };
-    let connect = |timeout, max| ConnectConfig {
+    let (local, remote) = (
+        SocketOptions::default(),
+        SocketOptions {
+            keepalive: Some(S(10)),
+            user_timeout: Some(S(30)),
+        },
+    );
+    let connect = |timeout, max, socket| ConnectConfig {
         timeout,
         backoff: Backoff::new(MS(100), max, 0.1).unwrap(),
-        socket: SocketOptions::default(),
+        socket,
     };
-    let (inbound, outbound) = (connect(MS(300), S(10)), connect(S(1), S(60)));
+    let inbound = connect(MS(300), S(10), local);
+    let outbound = connect(S(1), S(60), remote);
     let controller = |addr: &str| ControlAddr {
         addr: grammar::addr(addr).unwrap(),
         tls_name: None,
@@ -248,7 +263,7 @@ fn the_least_environment_gives_the_defaults() {
         outbound: OutboundConfig {
             listen: vec!["127.0.0.1:4140".parse().unwrap()],
             backlog: None,
-            accept: SocketOptions::default(),
+            accept: local,
             connect: outbound,
             detect_timeout: S(10),
             discovery_idle: S(5),
@@ -272,7 +287,7 @@ fn the_least_environment_gives_the_defaults() {
         inbound: InboundConfig {
             listen: Some("0.0.0.0:4143".parse().unwrap()),
             backlog: None,
-            accept: SocketOptions::default(),
+            accept: remote,
             connect: inbound,
             detect_timeout: S(10),
             discovery_idle: S(90),
@@ -296,6 +311,7 @@ fn the_least_environment_gives_the_defaults() {
             listen: "127.0.0.1:4191".parse().unwrap(),
             metrics_retain_idle: S(600),
             shutdown_enabled: false,
+            console: crate::config::ConsoleAccess::Loopback,
         },
         control: ControlConfig {
             destination: controller("127.0.0.1:8086"),
@@ -320,10 +336,13 @@ fn the_least_environment_gives_the_defaults() {
         log: LogConfig {
             filter: "warn,linkerd=info,hickory=error".to_owned(),
             format: LogFormat::Plain,
-            access_log: None,
         },
+        access_log: None,
         header_timeout: S(60),
-        shutdown_grace: S(120),
+        shutdown: ShutdownConfig {
+            grace: S(120),
+            window: S(1),
+        },
     };
     assert_eq!(config, expected);
 }

@@ -229,8 +229,14 @@ const CASES: &[Case] = &[
     ("SHUTDOWN_ENDPOINT_ENABLED", "true", |c| {
         c.admin.shutdown_enabled
     }),
+    ("LINKERD_PROXY_ADMIN_CONSOLE", "all", |c| {
+        c.admin.console == crate::config::ConsoleAccess::All
+    }),
     ("SHUTDOWN_GRACE_PERIOD", "77s", |c| {
-        c.shutdown_grace == S(77)
+        c.shutdown.grace == S(77)
+    }),
+    ("LINKERD_PROXY_SHUTDOWN_WINDOW", "77s", |c| {
+        c.shutdown.window == S(77)
     }),
     ("LINKERD_PROXY_HTTP_HEADER_TIMEOUT", "77s", |c| {
         c.header_timeout == S(77)
@@ -277,12 +283,19 @@ const CASES: &[Case] = &[
     ("LOG", "off", |c| c.log.is_off()),
     ("LOG_FORMAT", "json", |c| c.log.format == LogFormat::Json),
     ("ACCESS_LOG", "apache", |c| {
-        c.log.access_log == Some(AccessLog::Apache)
+        c.access_log.as_ref().map(|log| log.format) == Some(AccessLogFormat::Apache)
+    }),
+    ("LINKERD_PROXY_ACCESS_LOG_FORMAT", "full", |c| {
+        c.access_log.as_ref().map(|log| log.format) == Some(AccessLogFormat::Full)
     }),
 ];
 
 /// Variables of several fields, or with an effect only together with others: tested separately.
 const ELSEWHERE: &[&str] = &[
+    "LINKERD_PROXY_ACCESS_LOG_OUTPUT",
+    "LINKERD_PROXY_ACCESS_LOG_SAMPLE",
+    "LINKERD_PROXY_ACCESS_LOG_QUERY",
+    "LINKERD_PROXY_ACCESS_LOG_HEADERS",
     "INBOUND_CONNECT_EXP_BACKOFF_",
     "OUTBOUND_CONNECT_EXP_BACKOFF_",
     "INBOUND_SERVER_HTTP2_INITIAL_",

@@ -201,17 +201,12 @@ fn names() {
 
 #[test]
 fn words() {
-    use crate::config::{AccessLog, LogFormat};
+    use crate::config::LogFormat;
     accepts(
         log_format,
         &[("plain", LogFormat::Plain), (" JSON ", LogFormat::Json)],
     );
     refuses(log_format, &["", "xml"]);
-    accepts(
-        access_log,
-        &[("Apache", AccessLog::Apache), ("json", AccessLog::Json)],
-    );
-    refuses(access_log, &["", "common"]);
     for policy in DefaultPolicy::ALL {
         assert_eq!(default_policy(policy.name()), Ok(policy));
     }

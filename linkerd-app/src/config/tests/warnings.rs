@@ -152,7 +152,7 @@ fn cores_that_make_no_sense_are_skipped() {
 fn log_forms_that_make_no_sense_are_skipped() {
     let loaded = loaded(&[("LOG_FORMAT", "xml"), ("ACCESS_LOG", "common")]);
     assert_eq!(
-        (loaded.config.log.format, loaded.config.log.access_log),
+        (loaded.config.log.format, loaded.config.access_log),
         (LogFormat::Plain, None)
     );
     assert_eq!(loaded.warnings.len(), 3);

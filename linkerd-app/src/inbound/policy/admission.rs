@@ -70,6 +70,9 @@ impl Admission {
         let (http, found) = found.ok_or_else(|| self.no_route())?;
         let permit = self.permit(found.index)?;
         permit.allowed.incr();
+        if let Some(notes) = &request.context().notes {
+            notes.of_route(&permit.route_name);
+        }
         request.context_mut().matched_prefix = found.prefix;
         if http.routes.has_unknown_filter(found.index) {
             let detail = "invalid server policy: server policy configured with unknown filter";

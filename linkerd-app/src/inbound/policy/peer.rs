@@ -35,6 +35,8 @@ pub struct RoutePermit {
     pub route: InboundRouteMetrics,
     /// Counts them, and their responses, as of the application.
     pub application: Rc<EndpointSeries>,
+    /// The name of the route.
+    pub route_name: Rc<str>,
     /// The authorization, if its admissions are logged.
     pub audit: Option<Arc<Meta>>,
 }
@@ -109,6 +111,9 @@ impl PolicyPeer {
                 authz(route(application)).into(),
                 scope.addr,
             )),
+            route_name: routes
+                .get(rule)
+                .map_or_else(|| "".into(), |route| route.meta.to_string().into()),
             audit: authorization.is_audit().then(|| authorization.meta.clone()),
         }
     }

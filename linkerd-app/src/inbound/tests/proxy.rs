@@ -100,9 +100,11 @@ impl TestProxy {
             ),
             dialer: dialer(&config, &network),
             workers: 1,
+            access_log: None,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),
+            failures: crate::failures::FailureLog::new(10),
             http1: Http1Pools::new(config.inbound.pool),
             config,
         });

@@ -98,7 +98,7 @@ async fn a_listener_comes_and_goes_while_the_proxy_runs() {
 
         // The other listener has the same connection as before.
         assert!(first.get("/").await.ends_with("hello"));
-        running.drain().await;
+        running.end(Duration::ZERO).await;
         first.ended().await;
     })
     .await

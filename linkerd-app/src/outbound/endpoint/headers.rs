@@ -6,7 +6,8 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Error, Reason, Rejected,
     http::{
-        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, has_any, prepare_response,
+        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, PeerFailure, ResponseBody, has_any,
+        prepare_response,
     },
     tls::Identity,
 };
@@ -69,6 +70,7 @@ pin_project! {
         #[pin]
         inner: Option<F>,
         refused: Option<Error>,
+        is_meshed: bool,
     }
 }
 
@@ -83,7 +85,7 @@ where
         if let Some(inner) = this.inner.as_pin_mut() {
             let mut polled = inner.poll(cx);
             if let Poll::Ready(Ok(response)) = &mut polled
-                && let Err(error) = scrub(response)
+                && let Err(error) = scrub(response, *this.is_meshed)
             {
                 return Poll::Ready(Err(Rejected::lost(error)));
             }
@@ -107,6 +109,9 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        if let (Some(notes), Some(identity)) = (&request.context().notes, &self.identity) {
+            notes.of_endpoint(identity);
+        }
         if has_any(request.headers(), &[L5D_REQUIRE_ID])
             && let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)
             && !is_of(&required, self.identity.as_ref())
@@ -115,6 +120,7 @@ where
             let required = String::from_utf8_lossy(required.as_bytes());
             let detail = format!("required id {required}; found {found}");
             return HeaderRulesFuture {
+                is_meshed: true,
                 inner: None,
                 refused: Some(Error::new(Reason::IdentityRequired).detail(detail)),
             };
@@ -123,6 +129,7 @@ where
             override_authority(&mut request, authority);
         }
         HeaderRulesFuture {
+            is_meshed: self.identity.is_some(),
             inner: Some(self.inner.call(request)),
             refused: None,
         }
@@ -156,20 +163,26 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
         http::Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
-fn scrub(response: &mut Response<ResponseBody>) -> Result<(), Error> {
+fn scrub(response: &mut Response<ResponseBody>, is_meshed: bool) -> Result<(), Error> {
     if response.version() != http::Version::HTTP_2 {
         prepare_response(response)?;
     }
-    scrub_proxy_headers(response);
+    scrub_proxy_headers(response, is_meshed);
     Ok(())
 }
 
-/// Removes a peer proxy's headers about its own errors: they are not for the application.
-fn scrub_proxy_headers(response: &mut Response<ResponseBody>) {
+/// Removes a peer proxy's headers about its own errors: they are not for the application. What a proxy of the mesh tells by
+/// them is noted.
+fn scrub_proxy_headers(response: &mut Response<ResponseBody>, is_meshed: bool) {
     let headers = response.headers_mut();
-    if has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
-        headers.remove(L5D_PROXY_ERROR);
-        headers.remove(L5D_PROXY_CONNECTION);
+    if !has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
+        return;
+    }
+    headers.remove(L5D_PROXY_CONNECTION);
+    let is_its_own = headers.remove(L5D_PROXY_ERROR).is_some();
+    let failure = PeerFailure::told(headers).filter(|_| is_its_own && is_meshed);
+    if let Some(failure) = failure {
+        response.extensions_mut().insert(failure);
     }
 }
 
@@ -258,6 +271,32 @@ mod tests {
         }
         respond.send_response(Ok(response));
         assert!(answered.await.unwrap().headers().is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_a_proxy_of_the_mesh_tells_why_it_failed() {
+        for (is_meshed, is_its_own) in [(true, true), (true, false), (false, true)] {
+            let (mut stage, mut below) = stage(None);
+            if !is_meshed {
+                stage.identity = None;
+            }
+            let answered = stage.call(request(""));
+            let (_, respond) = below.next_request().await.unwrap();
+            let mut response = response("");
+            let headers = response.headers_mut();
+            let status = "linkerd-proxy; error=connection_refused; details=\"connect_refused\"";
+            headers.insert("proxy-status", HeaderValue::from_static(status));
+            let name = match is_its_own {
+                true => L5D_PROXY_ERROR,
+                false => L5D_PROXY_CONNECTION,
+            };
+            headers.insert(name, HeaderValue::from_static("close"));
+            respond.send_response(Ok(response));
+            let told = answered.await.unwrap().extensions().get().copied();
+            let reason = told.map(PeerFailure::reason);
+            let expected = (is_meshed && is_its_own).then_some(Reason::ConnectRefused);
+            assert_eq!(reason, expected);
+        }
     }
 
     #[tokio::test]

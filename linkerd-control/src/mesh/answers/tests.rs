@@ -157,3 +157,35 @@ services:
     assert!(answers.policies.contains_key("10.0.0.2:80"));
     assert_eq!(mesh.answers(&Known::new()).destinations["web:80"].len(), 1);
 }
+
+#[test]
+fn an_address_that_is_a_host_name_has_the_addresses_of_the_name() {
+    let mesh = mesh(
+        "
+services:
+  - name: web
+    namespace: shop
+    port: 80
+    addresses: [web.shop.svc.cluster.local.]
+    endpoints: [web-pods.shop.svc.cluster.local:8080]
+  - {name: other, port: 80, addresses: [10.96.0.8]}
+",
+    );
+    let [service, pods] = ["web", "web-pods"].map(|name| format!("{name}.shop.svc.cluster.local"));
+    assert_eq!(mesh.hosts(), [service.clone(), pods.clone()].into());
+    let ip = |text: &str| text.parse().expect("an address");
+    let known = Known::from([
+        (service, vec![ip("10.96.0.7"), ip("10.96.0.8")]),
+        (pods, vec![ip("10.244.0.1")]),
+    ]);
+    let answers = mesh.answers(&known);
+    let web = Policy::balance("web", 80).namespace("shop").build();
+    assert_eq!(answers.policies["10.96.0.7:80"], web);
+    // An address that is declared comes first.
+    assert_eq!(
+        answers.policies["10.96.0.8:80"],
+        Policy::balance("other", 80).build()
+    );
+    let before = mesh.answers(&Known::new());
+    assert!(!before.policies.contains_key("10.96.0.7:80"));
+}

@@ -3,7 +3,7 @@
 use crate::mesh::decl;
 use crate::mesh::error::Problem;
 use crate::mesh::form::{Given, Spanned};
-use crate::mesh::host_name::is_dns_name;
+use crate::mesh::host_name::{is_dns_name, is_host_name};
 use crate::mesh::model::{Service, full_name};
 use crate::mesh::yaml::Position;
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ impl Checker {
                 .flat_map(|p| names.map(|name| format!("{name}:{p}")));
             self.take(&full_name, at, targets.collect());
         }
-        let addresses = self.addresses(&full_name, &ports, &decl.addresses);
+        let (addresses, address_hosts) = self.addresses(&full_name, &ports, &decl.addresses);
         let hostnames = self.hostnames(&full_name, &ports, &decl.hostnames);
         let (endpoints, hosts) = self.endpoints(decl.endpoints);
         Service {
@@ -76,6 +76,7 @@ impl Checker {
             ports,
             protocol: decl.protocol,
             addresses,
+            address_hosts,
             hostnames,
             labels: decl.labels,
             endpoints,
@@ -132,33 +133,40 @@ impl Checker {
         seen
     }
 
+    /// The addresses, and the host names of further ones.
     pub(super) fn addresses(
         &mut self,
         service: &str,
         ports: &[u16],
         addresses: &[Spanned<String>],
-    ) -> Vec<IpAddr> {
-        let mut good = Vec::new();
+    ) -> (Vec<IpAddr>, Vec<String>) {
+        let (mut ips, mut hosts) = (Vec::new(), Vec::new());
         for address in addresses {
-            match address.value.parse::<IpAddr>() {
-                Ok(ip) => {
-                    let ip = ip.to_canonical();
-                    let targets = ports
-                        .iter()
-                        .map(|port| SocketAddr::new(ip, *port).to_string());
-                    self.take(service, address.at, targets.collect());
-                    good.push(ip);
-                }
-                Err(_) => {
-                    let reason = format!(
-                        "{:?} is not an IP address; write it without a port, such as 10.0.0.10",
-                        address.value
-                    );
-                    self.problem(address.at, reason);
-                }
-            }
+            let text = &address.value;
+            let host = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+            let targets: Vec<_> = if let Ok(ip) = text.parse::<IpAddr>() {
+                let ip = ip.to_canonical();
+                ips.push(ip);
+                let targets = ports.iter().map(|port| SocketAddr::new(ip, *port));
+                targets.map(|target| target.to_string()).collect()
+            } else if is_host_name(&host) {
+                // Apart from the names by which services are found: a service often has its own as its address.
+                let targets = ports
+                    .iter()
+                    .map(|port| format!("the address of {host}:{port}"));
+                let targets = targets.collect();
+                hosts.push(host);
+                targets
+            } else {
+                let reason = format!(
+                    "{text:?} is not an IP address or a host name; write it without a port, such as 10.0.0.10"
+                );
+                self.problem(address.at, reason);
+                continue;
+            };
+            self.take(service, address.at, targets);
         }
-        good
+        (ips, hosts)
     }
 
     pub(super) fn hostnames(

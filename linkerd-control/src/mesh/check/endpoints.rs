@@ -4,7 +4,7 @@ use super::checker::Checker;
 use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
-use crate::mesh::host_name::is_dns_name;
+use crate::mesh::host_name::is_host_name;
 use crate::mesh::model::{HostEndpoint, Service};
 use crate::mesh::yaml::Position;
 use std::collections::HashSet;
@@ -104,22 +104,15 @@ impl Checker {
 
     /// Limits the number of host names, as each is resolved periodically.
     pub(super) fn hosts(&mut self, services: &[Service]) {
-        let hosts = services.iter().flat_map(|service| &service.hosts);
-        let hosts: HashSet<_> = hosts.map(|endpoint| &endpoint.host).collect();
+        let hosts: HashSet<_> = services.iter().flat_map(Service::all_hosts).collect();
         if hosts.len() > MAX_HOSTS {
             let reason = format!(
-                "endpoints have {} host names, more than {MAX_HOSTS}; write addresses",
+                "endpoints and addresses have {} host names, more than {MAX_HOSTS}; write addresses",
                 hosts.len()
             );
             self.problem(Position::START, reason);
         }
     }
-}
-
-/// Whether it is a DNS name whose last label is not a number, as in a misspelt address.
-fn is_host_name(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Keeps a weight within its field on the wire.

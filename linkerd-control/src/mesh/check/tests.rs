@@ -177,7 +177,7 @@ fn a_refusal_tells_line_column_and_remedy() {
         ),
         (
             "services:\n- name: web\n  port: 1\n  addresses: [10.0.0.1:80]\n",
-            "4:15: \"10.0.0.1:80\" is not an IP address; write it without a port",
+            "4:15: \"10.0.0.1:80\" is not an IP address or a host name; write it without a port",
         ),
         (
             "services:\n- name: web\n  port: 1\n  hostnames: [web:80]\n",
@@ -240,6 +240,10 @@ fn two_services_cannot_be_at_the_same_place() {
     refused(
         &two("addresses: [10.0.0.1]", "addresses: [10.0.0.1]"),
         "3:35: 10.0.0.1:80 already belongs to a.default.svc.cluster.local",
+    );
+    refused(
+        &two("addresses: [x.test]", "addresses: [X.test.]"),
+        "3:35: the address of x.test:80 already belongs to a.default.svc.cluster.local",
     );
     refused(
         &two("hostnames: [x]", "hostnames: [X.]"),

@@ -99,14 +99,21 @@ where
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
+    if let Some(notes) = &request.context().notes {
+        notes.begin_connect();
+    }
     let connection = match pool.connect().await {
         Ok(connection) => connection,
-        // No other endpoint could be dialled either.
-        Err(error) if error.reason() == Reason::DescriptorLimit => {
-            return Err(Rejected::lost(error));
+        Err(error) => {
+            end_connect(&request);
+            // Without a descriptor no other endpoint could be dialled either.
+            return Err(match error.reason() {
+                Reason::DescriptorLimit => Rejected::lost(error),
+                _ => Rejected::returned(error, request),
+            });
         }
-        Err(error) => return Err(Rejected::returned(error, request)),
     };
+    end_connect(&request);
     let sent = connection.exchange(request).await;
     sent.map_err(|rejected| match rejected.request {
         // A new connection that did not take the request.
@@ -116,6 +123,12 @@ where
         }
         None => rejected,
     })
+}
+
+fn end_connect<B>(request: &HttpRequest<B>) {
+    if let Some(notes) = &request.context().notes {
+        notes.end_connect();
+    }
 }
 
 pin_project! {

@@ -228,6 +228,13 @@ async fn a_reset_ends_both_directions() {
     let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
     let error = relayed.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    drop((a, b));
+    let error = client.read(&mut [0; 8]).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset,
+        "it is passed on"
+    );
 }
 
 /// splice(2) returns 0 at urgent data, as it does at the end.

@@ -1,0 +1,87 @@
+//! The facts of an exchange that its line shows.
+
+use super::head::RequestHead;
+use http::StatusCode;
+use linkerd_proxy_core::{
+    Reason,
+    http::RequestNotes,
+    transport::{ClientInfo, Side},
+};
+use std::{
+    cell::Cell,
+    rc::Rc,
+    time::{Duration, SystemTime},
+};
+use tokio::time::Instant;
+
+/// A client's connection, as the lines of its requests show it.
+#[derive(Debug)]
+pub struct LoggedConnection {
+    /// The direction.
+    pub side: Side,
+    /// The connection.
+    pub client: Rc<ClientInfo>,
+    /// The fields of the full form that all its requests share.
+    pub fields: Vec<u8>,
+}
+
+/// A request and what has happened to it so far.
+pub struct Exchange {
+    /// The client's connection.
+    pub connection: Rc<LoggedConnection>,
+    /// The request.
+    pub head: RequestHead,
+    /// Whether queries are shown.
+    pub has_query: bool,
+    /// Notes of the stages.
+    pub notes: Rc<RequestNotes>,
+    /// When the request arrived.
+    pub time: SystemTime,
+    /// The same, by the clock that measures durations.
+    pub start: Instant,
+    /// Bytes of the request's body in its last attempt.
+    pub request_bytes: Cell<u64>,
+    /// Bytes of the response's body.
+    pub response_bytes: Cell<u64>,
+    /// The time that the stages below took in all of their turns, if the form of the line shows it.
+    pub busy: Cell<Duration>,
+}
+
+/// The end of an exchange.
+#[derive(Debug)]
+pub struct ExchangeEnd {
+    /// Success, failure, or neither.
+    pub outcome: Outcome,
+    /// The status, `None` if there was no response.
+    pub status: Option<StatusCode>,
+    /// The gRPC code, if there is one.
+    pub grpc_status: Option<u16>,
+    /// Why it failed, if the proxy knows, and the message.
+    pub failure: Option<(Reason, String)>,
+    /// The time from the request to the head of the response.
+    pub first_byte: Option<Duration>,
+    /// The whole time.
+    pub duration: Duration,
+}
+
+/// Success or failure of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A response that is no failure, to its end.
+    Success,
+    /// The proxy's own answer, or a response that failed.
+    Failure,
+    /// The client has given up.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The name in a line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! An exchange on its way to its line: the moments at which something is known, and the one at which the line is written.
+
+use super::{
+    AccessLogWriter,
+    exchange::{Exchange, ExchangeEnd, LoggedConnection, Outcome},
+    full,
+    head::RequestHead,
+    incumbent, text,
+};
+use crate::{config::AccessLogFormat, response_metrics::Classification};
+use http::{Response, StatusCode, header::CONTENT_LENGTH};
+use linkerd_proxy_core::{
+    Error,
+    http::{
+        BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
+        ObservedResponse, RequestNotes, ResponseBody, grpc_status,
+    },
+};
+use std::{
+    cell::Cell,
+    rc::Rc,
+    time::{Duration, SystemTime},
+};
+use tokio::time::Instant;
+
+/// An exchange of which a line is written at its end.
+pub struct AccessRecord {
+    writer: Rc<AccessLogWriter>,
+    exchange: Exchange,
+    /// Whether the line shows the time that the stages below take.
+    is_timed: bool,
+    first_byte: Cell<Option<Duration>>,
+    is_written: Cell<bool>,
+}
+
+impl AccessRecord {
+    /// A request that arrives. Stages below make their notes in its context.
+    pub fn new(
+        writer: &Rc<AccessLogWriter>,
+        connection: &Rc<LoggedConnection>,
+        request: &mut HttpRequest,
+    ) -> Rc<Self> {
+        let notes = Rc::<RequestNotes>::default();
+        let config = writer.config();
+        let record = Rc::new(Self {
+            writer: writer.clone(),
+            exchange: Exchange {
+                connection: connection.clone(),
+                head: RequestHead::of(request, config),
+                has_query: config.query,
+                notes: notes.clone(),
+                time: SystemTime::now(),
+                start: request.context().arrived,
+                request_bytes: Cell::default(),
+                response_bytes: Cell::default(),
+                busy: Cell::default(),
+            },
+            is_timed: config.format == AccessLogFormat::Json,
+            first_byte: Cell::default(),
+            is_written: Cell::default(),
+        });
+        if !record.is_incumbent() {
+            request.context_mut().notes = Some(notes);
+            let start = record.exchange.start;
+            request.body_mut().observe(&record, start);
+        }
+        record
+    }
+
+    /// Calls the stage below, and adds the time that it takes if the form of the lines shows it.
+    pub fn measured<T>(&self, call: impl FnOnce() -> T) -> T {
+        if !self.is_timed {
+            return call();
+        }
+        let began = Instant::now();
+        let called = call();
+        let busy = &self.exchange.busy;
+        busy.set(busy.get() + began.elapsed());
+        called
+    }
+
+    /// The head of the response. The incumbent's lines end here.
+    pub fn answered(self: &Rc<Self>, response: &mut Response<ResponseBody>) {
+        let elapsed = self.exchange.start.elapsed();
+        self.first_byte.set(Some(elapsed));
+        if self.is_incumbent() {
+            let length = response.headers().get(CONTENT_LENGTH);
+            let length = length.map(|length| length.as_bytes());
+            self.write_incumbent(Some((response.status(), length)), elapsed);
+        } else {
+            response
+                .body_mut()
+                .observe(self.clone(), self.exchange.start);
+        }
+    }
+
+    /// The failure that the proxy answers, or passes on as a reset.
+    pub fn failed(&self, error: &Error) {
+        let is_http2 = self.exchange.head.version == http::Version::HTTP_2;
+        let is_reset = is_http2 && error.reset_code().is_some();
+        let answers_grpc = is_http2 && self.exchange.head.is_grpc;
+        let status = match answers_grpc {
+            true => StatusCode::OK,
+            false => error.status(),
+        };
+        let duration = self.exchange.start.elapsed();
+        if self.is_incumbent() {
+            let answer = (status, Some(&b"0"[..]));
+            return self.write_incumbent((!is_reset).then_some(answer), duration);
+        }
+        self.write(&ExchangeEnd {
+            outcome: Outcome::Failure,
+            status: (!is_reset).then_some(status),
+            grpc_status: (answers_grpc && !is_reset).then(|| error.grpc_code()),
+            failure: Some((error.reason(), error.to_string())),
+            first_byte: None,
+            duration,
+        });
+    }
+
+    /// The client has given up before there was a response. Nothing happens if there was one.
+    pub fn given_up(&self) {
+        if self.first_byte.get().is_some() || self.is_written.get() {
+            return;
+        }
+        if self.is_incumbent() {
+            return self.write_incumbent(None, Duration::ZERO);
+        }
+        self.write(&ExchangeEnd {
+            outcome: Outcome::Cancelled,
+            status: None,
+            grpc_status: None,
+            failure: None,
+            first_byte: None,
+            duration: self.exchange.start.elapsed(),
+        });
+    }
+
+    fn is_incumbent(&self) -> bool {
+        self.writer.format().is_incumbent()
+    }
+
+    fn write_incumbent(&self, answer: Option<(StatusCode, Option<&[u8]>)>, total: Duration) {
+        self.is_written.set(true);
+        self.writer.write(|line, clock| match self.writer.format() {
+            AccessLogFormat::Apache => incumbent::push_apache(line, clock, &self.exchange, answer),
+            _ => incumbent::push_json(line, clock, &self.exchange, answer, total),
+        });
+    }
+
+    fn write(&self, end: &ExchangeEnd) {
+        if self.is_written.replace(true) {
+            return;
+        }
+        if end.outcome == Outcome::Success && !self.writer.is_sampled() {
+            return;
+        }
+        self.writer.write(|line, clock| match self.writer.format() {
+            AccessLogFormat::Text => text::push(line, clock, &self.exchange, end),
+            _ => full::push(line, clock, &self.exchange, end),
+        });
+    }
+}
+
+impl ObserveRequest for AccessRecord {
+    fn data(&self, request: &ObservedRequest, len: usize, _: &Now) {
+        // An attempt sends the body from its beginning.
+        let before = match request.has_data {
+            true => self.exchange.request_bytes.get(),
+            false => 0,
+        };
+        self.exchange.request_bytes.set(before + len as u64);
+    }
+}
+
+impl ObserveResponse for AccessRecord {
+    fn data(&self, _: &ObservedResponse<'_>, len: usize, _: &Now) {
+        let bytes = &self.exchange.response_bytes;
+        bytes.set(bytes.get() + len as u64);
+    }
+
+    fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
+        let trailers = match end {
+            BodyEnd::Complete(trailers) => trailers,
+            BodyEnd::Dropped | BodyEnd::Failed(_) => None,
+        };
+        let code = response.code.or_else(|| trailers.and_then(grpc_status));
+        let outcome = match end {
+            BodyEnd::Dropped => Outcome::Cancelled,
+            _ if Classification::of(response, end).is_failure() => Outcome::Failure,
+            _ => Outcome::Success,
+        };
+        self.write(&ExchangeEnd {
+            outcome,
+            status: Some(response.status),
+            grpc_status: code.map(u16::from),
+            failure: match end {
+                BodyEnd::Failed(error) => Some((error.reason(), error.to_string())),
+                BodyEnd::Complete(_) | BodyEnd::Dropped => None,
+            },
+            first_byte: self.first_byte.get(),
+            duration: now.since(self.exchange.start),
+        });
+    }
+}

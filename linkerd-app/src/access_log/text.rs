@@ -1,0 +1,73 @@
+//! The form of a line for a person.
+
+use super::{
+    escape::{Escape, push_addr, push_number, push_text},
+    exchange::{Exchange, ExchangeEnd, Outcome},
+    full::side,
+    utc::UtcClock,
+};
+use std::{io::Write, time::Duration};
+
+/// Adds `10:42:03.462 outbound GET web/path -> 200 in 1.2 ms from 10.0.0.1:80`, with the backend, the cause of a failure and
+/// its hint.
+pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: &ExchangeEnd) {
+    let head = &exchange.head;
+    clock.push_time_of_day(line, exchange.time);
+    for word in [side(exchange.connection.side), head.method.as_str()] {
+        line.push(b' ');
+        push_text(line, word.as_bytes(), MAX_TEXT, Escape::Hex);
+    }
+    line.push(b' ');
+    push_text(line, head.authority(), MAX_TEXT, Escape::Hex);
+    push_text(line, head.path(exchange.has_query), MAX_TEXT, Escape::Hex);
+    line.extend_from_slice(b" -> ");
+    push_result(line, end);
+    line.extend_from_slice(b" in ");
+    push_millis(line, end.duration);
+    if let Some(endpoint) = exchange.notes.endpoint() {
+        line.extend_from_slice(b" from ");
+        push_addr(line, endpoint);
+    }
+    if let Some(backend) = exchange.notes.backend() {
+        line.extend_from_slice(b" of ");
+        push_text(line, backend.as_bytes(), MAX_TEXT, Escape::Hex);
+    }
+    let sent = exchange.notes.sent();
+    if sent > 1 {
+        line.extend_from_slice(b", sent ");
+        push_number(line, sent.into());
+        line.extend_from_slice(b" times");
+    }
+    if let Some((reason, message)) = &end.failure {
+        line.extend_from_slice(b": ");
+        push_text(line, message.as_bytes(), MAX_TEXT, Escape::Hex);
+        line.extend_from_slice(b". ");
+        line.extend_from_slice(reason.hint().as_bytes());
+    }
+}
+
+/// The status, the gRPC code and the reason.
+fn push_result(line: &mut Vec<u8>, end: &ExchangeEnd) {
+    match end.status {
+        Some(status) => line.extend_from_slice(status.as_str().as_bytes()),
+        None => line.extend_from_slice(b"no response"),
+    }
+    if let Some(code) = end.grpc_status {
+        line.extend_from_slice(b" grpc-status ");
+        push_number(line, code.into());
+    }
+    if end.outcome == Outcome::Cancelled {
+        line.extend_from_slice(b" cancelled by the client");
+    }
+    if let Some((reason, _)) = &end.failure {
+        line.push(b' ');
+        line.extend_from_slice(reason.label().as_bytes());
+    }
+}
+
+fn push_millis(line: &mut Vec<u8>, time: Duration) {
+    // A vector takes all.
+    let _ = write!(line, "{:.1} ms", time.as_secs_f64() * 1000.0);
+}
+
+const MAX_TEXT: usize = 1024;

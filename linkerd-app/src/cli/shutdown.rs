@@ -1,0 +1,63 @@
+//! The end of the proxy.
+//!
+//! | state | ends with | readiness | new connections | open connections |
+//! |---|---|---|---|---|
+//! | serving | SIGTERM or SIGINT: leaving; `POST /shutdown`: draining | ready | served | served |
+//! | leaving | no connection for the shutdown window | not ready | served, and asked to move after a window | asked to move, evenly over the window |
+//! | draining | the last connection | not ready | refused | asked to move |
+//!
+//! The grace period limits leaving and draining together. The exit code is 0 in any case, so that a supervisor that
+//! restarts what fails does not start a proxy again that has done its work.
+
+use super::{mesh::MeshFileFollower, service_manager::ServiceManager, signals::Signals};
+use crate::{config::ShutdownConfig, proxy::RunningProxy};
+use std::{process::ExitCode, time::Duration};
+
+/// Waits for a reason to end, then lets clients move and drains; a second signal or the end of the grace period ends it at
+/// once.
+pub(super) async fn until_shutdown(
+    mut running: RunningProxy,
+    mut signals: Signals,
+    file: Option<&MeshFileFollower>,
+    shutdown: ShutdownConfig,
+    manager: Option<&ServiceManager>,
+) -> ExitCode {
+    let access_log = running.access_log.clone();
+    let reload = || {
+        if let Some(log) = &access_log {
+            tracing::info!("received SIGHUP, opening the access log again");
+            log.reopen();
+        }
+        if let Some(file) = file {
+            tracing::info!("received SIGHUP, reading the mesh file again");
+            file.reload();
+        }
+    };
+    let has_reload = file.is_some() || access_log.is_some();
+    let reload = has_reload.then_some(&reload as &dyn Fn());
+    let window = tokio::select! {
+        signal = signals.terminated(reload) => {
+            tracing::info!("received {signal}, starting shutdown");
+            shutdown.window
+        }
+        // The application has ended, and nobody else is to be served.
+        Some(()) = running.shutdown.recv() => {
+            tracing::info!("Received shutdown via admin interface");
+            Duration::ZERO
+        }
+    };
+    if let Some(manager) = manager {
+        manager.stopping(shutdown.grace);
+    }
+    tokio::select! {
+        () = running.end(window) => tracing::info!("Shutdown completed gracefully"),
+        () = tokio::time::sleep(shutdown.grace) => {
+            let grace = shutdown.grace;
+            tracing::warn!("Graceful shutdown did not complete in {grace:?}, terminating now");
+        }
+        signal = signals.terminated(None) => {
+            tracing::warn!("received {signal} again, terminating now");
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,156 @@
+//! The last failures of a worker: requests that the proxy answered or reset itself, and connections that it closed.
+//!
+//! `/state` shows those of all workers as the section `failures`. Both directions write through [`FailureLog`], and only
+//! when something fails: a request that succeeds leaves nothing here.
+//!
+//! - **bounds**: [`MAX_FAILURES`] over all workers, the oldest leaves first; each text is cut at [`MAX_TEXT`] bytes.
+//! - **never** holds a query, a header but the trace id, or a body.
+
+mod record;
+mod request_head;
+
+pub use record::{FailureProtocol, FailureRecord, merge};
+pub use request_head::RequestHead;
+
+use crate::listeners::Direction;
+use linkerd_proxy_core::{
+    Error,
+    http::{HttpRequest, Responder},
+    transport::ClientInfo,
+};
+use serde_json::{Value, json};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// The last failures of one worker.
+///
+/// A request is gone when it fails: its head is kept beside it until its response, for
+/// [`HEADS_KEPT_FOR`] after a failure or a look at the log. A proxy without failures pays nothing for it, and the first
+/// failure has the error's text alone.
+#[derive(Debug)]
+pub struct FailureLog {
+    limit: usize,
+    ring: RefCell<FailureRing>,
+    keeps_heads_until: Cell<Option<Instant>>,
+}
+
+/// The failures of one connection's requests.
+#[derive(Debug)]
+pub struct RequestFailures {
+    log: Rc<FailureLog>,
+    direction: Direction,
+    client: Rc<ClientInfo>,
+}
+
+#[derive(Debug, Default)]
+struct FailureRing {
+    /// The oldest is at the front.
+    records: VecDeque<FailureRecord>,
+    total: u64,
+}
+
+impl FailureLog {
+    /// An empty ring for `limit` failures.
+    pub fn new(limit: usize) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            ring: RefCell::default(),
+            keeps_heads_until: Cell::default(),
+        })
+    }
+
+    /// The failures of the requests of a client's connection.
+    pub fn requests(
+        self: &Rc<Self>,
+        direction: Direction,
+        client: &Rc<ClientInfo>,
+    ) -> RequestFailures {
+        RequestFailures {
+            log: self.clone(),
+            direction,
+            client: client.clone(),
+        }
+    }
+
+    /// Keeps the failure of a connection that the proxy closes.
+    pub fn connection(
+        &self,
+        direction: Direction,
+        client: &ClientInfo,
+        destination: SocketAddr,
+        error: &Error,
+    ) {
+        let protocol = FailureProtocol::Connection;
+        let record = FailureRecord::new(direction, protocol, client.addr, error);
+        self.push(record.of_connection(destination));
+    }
+
+    /// The number of failures so far, and the last ones, newest first.
+    pub fn inspect(&self) -> Value {
+        self.keep_heads();
+        let ring = self.ring.borrow();
+        let newest = ring.records.iter().rev();
+        json!({
+            "total": ring.total,
+            "limit": self.limit,
+            "last": newest.map(FailureRecord::inspect).collect::<Vec<_>>(),
+        })
+    }
+
+    fn keep_heads(&self) {
+        let until = Instant::now() + HEADS_KEPT_FOR;
+        self.keeps_heads_until.set(Some(until));
+    }
+
+    fn push(&self, record: FailureRecord) {
+        self.keep_heads();
+        let mut ring = self.ring.borrow_mut();
+        ring.total += 1;
+        if ring.records.len() >= self.limit {
+            ring.records.pop_front();
+        }
+        ring.records.push_back(record);
+    }
+}
+
+impl RequestFailures {
+    /// The head of a request, if it is to be kept until its response.
+    pub fn head(&self, request: &HttpRequest) -> Option<Box<RequestHead>> {
+        let until = self.log.keeps_heads_until.get()?;
+        (request.context().arrived < until).then(|| Box::new(RequestHead::of(request)))
+    }
+
+    /// Keeps the failure of a request. A redirect that a route prescribes is none.
+    pub fn request(&self, head: Option<&RequestHead>, responder: &Responder, error: &Error) {
+        if error.location().is_some() {
+            return;
+        }
+        let protocol = match responder.is_grpc() {
+            true => FailureProtocol::Grpc,
+            false => FailureProtocol::Http,
+        };
+        let client = self.client.addr;
+        let record = FailureRecord::new(self.direction, protocol, client, error);
+        let record = record.of_connection(self.client.going_to());
+        self.log.push(match head {
+            Some(head) => record.of_request(head),
+            None => record,
+        });
+    }
+}
+
+/// The failures kept by all workers together.
+pub const MAX_FAILURES: usize = 1_000;
+/// The time after a failure for which the heads of requests are kept.
+const HEADS_KEPT_FOR: Duration = Duration::from_secs(600);
+/// The longest text of a failure, in bytes: the longest names and ordinary paths are shorter.
+pub const MAX_TEXT: usize = 512;
+
+#[cfg(test)]
+mod tests;

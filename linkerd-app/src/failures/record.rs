@@ -1,0 +1,151 @@
+//! One failure, and the order of those of all workers.
+
+use super::{MAX_TEXT, RequestHead};
+use crate::listeners::Direction;
+use linkerd_proxy_core::{Error, Reason, reason::Origin};
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A request that the proxy answered or reset itself, or a connection that it closed.
+#[derive(Debug)]
+pub struct FailureRecord {
+    at: SystemTime,
+    direction: Direction,
+    protocol: FailureProtocol,
+    reason: Reason,
+    detail: String,
+    client: SocketAddr,
+    destination: String,
+    path: Option<String>,
+    endpoint: Option<SocketAddr>,
+    trace_id: Option<String>,
+    status: Option<u16>,
+    grpc_code: Option<u16>,
+    is_reset: bool,
+}
+
+/// The unit that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureProtocol {
+    /// A request.
+    Http,
+    /// A gRPC request.
+    Grpc,
+    /// A connection.
+    Connection,
+}
+
+impl FailureRecord {
+    /// A failure that happens now.
+    pub fn new(
+        direction: Direction,
+        protocol: FailureProtocol,
+        client: SocketAddr,
+        error: &Error,
+    ) -> Self {
+        let is_reset = error.reset_code().is_some();
+        let (status, grpc_code) = match protocol {
+            _ if is_reset => (None, None),
+            FailureProtocol::Connection => (None, None),
+            FailureProtocol::Http => (Some(error.status().as_u16()), None),
+            FailureProtocol::Grpc => (Some(200), Some(error.grpc_code())),
+        };
+        Self {
+            at: SystemTime::now(),
+            direction,
+            protocol,
+            reason: error.reason(),
+            detail: cut(error.to_string()),
+            client,
+            destination: String::new(),
+            path: None,
+            endpoint: error.peer_addr(),
+            trace_id: None,
+            status,
+            grpc_code,
+            is_reset,
+        }
+    }
+
+    /// Sets the destination of the connection.
+    pub fn of_connection(mut self, destination: SocketAddr) -> Self {
+        self.destination = destination.to_string();
+        self
+    }
+
+    /// Sets the destination, the path and the trace of a request.
+    pub fn of_request(mut self, head: &RequestHead) -> Self {
+        if let Some(authority) = head.authority() {
+            self.destination = cut(authority);
+        }
+        self.path = Some(cut(head.path().to_owned()));
+        self.trace_id = head.trace_id().map(str::to_owned);
+        self
+    }
+
+    /// The failure in `/state`.
+    pub fn inspect(&self) -> Value {
+        let row = self.reason.row();
+        let since_epoch = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        json!({
+            "time_ms": since_epoch.as_millis() as u64,
+            "direction": match self.direction {
+                Direction::Outbound => "outbound",
+                Direction::Inbound => "inbound",
+            },
+            "protocol": match self.protocol {
+                FailureProtocol::Http => "http",
+                FailureProtocol::Grpc => "grpc",
+                FailureProtocol::Connection => "connection",
+            },
+            "reason": self.reason.label(),
+            "origin": match row.origin {
+                Origin::Client => "client",
+                Origin::Endpoint => "endpoint",
+                Origin::Network => "network",
+                Origin::Proxy => "proxy",
+                Origin::ControlPlane => "control plane",
+            },
+            "hint": self.reason.hint(),
+            "detail": self.detail,
+            "client": self.client.to_string(),
+            "destination": self.destination,
+            "path": self.path,
+            "endpoint": self.endpoint.map(|endpoint| endpoint.to_string()),
+            "trace_id": self.trace_id,
+            "status": self.status,
+            "grpc_code": self.grpc_code,
+            "reset": self.is_reset,
+        })
+    }
+}
+
+/// The failures of all workers, newest first: the section of `/state`.
+pub fn merge(workers: Vec<Value>) -> Value {
+    let number = |worker: &Value, name| worker[name].as_u64().unwrap_or(0);
+    let total: u64 = workers.iter().map(|worker| number(worker, "total")).sum();
+    let limit: u64 = workers.iter().map(|worker| number(worker, "limit")).sum();
+    let lists = workers
+        .into_iter()
+        .filter_map(|mut worker| match worker["last"].take() {
+            Value::Array(last) => Some(last),
+            _ => None,
+        });
+    let mut last: Vec<_> = lists.flatten().collect();
+    // Stable: failures of one worker and one millisecond stay in order.
+    last.sort_by_key(|record| std::cmp::Reverse(record["time_ms"].as_u64()));
+    json!({ "total": total, "limit": limit, "last": last })
+}
+
+/// Cuts a text that a client may have made long.
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}

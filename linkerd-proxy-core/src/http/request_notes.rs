@@ -1,0 +1,147 @@
+//! Notes of the stages about a request.
+
+use crate::tls::Identity;
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// Notes that stages make about a request on its way, for its line of the access log. All attempts to send it share them.
+///
+/// Without an access log a request has none, and a stage pays for one comparison.
+#[derive(Debug, Default)]
+pub struct RequestNotes {
+    route: RefCell<Option<Rc<str>>>,
+    backend: RefCell<Option<Rc<str>>>,
+    endpoint: Cell<Option<SocketAddr>>,
+    identity: RefCell<Option<Identity>>,
+    sent: Cell<u32>,
+    returned: Cell<u32>,
+    first_sent: Cell<Option<Instant>>,
+    connecting: Cell<Option<Instant>>,
+    connect: Cell<Option<Duration>>,
+}
+
+impl RequestNotes {
+    /// Notes the route of the request.
+    pub fn of_route(&self, name: &Rc<str>) {
+        *self.route.borrow_mut() = Some(name.clone());
+    }
+
+    /// Notes the backend of the present attempt.
+    pub fn of_backend(&self, name: &Rc<str>) {
+        *self.backend.borrow_mut() = Some(name.clone());
+    }
+
+    /// Notes that an attempt, which began at `now`, is given to an endpoint.
+    pub fn send_to(&self, endpoint: SocketAddr, now: Instant) {
+        self.endpoint.set(Some(endpoint));
+        *self.identity.borrow_mut() = None;
+        self.sent.set(self.sent.get().saturating_add(1));
+        if self.first_sent.get().is_none() {
+            self.first_sent.set(Some(now));
+        }
+    }
+
+    /// Notes the identity of the endpoint of the present attempt.
+    pub fn of_endpoint(&self, identity: &Identity) {
+        *self.identity.borrow_mut() = Some(identity.clone());
+    }
+
+    /// Notes that an endpoint returned the request.
+    pub fn give_back(&self) {
+        self.returned.set(self.returned.get().saturating_add(1));
+    }
+
+    /// Notes that a connection is opened for the request.
+    pub fn begin_connect(&self) {
+        self.connecting.set(Some(Instant::now()));
+    }
+
+    /// Notes the end of that, in success or failure.
+    pub fn end_connect(&self) {
+        if let Some(began) = self.connecting.take() {
+            let before = self.connect.get().unwrap_or_default();
+            self.connect.set(Some(before + began.elapsed()));
+        }
+    }
+
+    /// The route of the request.
+    pub fn route(&self) -> Option<Rc<str>> {
+        self.route.borrow().clone()
+    }
+
+    /// The backend of the last attempt.
+    pub fn backend(&self) -> Option<Rc<str>> {
+        self.backend.borrow().clone()
+    }
+
+    /// The endpoint of the last attempt.
+    pub fn endpoint(&self) -> Option<SocketAddr> {
+        self.endpoint.get()
+    }
+
+    /// The identity of that endpoint, if the connection is encrypted.
+    pub fn identity(&self) -> Option<Identity> {
+        self.identity.borrow().clone()
+    }
+
+    /// How often the request was given to an endpoint.
+    pub fn sent(&self) -> u32 {
+        self.sent.get()
+    }
+
+    /// How often endpoints returned it.
+    pub fn returned(&self) -> u32 {
+        self.returned.get()
+    }
+
+    /// The beginning of the first attempt.
+    pub fn first_sent(&self) -> Option<Instant> {
+        self.first_sent.get()
+    }
+
+    /// The time for which connections were opened for the request, `None` if there were open ones.
+    pub fn connect(&self) -> Option<Duration> {
+        self.connect.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_endpoint_the_first_attempt_and_the_sum_of_connects_are_known() {
+        let notes = RequestNotes::default();
+        let start = Instant::now();
+        let addr = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        for port in [1, 2] {
+            let now = Instant::now();
+            notes.send_to(addr(port), now);
+            notes.begin_connect();
+            tokio::time::advance(Duration::from_secs(1)).await;
+            notes.end_connect();
+        }
+        notes.give_back();
+        assert_eq!(notes.endpoint(), Some(addr(2)));
+        assert_eq!((notes.sent(), notes.returned()), (2, 1));
+        assert_eq!(notes.first_sent(), Some(start));
+        assert_eq!(notes.connect(), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn an_identity_is_that_of_the_last_attempt() {
+        let notes = RequestNotes::default();
+        let now = Instant::now();
+        let addr = SocketAddr::from(([10, 0, 0, 1], 1));
+        notes.send_to(addr, now);
+        notes.of_endpoint(&"web.shop".parse().unwrap());
+        assert!(notes.identity().is_some());
+        notes.send_to(addr, now);
+        assert_eq!(notes.identity(), None);
+    }
+}
