@@ -13,6 +13,12 @@ check:
 test:
     cargo test --workspace
 
+# The Helm chart: compares what it renders with deploy/helm/rendered; `just chart --update` writes it anew.
+chart *options:
+    python3 -m venv target/chart
+    target/chart/bin/pip install --quiet --require-hashes -r deploy/helm/requirements.txt
+    target/chart/bin/python deploy/helm/render.py {{options}}
+
 # The tests that redirect traffic in a network namespace; they need root.
 netns:
     cargo test -p linkerd-tests netns
@@ -29,6 +35,14 @@ libfuzzer target seconds="600":
 # The proxy at work on this machine.
 quickstart:
     cargo run --no-default-features -- quickstart
+
+# Screens of the console of a running proxy, such as that of the quickstart, by a headless Chromium: target/console-*.png.
+console url="http://127.0.0.1:4191/console":
+    for width in 375 1280; do for scheme in 0 1; do \
+        chromium --headless=new --no-sandbox --hide-scrollbars --virtual-time-budget=12000 \
+            --blink-settings=preferredColorScheme=$scheme --window-size=$width,1600 \
+            --screenshot=target/console-$width-$scheme.png {{url}}; \
+    done; done
 
 # Renders the generated documents anew.
 docs:

@@ -6,6 +6,7 @@
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: clients.
+//! - [`documents`]: YAML, such as manifests, as values.
 //! - [`eventually`], [`soon`]: waiting for a condition with a deadline. Tests never sleep.
 //!
 //! It sees the proxy from the outside only. `LINKERD_TESTS_PROXY=/path` runs the same tests against another binary.
@@ -15,6 +16,7 @@
 mod admin;
 mod body;
 mod client;
+pub mod container;
 mod deadline;
 mod grpc;
 mod load;
@@ -27,6 +29,7 @@ mod proxy;
 mod server;
 mod spire_agent;
 mod tcp;
+mod yaml_values;
 
 pub mod netns;
 
@@ -45,6 +48,7 @@ pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::spire_agent::{SpireAgent, svid};
 pub use crate::tcp::{Tcp, echo};
+pub use crate::yaml_values::documents;
 
 /// The error of a test's operations.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

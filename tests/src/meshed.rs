@@ -99,7 +99,7 @@ impl Meshed {
     pub fn sign_with(&self, authority: &Arc<Authority>) {
         self.controller.identity().authority(authority.clone());
         let name = identity("control");
-        self.control.renew_tls(authority, &name).unwrap();
+        self.control.renew_tls(authority, &[name]).unwrap();
     }
 
     /// Another proxy of the mesh, which is not started.
@@ -152,7 +152,7 @@ fn replace(files: &Path, text: &str) {
 async fn serve(controller: &Controller, authority: &Authority) -> linkerd_control::Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let name = identity("control");
-    controller.serve_tls(listener, authority, &name).unwrap()
+    controller.serve_tls(listener, authority, &[name]).unwrap()
 }
 
 /// A proxy `name` that makes its own key, in a directory for it. Its controllers are not on loopback as far as it knows: it speaks TLS with them.

@@ -1,14 +1,19 @@
 //! Network namespaces, in which traffic is redirected to the proxy as in a pod.
 //!
-//! A test runs itself again inside a namespace: servers, clients, control plane and proxy are all in there. There is
+//! A test runs itself again inside a namespace. For a [`Pod`], servers, clients, control plane and proxy are all in there, on
 //! one interface, loopback, with the addresses of [`POD`], [`PEER`] and [`ELSEWHERE`]; everything else is routed to it,
-//! and lost unless it is redirected.
+//! and lost unless it is redirected. For a [`Cluster`], it is the node: each pod has a namespace of its own, with a link to
+//! it, and is redirected by `linkerd-proxy init`.
 
+mod cluster;
+mod cluster_pod;
 mod link;
-mod pods;
+mod pod_namespace;
 
+pub use cluster::Cluster;
+pub use cluster_pod::ClusterPod;
 pub use link::{Capture, Captured};
-pub use pods::{CLIENTS, OtherNamespace, Pods, SERVERS};
+pub use pod_namespace::{Inside, PodNamespace};
 
 use crate::{Builder, Proxy, binary};
 use linkerd_control::{Authorization, Controller, ServerPolicy};

@@ -4,6 +4,7 @@
 
 use linkerd_tests::{Mesh, binary, netns::isolated, refused};
 use std::{
+    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Output},
 };
@@ -120,6 +121,48 @@ fn init_redirects_both_families_of_the_system_s_own_tables() {
         },
     );
 }
+
+/// As in the image, whose init container runs as another user than root.
+#[test]
+fn init_of_another_user_has_the_capabilities_of_its_file() {
+    let name = "init_of_another_user_has_the_capabilities_of_its_file";
+    isolated(name, async {
+        let directory = tempfile::tempdir().unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), open).unwrap();
+        let program = directory.path().join("linkerd2-proxy-init");
+        std::fs::copy(binary(), &program).unwrap();
+        let run = || {
+            let mut command = Command::new(&program);
+            let output = command.args(INJECTED).uid(NOBODY).gid(NOBODY).output();
+            let output = output.unwrap();
+            (
+                output.status.code(),
+                String::from_utf8(output.stderr).unwrap(),
+            )
+        };
+        let (code, text) = run();
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("NET_ADMIN and NET_RAW"), "{text}");
+        permit_network_administration(&program);
+        let (code, text) = run();
+        assert_eq!(code, Some(0), "{text}");
+        assert!(rules("iptables-nft-save").contains("--uid-owner 2102"));
+    });
+}
+
+/// The value that `setcap cap_net_admin,cap_net_raw=p` writes: permitted, and not effective by itself.
+fn permit_network_administration(program: &Path) {
+    const REVISION_2: u32 = 0x0200_0000;
+    const NET_ADMIN: u32 = 12;
+    const NET_RAW: u32 = 13;
+    let words = [REVISION_2, 1 << NET_ADMIN | 1 << NET_RAW, 0, 0, 0];
+    let bytes: Vec<_> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(program, "security.capability", &bytes, flags).unwrap();
+}
+
+const NOBODY: u32 = 65534;
 
 #[test]
 fn init_says_what_is_wrong_and_sets_nothing() {

@@ -214,13 +214,14 @@ fn a_proxy_that_gets_its_own_traffic_says_which_rule_is_missing() {
             let log = pod.proxy.wait_for_log("--uid-owner 2102").await;
             assert!(log.contains("WARN"), "{log}");
             assert_eq!(pod.proxy.log().matches("--uid-owner").count(), 1);
-            // Three clients, and one returned connection for each of them.
+            // Three clients, and few returned connections for each of them: as many as there are healthy ones, those to
+            // the control plane.
             let accepted = pod.proxy.metrics().await;
             let open = accepted.sum(
                 "tcp_open_total",
                 &[("peer", "src"), ("direction", "outbound")],
             );
-            assert!(open <= 6.0, "{open}");
+            assert!(open <= 12.0, "{open}");
         },
     );
 }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod console;
 mod endpoints;
 mod logging;
 mod policy;
+mod service_manager;
 mod shutdown;
 mod signals;
 mod start;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Method, Response};
 use http_body_util::BodyExt;
-use linkerd_tests::{Http1, Mesh, SOON, Server, eventually, from_channel, get, soon};
+use linkerd_tests::{Mesh, SOON, Server, eventually, from_channel, get, soon};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpStream, sync::mpsc};
@@ -89,28 +89,33 @@ async fn an_http_2_stream_in_flight_is_finished_after_a_goaway() {
 }
 
 #[tokio::test]
-async fn it_is_not_ready_and_takes_no_connections_while_it_drains() {
+async fn it_is_not_ready_and_serves_newcomers_while_it_leaves() {
     let (server, say) = stream().await;
     let mut mesh = Mesh::with(&server).await;
     let mut client = mesh.http1().await;
     let mut response = soon(client.start(get("http://web/"))).await.unwrap();
     say.send("one").await.unwrap();
     assert!(soon(response.frame()).await.unwrap().is_ok());
-    let admin = mesh.proxy.admin.addr;
+    let (other, mut idle) = (Server::says("hello").await, mesh.http1().await);
+    mesh.service("other", [other.addr()]);
+    soon(idle.get("http://other/")).await.unwrap();
     mesh.proxy.terminate();
-    // A probe gets an error, or no connection.
-    eventually(SOON, "it is not ready", || async {
-        let Ok(socket) = TcpStream::connect(admin).await else {
-            return Some(());
-        };
-        let mut client = Http1::over(socket).await.host_form();
-        let reply = client.get("http://admin/ready").await;
-        reply.map_or(Some(()), |reply| (reply.status == 503).then_some(()))
+    let admin = mesh.proxy.admin;
+    eventually(SOON, "a probe hears that it is not ready", || async move {
+        (admin.get("/ready").await.status == 503).then_some(())
     })
     .await;
-    let outbound = mesh.proxy.outbound;
-    eventually(SOON, "nobody is let in", || async {
-        TcpStream::connect(outbound).await.err()
+    // As long as the stream lasts: a connection of its own for each request, and for each HTTP/2 client.
+    for _ in 0..3 {
+        let mut new = mesh.http1().await;
+        let reply = soon(new.get("http://other/")).await.unwrap();
+        assert_eq!(reply.text(), "hello");
+        let reply = soon(mesh.http2().await.get("http://other/")).await.unwrap();
+        assert_eq!(reply.text(), "hello");
+    }
+    eventually(SOON, "an idle client is asked to move", || {
+        let closed = !idle.is_open();
+        async move { closed.then_some(()) }
     })
     .await;
     drop(say);
@@ -119,6 +124,49 @@ async fn it_is_not_ready_and_takes_no_connections_while_it_drains() {
         mesh.proxy.wait_exit(Duration::from_secs(5)).await.code(),
         Some(0)
     );
+}
+
+#[tokio::test]
+async fn without_a_window_and_after_a_job_nobody_is_let_in() {
+    for by_signal in [true, false] {
+        let (server, say) = stream().await;
+        let mut mesh = Mesh::builder()
+            .env(
+                "LINKERD_PROXY_SHUTDOWN_WINDOW",
+                if by_signal { "0s" } else { "1h" },
+            )
+            .env("LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED", "true")
+            .start()
+            .await;
+        mesh.service("web", [server.addr()]);
+        let mut client = mesh.http1().await;
+        let mut response = soon(client.start(get("http://web/"))).await.unwrap();
+        say.send("one").await.unwrap();
+        assert!(soon(response.frame()).await.unwrap().is_ok());
+        match by_signal {
+            true => mesh.proxy.terminate(),
+            false => {
+                let reply = mesh
+                    .proxy
+                    .admin
+                    .request(Method::POST, "/shutdown", "")
+                    .await;
+                assert_eq!(reply.status, 200);
+            }
+        }
+        for addr in [mesh.proxy.outbound, mesh.proxy.admin.addr] {
+            eventually(SOON, "nobody is let in", || async move {
+                TcpStream::connect(addr).await.err()
+            })
+            .await;
+        }
+        drop(say);
+        soon(response.into_body().collect()).await.unwrap();
+        assert_eq!(
+            mesh.proxy.wait_exit(Duration::from_secs(5)).await.code(),
+            Some(0)
+        );
+    }
 }
 
 #[tokio::test]

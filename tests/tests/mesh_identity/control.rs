@@ -29,7 +29,8 @@ impl Control {
         };
         let mut child = Command::new(binary())
             .args(["control", "--listen", "0.0.0.0:0", "--tls-name"])
-            .arg(identity("control"))
+            .arg(identity("other"))
+            .args(["--tls-name", &identity("control")])
             .args(["--mesh", "@mesh.yaml"].iter().chain(options).map(named))
             .env_clear()
             .stdout(Stdio::piped())

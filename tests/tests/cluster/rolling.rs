@@ -1,0 +1,104 @@
+//! Pods that come and go.
+
+use crate::traffic::Traffic;
+use linkerd_control::Protocol;
+use linkerd_tests::{
+    SOON, Server, eventually,
+    netns::{Cluster, ClusterPod, SERVICE, isolated},
+    reply,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The number of restarts; `LINKERD_TESTS_RESTARTS` has another one.
+const RESTARTS: usize = 20;
+/// Time in which the end of a pod becomes known to its clients.
+const PROPAGATION: Duration = Duration::from_millis(100);
+
+/// A pod of the service, and its application.
+struct Replica {
+    pod: ClusterPod,
+    application: Server,
+}
+
+impl Replica {
+    async fn start(cluster: &Cluster) -> Self {
+        let pod = cluster.pod("api").await;
+        let hello = |_| async { reply("hello") };
+        let starting = Server::builder().at(pod.at(8080)).start(hello);
+        let application = pod.enter(starting).await;
+        Self { pod, application }
+    }
+
+    /// Ends as a pod does: all of its containers get SIGTERM before its clients hear of it.
+    async fn end(mut self, cluster: &Cluster, web: &ClusterPod, has_hook: bool, next: &Self) {
+        self.pod.proxy().terminate();
+        let heard = async {
+            sleep(PROPAGATION).await;
+            cluster.endpoints(SERVICE, [next.pod.endpoint(8080)]);
+            endpoints(web, 1.0).await;
+        };
+        match has_hook {
+            // It serves until all have heard of it.
+            true => {
+                heard.await;
+                drop(self.application);
+            }
+            false => {
+                drop(self.application);
+                heard.await;
+            }
+        }
+        let proxy = self.pod.proxy_mut();
+        assert_eq!(proxy.wait_exit(SOON).await.code(), Some(0));
+    }
+}
+
+/// Waits until both balancers of the client, that of HTTP/1 and that of HTTP/2, have so many endpoints, all of them ready.
+async fn endpoints(web: &ClusterPod, number: f64) {
+    let proxy = web.proxy();
+    let seen = eventually(SOON, "the endpoints are known", || async {
+        let metrics = proxy.metrics().await;
+        let all = metrics.sum(ENDPOINTS, &[]);
+        let ready = metrics.sum(ENDPOINTS, &[("endpoint_state", "ready")]);
+        (all == 2.0 * number && ready == all).then_some(())
+    });
+    web.enter(seen).await;
+}
+
+const ENDPOINTS: &str = "outbound_http_balancer_endpoints";
+
+#[test]
+fn rolling_restarts_fail_no_request() {
+    isolated("rolling::rolling_restarts_fail_no_request", restarts(true));
+}
+
+#[test]
+fn rolling_restarts_of_applications_that_end_at_once_fail_no_request() {
+    isolated(
+        "rolling::rolling_restarts_of_applications_that_end_at_once_fail_no_request",
+        restarts(false),
+    );
+}
+
+async fn restarts(has_hook: bool) {
+    let number = std::env::var("LINKERD_TESTS_RESTARTS");
+    let number = number.map_or(RESTARTS, |number| number.parse().unwrap());
+    let cluster = Cluster::start().await;
+    let web = cluster.pod("web").await;
+    let mut replica = Replica::start(&cluster).await;
+    cluster.service(SERVICE, Protocol::Detect, [replica.pod.endpoint(8080)]);
+    let traffic = Traffic::start(&web, SERVICE, Duration::from_millis(10));
+    for _ in 0..number {
+        let next = Replica::start(&cluster).await;
+        let both = [&replica, &next].map(|replica| replica.pod.endpoint(8080));
+        cluster.endpoints(SERVICE, both);
+        endpoints(&web, 2.0).await;
+        let last = std::mem::replace(&mut replica, next);
+        last.end(&cluster, &web, has_hook, &replica).await;
+    }
+    let report = traffic.finish().await;
+    assert!(report.failures.is_empty(), "{report:?}");
+    assert!(report.answered > number * 20, "{report:?}");
+    println!("{number} restarts: {report:?}");
+}

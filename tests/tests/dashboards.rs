@@ -1,0 +1,101 @@
+//! The alerts and the dashboard of `deploy/` use metrics that the proxy has.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::{collections::BTreeSet, fs, path::Path};
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+}
+
+/// The families of docs/metrics.md, which is rendered from those that the proxy registers.
+fn families() -> BTreeSet<String> {
+    let document = read("docs/metrics.md");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut families = BTreeSet::new();
+    for row in rows {
+        let mut cells = row.split(" | ");
+        let name = cells.next().unwrap().trim_end_matches('`').to_owned();
+        if cells.next() == Some("histogram") {
+            families.insert(format!("{name}_bucket"));
+        } else {
+            families.insert(name);
+        }
+    }
+    families
+}
+
+/// The names of metrics in a query.
+fn metrics(query: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = query.split(move |c| !is_name(c));
+    words.filter(|word| OF_THE_PROXY.iter().any(|prefix| word.starts_with(prefix)))
+}
+
+const OF_THE_PROXY: [&str; 9] = [
+    "control_",
+    "inbound_",
+    "outbound_",
+    "process_",
+    "proxy_",
+    "request_",
+    "response_",
+    "route_",
+    "tcp_",
+];
+
+fn assert_known(source: &str, queries: &[String]) {
+    let families = families();
+    let mut seen = 0;
+    for query in queries {
+        for name in metrics(query) {
+            assert!(
+                families.contains(name),
+                "{source}: {name} is no metric: {query}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(
+        seen >= queries.len(),
+        "{source}: {seen} metrics in {} queries",
+        queries.len()
+    );
+}
+
+#[test]
+fn alerts_are_about_metrics_of_the_proxy() {
+    let rules = read("deploy/prometheus/alerts.yaml");
+    let rules = rules.split("- alert: ").skip(1);
+    let query = |rule: &str| {
+        let (_, query) = rule.split_once("expr:").unwrap();
+        query
+            .split("for:")
+            .next()
+            .unwrap()
+            .split("labels:")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    let queries: Vec<_> = rules.map(query).collect();
+    assert!(queries.len() >= 8);
+    assert_known("alerts.yaml", &queries);
+}
+
+#[test]
+fn the_dashboard_shows_metrics_of_the_proxy() {
+    let dashboard: Value =
+        serde_json::from_str(&read("deploy/grafana/linkerd-proxy.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
+    let queries = targets
+        .flatten()
+        .map(|target| target["expr"].as_str().unwrap().to_owned());
+    let queries: Vec<_> = queries.collect();
+    assert!(queries.len() >= 20);
+    assert_known("linkerd-proxy.json", &queries);
+}
