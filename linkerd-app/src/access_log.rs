@@ -29,7 +29,6 @@ mod stage_note;
 #[cfg(test)]
 mod tests;
 mod text;
-mod utc;
 
 pub use layer::AccessLogLayer;
 pub use stage_note::StageNote;
@@ -37,13 +36,13 @@ pub use stage_note::StageNote;
 use crate::{
     config::{AccessLogConfig, AccessLogFormat},
     logging::{LineQueue, Logger},
+    utc::UtcClock,
 };
 use linkerd_proxy_core::metrics::{Exposition, MetricKind, Registry};
 use output::Output;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
 use std::{cell::RefCell, fmt, io, rc::Rc, sync::Arc, time::Duration};
-use utc::UtcClock;
 
 /// The access log of a proxy. Clones share it.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@ mod context;
 mod env;
 mod explain;
 mod log_level;
+mod logs;
 mod metrics;
 mod origin;
 mod policy;

@@ -1,12 +1,14 @@
 //! Logging: the filter, the format, and changes of both while the proxy runs.
 //!
-//! One global filter sits in front of one formatter, whose lines a thread writes to standard output: with a slow reader
-//! lines are lost, but no task waits. A line below the filter's levels costs one comparison of an atomic at its call
+//! A filter sits in front of a formatter, whose lines a thread writes to standard output: with a slow reader
+//! lines are lost, but no task waits. Beside it, live streams for people have filters of their own. A line below the filter's levels costs one comparison of an atomic at its call
 //! site, so the path of a request pays nothing for it.
 
 mod queue;
+mod streams;
 
 pub use queue::LineQueue;
+pub use streams::{LogStream, LogStreamError, LogStreams};
 
 use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
@@ -14,6 +16,7 @@ use queue::log_into;
 use std::fmt;
 use std::io;
 use std::time::Duration;
+use streams::Streamed;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{Directive, EnvFilter};
@@ -21,7 +24,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::{Registry, reload};
+use tracing_subscriber::{Layer, reload};
 
 /// The logger of the process.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub struct Logger {
     pub filter: LogFilter,
     /// Queue of its lines to standard output.
     pub lines: LineQueue,
+    /// Opens live streams of its events.
+    pub streams: LogStreams,
 }
 
 /// The time at the start of a plain line.
@@ -44,7 +49,7 @@ pub enum LogClock {
 /// Reads and replaces the filter of a proxy that is running.
 #[derive(Clone, Debug)]
 pub struct LogFilter {
-    handle: reload::Handle<EnvFilter, Registry>,
+    handle: reload::Handle<EnvFilter, Streamed>,
 }
 
 /// Errors of a replacement of the filter.
@@ -83,9 +88,13 @@ pub fn install(log: &LogConfig, clock: LogClock) -> Result<Option<Logger>, LogIn
             );
         });
     })?;
-    let (subscriber, filter) = subscriber(log, clock, lines.clone());
+    let (subscriber, filter, streams) = subscriber(log, clock, lines.clone());
     tracing::subscriber::set_global_default(subscriber).map_err(LogInstallError::Installed)?;
-    Ok(Some(Logger { filter, lines }))
+    Ok(Some(Logger {
+        filter,
+        lines,
+        streams,
+    }))
 }
 
 impl Logger {
@@ -130,28 +139,34 @@ fn subscriber<W>(
     log: &LogConfig,
     clock: LogClock,
     writer: W,
-) -> (Box<dyn Subscriber + Send + Sync>, LogFilter)
+) -> (Box<dyn Subscriber + Send + Sync>, LogFilter, LogStreams)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = without_access_log(builder().parse_lossy(log.filter.trim()));
     let (filter, handle) = reload::Layer::new(filter);
-    let registry = Registry::default().with(filter);
+    let (registry, streams) = LogStreams::install();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer)
         .with_ansi(false)
         .with_thread_ids(true);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match log.format {
         LogFormat::Plain => match clock {
-            LogClock::Uptime => Box::new(registry.with(lines.with_timer(Uptime::starting_now()))),
-            LogClock::Wall => Box::new(registry.with(lines.with_timer(SystemTime))),
+            LogClock::Uptime => {
+                let lines = lines.with_timer(Uptime::starting_now());
+                Box::new(registry.with(lines.with_filter(filter)))
+            }
+            LogClock::Wall => {
+                let lines = lines.with_timer(SystemTime);
+                Box::new(registry.with(lines.with_filter(filter)))
+            }
         },
         LogFormat::Json => {
             let lines = lines.json().with_current_span(false).with_span_list(true);
-            Box::new(registry.with(lines))
+            Box::new(registry.with(lines.with_filter(filter)))
         }
     };
-    (subscriber, LogFilter { handle })
+    (subscriber, LogFilter { handle }, streams)
 }
 
 /// Values are compared literally: patterns chosen at run time could cost any amount of time.
@@ -239,7 +254,7 @@ mod tests {
     fn with_clock(log: &LogConfig, clock: LogClock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (subscriber, filter) = subscriber(log, clock, move || writer.clone());
+        let (subscriber, filter, _) = subscriber(log, clock, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || act(&lines, &filter));
     }
 
@@ -332,7 +347,7 @@ mod tests {
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
         let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
-        let (subscriber, filter) = subscriber(&log, LogClock::Uptime, io::sink);
+        let (subscriber, filter, _) = subscriber(&log, LogClock::Uptime, io::sink);
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));

@@ -332,7 +332,7 @@ async fn run_control(
         },
         registry,
         readiness: parts.readiness,
-        log: parts.log.map(|log| log.filter),
+        log: parts.log,
         hostname: admin::hostname(),
         env: parts.env,
         shutdown: parts.shutdown,

@@ -3,6 +3,8 @@
 //! A value cannot end its line or its quotes: control bytes, quotes, backslashes and all that is not ASCII are escaped, and
 //! longer values are cut.
 
+use crate::utc::pair;
+
 use std::{
     io::Write,
     net::{IpAddr, SocketAddr},
@@ -65,21 +67,6 @@ fn push_digits(out: &mut Vec<u8>, mut number: u64) {
     }
     out.extend_from_slice(&digits[first..]);
 }
-
-/// The two digits of a number below 100.
-pub fn pair(number: u64) -> &'static [u8; 2] {
-    &PAIRS[number as usize % PAIRS.len()]
-}
-
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0;
-    while number < pairs.len() {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
 
 /// Adds `IP:PORT`. Formatting an IPv4 address by its `Display` would take a fifth of a line's time.
 pub fn push_addr(out: &mut Vec<u8>, addr: SocketAddr) {

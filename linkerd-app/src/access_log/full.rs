@@ -4,8 +4,8 @@ use super::{
     escape::{Escape, push_addr, push_number, push_text},
     exchange::{Exchange, ExchangeEnd},
     head::{RequestHead, push_url},
-    utc::{Fraction, UtcClock},
 };
+use crate::utc::{Fraction, UtcClock};
 use http::Version;
 use linkerd_proxy_core::{
     Reason,

@@ -3,8 +3,8 @@
 use super::{
     escape::{Escape, push_addr, push_text},
     exchange::Exchange,
-    utc::{Fraction, UtcClock},
 };
+use crate::utc::{Fraction, UtcClock};
 use http::{HeaderValue, StatusCode};
 use std::{io::Write, time::Duration};
 

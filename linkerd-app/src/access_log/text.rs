@@ -4,8 +4,8 @@ use super::{
     escape::{Escape, push_addr, push_number, push_text},
     exchange::{Exchange, ExchangeEnd, Outcome},
     full::side,
-    utc::UtcClock,
 };
+use crate::utc::UtcClock;
 use std::{io::Write, time::Duration};
 
 /// Adds `10:42:03.462 outbound GET web/path -> 200 in 1.2 ms from 10.0.0.1:80`, with the backend, the cause of a failure and

@@ -24,8 +24,8 @@ pub struct AdminContext {
     pub readiness: Readiness,
     /// Controllers that were not reached yet, with the cause: they do not delay readiness.
     pub unreached: Box<dyn Fn() -> Vec<String>>,
-    /// The filter of the logger; `None` without a logger.
-    pub log: Option<logging::LogFilter>,
+    /// The logger, if there is one: its filter, and streams of its events.
+    pub log: Option<logging::Logger>,
     /// The name of this machine, accepted as `Host` on the paths for this host.
     pub hostname: Option<String>,
     /// The environment that the proxy was started with.

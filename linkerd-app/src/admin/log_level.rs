@@ -14,7 +14,7 @@ pub(super) async fn log_level(admin: &AdminContext, request: AdminRequest) -> Re
     if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
-    let Some(filter) = &admin.log else {
+    let Some(filter) = admin.log.as_ref().map(|log| &log.filter) else {
         return reply::empty(StatusCode::NOT_FOUND);
     };
     match *request.http.method() {

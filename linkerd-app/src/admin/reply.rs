@@ -40,6 +40,16 @@ where
     reply
 }
 
+/// A response in lines of JSON, streamed for as long as its reader stays.
+pub(super) fn json_stream<B>(body: B) -> Reply
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let mut reply = json(StatusCode::OK, Bytes::new());
+    *reply.body_mut() = body.map_err(infallible).boxed_unsync();
+    reply
+}
+
 /// A response in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     typed(status, "application/json", body)

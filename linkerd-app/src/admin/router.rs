@@ -1,8 +1,8 @@
 //! The table of the admin server's endpoints.
 
 use super::{
-    console, context::AdminContext, env, explain, log_level, metrics, probes, reply, reply::Reply,
-    request::AdminRequest, shutdown, state,
+    console, context::AdminContext, env, explain, log_level, logs, metrics, probes, reply,
+    reply::Reply, request::AdminRequest, shutdown, state,
 };
 use crate::config::ConsoleAccess;
 use futures::future::LocalBoxFuture;
@@ -108,6 +108,11 @@ const ENDPOINTS: &[AdminEndpoint] = &[
         path: "/proxy-log-level",
         summary: "GET or PUT the filter of the log; from this host only",
         answer: |admin, request| Box::pin(log_level::log_level(admin, request)),
+    },
+    AdminEndpoint {
+        path: "/logs.json",
+        summary: "events of the log as they happen: /logs.json?filter=warn,linkerd=debug; from this host only",
+        answer: |admin, request| Box::pin(logs::logs(admin, request)),
     },
     AdminEndpoint {
         path: "/env.json",

@@ -238,12 +238,12 @@ async fn metrics_are_text_and_compressed_on_request() {
 /// The logger is global, so that all its tests are one.
 #[tokio::test]
 async fn the_log_level_is_told_and_replaced() {
-    static FILTER: OnceLock<Option<logging::LogFilter>> = OnceLock::new();
+    static LOGGER: OnceLock<Option<logging::Logger>> = OnceLock::new();
     let log = LogConfig::load(&Env::from_iter([("LINKERD2_PROXY_LOG", "error")]));
     let install = || logging::install(&log, logging::LogClock::Uptime).unwrap();
-    let filter = FILTER.get_or_init(|| install().map(|logger| logger.filter));
+    let logger = LOGGER.get_or_init(install);
     let logs = || AdminContext {
-        log: filter.clone(),
+        log: logger.clone(),
         ..admin()
     };
     with(logs(), |addr| async move {
@@ -377,7 +377,7 @@ async fn shutdown_is_asked_for() {
 
 #[tokio::test]
 async fn what_is_local_is_refused_from_elsewhere() {
-    for path in ["/proxy-log-level", "/state"] {
+    for path in ["/proxy-log-level", "/logs.json", "/state"] {
         for peer in ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1"] {
             let remote = from(peer, admin(), &format!("GET {path}")).await;
             assert_eq!((remote.status, remote.kind()), (403, Some("text/plain")));
@@ -455,6 +455,7 @@ async fn the_index_lists_the_endpoints() {
                 "/console",
                 "/explain",
                 "/proxy-log-level",
+                "/logs.json",
                 "/env.json",
                 "/shutdown"
             ]

@@ -70,7 +70,11 @@ pub(super) fn sections(
                 .collect()
         }),
         section("log", move || {
-            log.as_ref().map_or(Value::Null, |log| log.lines.inspect())
+            log.as_ref().map_or(Value::Null, |log| {
+                let mut state = log.lines.inspect();
+                state["streams"] = log.streams.inspect();
+                state
+            })
         }),
         section("access_log", move || {
             access_log.as_ref().map_or(Value::Null, AccessLog::inspect)

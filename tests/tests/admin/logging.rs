@@ -1,7 +1,7 @@
 //! Log lines with fast, slow and missing readers.
 
 use http::Method;
-use linkerd_tests::{Mesh, Server};
+use linkerd_tests::{Mesh, SOON, Server, Wire, eventually};
 use std::time::Duration;
 
 #[tokio::test]
@@ -24,6 +24,42 @@ async fn a_log_that_nobody_reads_stops_nothing() {
     mesh.proxy
         .wait_for_log("Shutdown completed gracefully")
         .await;
+}
+
+#[tokio::test]
+async fn events_are_streamed_by_a_filter_of_their_reader() {
+    let mesh = Mesh::start().await;
+    let admin = mesh.proxy.admin;
+    let mut wire = Wire::connect(admin.addr).await;
+    wire.send("GET /logs.json?filter=linkerd%3Ddebug HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await;
+    let head = wire.head().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert_eq!(mesh.get("http://nowhere/").await.status, 502);
+    let lines = wire.until(b"unknown_destination").await;
+    assert!(lines.contains("\"level\":\"DEBUG\""), "{lines}");
+    let state = admin.state().await;
+    let streams = &state["log"]["streams"]["open"];
+    assert_eq!(streams.as_array().unwrap().len(), 1, "{streams}");
+    // The log has the levels that it had.
+    assert!(!mesh.proxy.log().contains("unknown_destination"));
+    drop(wire);
+    eventually(SOON, "the stream is closed", || async {
+        let state = admin.state().await;
+        let open = state["log"]["streams"]["open"]
+            .as_array()
+            .unwrap()
+            .is_empty();
+        open.then_some(())
+    })
+    .await;
+
+    for (path, status) in [("/logs.json", 400), ("/logs.json?filter=a%3Dloud", 400)] {
+        let refused = admin.get(path).await;
+        assert_eq!(refused.status, status, "{refused:?}");
+        assert!(refused.text().contains("filter"), "{refused:?}");
+    }
 }
 
 #[tokio::test]

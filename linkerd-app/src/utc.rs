@@ -1,6 +1,5 @@
 //! Dates and times in UTC, as RFC 3339 writes them.
 
-use super::escape::pair;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Writes dates and times. The text of a second is kept for all lines of that second.
@@ -119,6 +118,21 @@ const DATE: usize = 11;
 const DAYS_OF_ERA: u64 = 146_097;
 /// Days from the first of March of the year 0.
 const DAYS_BEFORE_1970: u64 = 719_468;
+
+/// The two digits of a number below 100.
+pub fn pair(number: u64) -> &'static [u8; 2] {
+    &PAIRS[number as usize % PAIRS.len()]
+}
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < pairs.len() {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {

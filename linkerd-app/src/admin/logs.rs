@@ -1,0 +1,71 @@
+//! `/logs.json`: events of the log as they happen, by a filter of the reader's own.
+
+use super::{
+    context::AdminContext,
+    reply::{self, Reply},
+    request::{AdminRequest, read_body},
+};
+use crate::logging::{LogStream, LogStreamError};
+use bytes::Bytes;
+use futures::stream;
+use http::{Method, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use std::{convert::Infallible, time::Duration};
+use tokio::time::timeout;
+
+/// Streams events, a line of JSON each. The filter is the parameter `filter`, or the body of a QUERY.
+pub(super) async fn logs(admin: &AdminContext, request: AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
+        return refusal;
+    }
+    let Some(log) = &admin.log else {
+        return reply::empty(StatusCode::NOT_FOUND);
+    };
+    let filter = match request.http.method().as_str() {
+        "GET" => of_parameter(request.http.uri().query().unwrap_or_default()),
+        "QUERY" => match read_body(request.http.into_body()).await {
+            Ok(body) => String::from_utf8(body.into()).ok(),
+            Err(refusal) => return refusal,
+        },
+        _ => {
+            let query = Method::from_bytes(b"QUERY").unwrap_or(Method::GET);
+            return reply::not_allowed(&[Method::GET, query]);
+        }
+    };
+    let Some(filter) = filter else {
+        return reply::json_error(StatusCode::BAD_REQUEST, NO_FILTER);
+    };
+    match log.streams.open(&filter) {
+        Ok(stream) => reply::json_stream(lines(stream)),
+        Err(error @ LogStreamError::Invalid(_)) => {
+            reply::json_error(StatusCode::BAD_REQUEST, &error.to_string())
+        }
+        Err(error @ LogStreamError::Full) => {
+            reply::json_error(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
+        }
+    }
+}
+
+fn of_parameter(query: &str) -> Option<String> {
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    let filter = parameters.find(|(name, _)| name == "filter");
+    filter.map(|(_, filter)| filter.into_owned())
+}
+
+/// The lines of a stream. While there is none, a line says so regularly, by which a reader that is gone is found.
+fn lines(
+    stream: LogStream,
+) -> StreamBody<impl futures::Stream<Item = Result<Frame<Bytes>, Infallible>>> {
+    StreamBody::new(stream::unfold(stream, |mut stream| async move {
+        let line = match timeout(HEARTBEAT, stream.next()).await {
+            Ok(line) => line?,
+            Err(_) => Bytes::from_static(NOTHING),
+        };
+        Some((Ok(Frame::data(line)), stream))
+    }))
+}
+
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const NOTHING: &[u8] = b"{\"dropped_events\":0}\n";
+const NO_FILTER: &str = "a filter is needed, such as /logs.json?filter=warn,linkerd=debug";
