@@ -33,6 +33,7 @@ mod utc;
 
 pub use layer::AccessLogLayer;
 pub use stage_note::StageNote;
+pub(crate) use utc::UtcClock;
 
 use crate::{
     config::{AccessLogConfig, AccessLogFormat},
@@ -43,7 +44,6 @@ use output::Output;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
 use std::{cell::RefCell, fmt, io, rc::Rc, sync::Arc, time::Duration};
-use utc::UtcClock;
 
 /// The access log of a proxy. Clones share it.
 #[derive(Clone, Debug)]

@@ -40,6 +40,16 @@ where
     reply
 }
 
+/// A response of lines of JSON, streamed.
+pub(super) fn json_lines<B>(body: B) -> Reply
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let mut reply = typed(StatusCode::OK, "application/x-ndjson", Bytes::new());
+    *reply.body_mut() = body.map_err(infallible).boxed_unsync();
+    reply
+}
+
 /// A response in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     typed(status, "application/json", body)

@@ -1,0 +1,85 @@
+//! `/tap`: requests as they happen, for tools on this host.
+
+use super::{
+    context::AdminContext,
+    reply::{self, Reply},
+    request::AdminRequest,
+};
+use crate::tap::{OpenTap, TapEnd, TapFields, closed_line, dropped_line, event_line};
+use bytes::Bytes;
+use futures::stream;
+use http::{Method, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use std::{convert::Infallible, time::Duration};
+
+/// Opens a tap with the conditions of the parameters, and streams its events as lines of JSON until it ends.
+pub(super) fn tap(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    if let Some(refusal) = request.refuse_remote(admin) {
+        return refusal;
+    }
+    if *request.http.method() != Method::GET {
+        return reply::not_allowed(&[Method::GET]);
+    }
+    let fields = TapFields::of_parameters(request.http.uri().query().unwrap_or_default());
+    let settings = fields.and_then(|fields| fields.check(format!("admin {}", request.peer)));
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(invalid) => return reply::json_error(StatusCode::BAD_REQUEST, &invalid.to_string()),
+    };
+    match admin.taps.open(settings) {
+        Ok(tap) => lines(tap),
+        Err(refused) => reply::json_error(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string()),
+    }
+}
+
+/// The lines of a tap on their way to its client.
+struct Lines {
+    /// `None`: the last line is sent.
+    tap: Option<OpenTap>,
+    /// Dropped events and skipped requests that the client knows of.
+    told: (u64, u64),
+}
+
+fn lines(tap: OpenTap) -> Reply {
+    let lines = Lines {
+        tap: Some(tap),
+        told: (0, 0),
+    };
+    let frames = stream::unfold(lines, |mut lines| async move {
+        let line = lines.next().await?;
+        let frame = Ok::<_, Infallible>(Frame::data(Bytes::from(line)));
+        Some((frame, lines))
+    });
+    reply::json_lines(StreamBody::new(frames))
+}
+
+impl Lines {
+    /// The next line. While there is none, the client hears regularly that the tap is there, so that a client that is gone
+    /// is found.
+    async fn next(&mut self) -> Option<String> {
+        let tap = self.tap.as_mut()?;
+        let told = (tap.tap().dropped(), tap.tap().skipped());
+        if told.0 != self.told.0 {
+            self.told = told;
+            return Some(dropped_line(told.0, told.1));
+        }
+        let line = match tokio::time::timeout(HEARTBEAT, tap.next()).await {
+            Ok(Ok(event)) => event_line(tap.tap().id, &event),
+            Ok(Err(end)) => self.close(end),
+            Err(_) => {
+                self.told = told;
+                dropped_line(told.0, told.1)
+            }
+        };
+        Some(line)
+    }
+
+    fn close(&mut self, end: TapEnd) -> String {
+        self.tap = None;
+        closed_line(end)
+    }
+}
+
+/// Interval of lines while nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(10);
