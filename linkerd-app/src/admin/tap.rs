@@ -12,6 +12,7 @@ use http::{Method, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use std::{convert::Infallible, time::Duration};
+use tokio::time::Instant;
 
 /// Opens a tap with the conditions of the parameters, and streams its events as lines of JSON until it ends.
 pub(super) fn tap(admin: &AdminContext, request: &AdminRequest) -> Reply {
@@ -39,12 +40,14 @@ struct Lines {
     tap: Option<OpenTap>,
     /// Dropped events and skipped requests that the client knows of.
     told: (u64, u64),
+    told_at: Instant,
 }
 
 fn lines(tap: OpenTap) -> Reply {
     let lines = Lines {
         tap: Some(tap),
         told: (0, 0),
+        told_at: Instant::now(),
     };
     let frames = stream::unfold(lines, |mut lines| async move {
         let line = lines.next().await?;
@@ -60,15 +63,15 @@ impl Lines {
     async fn next(&mut self) -> Option<String> {
         let tap = self.tap.as_mut()?;
         let told = (tap.tap().dropped(), tap.tap().skipped());
-        if told.0 != self.told.0 {
-            self.told = told;
+        if told != self.told && self.told_at.elapsed() >= TELL_EVERY {
+            (self.told, self.told_at) = (told, Instant::now());
             return Some(dropped_line(told.0, told.1));
         }
         let line = match tokio::time::timeout(HEARTBEAT, tap.next()).await {
             Ok(Ok(event)) => event_line(tap.tap().id, &event),
             Ok(Err(end)) => self.close(end),
             Err(_) => {
-                self.told = told;
+                (self.told, self.told_at) = (told, Instant::now());
                 dropped_line(told.0, told.1)
             }
         };
@@ -80,6 +83,9 @@ impl Lines {
         closed_line(end)
     }
 }
+
+/// The least time between two lines about what is missing: under load each event would have one.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Interval of lines while nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(10);
