@@ -36,6 +36,8 @@ pub struct Families {
     pub endpoint: Arc<EndpointFamilies>,
     /// `tcp_*`
     pub transport: TransportMetrics,
+    /// `proxy_failures_total`: what the proxy answered, closed or reset itself, by reason.
+    pub failures: Family<Counter>,
     /// `stack_*`
     pub stack: StackFamilies,
     /// `outbound_*`
@@ -134,8 +136,14 @@ impl Families {
             identity: BalancerFamilies::register(registry, &outbound::CONTROL_IDENTITY_BALANCER),
             certificates: IdentityFamilies::register(registry),
         };
+        let failures = registry.counter(
+            RegistryStyle::OpenMetrics,
+            "proxy_failures_total",
+            "Requests that the proxy answered or reset itself and connections that it closed, by reason; see docs/reasons.md",
+        );
         Self {
             endpoint: Arc::new(endpoint),
+            failures,
             control,
             transport: TransportMetrics::register(registry),
             stack: StackFamilies {

@@ -15,7 +15,7 @@ use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error, drain,
     http::{HttpRequest, RequestContext, Responder},
-    transport::{ClientInfo, Io, ListenerContext, TransportStream},
+    transport::{ClientInfo, Io, ListenerContext, Side, TransportStream},
 };
 use serde_json::Value;
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
@@ -111,7 +111,7 @@ impl AdminAdmission {
         if self.is_exempt(request.uri().path()) {
             return answer(request).await;
         }
-        let responder = Responder::new(&request, self.emit_headers);
+        let responder = Responder::new(&request, Side::Inbound, self.emit_headers);
         let context = RequestContext::arriving(Some(self.client.clone()));
         let mut request = HttpRequest::new(request, context);
         let admitted = self.admission.borrow_mut().admit(&mut request);
