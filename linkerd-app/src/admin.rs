@@ -26,8 +26,10 @@ mod probes;
 mod reply;
 mod request;
 mod router;
+mod secure;
 mod shutdown;
 mod state;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -37,12 +39,13 @@ pub use policy::AdminPolicy;
 pub(crate) use connection::converse;
 pub(crate) use origin::hostname;
 pub(crate) use reply::infallible;
+pub(crate) use secure::secure;
 
 use connection::Connections;
 use linkerd_proxy_core::{drain, transport::AcceptErrors};
 use std::{net::TcpListener, rc::Rc, time::Duration};
 
-/// Serves until drain is signalled; returns when the connections have finished their requests.
+/// Serves until drain is signalled; returns when the connections have finished their requests, after [`FINISH_WITHIN`] at most.
 ///
 /// Must run on a local runtime (`spawn_local`).
 pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: drain::Watch) {
@@ -76,14 +79,23 @@ pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: dr
     }
     // From now on the port refuses connections, as the incumbent's does.
     drop(listener);
-    while !connections.is_empty() {
-        connections.reap().await;
+    let finished = async {
+        while !connections.is_empty() {
+            connections.reap().await;
+        }
+    };
+    // A client that does not read its answer, such as a tap that was forgotten, must not hold up the shutdown.
+    if tokio::time::timeout(FINISH_WITHIN, finished).await.is_err() {
+        tracing::debug!("Closing admin connections that have not finished");
     }
 }
 
 /// Probes, a scraper or two and people need a handful. One more closes the least recently used one, so that a client
 /// with many silent connections locks out no probe.
 const MAX_CONNECTIONS: usize = 100;
+
+/// Limit for connections to finish their requests after drain was signalled: the slowest answer is a long scrape.
+const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 //! | code | when |
 //! |--:|---|
 //! | 0 | any normal end, also when the grace period ran out |
-//! | 1 | something cannot be started; `explain` finds no route |
+//! | 1 | something cannot be started; `explain` finds no route; the proxy of `tap` does not answer or ends |
 //! | 64 | the configuration, a manifest or the usage is wrong |
 //! | 69 | `await`: the proxy is not ready in time |
 //! | 95 | `init --check`: connections are not redirected |
@@ -19,12 +19,14 @@ mod service_manager;
 mod shutdown;
 mod signals;
 mod start;
+mod tap;
 
 pub use self::await_ready::AwaitOptions;
 pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
 pub use self::init::InitOptions;
 pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
+pub use self::tap::{TapArgs, tap};
 
 use crate::{
     config::{

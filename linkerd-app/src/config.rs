@@ -38,7 +38,8 @@ pub use settings::{
     AdminConfig, AnchorsConfig, BalancerConfig, CertifyConfig, Config, ConnectConfig,
     ConsoleAccess, ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig,
     ForwardedHeader, HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig,
-    LogFormat, OutboundConfig, ShutdownConfig, SpireConfig, WorkersConfig,
+    LogFormat, OutboundConfig, ShutdownConfig, SpireConfig, TapConfig, TapServerConfig,
+    WorkersConfig,
 };
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

@@ -118,6 +118,7 @@ where
         if let Some(notes) = &context.notes {
             // The time of an attempt that did not wait is that of the request's arrival, before its target was discovered.
             notes.send_to(series.addr, context.attempted.max(context.arrived));
+            notes.of_endpoint_labels(&series.labels);
         }
         let grpc = is_grpc(request.headers());
         let answered_as_grpc = grpc && request.version() == Version::HTTP_2;

@@ -25,6 +25,7 @@ mod response_metrics;
 mod route_filters;
 pub mod runtime;
 pub mod server;
+pub mod tap;
 #[cfg(test)]
 mod testing;
 pub mod utc;

@@ -24,7 +24,7 @@ mod table;
 mod tests;
 mod worker;
 
-pub use configured::{BindError, ConfiguredSockets, ListenAddresses};
+pub use configured::{BindError, ConfiguredSockets, ControlSockets, ListenAddresses};
 pub use message::{
     Direction, Draining, ListenerDrain, ListenerError, ListenerId, ListenerMessage, ListenerName,
     ListenerSocket, ListenerSpec,

@@ -54,6 +54,13 @@ enum Command {
     ///
     /// The exit code is 0 if a route takes the request, 1 if none does or the proxy does not answer, 64 on bad usage.
     Explain(ExplainArgs),
+    /// Prints the requests of a running proxy as they happen, a line for each at its end.
+    ///
+    /// A line has the time, direction, request, status or the cause of a failure, latency, bytes, client, endpoint and its
+    /// encryption. A request that has not ended is printed when it is two seconds old. All conditions must be met. What comes
+    /// faster than this command reads or --max-rps allows is left out, and no request waits for it. The exit code is 0, 1 if
+    /// the proxy does not answer or ends, 64 on bad usage.
+    Tap(Box<cli::TapArgs>),
     /// Adds the sidecar to Kubernetes manifests, and prints them.
     ///
     /// Workloads get an init container, the proxy, volumes, labels and annotations; all other text stays as it is. The
@@ -221,6 +228,7 @@ fn main() -> ExitCode {
         Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Explain(args)) => args.run(),
+        Some(Command::Tap(args)) => cli::tap(*args),
         Some(Command::Inject(args)) => cli::inject_manifests(&args),
         Some(Command::Uninject(args)) => cli::uninject_manifests(&args),
         Some(Command::Init(args)) => args.run(),
@@ -247,12 +255,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error of the command line, or the help. The command `explain`, whose exit codes scripts read, ends with 64.
+/// Prints an error of the command line, or the help. The commands `explain` and `tap`, whose exit codes scripts read, end with
+/// 64.
 fn unparsed(error: &clap::Error) -> ExitCode {
-    let is_explain = std::env::args()
+    let is_read = std::env::args()
         .nth(1)
-        .is_some_and(|name| name == "explain");
-    if error.use_stderr() && is_explain {
+        .is_some_and(|name| name == "explain" || name == "tap");
+    if error.use_stderr() && is_read {
         // Without standard error the exit code is all there is.
         let _ = error.print();
         return ExitCode::from(EXIT_USAGE);

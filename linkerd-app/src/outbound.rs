@@ -80,7 +80,7 @@ use linkerd_profiles::{
 use linkerd_proxy_core::{
     Error, NewService, ObserveLayer, RcLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
-    metrics::Labels,
+    metrics::{LabelSet, Labels},
     stack::{Observe, RcService},
 };
 use profile_route::profile_route_layers;
@@ -240,11 +240,21 @@ impl HttpRoutes {
             format!("route {}", rule.meta),
             format!("logical service {logical}"),
         ]);
-        let note = StageNote::Route(rule.meta.to_string().into());
         let hedge = self.hedge(routing, rule, &labels);
+        let labels = LabelSet::from(labels);
+        let noted = match &rule.profile {
+            // The labels of a profile's route are those that its author gave it.
+            Some(profile) => {
+                let own = profile.labels.iter();
+                let own = own.map(|(name, value)| (name.as_str(), value.as_str()));
+                Labels::new().with_all("", own).into()
+            }
+            None => labels.clone(),
+        };
+        let note = StageNote::Route(rule.meta.to_string().into(), noted);
         let metrics = rule
             .is_of_policy()
-            .then(|| RouteMetrics::new(families, labels.into(), routing.is_grpc));
+            .then(|| RouteMetrics::new(families, labels, routing.is_grpc));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, (note, metrics))))
             .layer(features)

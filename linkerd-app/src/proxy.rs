@@ -11,10 +11,14 @@ use crate::{
     explain::{ExplainAnswer, Explainer, explain_inbound, explain_known},
     identity::{self, IdentityStartError},
     inbound::PolicyContext,
-    listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
+    listeners::{
+        BindError, ConfiguredSockets, ControlSockets, ListenAddresses, ListenerError,
+        ProxyListeners,
+    },
     logging::Logger,
     metrics::Families,
     process::{self, Runtimes},
+    tap::{TapRegistry, TapServer},
     worker::{Worker, WorkerQuery},
 };
 use futures::{FutureExt, future::join_all};
@@ -30,7 +34,7 @@ use linkerd_proxy_core::{
 use state::{WorkerInspector, all_answer, ask, inspect_control, sections};
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
     time::Duration,
@@ -113,6 +117,8 @@ pub async fn start(
     if let Some(log) = &access_log {
         log.register(&registry);
     }
+    let taps = TapRegistry::new(config.tap.shows_secrets);
+    taps.register(&registry);
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -137,13 +143,14 @@ pub async fn start(
 
     let (inspectors, inspected): (Vec<_>, Vec<_>) =
         (0..decision.workers).map(|_| mpsc::channel(4)).unzip();
-    let (admin_listener, configured) = sockets.into_parts();
+    let (control_sockets, configured) = sockets.into_parts();
     let admin = AdminParts {
-        listener: admin_listener,
+        sockets: control_sockets,
         readiness: readiness.clone(),
         env,
         log,
         access_log: access_log.clone(),
+        taps: taps.clone(),
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
         workers: inspectors.clone(),
         own,
@@ -174,6 +181,7 @@ pub async fn start(
             dialers: dialers.clone(),
             mesh: mesh.clone(),
             access_log: access_log.clone(),
+            taps: taps.clone(),
             listeners,
             drain: drain.clone(),
             inspect,
@@ -220,7 +228,10 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
     for outbound in &addresses.outbound {
         tracing::info!("Outbound interface on {outbound}");
     }
-    tracing::info!("Tap DISABLED");
+    match addresses.tap {
+        Some(tap) => tracing::info!("Tap interface on {tap}"),
+        None => tracing::info!("Tap DISABLED"),
+    }
     if let Some(identity) = &config.identity {
         tracing::info!("SNI is {}", identity.local.server_name);
         tracing::info!("Local identity is {}", identity.local.identity);
@@ -234,11 +245,12 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
 
 /// The parts of the admin server.
 struct AdminParts {
-    listener: TcpListener,
+    sockets: ControlSockets,
     readiness: Readiness,
     env: config::Env,
     log: Option<Logger>,
     access_log: Option<AccessLog>,
+    taps: TapRegistry,
     shutdown: Option<mpsc::Sender<()>>,
     workers: Vec<WorkerInspector>,
     own: OwnConnections,
@@ -275,7 +287,8 @@ async fn run_control(
 ) {
     let identity = parts.identity.take();
     let mesh = identity.as_ref().map(|identity| identity.mesh.clone());
-    let admin_addr = parts.listener.local_addr();
+    let tap_mesh = mesh.clone();
+    let admin_addr = parts.sockets.admin.local_addr();
     let admin_addr = admin_addr.unwrap_or(config.admin.listen);
     let control = ControlPlane::start(
         &config,
@@ -320,6 +333,7 @@ async fn run_control(
             &control,
             parts.log.clone(),
             parts.access_log,
+            parts.taps.clone(),
             inspect,
             parts.own,
             parts.workers.clone(),
@@ -330,6 +344,7 @@ async fn run_control(
             let opaque = config.inbound.proxy_protocol_ports.clone();
             Box::new(move |query| explain_inbound(&policies, &opaque, query))
         },
+        taps: parts.taps.clone(),
         registry,
         readiness: parts.readiness,
         log: parts.log,
@@ -339,8 +354,24 @@ async fn run_control(
     };
     // Discovery continues while the workers drain.
     spawn_local(inspect_control(control, inspected));
-    admin::serve(parts.listener, Rc::new(admin), drain.watch()).await;
+    if let (Some(listener), Some(server)) = (parts.sockets.tap, &config.tap.server) {
+        let server = TapServer {
+            registry: parts.taps.clone(),
+            client: server.client.clone(),
+            mesh: tap_mesh,
+            accept: config.inbound.accept,
+        };
+        spawn_local(server.serve(listener, drain.watch()));
+    }
+    spawn_local(end_taps(parts.taps, drain.watch()));
+    admin::serve(parts.sockets.admin, Rc::new(admin), drain.watch()).await;
     std::future::pending().await
+}
+
+/// Ends the taps when drain is signalled: their clients would hold it up.
+async fn end_taps(taps: TapRegistry, mut drain: drain::Watch) {
+    drain.signaled().await;
+    taps.end();
 }
 
 /// Answers `/explain` from the policies that the proxy holds, and from the workers' backends.

@@ -12,6 +12,7 @@ use crate::{
     metrics::Families,
     outbound::{self, Outbound},
     server::{InFlightLimit, share},
+    tap::{TapRegistry, WorkerTaps},
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
@@ -50,6 +51,8 @@ pub struct Worker {
     pub mesh: Option<MeshIdentity>,
     /// The access log. `None`: it is off.
     pub access_log: Option<AccessLog>,
+    /// Taps that come and go.
+    pub taps: TapRegistry,
     /// Listeners to be added and removed.
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
@@ -84,6 +87,7 @@ impl Worker {
             self.families.failures.clone(),
         );
         let access_log = self.access_log.as_ref().map(AccessLog::writer);
+        let taps = WorkerTaps::follow(&self.taps);
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -93,6 +97,7 @@ impl Worker {
             mesh: self.mesh.clone(),
             workers: self.workers,
             access_log: access_log.clone(),
+            taps: taps.clone(),
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
@@ -121,6 +126,7 @@ impl Worker {
                 mesh: self.mesh,
                 workers: self.workers,
                 access_log,
+                taps,
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,

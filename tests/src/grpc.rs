@@ -92,8 +92,9 @@ impl tonic::server::StreamingService<Message> for Bidi {
 #[derive(Clone)]
 pub struct Grpc(tonic::client::Grpc<Channel>);
 
+/// An HTTP/2 connection as generated clients take it.
 #[derive(Clone)]
-struct Channel(Http2);
+pub struct Channel(pub Http2);
 
 impl Grpc {
     /// A client of the service with this name.

@@ -5,7 +5,7 @@
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
-//! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`]: clients.
+//! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`], [`TapApi`], [`AdminTap`]: clients.
 //! - [`documents`]: YAML, such as manifests, as values.
 //! - [`eventually`], [`soon`]: waiting for a condition with a deadline. Tests never sleep.
 //!
@@ -29,6 +29,7 @@ mod ports;
 mod proxy;
 mod server;
 mod spire_agent;
+mod tap;
 mod tcp;
 mod yaml_values;
 
@@ -39,7 +40,7 @@ pub use crate::body::{Body, body, chunks, empty, from_channel};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
 pub use crate::client_hello::client_hello;
 pub use crate::deadline::{SOON, eventually, ever, soon};
-pub use crate::grpc::{Grpc, Message, grpc_handler};
+pub use crate::grpc::{Channel, Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};
 pub use crate::mesh_file::MeshFile;
@@ -49,6 +50,7 @@ pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::spire_agent::{SpireAgent, svid};
+pub use crate::tap::{AdminTap, TapApi, any_request};
 pub use crate::tcp::{Tcp, echo};
 pub use crate::yaml_values::documents;
 

@@ -30,6 +30,7 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
             "control",
             "check",
             "explain",
+            "tap",
             "inject",
             "uninject",
         ] {
@@ -43,6 +44,8 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
         "\\-\\-tls\\-name",
         ".SH CHECK",
         ".SH EXPLAIN",
+        ".SH TAP",
+        "\\-\\-max\\-rps",
         ".SH INJECT",
         "\\-\\-control\\-plane\\-namespace",
         ".SH UNINJECT",

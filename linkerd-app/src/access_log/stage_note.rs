@@ -1,13 +1,13 @@
 //! Notes of a route or a backend about its requests.
 
-use linkerd_proxy_core::{Error, http::HttpRequest, stack::ObserveCall};
+use linkerd_proxy_core::{Error, http::HttpRequest, metrics::LabelSet, stack::ObserveCall};
 use std::rc::Rc;
 
-/// Notes the name of a stage in the context of each request, if that has an access log.
+/// Notes the name of a stage in the context of each request, if that has an access log or a tap.
 #[derive(Clone, Debug)]
 pub enum StageNote {
-    /// A route.
-    Route(Rc<str>),
+    /// A route, and the labels by which taps know it.
+    Route(Rc<str>, LabelSet),
     /// A backend of a route.
     Backend(Rc<str>),
 }
@@ -18,7 +18,10 @@ impl<Rsp> ObserveCall<HttpRequest, Rsp> for StageNote {
     fn begin(&self, request: &mut HttpRequest) {
         if let Some(notes) = &request.context().notes {
             match self {
-                Self::Route(name) => notes.of_route(name),
+                Self::Route(name, labels) => {
+                    notes.of_route(name);
+                    notes.of_route_labels(labels);
+                }
                 Self::Backend(name) => notes.of_backend(name),
             }
         }

@@ -5,6 +5,7 @@ use crate::{
     config::{self, ConsoleAccess},
     explain::{Explainer, InboundExplainer},
     logging,
+    tap::TapRegistry,
 };
 use futures::future::BoxFuture;
 use linkerd_proxy_core::{metrics::Registry, readiness::Readiness};
@@ -38,6 +39,8 @@ pub struct AdminContext {
     pub explain_inbound: InboundExplainer,
     /// The clients that may open the console, and read what it shows.
     pub console: ConsoleAccess,
+    /// The taps, which `/tap` adds to.
+    pub taps: TapRegistry,
     /// The sections of `/state`.
     pub sections: Vec<StateSection>,
 }

@@ -1,6 +1,9 @@
 //! The policy of the admin port: TLS of the mesh is terminated, and requests are let in as those of any inbound port.
 
-use super::reply::{self, Reply};
+use super::{
+    reply::{self, Reply},
+    secure::{PLAIN, secure},
+};
 use crate::{
     identity::MeshIdentity,
     inbound::{Admission, Handshakes, PolicyContext, PortPolicy},
@@ -10,9 +13,8 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
-    Error, Reason, drain,
+    Error, drain,
     http::{HttpRequest, RequestContext, Responder},
-    tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
     transport::{ClientInfo, Io, ListenerContext, Side, TransportStream},
 };
 use serde_json::Value;
@@ -74,7 +76,10 @@ impl AdminPolicy {
     ) -> Result<(Io, AdminAdmission), Error> {
         let (stream, read, tls) = match &self.mesh {
             None => (stream, Bytes::new(), PLAIN),
-            Some(mesh) => self.secure(mesh, stream, timeout, drain).await?,
+            Some(mesh) => {
+                let limits = (timeout, timeout);
+                secure(mesh, &self.handshakes, stream, limits, drain).await?
+            }
         };
         let mut io = Io::new(stream, self.port.present().peer(&tls).connections());
         io.put_back(read);
@@ -93,39 +98,6 @@ impl AdminPolicy {
             admission: RefCell::new(admission),
         };
         Ok((io, admission))
-    }
-
-    async fn secure(
-        &self,
-        mesh: &MeshIdentity,
-        mut stream: TransportStream,
-        timeout: Duration,
-        drain: &mut drain::Watch,
-    ) -> Result<(TransportStream, Bytes, TlsStatus), Error> {
-        let server = mesh.server();
-        let FirstBytes { read, hello } = read_client_hello(&mut stream, timeout, drain).await?;
-        let hello = match hello {
-            Ok(hello) if server.is_asked_for(&hello) => hello,
-            Ok(hello) => {
-                let detail = format!("TLS is for {}, not for this proxy", hello.server_name);
-                return Err(Error::new(Reason::ClientTlsFailed).detail(detail));
-            }
-            Err(late @ NoClientHello::TimedOut(_)) => {
-                return Err(Error::new(Reason::TlsDetectionTimeout).detail(late.to_string()));
-            }
-            Err(_) => return Ok((stream, read, PLAIN)),
-        };
-        let _handshake = self.handshakes.begin()?;
-        let terminating = server.terminate(hello, stream, false);
-        let terminated = tokio::time::timeout(timeout, terminating).await;
-        let terminated = terminated.map_err(|_| {
-            let late = match server.has_certificate() {
-                true => Reason::ClientTlsFailed,
-                false => Reason::NoCertificate,
-            };
-            Error::new(late).detail(format!("timed out after {timeout:?}"))
-        })??;
-        Ok((terminated.stream, Bytes::new(), terminated.status))
     }
 }
 
@@ -184,4 +156,3 @@ fn refusal(responder: &Responder, error: &Error) -> Reply {
 
 /// The paths of probes.
 const PROBES: [&str; 2] = ["/live", "/ready"];
-const PLAIN: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);

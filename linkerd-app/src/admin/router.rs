@@ -2,7 +2,7 @@
 
 use super::{
     console, context::AdminContext, env, explain, log_level, logs, metrics, probes, reply,
-    reply::Reply, request::AdminRequest, shutdown, state,
+    reply::Reply, request::AdminRequest, shutdown, state, tap,
 };
 use crate::config::ConsoleAccess;
 use futures::future::LocalBoxFuture;
@@ -103,6 +103,11 @@ const ENDPOINTS: &[AdminEndpoint] = &[
         path: "/explain",
         summary: "the route and backends that a request would meet: /explain?url=http://web/path; from this host only",
         answer: |admin, request| Box::pin(explain::explain(admin, request)),
+    },
+    AdminEndpoint {
+        path: "/tap",
+        summary: "requests as they happen, a line of JSON for each event: /tap?path=/api&limit=10; from this host only",
+        answer: |admin, request| Box::pin(async move { tap::tap(admin, &request) }),
     },
     AdminEndpoint {
         path: "/proxy-log-level",

@@ -43,6 +43,7 @@ fn admin() -> AdminContext {
         explain: explain::explainer(),
         explain_inbound: Box::new(|_| json!("inbound")),
         console: ConsoleAccess::Loopback,
+        taps: crate::tap::TapRegistry::new(false),
         sections: Vec::new(),
     }
 }
@@ -454,6 +455,7 @@ async fn the_index_lists_the_endpoints() {
                 "/state",
                 "/console",
                 "/explain",
+                "/tap",
                 "/proxy-log-level",
                 "/logs.json",
                 "/env.json",

@@ -6,6 +6,7 @@ mod control;
 mod directions;
 mod identity;
 mod spire;
+mod tap;
 mod tls;
 
 use super::effective::EffectiveValue;
@@ -68,7 +69,9 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     let inbound = directions::inbound(r, http2_client.clone());
     let outbound = directions::outbound(r, http2_client.clone());
     let admin = admin(r);
-    listen_apart(r, inbound.listen, &outbound, &admin);
+    let tap = tap::tap(r);
+    let tap_listen = tap.server.as_ref().map(|server| server.listen);
+    listen_apart(r, inbound.listen, &outbound, &admin, tap_listen);
     let control = control::control(r, inbound.connect, outbound.connect, http2_client);
     if inbound.listen.is_some() {
         control::check_default_policy(r, inbound.default_policy);
@@ -77,12 +80,14 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
     let control = control?;
     let log = log(r);
     if identity.is_none() {
+        tap::warn_without_identity(r, &tap);
         tls::warn_without_tls(r, &control, inbound.default_policy);
     }
     Some(Config {
         outbound,
         inbound,
         admin,
+        tap,
         identity,
         dns: dns(r),
         discovery: DiscoveryConfig {
@@ -117,6 +122,7 @@ fn listen_apart(
     inbound: Option<SocketAddr>,
     outbound: &OutboundConfig,
     admin: &AdminConfig,
+    tap: Option<SocketAddr>,
 ) {
     let outbound_name = if r.is_set(&OUTBOUND_LISTEN_ADDRS) {
         OUTBOUND_LISTEN_ADDRS.name()
@@ -126,6 +132,7 @@ fn listen_apart(
     let inbound = inbound.map(|addr| (INBOUND_LISTEN_ADDR.name(), addr));
     let mut listeners: Vec<_> = inbound.into_iter().collect();
     listeners.push((ADMIN_LISTEN_ADDR.name(), admin.listen));
+    listeners.extend(tap.map(|addr| (CONTROL_LISTEN_ADDR.name(), addr)));
     listeners.extend(outbound.listen.iter().map(|&addr| (outbound_name, addr)));
     for (i, &(name, addr)) in listeners.iter().enumerate() {
         for &(other, other_addr) in &listeners[..i] {

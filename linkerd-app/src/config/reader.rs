@@ -7,8 +7,7 @@ use super::grammar::kinds::Text;
 use super::grammar::{Grammar, InvalidValue, ValueKind};
 use super::unknown;
 use super::variables::{
-    CONTROL_LISTEN_ADDR, DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey,
-    VariableStatus,
+    DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey, VariableStatus,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,10 +197,9 @@ fn read<T>(
     }))
 }
 
-/// Whether a warning is due if the variable is set: linkerd's injector always sets the address of the tap server, and
-/// names without a prefix are for other programs.
+/// Whether a warning is due if the variable is set: names without a prefix are for other programs.
 fn warns_when_set(variable: &Variable) -> bool {
-    variable.is_prefixed() && variable.name != CONTROL_LISTEN_ADDR.name()
+    variable.is_prefixed()
 }
 
 /// The texts about tracing come from files and other programs: invalid UTF-8 in them is no error.

@@ -6,7 +6,7 @@ use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::endpoint::ServerTls;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
 use linkerd_proxy_core::subscription::StreamLimits;
-use linkerd_proxy_core::tls::{LocalIdentity, RefreshBounds};
+use linkerd_proxy_core::tls::{Identity, LocalIdentity, RefreshBounds};
 use linkerd_proxy_core::transport::SocketOptions;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +34,8 @@ pub struct Config {
     pub workers: WorkersConfig,
     /// Logging.
     pub log: LogConfig,
+    /// Taps.
+    pub tap: TapConfig,
     /// The access log. `None`: there is none.
     pub access_log: Option<AccessLogConfig>,
     /// Limit for a client to send the headers of a request, once begun.
@@ -206,6 +208,24 @@ pub enum DefaultPolicy {
     ClusterUnauthenticated,
     /// Every client; a client that another policy would deny is logged.
     Audit,
+}
+
+/// Taps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapConfig {
+    /// The tap server. `None`: there is none.
+    pub server: Option<TapServerConfig>,
+    /// Whether events show the values of secret headers.
+    pub shows_secrets: bool,
+}
+
+/// The tap server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapServerConfig {
+    /// Listening address.
+    pub listen: SocketAddr,
+    /// The identity of its only client.
+    pub client: Identity,
 }
 
 /// The admin server.

@@ -10,6 +10,7 @@ mod hedging;
 mod identity;
 mod injected;
 mod output;
+mod tap;
 mod warnings;
 
 use super::*;

@@ -188,8 +188,8 @@ variables! {
         linkerd INBOUND_ENABLED: Switch = default("true"), used, since("0.1");
         /// Where the admin server listens.
         linkerd2 ADMIN_LISTEN_ADDR: SocketAddress = default("127.0.0.1:4191"), used, since("0.1");
-        /// Where the tap server listens, if tap is on.
-        linkerd2 CONTROL_LISTEN_ADDR: SocketAddress = default("0.0.0.0:4190"), later("tap"), since("0.1");
+        /// Where the tap server listens, if `TAP_SVC_NAME` is set.
+        linkerd2 CONTROL_LISTEN_ADDR: SocketAddress = default("0.0.0.0:4190"), used, since("0.1");
         /// The backlog of `listen(2)`, also of the admin server.
         linkerd2 INBOUND_TCP_LISTEN_BACKLOG: Number = unset, used, unit("connections"), since("0.1");
         /// The backlog of `listen(2)`.
@@ -549,7 +549,12 @@ variables! {
 
     "Tap and tracing" {
         /// The identity of the only client that may use tap. Without it there is no tap server.
-        linkerd2 TAP_SVC_NAME: Identity = unset, later("tap"), since("0.1");
+        linkerd2 TAP_SVC_NAME: Identity = unset, used, since("0.1");
+        /// Set by some older injectors: any value but an empty one turns the tap server off, whatever `TAP_SVC_NAME` is.
+        linkerd2 TAP_DISABLED: Text = unset, used, since("0.1");
+        /// Whether taps that ask for headers see the values of `authorization`, `cookie` and other credentials. Otherwise they
+        /// see `[redacted]`.
+        linkerd TAP_SECRET_HEADERS: Switch = default("false"), used, since("0.1");
         /// Where spans are sent, over OTLP. Without it there is no tracing.
         linkerd2 TRACE_COLLECTOR_SVC_ADDR: Authority = unset, later("tracing"), since("0.1");
         /// The identity and server name of the collector.

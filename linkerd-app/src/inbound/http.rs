@@ -25,6 +25,7 @@ use super::{
 use crate::{
     access_log::AccessLogLayer,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
+    tap::TapLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -92,6 +93,7 @@ fn stack(
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
         .layer(option_layer(access_log))
+        .layer(TapLayer::new(&ctx.taps, Side::Inbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer { version, claims })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))

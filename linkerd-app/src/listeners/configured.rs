@@ -3,7 +3,9 @@
 use super::{ListenerError, ListenerSpec, ProxyListeners};
 use crate::config::{
     Config,
-    variables::{ADMIN_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS},
+    variables::{
+        ADMIN_LISTEN_ADDR, CONTROL_LISTEN_ADDR, INBOUND_LISTEN_ADDR, OUTBOUND_LISTEN_ADDRS,
+    },
 };
 use linkerd_proxy_core::transport;
 use std::{
@@ -19,6 +21,17 @@ pub struct ConfiguredSockets {
     /// One socket for each worker; none without inbound traffic.
     inbound: Vec<TcpListener>,
     admin: TcpListener,
+    /// `None` without a tap server.
+    tap: Option<TcpListener>,
+}
+
+/// The sockets of the servers on the control thread.
+#[derive(Debug)]
+pub struct ControlSockets {
+    /// Of the admin server.
+    pub admin: TcpListener,
+    /// Of the tap server, if there is one.
+    pub tap: Option<TcpListener>,
 }
 
 /// A listener of the configuration cannot be bound.
@@ -46,6 +59,8 @@ pub struct ListenAddresses {
     pub inbound: Option<SocketAddr>,
     /// Of the admin server.
     pub admin: SocketAddr,
+    /// Of the tap server, if there is one.
+    pub tap: Option<SocketAddr>,
 }
 
 impl ConfiguredSockets {
@@ -76,10 +91,15 @@ impl ConfiguredSockets {
             None => Vec::new(),
         };
         let mut admin = bind("admin", admin.listen, backlog, 1, ADMIN_LISTEN_ADDR.name())?;
+        let tap = match &config.tap.server {
+            Some(tap) => bind("tap", tap.listen, backlog, 1, CONTROL_LISTEN_ADDR.name())?.pop(),
+            None => None,
+        };
         Ok(Self {
             outbound,
             inbound,
             admin: admin.swap_remove(0),
+            tap,
         })
     }
 
@@ -94,11 +114,12 @@ impl ConfiguredSockets {
                 .map(TcpListener::local_addr)
                 .transpose()?,
             admin: self.admin.local_addr()?,
+            tap: self.tap.as_ref().map(TcpListener::local_addr).transpose()?,
         })
     }
 
-    /// The admin server's socket, and the listeners of the workers.
-    pub fn into_parts(self) -> (TcpListener, Vec<ConfiguredListener>) {
+    /// The sockets of the control thread, and the listeners of the workers.
+    pub fn into_parts(self) -> (ControlSockets, Vec<ConfiguredListener>) {
         let outbound = self.outbound.into_iter().enumerate();
         let outbound = outbound.map(|(index, sockets)| match index {
             0 => (ListenerSpec::outbound("outbound"), sockets),
@@ -106,7 +127,11 @@ impl ConfiguredSockets {
         });
         let inbound =
             (!self.inbound.is_empty()).then_some((ListenerSpec::inbound("inbound"), self.inbound));
-        (self.admin, outbound.chain(inbound).collect())
+        let control = ControlSockets {
+            admin: self.admin,
+            tap: self.tap,
+        };
+        (control, outbound.chain(inbound).collect())
     }
 }
 

@@ -258,6 +258,11 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "Lines of the access log that were dropped because nobody read them in time",
     ),
     (
+        "proxy_tap_events_dropped_total",
+        "counter",
+        "Events of taps that were dropped because their clients did not read them in time",
+    ),
+    (
         "proxy_log_lines_dropped_total",
         "counter",
         "Log lines that were dropped because nobody read them in time",
@@ -337,6 +342,7 @@ mod tests {
         let _runtimes = crate::process::runtimes(&registry);
         registry.collect(|out| crate::logging::write_dropped(0, out));
         registry.collect(|out| crate::access_log::write_dropped(0, out));
+        registry.collect(|out| crate::tap::write_dropped(0, out));
         let text = registry.render(Duration::ZERO, Instant::now());
         let known: HashSet<_> = COLLECTED
             .iter()

@@ -9,6 +9,7 @@ use super::{context::Context, target::TargetStack};
 use crate::{
     access_log::AccessLogLayer,
     server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
+    tap::TapLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -84,6 +85,7 @@ where
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
         .option_layer(access_log)
+        .layer(TapLayer::new(&ctx.taps, Side::Outbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,

@@ -2,7 +2,7 @@
 
 use crate::{
     access_log::AccessLog, admin::StateSection, control::ControlPlane, failures, logging::Logger,
-    worker::WorkerQuery,
+    tap::TapRegistry, worker::WorkerQuery,
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
@@ -45,6 +45,7 @@ pub(super) fn sections(
     control: &ControlPlane,
     log: Option<Logger>,
     access_log: Option<AccessLog>,
+    taps: TapRegistry,
     controllers: ControlInspector,
     own: OwnConnections,
     workers: Vec<WorkerInspector>,
@@ -79,6 +80,7 @@ pub(super) fn sections(
         section("access_log", move || {
             access_log.as_ref().map_or(Value::Null, AccessLog::inspect)
         }),
+        section("taps", move || taps.inspect()),
         StateSection {
             name: "identity",
             collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),

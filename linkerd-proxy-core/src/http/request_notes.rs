@@ -1,6 +1,6 @@
 //! Notes of the stages about a request.
 
-use crate::tls::Identity;
+use crate::{metrics::LabelSet, tls::Identity};
 use std::{
     cell::{Cell, RefCell},
     net::SocketAddr,
@@ -9,9 +9,10 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Notes that stages make about a request on its way, for its line of the access log. All attempts to send it share them.
+/// Notes that stages make about a request on its way, for its line of the access log and for taps. All attempts to send it
+/// share them.
 ///
-/// Without an access log a request has none, and a stage pays for one comparison.
+/// Without an access log and without a tap a request has none, and a stage pays for one comparison.
 #[derive(Debug, Default)]
 pub struct RequestNotes {
     route: RefCell<Option<Rc<str>>>,
@@ -23,12 +24,34 @@ pub struct RequestNotes {
     first_sent: Cell<Option<Instant>>,
     connecting: Cell<Option<Instant>>,
     connect: Cell<Option<Duration>>,
+    wants_labels: Cell<bool>,
+    route_labels: RefCell<Option<LabelSet>>,
+    endpoint_labels: RefCell<Option<LabelSet>>,
 }
 
 impl RequestNotes {
+    /// Asks the stages for the labels of the route and of the endpoint, too.
+    pub fn want_labels(&self) {
+        self.wants_labels.set(true);
+    }
+
     /// Notes the route of the request.
     pub fn of_route(&self, name: &Rc<str>) {
         *self.route.borrow_mut() = Some(name.clone());
+    }
+
+    /// Notes the labels of the route, if they are wanted.
+    pub fn of_route_labels(&self, labels: &LabelSet) {
+        if self.wants_labels.get() {
+            *self.route_labels.borrow_mut() = Some(labels.clone());
+        }
+    }
+
+    /// Notes the labels of the endpoint of the present attempt, if they are wanted.
+    pub fn of_endpoint_labels(&self, labels: &LabelSet) {
+        if self.wants_labels.get() {
+            *self.endpoint_labels.borrow_mut() = Some(labels.clone());
+        }
     }
 
     /// Notes the backend of the present attempt.
@@ -74,6 +97,16 @@ impl RequestNotes {
         self.route.borrow().clone()
     }
 
+    /// The labels of the route, if they are wanted.
+    pub fn route_labels(&self) -> Option<LabelSet> {
+        self.route_labels.borrow().clone()
+    }
+
+    /// The labels of the endpoint of the last attempt, if they are wanted.
+    pub fn endpoint_labels(&self) -> Option<LabelSet> {
+        self.endpoint_labels.borrow().clone()
+    }
+
     /// The backend of the last attempt.
     pub fn backend(&self) -> Option<Rc<str>> {
         self.backend.borrow().clone()
@@ -113,6 +146,7 @@ impl RequestNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Labels;
 
     #[tokio::test(start_paused = true)]
     async fn the_last_endpoint_the_first_attempt_and_the_sum_of_connects_are_known() {
@@ -131,6 +165,19 @@ mod tests {
         assert_eq!((notes.sent(), notes.returned()), (2, 1));
         assert_eq!(notes.first_sent(), Some(start));
         assert_eq!(notes.connect(), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn labels_are_kept_for_those_who_want_them() {
+        let labels = LabelSet::from(Labels::new().with("pod", "web-1"));
+        let notes = RequestNotes::default();
+        notes.of_endpoint_labels(&labels);
+        assert_eq!(notes.endpoint_labels(), None);
+        notes.want_labels();
+        notes.of_endpoint_labels(&labels);
+        notes.of_route_labels(&labels);
+        assert_eq!(notes.endpoint_labels(), Some(labels.clone()));
+        assert_eq!(notes.route_labels(), Some(labels));
     }
 
     #[test]

@@ -73,6 +73,18 @@ impl Labels {
         &self.0
     }
 
+    /// The names and values, without their escapes.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
+        let mut rest = self.0.as_str();
+        std::iter::from_fn(move || {
+            let (name, value) = rest.split_once("=\"")?;
+            let (value, length) = unescaped(value)?;
+            let end = name.len() + 2 + length + 1;
+            rest = rest[end..].trim_start_matches(',');
+            Some((name, value))
+        })
+    }
+
     /// Removes all labels, and keeps the capacity.
     pub(super) fn clear(&mut self) {
         self.0.clear();
@@ -115,6 +127,22 @@ impl Labels {
             rest = value[end + 1..].trim_start_matches(',');
             Some(name)
         })
+    }
+}
+
+/// A value up to its closing quote, and the length of its escaped text.
+fn unescaped(text: &str) -> Option<(String, usize)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    loop {
+        match chars.next()? {
+            (end, '"') => return Some((value, end)),
+            (_, '\\') => match chars.next()?.1 {
+                'n' => value.push('\n'),
+                escaped => value.push(escaped),
+            },
+            (_, c) => value.push(c),
+        }
     }
 }
 
@@ -258,6 +286,23 @@ impl Write for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_the_names_and_values_that_were_added() {
+        let values = [
+            ("a", "1"),
+            ("b", ""),
+            ("c", "x\"y\\z\n,d=\"e\""),
+            ("f", "ü"),
+        ];
+        let labels = values.iter().fold(Labels::new(), |labels, (name, value)| {
+            labels.with(name, value)
+        });
+        let pairs: Vec<_> = labels.pairs().collect();
+        let expected = values.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(pairs, expected);
+        assert_eq!(Labels::new().pairs().count(), 0);
+    }
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
     use std::hash::{BuildHasher, RandomState};

@@ -17,6 +17,7 @@ async fn a_page_of_another_site_cannot_use_what_is_for_this_host() {
         with(enabled(), |addr| async move {
             for path in [
                 "GET /state",
+                "GET /tap",
                 "GET /env.json",
                 "PUT /proxy-log-level",
                 "POST /shutdown",

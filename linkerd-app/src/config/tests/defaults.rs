@@ -132,6 +132,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("IDENTITY_SPIRE_EXP_BACKOFF_MAX", "-"),
     ("IDENTITY_SPIRE_EXP_BACKOFF_JITTER", "-"),
     ("TAP_SVC_NAME", "-"),
+    ("TAP_DISABLED", "-"),
+    ("LINKERD_PROXY_TAP_SECRET_HEADERS", "false"),
     ("TRACE_COLLECTOR_SVC_ADDR", "-"),
     ("TRACE_COLLECTOR_SVC_NAME", "-"),
     ("TRACE_SERVICE_NAME", "-"),
@@ -312,6 +314,10 @@ fn the_least_environment_gives_the_defaults() {
             metrics_retain_idle: S(600),
             shutdown_enabled: false,
             console: crate::config::ConsoleAccess::Loopback,
+        },
+        tap: crate::config::TapConfig {
+            server: None,
+            shows_secrets: false,
         },
         control: ControlConfig {
             destination: controller("127.0.0.1:8086"),

@@ -229,6 +229,9 @@ const CASES: &[Case] = &[
     ("SHUTDOWN_ENDPOINT_ENABLED", "true", |c| {
         c.admin.shutdown_enabled
     }),
+    ("LINKERD_PROXY_TAP_SECRET_HEADERS", "1", |c| {
+        c.tap.shows_secrets
+    }),
     ("LINKERD_PROXY_ADMIN_CONSOLE", "all", |c| {
         c.admin.console == crate::config::ConsoleAccess::All
     }),
@@ -311,6 +314,8 @@ const ELSEWHERE: &[&str] = &[
     "LINKERD_PROXY_IDENTITY_",
     "LINKERD2_PROXY_LINKERD2_PROXY_IDENTITY_SPIRE_",
     "LINKERD_PROXY_OUTBOUND_HEDGE_",
+    "TAP_",
+    "CONTROL_LISTEN_ADDR",
 ];
 
 #[test]

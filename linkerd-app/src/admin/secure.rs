@@ -1,0 +1,51 @@
+//! TLS of the mesh on the ports of the control thread.
+
+use crate::{identity::MeshIdentity, inbound::Handshakes};
+use bytes::Bytes;
+use linkerd_proxy_core::{
+    Error, Reason, drain,
+    tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
+    transport::TransportStream,
+};
+use std::time::Duration;
+
+/// Terminates TLS that is for this proxy; a connection without TLS stays as it is, with the bytes that were read.
+///
+/// `limits` are those of the client's first message, and of its handshake. Fails as `TlsDetectionTimeout`, `ClientTlsFailed`,
+/// `NoCertificate`, `HandshakeLimit`.
+pub(crate) async fn secure(
+    mesh: &MeshIdentity,
+    handshakes: &Handshakes,
+    mut stream: TransportStream,
+    limits: (Duration, Duration),
+    drain: &mut drain::Watch,
+) -> Result<(TransportStream, Bytes, TlsStatus), Error> {
+    let (detect, timeout) = limits;
+    let server = mesh.server();
+    let FirstBytes { read, hello } = read_client_hello(&mut stream, detect, drain).await?;
+    let hello = match hello {
+        Ok(hello) if server.is_asked_for(&hello) => hello,
+        Ok(hello) => {
+            let detail = format!("TLS is for {}, not for this proxy", hello.server_name);
+            return Err(Error::new(Reason::ClientTlsFailed).detail(detail));
+        }
+        Err(late @ NoClientHello::TimedOut(_)) => {
+            return Err(Error::new(Reason::TlsDetectionTimeout).detail(late.to_string()));
+        }
+        Err(_) => return Ok((stream, read, PLAIN)),
+    };
+    let _handshake = handshakes.begin()?;
+    let terminating = server.terminate(hello, stream, false);
+    let terminated = tokio::time::timeout(timeout, terminating).await;
+    let terminated = terminated.map_err(|_| {
+        let late = match server.has_certificate() {
+            true => Reason::ClientTlsFailed,
+            false => Reason::NoCertificate,
+        };
+        Error::new(late).detail(format!("timed out after {timeout:?}"))
+    })??;
+    Ok((terminated.stream, Bytes::new(), terminated.status))
+}
+
+/// The status of a connection without TLS.
+pub(super) const PLAIN: TlsStatus = TlsStatus::None(NoTlsReason::NoTlsFromRemote);

@@ -1,0 +1,88 @@
+//! The headers of an event: secrets are redacted, long values cut.
+
+use super::event::Headers;
+use http::{HeaderMap, HeaderName};
+
+/// Copies headers for an event, at most [`MAX_HEADERS`] of them and [`MAX_VALUE`] bytes of a value. The values of secrets are
+/// replaced by [`REDACTED`] unless `shows_secrets`.
+pub fn copied(headers: &HeaderMap, shows_secrets: bool) -> Headers {
+    let copied = headers.iter().take(MAX_HEADERS).map(|(name, value)| {
+        let value = match is_secret(name) && !shows_secrets {
+            true => REDACTED,
+            false => &value.as_bytes()[..value.len().min(MAX_VALUE)],
+        };
+        (name.as_str().to_owned(), value.into())
+    });
+    copied.collect()
+}
+
+/// Whether the value of a header is a credential, by its name. Better one header too many than a session in a terminal.
+fn is_secret(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// Parts of the names of headers with credentials: `authorization` and `proxy-authorization`, `cookie` and `set-cookie`, and
+/// those that applications make up, such as `x-api-key` and `x-auth-token`.
+const SECRETS: [&str; 8] = [
+    "authorization",
+    "cookie",
+    "api-key",
+    "apikey",
+    "token",
+    "secret",
+    "password",
+    "credential",
+];
+
+/// The value of a secret in an event.
+pub const REDACTED: &[u8] = b"[redacted]";
+
+/// The most headers of an event, that of an HTTP/1 message.
+const MAX_HEADERS: usize = 100;
+
+/// The longest value, in bytes.
+const MAX_VALUE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn credentials_are_redacted_unless_they_are_wanted() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "set-cookie",
+            "x-api-key",
+            "x-auth-token",
+        ] {
+            headers.insert(name, HeaderValue::from_static("hidden"));
+        }
+        for (_, value) in copied(&headers, false).iter() {
+            assert_eq!(&**value, REDACTED);
+        }
+        for (_, value) in copied(&headers, true).iter() {
+            assert_eq!(&**value, b"hidden");
+        }
+        headers.clear();
+        headers.insert("x-tenant", HeaderValue::from_static("seven"));
+        let copied = copied(&headers, false);
+        assert_eq!(copied[0], ("x-tenant".to_owned(), b"seven"[..].into()));
+    }
+
+    #[test]
+    fn headers_are_bounded() {
+        let mut headers = HeaderMap::new();
+        let long = HeaderValue::from_bytes(&[b'a'; 5000]).unwrap();
+        for _ in 0..1000 {
+            headers.append("x-long", long.clone());
+        }
+        let copied = copied(&headers, false);
+        assert_eq!(copied.len(), MAX_HEADERS);
+        assert!(copied.iter().all(|(_, value)| value.len() == MAX_VALUE));
+    }
+}
