@@ -12,6 +12,7 @@
 //! - **metrics**: under a policy, those of an inbound port and its requests.
 
 mod accept;
+mod busy_body;
 mod connection;
 mod console;
 mod context;
@@ -36,6 +37,7 @@ mod tests;
 pub use context::{AdminContext, StateSection};
 pub use policy::AdminPolicy;
 
+pub(crate) use busy_body::BusyBody;
 pub(crate) use connection::converse;
 pub(crate) use origin::hostname;
 pub(crate) use reply::infallible;

@@ -1,6 +1,6 @@
 //! The admin server's connections: bounded in number, each served in a task of its own.
 
-use super::{context::AdminContext, request::READ_TIMEOUT, router};
+use super::{busy_body::BusyBody, context::AdminContext, request::READ_TIMEOUT, router};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -170,8 +170,7 @@ where
         let (busy, answer) = (busy.busy(), answer(request));
         async move {
             let response = answer.await;
-            drop(busy);
-            Ok::<_, h2::Error>(response)
+            Ok::<_, h2::Error>(response.map(|body| BusyBody::new(body, busy)))
         }
     });
     match detected {

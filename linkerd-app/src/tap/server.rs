@@ -4,7 +4,11 @@ use super::{
     api::{TapApi, TapClient},
     registry::TapRegistry,
 };
-use crate::{admin::secure, identity::MeshIdentity, inbound::Handshakes};
+use crate::{
+    admin::{BusyBody, secure},
+    identity::MeshIdentity,
+    inbound::Handshakes,
+};
 use bytes::Bytes;
 use hyper::{Request, body::Incoming, service::service_fn};
 use linkerd_api_proto::tap::tap_server::TapServer as TapService;
@@ -124,8 +128,8 @@ impl TapServer {
             let (busy, mut api) = (busy.busy(), api.clone());
             async move {
                 let response = api.call(request).await;
-                drop(busy);
-                response.map_err(|never| match never {})
+                let Ok(response) = response;
+                Ok::<_, h2::Error>(response.map(|body| BusyBody::new(body, busy)))
             }
         });
         let settings = ServerSettings {
