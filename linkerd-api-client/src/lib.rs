@@ -20,6 +20,7 @@ mod policies;
 mod profiles;
 mod server_policies;
 mod svids;
+mod traces;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
@@ -28,6 +29,7 @@ pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
 pub use server_policies::GrpcServerPolicySource;
 pub use svids::GrpcSvidSource;
+pub use traces::GrpcSpanExporter;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Notes of the stages about a request.
 
-use crate::tls::Identity;
+use crate::{tls::Identity, trace::RequestTrace};
 use std::{
     cell::{Cell, RefCell},
     net::SocketAddr,
@@ -9,9 +9,10 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Notes that stages make about a request on its way, for its line of the access log. All attempts to send it share them.
+/// Notes that stages make about a request on its way, for its line of the access log and its spans. All attempts to send it
+/// share them.
 ///
-/// Without an access log a request has none, and a stage pays for one comparison.
+/// Without an access log, and unless it is sampled, a request has none, and a stage pays for one comparison.
 #[derive(Debug, Default)]
 pub struct RequestNotes {
     route: RefCell<Option<Rc<str>>>,
@@ -23,9 +24,23 @@ pub struct RequestNotes {
     first_sent: Cell<Option<Instant>>,
     connecting: Cell<Option<Instant>>,
     connect: Cell<Option<Duration>>,
+    trace: Option<Box<RequestTrace>>,
 }
 
 impl RequestNotes {
+    /// Notes of a sampled request.
+    pub fn traced(trace: RequestTrace) -> Self {
+        Self {
+            trace: Some(Box::new(trace)),
+            ..Self::default()
+        }
+    }
+
+    /// The trace of the request, if it is sampled.
+    pub fn trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_deref()
+    }
+
     /// Notes the route of the request.
     pub fn of_route(&self, name: &Rc<str>) {
         *self.route.borrow_mut() = Some(name.clone());
