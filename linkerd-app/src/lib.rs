@@ -27,4 +27,5 @@ pub mod runtime;
 pub mod server;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 pub mod worker;

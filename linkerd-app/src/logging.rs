@@ -4,8 +4,10 @@
 //! lines are lost, but no task waits. A line below the filter's levels costs one comparison of an atomic at its call
 //! site, so the path of a request pays nothing for it.
 
+mod output;
 mod queue;
 
+pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
 
 use crate::config::{LogConfig, LogFormat};

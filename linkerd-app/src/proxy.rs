@@ -15,9 +15,11 @@ use crate::{
     logging::Logger,
     metrics::Families,
     process::{self, Runtimes},
+    trace::{ExporterParts, Tracing},
     worker::{Worker, WorkerQuery},
 };
 use futures::{FutureExt, future::join_all};
+use linkerd_api_client::GrpcSpanExporter;
 use linkerd_discover::Discovery;
 use linkerd_profiles::{Policies, ServerPolicies, ServiceProfiles};
 use linkerd_proxy_core::{
@@ -53,6 +55,8 @@ pub struct RunningProxy {
     pub shutdown: mpsc::Receiver<()>,
     /// The access log, if it is on.
     pub access_log: Option<AccessLog>,
+    /// Tracing, if it is on.
+    pub tracing: Option<Tracing>,
     workers: Vec<WorkerInspector>,
     drain: drain::Signal,
 }
@@ -75,6 +79,9 @@ pub enum StartError {
     /// The output of the access log cannot be opened.
     #[error("{0}")]
     AccessLog(#[source] io::Error),
+    /// The output of traces cannot be opened.
+    #[error("{0}")]
+    Trace(#[source] io::Error),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -113,6 +120,12 @@ pub async fn start(
     if let Some(log) = &access_log {
         log.register(&registry);
     }
+    let tracing = config.trace.as_ref();
+    let tracing = tracing.map(|config| Tracing::start(config, log.as_ref()));
+    let (tracing, exporter) = tracing.transpose().map_err(StartError::Trace)?.unzip();
+    if let Some(tracing) = &tracing {
+        tracing.register(&registry);
+    }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -144,6 +157,8 @@ pub async fn start(
         env,
         log,
         access_log: access_log.clone(),
+        tracing: tracing.clone(),
+        exporter,
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
         workers: inspectors.clone(),
         own,
@@ -174,6 +189,7 @@ pub async fn start(
             dialers: dialers.clone(),
             mesh: mesh.clone(),
             access_log: access_log.clone(),
+            tracing: tracing.clone(),
             listeners,
             drain: drain.clone(),
             inspect,
@@ -190,6 +206,7 @@ pub async fn start(
         readiness,
         shutdown,
         access_log,
+        tracing,
         workers: inspectors,
         drain: signal,
     })
@@ -230,6 +247,13 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
         None => tracing::info!("Destinations resolved via {}", destination.addr),
         Some(name) => tracing::info!("Destinations resolved via {} ({name})", destination.addr),
     }
+    let collector = config.trace.as_ref();
+    if let Some(collector) = collector.and_then(|trace| trace.collector.as_ref()) {
+        match &collector.tls_name {
+            None => tracing::info!("Tracing collector at {}", collector.addr),
+            Some(name) => tracing::info!("Tracing collector at {} ({name})", collector.addr),
+        }
+    }
 }
 
 /// The parts of the admin server.
@@ -239,6 +263,8 @@ struct AdminParts {
     env: config::Env,
     log: Option<Logger>,
     access_log: Option<AccessLog>,
+    tracing: Option<Tracing>,
+    exporter: Option<ExporterParts>,
     shutdown: Option<mpsc::Sender<()>>,
     workers: Vec<WorkerInspector>,
     own: OwnConnections,
@@ -300,6 +326,12 @@ async fn run_control(
         control.service_profiles.clone(),
     );
     let _ = started.send(Ok(handles));
+    if let Some(exporter) = parts.exporter.take() {
+        let resource = exporter.resource.clone();
+        let collector = control.collector();
+        let collector = collector.map(|client| GrpcSpanExporter::new(client, resource));
+        spawn_local(exporter.run(collector));
+    }
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
     let asked = control.clone();
@@ -320,6 +352,7 @@ async fn run_control(
             &control,
             parts.log.clone(),
             parts.access_log,
+            parts.tracing,
             inspect,
             parts.own,
             parts.workers.clone(),

@@ -12,6 +12,7 @@ use crate::{
     metrics::Families,
     outbound::{self, Outbound},
     server::{InFlightLimit, share},
+    trace::Tracing,
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
@@ -50,6 +51,8 @@ pub struct Worker {
     pub mesh: Option<MeshIdentity>,
     /// The access log. `None`: it is off.
     pub access_log: Option<AccessLog>,
+    /// Tracing. `None`: it is off.
+    pub tracing: Option<Tracing>,
     /// Listeners to be added and removed.
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
@@ -81,6 +84,7 @@ impl Worker {
         let pipes = Rc::new(Pipes::default());
         let failures = FailureLog::new(share(MAX_FAILURES, self.workers));
         let access_log = self.access_log.as_ref().map(AccessLog::writer);
+        let tracer = self.tracing.as_ref().map(Tracing::tracer);
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -90,6 +94,7 @@ impl Worker {
             mesh: self.mesh.clone(),
             workers: self.workers,
             access_log: access_log.clone(),
+            tracer: tracer.clone(),
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
@@ -118,6 +123,7 @@ impl Worker {
                 mesh: self.mesh,
                 workers: self.workers,
                 access_log,
+                tracer,
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,

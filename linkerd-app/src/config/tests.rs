@@ -10,6 +10,7 @@ mod hedging;
 mod identity;
 mod injected;
 mod output;
+mod trace;
 mod warnings;
 
 use super::*;

@@ -3,7 +3,7 @@
 use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
 use crate::{
     access_log::AccessLogWriter, config::Config, failures::FailureLog, identity::MeshIdentity,
-    metrics::Families, server::InFlightLimit,
+    metrics::Families, server::InFlightLimit, trace::Tracer,
 };
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
@@ -30,6 +30,8 @@ pub struct Context {
     pub workers: usize,
     /// The access log. `None`: it is off.
     pub access_log: Option<Rc<AccessLogWriter>>,
+    /// Tracing. `None`: it is off.
+    pub tracer: Option<Rc<Tracer>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

@@ -26,6 +26,7 @@ use crate::{
     access_log::AccessLogLayer,
     listeners::Direction,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
+    trace::TraceLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -78,6 +79,7 @@ fn stack(
     let failures = ctx.failures.requests(Direction::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
     let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Inbound, client);
+    let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Inbound, client);
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let claims = match client.tls.identity() {
@@ -91,6 +93,7 @@ fn stack(
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
+        .layer(option_layer(trace))
         .layer(option_layer(access_log))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer { version, claims })

@@ -8,6 +8,7 @@ use crate::{
     identity::MeshIdentity,
     metrics::{EndpointLabels, Families},
     server::{InFlightLimit, share},
+    trace::Tracer,
 };
 use linkerd_balance::breaker::BreakerGroup;
 use linkerd_discover::Discovery;
@@ -46,6 +47,8 @@ pub struct Context {
     pub workers: usize,
     /// The access log. `None`: it is off.
     pub access_log: Option<Rc<AccessLogWriter>>,
+    /// Tracing. `None`: it is off.
+    pub tracer: Option<Rc<Tracer>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

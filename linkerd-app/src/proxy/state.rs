@@ -2,7 +2,7 @@
 
 use crate::{
     access_log::AccessLog, admin::StateSection, control::ControlPlane, failures, logging::Logger,
-    worker::WorkerQuery,
+    trace::Tracing, worker::WorkerQuery,
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
@@ -45,6 +45,7 @@ pub(super) fn sections(
     control: &ControlPlane,
     log: Option<Logger>,
     access_log: Option<AccessLog>,
+    tracing: Option<Tracing>,
     controllers: ControlInspector,
     own: OwnConnections,
     workers: Vec<WorkerInspector>,
@@ -74,6 +75,9 @@ pub(super) fn sections(
         }),
         section("access_log", move || {
             access_log.as_ref().map_or(Value::Null, AccessLog::inspect)
+        }),
+        section("trace", move || {
+            tracing.as_ref().map_or(Value::Null, Tracing::inspect)
         }),
         StateSection {
             name: "identity",

@@ -101,6 +101,7 @@ impl TestProxy {
             dialer: dialer(&config, &network),
             workers: 1,
             access_log: None,
+            tracer: None,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),
