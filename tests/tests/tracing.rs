@@ -237,7 +237,8 @@ async fn a_failure_has_its_reason_and_a_refused_endpoint_its_span() {
     assert!(is_refused(&&all[1]), "{all:?}");
     assert_eq!(of(&all[1], "network.peer.port"), gone.port().to_string());
     let names: Vec<_> = all[1].events.iter().map(|event| &*event.name).collect();
-    assert_eq!(names[..2], ["connect.start", "connect.end"]);
+    let connect = ["connect.start", "connect.end"];
+    assert!(names.windows(2).any(|pair| pair == connect), "{names:?}");
     let port = server.addr().port().to_string();
     assert_eq!(of(&all[2], "network.peer.port"), port);
 }

@@ -14,6 +14,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -68,8 +69,12 @@ fn begin(request: &mut HttpRequest) -> Option<OpenAttempt> {
     let context = request.context();
     let notes = context.notes.clone()?;
     let trace = notes.trace()?;
-    let waited = context.attempted.checked_duration_since(context.arrived);
-    let waited = waited.filter(|waited| !waited.is_zero());
+    // A request that an endpoint returned has waited since then.
+    let since = trace
+        .last_end()
+        .map_or(context.arrived, |end| end.max(context.arrived));
+    let waited = context.attempted.saturating_duration_since(since);
+    let waited = Some(waited).filter(|waited| *waited >= LEAST_WAIT);
     let attempt = trace.begin_attempt(waited, notes.endpoint(), notes.backend());
     let id = attempt.as_ref().map_or(trace.server, |attempt| attempt.id);
     trace.context.inject(request.headers_mut(), id);
@@ -160,3 +165,6 @@ impl ObserveResponse for AttemptObserver {
         });
     }
 }
+
+/// The shortest wait for an endpoint that is shown: a shorter one is that of the choice.
+const LEAST_WAIT: Duration = Duration::from_micros(100);

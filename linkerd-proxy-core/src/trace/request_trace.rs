@@ -67,6 +67,12 @@ impl RequestTrace {
         Some(attempt)
     }
 
+    /// The end of the last attempt, if it has ended.
+    pub fn last_end(&self) -> Option<Instant> {
+        let attempts = self.attempts.borrow();
+        Some(attempts.last()?.end()?.at)
+    }
+
     /// The attempts that have begun, in their order.
     pub fn attempts(&self) -> Vec<Rc<AttemptSpan>> {
         self.attempts.borrow().clone()
