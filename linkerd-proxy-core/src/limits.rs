@@ -60,5 +60,11 @@ pub const HTTP2_UNKNOWN_STREAM_LIMIT: usize = 1_000_003;
 /// Time that a new HTTP/2 connection waits for its peer's settings before it is used without them.
 pub const HTTP2_SETTINGS_WAIT: Duration = Duration::from_secs(1);
 
+/// Time without a frame, while requests are open, after which a proxy of the mesh gets a PING.
+pub const PEER_PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time in which it answers, or else its node is taken to be gone: several retransmissions on a link that loses packets.
+pub const PEER_PING_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Interval at which a waiting reconnect checks whether its service is still in use.
 pub const PROBE_CHECK: Duration = Duration::from_secs(5);

@@ -37,7 +37,7 @@ impl ClusterPod {
     pub fn endpoint(&self, port: u16) -> Endpoint {
         let endpoint = Endpoint::new(self.at(port));
         match self.proxy {
-            Some(_) => endpoint.identity(self.identity.clone()),
+            Some(_) => endpoint.identity(self.identity.clone()).h2(),
             None => endpoint,
         }
     }

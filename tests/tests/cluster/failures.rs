@@ -16,9 +16,8 @@ use linkerd_tests::{
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The longest time until traffic has moved: the injector's `TCP_USER_TIMEOUT`.
+/// The longest time until traffic has moved. With PINGs it takes 10 s.
 const MOVED: Duration = Duration::from_secs(30);
-const MARGIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn traffic_moves_away_from_a_node_that_vanishes() {
@@ -42,17 +41,14 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
             let endpoints = pods.each_ref().map(|pod| pod.endpoint(8080));
             cluster.service(SERVICE, Protocol::Detect, endpoints);
             let traffic = Traffic::start(&web, SERVICE, Duration::from_millis(20));
-            sleep(Duration::from_secs(1)).await;
+            traffic.answers(20).await;
             let posts = web.enter(join_all((0..8).map(|_| Http1::connect(SERVICE))));
             let mut posts: FuturesUnordered<_> = posts.await.into_iter().map(post).collect();
             // They are open, on either node.
             assert!(timeout(Duration::from_secs(1), posts.next()).await.is_err());
             let [_stays, vanishes] = &pods;
             vanishes.vanish();
-            let lost = timeout(MOVED + MARGIN, posts.next())
-                .await
-                .unwrap()
-                .unwrap();
+            let lost = timeout(MOVED, posts.next()).await.unwrap().unwrap();
             assert_eq!(lost.status, 502, "it may have been processed");
             let status = lost.header("proxy-status").unwrap();
             assert!(status.contains("connection_lost"), "{status}");
@@ -62,14 +58,13 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
                 error.contains(&endpoint) && error.contains("timed out"),
                 "{error}"
             );
-            sleep(MARGIN).await;
+            // Those that waited for the node, and then more than could be under way.
+            traffic.answers(500).await;
             let report = traffic.finish().await;
             assert!(
                 report.failures.is_empty(),
                 "what can be sent again is: {report:?}"
             );
-            let moved = report.last_trouble.is_none_or(|last| last < MOVED + MARGIN);
-            assert!(moved, "{report:?}");
             println!("{report:?}");
         },
     );
@@ -93,10 +88,9 @@ fn packets_that_are_lost_cost_time_alone() {
         }
         for Way { name, client, to } in ways.to(8080) {
             let traffic = Traffic::start(client, to, Duration::from_millis(10));
-            sleep(Duration::from_secs(3)).await;
+            traffic.answers(100).await;
             let report = traffic.finish().await;
             assert!(report.failures.is_empty(), "{name}: {report:?}");
-            assert!(report.answered > 50, "{name}: {report:?}");
         }
     });
 }

@@ -1,12 +1,12 @@
 //! Requests at a fixed rate, however long their answers take.
 
-use linkerd_tests::{Http1, Http2, Reply, netns::ClusterPod};
+use linkerd_tests::{Http1, Http2, Reply, eventually, netns::ClusterPod};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -18,6 +18,8 @@ use tokio::{
 /// Traffic of a pod in the background: HTTP/2 over one connection, and each fourth request over an HTTP/1 connection of its own.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
+    /// The number of requests that were answered with 200 until now.
+    answered: Arc<AtomicUsize>,
     running: JoinHandle<TrafficReport>,
 }
 
@@ -35,8 +37,23 @@ pub struct TrafficReport {
 impl Traffic {
     pub fn start(pod: &ClusterPod, to: SocketAddr, pause: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let running = tokio::spawn(pod.enter(run(to, pause, stop.clone())));
-        Self { stop, running }
+        let answered = Arc::default();
+        let running = run(to, pause, stop.clone(), Arc::clone(&answered));
+        let running = tokio::spawn(pod.enter(running));
+        Self {
+            stop,
+            answered,
+            running,
+        }
+    }
+
+    /// Waits until so many more requests were answered.
+    pub async fn answers(&self, more: usize) {
+        let goal = self.answered.load(SeqCst) + more;
+        eventually(PATIENCE, "requests are answered", || async {
+            (self.answered.load(SeqCst) >= goal).then_some(())
+        })
+        .await;
     }
 
     pub async fn finish(self) -> TrafficReport {
@@ -45,7 +62,12 @@ impl Traffic {
     }
 }
 
-async fn run(to: SocketAddr, pause: Duration, stop: Arc<AtomicBool>) -> TrafficReport {
+async fn run(
+    to: SocketAddr,
+    pause: Duration,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+) -> TrafficReport {
     let start = Instant::now();
     let mut http2 = Arc::new(Http2::connect(to).await);
     let mut ticks = interval(pause);
@@ -72,6 +94,7 @@ async fn run(to: SocketAddr, pause: Duration, stop: Arc<AtomicBool>) -> TrafficR
             let (begun, result) = done.unwrap();
             report.add(begun, start.elapsed() - begun, result);
         }
+        answered.store(report.answered, SeqCst);
     }
     while let Some(done) = requests.join_next().await {
         let (begun, result) = done.unwrap();

@@ -62,7 +62,7 @@ impl Client {
         let http2 = |status| {
             Http2Client::new(
                 connect(SessionProtocol::Http2),
-                http2_settings(&outbound.http2_client, endpoint.http2.as_deref()),
+                http2_settings(&outbound.http2_client, &endpoint),
                 outbound.http2_max_connections,
                 backoff,
                 status,

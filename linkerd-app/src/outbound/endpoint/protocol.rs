@@ -2,18 +2,36 @@
 
 use crate::outbound::context::Context;
 use linkerd_profiles::Endpoint;
-use linkerd_proxy_core::{endpoint::ProtocolHint, http::Http2Settings};
+use linkerd_proxy_core::{
+    endpoint::ProtocolHint,
+    http::{Http2Settings, KeepAlive},
+    limits::{PEER_PING_INTERVAL, PEER_PING_TIMEOUT},
+};
 
 /// Whether HTTP/1 is carried to the endpoint over HTTP/2, between proxies.
 pub(super) fn upgrades_http1(ctx: &Context, endpoint: &Endpoint) -> bool {
     endpoint.protocol_hint == ProtocolHint::H2 && !ctx.is_local(endpoint)
 }
 
-/// The environment's HTTP/2 settings with the endpoint's own on top, field by field.
-pub(super) fn http2_settings(env: &Http2Settings, own: Option<&Http2Settings>) -> Http2Settings {
-    let Some(own) = own else {
-        return env.clone();
-    };
+/// The HTTP/2 settings of an endpoint: its own, or else those of the environment, field by field.
+///
+/// A proxy of the mesh is sent PINGs, if neither says when, while requests are open and it is silent: a node that vanished is
+/// noticed long before TCP gives up. Applications are not, as some close connections for it (`too_many_pings` of gRPC).
+pub(super) fn http2_settings(env: &Http2Settings, endpoint: &Endpoint) -> Http2Settings {
+    let own = endpoint.http2.as_deref();
+    let mut settings = own.map_or_else(|| env.clone(), |own| over(own, env));
+    let is_peer_proxy = endpoint.tls.is_some() || endpoint.protocol_hint == ProtocolHint::H2;
+    if is_peer_proxy {
+        settings.keep_alive = settings.keep_alive.or(Some(KeepAlive {
+            interval: PEER_PING_INTERVAL,
+            timeout: PEER_PING_TIMEOUT,
+            while_idle: false,
+        }));
+    }
+    settings
+}
+
+fn over(own: &Http2Settings, env: &Http2Settings) -> Http2Settings {
     Http2Settings {
         flow_control: own.flow_control.or(env.flow_control),
         keep_alive: own.keep_alive.or(env.keep_alive),

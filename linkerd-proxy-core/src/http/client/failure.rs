@@ -35,6 +35,10 @@ pub(super) fn classify(error: hyper::Error) -> Error {
             (Reason::Loop, io.to_string())
         }
         Some(io) => (Reason::ConnectionLost, io.to_string()),
+        None if error.is_timeout() => (
+            Reason::ConnectionLost,
+            "the endpoint's answer to a PING timed out".to_owned(),
+        ),
         None if error.is_parse() => (Reason::InvalidResponse, error.to_string()),
         None => (Reason::ConnectionLost, error.to_string()),
     };
