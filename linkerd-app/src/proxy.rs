@@ -29,7 +29,7 @@ use linkerd_proxy_core::{
     task::spawn_local,
     transport::{OwnConnections, OwnListeners},
 };
-use state::{WorkerInspector, all_answer, ask, inspect_control, sections};
+use state::{StateParts, WorkerInspector, all_answer, ask, inspect_control, sections};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -350,12 +350,14 @@ async fn run_control(
         sections: sections(
             &registry,
             &control,
-            parts.log.clone(),
-            parts.access_log,
-            parts.tracing,
-            inspect,
-            parts.own,
-            parts.workers.clone(),
+            StateParts {
+                log: parts.log.clone(),
+                access_log: parts.access_log,
+                tracing: parts.tracing,
+                controllers: inspect,
+                own: parts.own,
+                workers: parts.workers.clone(),
+            },
         ),
         explain: explainer(control.policies.clone(), parts.workers),
         explain_inbound: {

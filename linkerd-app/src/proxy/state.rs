@@ -39,17 +39,30 @@ pub(super) async fn inspect_control(
     std::future::pending::<()>().await;
 }
 
+/// The parts of the proxy that `/state` shows, beside the control plane.
+pub(super) struct StateParts {
+    pub(super) log: Option<Logger>,
+    pub(super) access_log: Option<AccessLog>,
+    pub(super) tracing: Option<Tracing>,
+    pub(super) controllers: ControlInspector,
+    pub(super) own: OwnConnections,
+    pub(super) workers: Vec<WorkerInspector>,
+}
+
 /// The sections of `/state`.
 pub(super) fn sections(
     registry: &Registry,
     control: &ControlPlane,
-    log: Option<Logger>,
-    access_log: Option<AccessLog>,
-    tracing: Option<Tracing>,
-    controllers: ControlInspector,
-    own: OwnConnections,
-    workers: Vec<WorkerInspector>,
+    parts: StateParts,
 ) -> Vec<StateSection> {
+    let StateParts {
+        log,
+        access_log,
+        tracing,
+        controllers,
+        own,
+        workers,
+    } = parts;
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let server_policies = control.server_policies.clone();
     let service_profiles = control.service_profiles.clone();
