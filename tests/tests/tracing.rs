@@ -5,8 +5,8 @@
 use linkerd_api_proto::otlp::{STATUS_ERROR, Span, kind};
 use linkerd_control::{EndpointSet, Policy, Route, RouteRetry, RouteRule};
 use linkerd_tests::{
-    Body, Builder, Collector, Mesh, MeshFile, Meshed, SOON, Server, attribute, blackhole, get,
-    identity, refused, reply, soon,
+    Body, Builder, Collector, Http1, Mesh, MeshFile, Meshed, SOON, Server, attribute, blackhole,
+    get, identity, refused, reply, soon,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -309,6 +309,42 @@ async fn collectors_that_are_gone_or_hang_hold_up_no_request() {
 }
 
 #[tokio::test]
+async fn a_collector_with_a_name_is_called_with_tls() {
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    let addr = mesh.control_addr();
+    let proxy = mesh.proxy("shop").env(COLLECTOR, addr);
+    let proxy = proxy.env(
+        "LINKERD2_PROXY_TRACE_COLLECTOR_SVC_NAME",
+        identity("control"),
+    );
+    let proxy = proxy.start().await;
+    proxy
+        .wait_for_log(&format!(
+            "Tracing collector at {addr} ({})",
+            identity("control")
+        ))
+        .await;
+    let mut client = Http1::connect(proxy.outbound).await;
+    let answered = soon(client.send(sampled("http://nowhere/"))).await.unwrap();
+    assert_eq!(answered.status, 502);
+    // The control plane is no collector, and says so behind its certificate.
+    let dropped = "trace_export_spans_dropped_total";
+    let failed = [("reason", "export_failed")];
+    proxy.metric_reaches(dropped, &failed, 1.0).await;
+    let state = proxy.admin.state().await;
+    let error = state["trace"]["export"]["last_error"]["message"].to_string();
+    assert!(error.contains("nimplemented"), "{error}");
+    let calls = proxy.metrics().await;
+    let server = identity("control");
+    let labels = [
+        ("tls", "true"),
+        ("server_id", &*server),
+        ("grpc_status", "12"),
+    ];
+    assert!(calls.sum("control_response_total", &labels) >= 1.0);
+}
+
+#[tokio::test]
 async fn what_waits_is_sent_before_the_process_ends() {
     let server = Server::says("hello").await;
     let collector = Collector::start().await;
@@ -329,7 +365,7 @@ async fn run_prints_traces_for_a_person() {
     let services = format!("services: [{{name: web, port: 80, endpoints: [\"{addr}\"]}}]\n");
     let file = MeshFile::new("tracing", &services);
     let proxy = file.builder().arg("--trace").start().await;
-    let mut client = linkerd_tests::Http1::connect(proxy.outbound).await;
+    let mut client = Http1::connect(proxy.outbound).await;
     let answered = soon(client.send(sampled("http://web/printed")))
         .await
         .unwrap();
