@@ -12,11 +12,11 @@ mod request_head;
 pub use record::{FailureProtocol, FailureRecord, merge};
 pub use request_head::RequestHead;
 
-use crate::listeners::Direction;
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, Responder},
-    transport::ClientInfo,
+    metrics::{Counter, Family},
+    transport::{ClientInfo, Side},
 };
 use serde_json::{Value, json};
 use std::{
@@ -36,6 +36,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct FailureLog {
     limit: usize,
+    /// `proxy_failures_total`
+    counted: Family<Counter>,
     ring: RefCell<FailureRing>,
     keeps_heads_until: Cell<Option<Instant>>,
 }
@@ -44,7 +46,7 @@ pub struct FailureLog {
 #[derive(Debug)]
 pub struct RequestFailures {
     log: Rc<FailureLog>,
-    direction: Direction,
+    side: Side,
     client: Rc<ClientInfo>,
 }
 
@@ -56,24 +58,21 @@ struct FailureRing {
 }
 
 impl FailureLog {
-    /// An empty ring for `limit` failures.
-    pub fn new(limit: usize) -> Rc<Self> {
+    /// An empty ring for `limit` failures, each of which is counted, too.
+    pub fn new(limit: usize, counted: Family<Counter>) -> Rc<Self> {
         Rc::new(Self {
             limit,
+            counted,
             ring: RefCell::default(),
             keeps_heads_until: Cell::default(),
         })
     }
 
     /// The failures of the requests of a client's connection.
-    pub fn requests(
-        self: &Rc<Self>,
-        direction: Direction,
-        client: &Rc<ClientInfo>,
-    ) -> RequestFailures {
+    pub fn requests(self: &Rc<Self>, side: Side, client: &Rc<ClientInfo>) -> RequestFailures {
         RequestFailures {
             log: self.clone(),
-            direction,
+            side,
             client: client.clone(),
         }
     }
@@ -81,13 +80,13 @@ impl FailureLog {
     /// Keeps the failure of a connection that the proxy closes.
     pub fn connection(
         &self,
-        direction: Direction,
+        side: Side,
         client: &ClientInfo,
         destination: SocketAddr,
         error: &Error,
     ) {
         let protocol = FailureProtocol::Connection;
-        let record = FailureRecord::new(direction, protocol, client.addr, error);
+        let record = FailureRecord::new(side, protocol, client.addr, error);
         self.push(record.of_connection(destination));
     }
 
@@ -110,6 +109,7 @@ impl FailureLog {
 
     fn push(&self, record: FailureRecord) {
         self.keep_heads();
+        self.counted.get(record.labels()).incr();
         let mut ring = self.ring.borrow_mut();
         ring.total += 1;
         if ring.records.len() >= self.limit {
@@ -131,17 +131,25 @@ impl RequestFailures {
         if error.location().is_some() {
             return;
         }
-        let protocol = match responder.is_grpc() {
-            true => FailureProtocol::Grpc,
-            false => FailureProtocol::Http,
-        };
-        let client = self.client.addr;
-        let record = FailureRecord::new(self.direction, protocol, client, error);
-        let record = record.of_connection(self.client.going_to());
+        let record = self.record(responder, error);
         self.log.push(match head {
             Some(head) => record.of_request(head),
             None => record,
         });
+    }
+
+    /// Keeps the failure of a response that broke off after its head.
+    pub fn broken_response(&self, responder: &Responder, error: &Error) {
+        self.log.push(self.record(responder, error).after_head());
+    }
+
+    fn record(&self, responder: &Responder, error: &Error) -> FailureRecord {
+        let protocol = match responder.is_grpc() {
+            true => FailureProtocol::Grpc,
+            false => FailureProtocol::Http,
+        };
+        FailureRecord::new(self.side, protocol, self.client.addr, error)
+            .of_connection(self.client.going_to())
     }
 }
 

@@ -32,7 +32,6 @@ pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
-    listeners::Direction,
     metrics::target_labels,
     outbound::ForwardedTargets,
     server::{DetectSettings, SilentDestinations, accept, detect},
@@ -346,7 +345,7 @@ impl Inbound {
     fn failed(&self, client: &ClientInfo, error: &Error) {
         let (reason, destination) = (error.reason(), client.going_to());
         let failures = &self.ctx.failures;
-        failures.connection(Direction::Inbound, client, destination, error);
+        failures.connection(Side::Inbound, client, destination, error);
         match reason {
             Reason::Unexpected => tracing::warn!(%destination, %error, "connection failed"),
             _ => {

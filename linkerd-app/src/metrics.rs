@@ -36,6 +36,8 @@ pub struct Families {
     pub endpoint: Arc<EndpointFamilies>,
     /// `tcp_*`
     pub transport: TransportMetrics,
+    /// `proxy_failures_total`: what the proxy answered, closed or reset itself, by reason.
+    pub failures: Family<Counter>,
     /// `stack_*`
     pub stack: StackFamilies,
     /// `outbound_*`
@@ -140,8 +142,14 @@ impl Families {
             ),
             certificates: IdentityFamilies::register(registry),
         };
+        let failures = registry.counter(
+            RegistryStyle::OpenMetrics,
+            "proxy_failures_total",
+            "Requests that the proxy answered or reset itself and connections that it closed, by reason; see docs/reasons.md",
+        );
         Self {
             endpoint: Arc::new(endpoint),
+            failures,
             control,
             transport: TransportMetrics::register(registry),
             stack: StackFamilies {

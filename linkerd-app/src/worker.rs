@@ -82,7 +82,10 @@ impl Worker {
 
     async fn run(self) {
         let pipes = Rc::new(Pipes::default());
-        let failures = FailureLog::new(share(MAX_FAILURES, self.workers));
+        let failures = FailureLog::new(
+            share(MAX_FAILURES, self.workers),
+            self.families.failures.clone(),
+        );
         let access_log = self.access_log.as_ref().map(AccessLog::writer);
         let tracer = self.tracing.as_ref().map(Tracing::tracer);
         let outbound = Outbound::new(Rc::new(outbound::Context {

@@ -9,11 +9,7 @@ use crate::{
     state::BalanceState,
 };
 use futures::{Stream, future::LocalBoxFuture, stream};
-use linkerd_proxy_core::{
-    Error, Rejected, Unavailable,
-    reason::{Origin, Retry},
-    task::spawn_local,
-};
+use linkerd_proxy_core::{Error, Rejected, Unavailable, reason::Origin, task::spawn_local};
 use pin_project_lite::pin_project;
 use std::{
     cell::{Cell, RefCell},
@@ -301,11 +297,10 @@ where
             false => load.unsaid(),
         }
         let now = Instant::now();
-        // What came back without having been sent may have gone from endpoint to endpoint. What was lost comes back once,
-        // however long its endpoint had it.
-        let was_lost = rejected.error.reason().retry() == Retry::IfIdempotent;
+        // What came back without having been sent may have gone from endpoint to endpoint. What was sent comes back a few
+        // times at most, however long an endpoint or its proxy had it.
         let waited = now.saturating_duration_since(arrived);
-        let late = !was_lost && waited > shared.params.queue.failfast;
+        let late = !rejected.was_sent && waited > shared.params.queue.failfast;
         let request = match rejected.request.take() {
             Some(_) if late => return Err(rejected.into_final()),
             Some(request) => request,

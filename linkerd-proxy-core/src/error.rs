@@ -118,6 +118,11 @@ impl Error {
         self.0.reason
     }
 
+    /// Whether a route prescribes the answer.
+    pub fn is_prescribed(&self) -> bool {
+        self.0.answer.is_some()
+    }
+
     /// The peer that was involved.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.0.peer
@@ -172,6 +177,8 @@ pub struct Rejected<Req> {
     pub error: Error,
     /// The request, as it was, if it may be sent again.
     pub request: Option<Req>,
+    /// The endpoint had the request. How long it had it is no sign of a request that goes from endpoint to endpoint.
+    pub was_sent: bool,
     /// Notified when the request is not sent elsewhere after all.
     pub observer: Option<Rc<dyn ObserveRejection>>,
 }
@@ -198,8 +205,15 @@ impl<Req> Rejected<Req> {
         Self {
             error,
             request,
+            was_sent: false,
             observer: None,
         }
+    }
+
+    /// Says that the endpoint had the request.
+    pub fn sent(mut self) -> Self {
+        self.was_sent = true;
+        self
     }
 
     /// The failure, when the request is not sent elsewhere.

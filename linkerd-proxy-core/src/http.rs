@@ -15,6 +15,7 @@ mod idle;
 mod message;
 mod observe;
 mod peer_failure;
+mod proxy_status;
 mod replay;
 mod replay_layer;
 mod request;
@@ -49,7 +50,7 @@ pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns
 pub use request_notes::RequestNotes;
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
-pub use response::ResponseBody;
+pub use response::{ObserveBrokenResponse, ResponseBody};
 pub use response_class::{ClassMatch, ResponseClass, ResponseClasses, ResponseMatch};
 pub use retry_after::{retry_after, retry_pushback};
 pub use server::{

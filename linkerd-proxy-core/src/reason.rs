@@ -188,8 +188,6 @@ pub enum Reason {
     GatewayLoop,
     /// The client closed before its protocol was detected.
     ClosedBeforeDetection,
-    /// The protocol of a tunnel cannot be carried.
-    UpgradeFailed,
     /// A defect: no other reason fits.
     Unexpected,
 }

@@ -17,6 +17,7 @@
 mod admin;
 mod body;
 mod client;
+mod client_hello;
 mod collector;
 pub mod container;
 mod deadline;
@@ -38,6 +39,7 @@ pub mod netns;
 pub use crate::admin::Admin;
 pub use crate::body::{Body, body, chunks, empty, from_channel};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
+pub use crate::client_hello::client_hello;
 pub use crate::collector::{Collector, attribute};
 pub use crate::deadline::{SOON, eventually, ever, soon};
 pub use crate::grpc::{Grpc, Message, grpc_handler};

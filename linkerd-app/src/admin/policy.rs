@@ -13,7 +13,7 @@ use linkerd_proxy_core::{
     Error, Reason, drain,
     http::{HttpRequest, RequestContext, Responder},
     tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
-    transport::{ClientInfo, Io, ListenerContext, TransportStream},
+    transport::{ClientInfo, Io, ListenerContext, Side, TransportStream},
 };
 use serde_json::Value;
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
@@ -139,7 +139,7 @@ impl AdminAdmission {
         if self.is_exempt(request.uri().path()) {
             return answer(request).await;
         }
-        let responder = Responder::new(&request, self.emit_headers);
+        let responder = Responder::new(&request, Side::Inbound, self.emit_headers);
         let context = RequestContext::arriving(Some(self.client.clone()));
         let mut request = HttpRequest::new(request, context);
         let admitted = self.admission.borrow_mut().admit(&mut request);

@@ -1,8 +1,7 @@
 //! One failure, and the order of those of all workers.
 
 use super::{MAX_TEXT, RequestHead};
-use crate::listeners::Direction;
-use linkerd_proxy_core::{Error, Reason, reason::Origin};
+use linkerd_proxy_core::{Error, Reason, metrics::Labels, transport::Side};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
@@ -13,7 +12,7 @@ use std::{
 #[derive(Debug)]
 pub struct FailureRecord {
     at: SystemTime,
-    direction: Direction,
+    side: Side,
     protocol: FailureProtocol,
     reason: Reason,
     detail: String,
@@ -38,14 +37,19 @@ pub enum FailureProtocol {
     Connection,
 }
 
+impl FailureProtocol {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+            Self::Connection => "connection",
+        }
+    }
+}
+
 impl FailureRecord {
     /// A failure that happens now.
-    pub fn new(
-        direction: Direction,
-        protocol: FailureProtocol,
-        client: SocketAddr,
-        error: &Error,
-    ) -> Self {
+    pub fn new(side: Side, protocol: FailureProtocol, client: SocketAddr, error: &Error) -> Self {
         let is_reset = error.reset_code().is_some();
         let (status, grpc_code) = match protocol {
             _ if is_reset => (None, None),
@@ -55,7 +59,7 @@ impl FailureRecord {
         };
         Self {
             at: SystemTime::now(),
-            direction,
+            side,
             protocol,
             reason: error.reason(),
             detail: cut(error.to_string()),
@@ -86,29 +90,34 @@ impl FailureRecord {
         self
     }
 
+    /// The head of the response had been sent: there is no answer, but a reset.
+    pub fn after_head(mut self) -> Self {
+        (self.status, self.grpc_code, self.is_reset) = (None, None, true);
+        self
+    }
+
+    /// The labels under which the failure is counted.
+    pub fn labels(&self) -> Labels {
+        let row = self.reason.row();
+        Labels::new()
+            .with("direction", self.side.name())
+            .with("protocol", self.protocol.name())
+            .with("origin", row.origin.name())
+            .with("phase", row.phase.name())
+            .with("reason", row.label)
+    }
+
     /// The failure in `/state`.
     pub fn inspect(&self) -> Value {
         let row = self.reason.row();
         let since_epoch = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         json!({
             "time_ms": since_epoch.as_millis() as u64,
-            "direction": match self.direction {
-                Direction::Outbound => "outbound",
-                Direction::Inbound => "inbound",
-            },
-            "protocol": match self.protocol {
-                FailureProtocol::Http => "http",
-                FailureProtocol::Grpc => "grpc",
-                FailureProtocol::Connection => "connection",
-            },
+            "direction": self.side.name(),
+            "protocol": self.protocol.name(),
             "reason": self.reason.label(),
-            "origin": match row.origin {
-                Origin::Client => "client",
-                Origin::Endpoint => "endpoint",
-                Origin::Network => "network",
-                Origin::Proxy => "proxy",
-                Origin::ControlPlane => "control plane",
-            },
+            "origin": row.origin.name(),
+            "phase": row.phase.name(),
             "hint": self.reason.hint(),
             "detail": self.detail,
             "client": self.client.to_string(),

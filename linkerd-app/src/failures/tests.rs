@@ -1,19 +1,19 @@
 use super::*;
-use crate::testing::client;
+use crate::testing::{TestMetrics, client};
 use http::Request;
 use linkerd_proxy_core::Reason;
 
 const ADDR: &str = "10.0.0.1:80";
 
 fn fail(failures: &RequestFailures, request: Request<()>, error: &Error) {
-    let responder = Responder::new(&request, true);
+    let responder = Responder::new(&request, Side::Inbound, true);
     let head = RequestHead::of(&request);
     failures.request(Some(&head), &responder, error);
 }
 
 #[test]
 fn a_failed_request_is_kept_with_its_reason_hint_and_trace() {
-    let log = FailureLog::new(10);
+    let log = FailureLog::new(10, TestMetrics::new().families.failures);
     let request = Request::get("/pay?card=4111").header("host", "shop");
     let traced = request.header(
         "traceparent",
@@ -22,7 +22,7 @@ fn a_failed_request_is_kept_with_its_reason_hint_and_trace() {
     let error = Error::new(Reason::ConnectRefused)
         .context("endpoint 10.0.0.1:80")
         .peer(ADDR.parse().unwrap());
-    let failures = log.requests(Direction::Outbound, &client());
+    let failures = log.requests(Side::Outbound, &client());
     fail(&failures, traced.body(()).unwrap(), &error);
     let state = log.inspect();
     let record = &state["last"][0];
@@ -45,11 +45,11 @@ fn a_failed_request_is_kept_with_its_reason_hint_and_trace() {
 
 #[test]
 fn the_ring_keeps_the_newest_and_counts_all() {
-    let log = FailureLog::new(2);
+    let log = FailureLog::new(2, TestMetrics::new().families.failures);
     for port in 1..=3 {
         let error = Error::new(Reason::NoDestination);
         let destination = SocketAddr::from(([10, 0, 0, 1], port));
-        log.connection(Direction::Inbound, &client(), destination, &error);
+        log.connection(Side::Inbound, &client(), destination, &error);
     }
     let state = log.inspect();
     assert_eq!(state["total"], 3);
@@ -61,11 +61,11 @@ fn the_ring_keeps_the_newest_and_counts_all() {
 
 #[test]
 fn long_and_hostile_texts_are_bounded_data() {
-    let log = FailureLog::new(10);
+    let log = FailureLog::new(10, TestMetrics::new().families.failures);
     let path = format!("/%3Cscript%3E\"{}", "a".repeat(5_000));
     let request = Request::get(path).header("host", "<img src=x>");
     let request = request.header("traceparent", "00-nonsense-01");
-    let failures = log.requests(Direction::Inbound, &client());
+    let failures = log.requests(Side::Inbound, &client());
     fail(
         &failures,
         request.body(()).unwrap(),

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     access_log::AccessLogLayer,
-    listeners::Direction,
     outbound::ForwardedTargets,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
     trace::TraceLayer,
@@ -71,13 +70,14 @@ impl Gateway {
         let policy = own.policy().clone();
         let connection = Rc::new(Connection::default());
         let answers = Answers {
+            side: Side::Inbound,
             version,
             emit_headers: true,
             explicit: false,
         };
         let counted = policy.clone();
         let count = move |error: &Error| counted.count_error(error);
-        let failures = self.ctx.failures.requests(Direction::Inbound, &client);
+        let failures = self.ctx.failures.requests(Side::Inbound, &client);
         let access_log = AccessLogLayer::new(self.ctx.access_log.as_ref(), Side::Inbound, &client);
         let trace = TraceLayer::new(self.ctx.tracer.as_ref(), Side::Inbound, &client);
         let stack = ServiceBuilder::new()

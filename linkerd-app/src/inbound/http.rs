@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     access_log::AccessLogLayer,
-    listeners::Direction,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
     trace::TraceLayer,
 };
@@ -70,13 +69,14 @@ fn stack(
 ) -> impl Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
 + use<> {
     let answers = Answers {
+        side: Side::Inbound,
         version,
         emit_headers: client.tls.identity().is_some(),
         explicit: false,
     };
     let counted = application.policy().clone();
     let count = move |error: &Error| counted.count_error(error);
-    let failures = ctx.failures.requests(Direction::Inbound, client);
+    let failures = ctx.failures.requests(Side::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
     let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Inbound, client);
     let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Inbound, client);

@@ -66,7 +66,7 @@ fn labels_of(name: &str) -> &'static str {
         _ if name.starts_with("tcp_") => "direction, peer, *endpoint*",
         _ if name.starts_with("stack_") => "direction, protocol, name",
         "outbound_http_errors_total" => "error",
-        "outbound_http_failures_total" => "reason",
+        "proxy_failures_total" => "direction, protocol, origin, phase, reason",
         "inbound_http_errors_total" => "error, target_*, srv_*",
         "outbound_tcp_errors_total" | "inbound_tcp_errors_total" => "error, target_*",
         "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
@@ -317,7 +317,7 @@ const INTRODUCTION: &str = "\
 `GET /metrics` on the admin port, as Prometheus text, or as OpenMetrics 1.0.0 for a scraper that prefers it (`Accept:
 application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a point (`le=\"5.0\"`). Either is compressed if
 the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family;
-`outbound_http_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
+`proxy_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
 when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
 
 Groups of labels:

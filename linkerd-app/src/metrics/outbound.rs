@@ -19,8 +19,6 @@ pub struct OutboundFamilies {
     pub http_errors: Family<Counter>,
     /// `outbound_tcp_errors_total`
     pub tcp_errors: Family<Counter>,
-    /// `outbound_http_failures_total`: failures made by the proxy, by reason.
-    pub failures: Family<Counter>,
     /// `outbound_tcp_protocol_connections_total`
     pub protocol_connections: Family<Counter>,
     /// `outbound_tcp_detect_http_results_total`
@@ -119,10 +117,6 @@ impl OutboundFamilies {
             tcp_errors: legacy(
                 "outbound_tcp_errors_total",
                 "Total count of outbound TCP connections that ended with an error",
-            ),
-            failures: open(
-                "outbound_http_failures_total",
-                "Outbound requests that failed in the proxy, by reason; see docs/reasons.md",
             ),
             protocol_connections: open(
                 "outbound_tcp_protocol_connections_total",

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     explain::BackendsQuery,
-    listeners::Direction,
     metrics::{client_tls_labels, meta_labels, target_labels},
     server::{DetectSettings, SilentDestinations, accept, detect},
 };
@@ -332,7 +331,7 @@ impl Outbound {
     /// Keeps a failure for `/state`.
     fn record(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
         let failures = &self.ctx.failures;
-        failures.connection(Direction::Outbound, client, destination, error);
+        failures.connection(Side::Outbound, client, destination, error);
     }
 
     fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {

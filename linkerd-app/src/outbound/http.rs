@@ -3,12 +3,11 @@
 //! - **Waits for** the control plane's first answer, when requests are routed by their authority.
 //! - **Fails as** the stages below, turned into a response; `InvalidRequest`, `InvalidFraming`, `InFlightLimit`.
 //! - **Bounds**: requests in flight.
-//! - **Metrics**: `outbound_http_errors_total`, `outbound_http_failures_total`.
+//! - **Metrics**: `outbound_http_errors_total`.
 
 use super::{context::Context, target::TargetStack};
 use crate::{
     access_log::AccessLogLayer,
-    listeners::Direction,
     server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
     trace::TraceLayer,
 };
@@ -74,11 +73,12 @@ where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>,
 {
     let answers = Answers {
+        side: Side::Outbound,
         version,
         emit_headers: ctx.config.outbound.emit_headers,
         explicit,
     };
-    let failures = ctx.failures.requests(Direction::Outbound, client);
+    let failures = ctx.failures.requests(Side::Outbound, client);
     let counting = ctx.clone();
     let count = move |error: &Error| count_error(&counting, error);
     let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Outbound, client);
@@ -106,8 +106,6 @@ pub fn count_error(ctx: &Context, error: &Error) {
         }
     }
     let families = &ctx.families.outbound;
-    let failures = Labels::new().with("reason", reason.label());
-    families.failures.get(failures).incr();
     // What is answered on behalf of an endpoint is counted there, as with the incumbent.
     if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
         let labels = Labels::new().with("error", reason.error_label());

@@ -4,7 +4,8 @@ use crate::failures::{RequestFailures, RequestHead};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error,
-    http::{Busy, Connection, HttpRequest, Responder, ResponseBody},
+    http::{Busy, Connection, HttpRequest, ObserveBrokenResponse, Responder, ResponseBody},
+    transport::Side,
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -29,6 +30,8 @@ pub struct Respond<S, F> {
 /// The form of the proxy's own answers on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
+    /// The side of the connection.
+    pub side: Side,
     /// The version of the connection.
     pub version: Version,
     /// Whether informational headers are allowed.
@@ -64,7 +67,7 @@ impl<F: Fn(&Error)> RespondLayer<F> {
 
 impl<F: Fn(&Error)> Responding<F> {
     fn responder(&self, request: &HttpRequest) -> Responder {
-        let responder = Responder::new(request, self.answers.emit_headers);
+        let responder = Responder::new(request, self.answers.side, self.answers.emit_headers);
         match self.answers.explicit {
             true => responder.with_text(),
             false => responder,
@@ -78,6 +81,13 @@ impl<F: Fn(&Error)> Responding<F> {
         if error.reason().is_fatal() && !is_shared {
             self.connection.close();
         }
+    }
+}
+
+impl<F> ObserveBrokenResponse for Responding<F> {
+    fn broke_off(&self, responder: &Responder, error: &Error) {
+        tracing::debug!(reason = error.reason().label(), %error, hint = error.reason().hint(), "response broke off");
+        self.failures.broken_response(responder, error);
     }
 }
 
@@ -95,7 +105,7 @@ impl<S, F> Layer<S> for RespondLayer<F> {
 impl<S, F> Service<HttpRequest> for Respond<S, F>
 where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
-    F: Fn(&Error),
+    F: Fn(&Error) + 'static,
 {
     type Response = Response<ResponseBody>;
     type Error = h2::Error;
@@ -131,7 +141,7 @@ pin_project! {
 impl<T, F> Future for RespondFuture<T, F>
 where
     T: Future<Output = Result<Response<ResponseBody>, Error>>,
-    F: Fn(&Error),
+    F: Fn(&Error) + 'static,
 {
     type Output = Result<Response<ResponseBody>, h2::Error>;
 
@@ -143,7 +153,8 @@ where
                     // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
                     *response.version_mut() = Version::HTTP_11;
                 }
-                response.body_mut().end_well(*this.responder);
+                let failures = this.responding.clone();
+                response.body_mut().end_well(*this.responder, failures);
                 response
             }
             Err(error) => {
@@ -160,7 +171,10 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{failures::FailureLog, listeners::Direction, testing::client};
+    use crate::{
+        failures::FailureLog,
+        testing::{TestMetrics, client},
+    };
     use http::{Request, StatusCode};
     use linkerd_proxy_core::{
         Reason,
@@ -174,12 +188,14 @@ mod tests {
         let counted = Rc::new(RefCell::new(Vec::new()));
         let (connection, counts) = (Rc::new(Connection::default()), counted.clone());
         let answers = Answers {
+            side: Side::Inbound,
             version,
             emit_headers: true,
             explicit: false,
         };
         let count = move |error: &Error| counts.borrow_mut().push(error.reason());
-        let failures = FailureLog::new(1).requests(Direction::Inbound, &client());
+        let failures = FailureLog::new(1, TestMetrics::new().families.failures)
+            .requests(Side::Inbound, &client());
         let layer = RespondLayer::new(answers, &connection, failures, count);
         let fails = service_fn(move |_| async move { Err(Error::new(reason)) });
         let request = Request::new(RequestBody::empty());

@@ -129,6 +129,20 @@ fn a_request_that_was_refused_everywhere_says_so_in_the_end() {
 }
 
 #[test]
+fn a_request_that_an_endpoint_returns_late_goes_to_another_one() {
+    run(async {
+        let (h, a, b) = (Harness::new(10), Fake::taking(1), Fake::taking(1));
+        // As a peer proxy does whose own queue waited in vain for its application.
+        a.0.returns.set(Some(Duration::from_secs(4)));
+        h.insert(&[("a", &a, 1), ("b", &b, 1)]).await;
+        for number in 0..20 {
+            assert!(h.call(number).await.is_ok());
+        }
+        assert!(a.0.calls.get() > 0);
+    });
+}
+
+#[test]
 fn the_queue_is_bounded() {
     run(async {
         let (h, a) = (Harness::new(2), Fake::taking(1));

@@ -69,6 +69,8 @@ pub struct FakeState {
     pub refusal: Cell<Duration>,
     pub refuses: Cell<bool>,
     pub loses: Cell<bool>,
+    /// It returns a request after so long, which it may not have dealt with.
+    pub returns: Cell<Option<Duration>>,
     /// Its clients' bodies break off.
     pub breaks: Cell<bool>,
     /// The share of its responses that are failures, and how much of the next one is due.
@@ -90,6 +92,7 @@ impl Default for Fake {
             refusal: Cell::default(),
             refuses: Cell::default(),
             loses: Cell::default(),
+            returns: Cell::default(),
             breaks: Cell::default(),
             fails: Cell::default(),
             takes_one: Cell::default(),
@@ -134,6 +137,10 @@ impl Fake {
         }
         if fake.loses.get() {
             return Err(Rejected::lost(Reason::ConnectionLost));
+        }
+        if let Some(after) = fake.returns.get() {
+            tokio::time::sleep(after).await;
+            return Err(Rejected::returned(Reason::ConnectRefused, request).sent());
         }
         let capacity = fake.capacity.borrow().clone();
         let permit = capacity.acquire().await.unwrap();

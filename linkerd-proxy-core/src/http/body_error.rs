@@ -47,6 +47,15 @@ impl BodyError {
         }
     }
 
+    /// The failure of the response whose body ended so.
+    pub(super) fn response_failure(&self) -> Error {
+        let detail = format!("the response broke off: {self}");
+        match self.reset_code() {
+            Some(code) => Error::new(Reason::StreamReset).reset(code).detail(detail),
+            None => Error::new(self.reason()).detail(detail),
+        }
+    }
+
     /// The failure of the request whose own body ended so: the client's if its connection or stream broke off, and never the
     /// endpoint's.
     pub(super) fn request_failure(&self) -> (Reason, String) {

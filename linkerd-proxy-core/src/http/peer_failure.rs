@@ -1,6 +1,6 @@
 //! Failures that a peer proxy tells of its application.
 
-use super::respond::PROXY_STATUS;
+use super::proxy_status::reason_label;
 use crate::{
     Reason,
     reason::{Retry, Unavailable},
@@ -16,10 +16,7 @@ impl PeerFailure {
     /// The failure that a peer's own answer tells (`proxy-status`, as [`Responder`](super::Responder) writes it), if another
     /// endpoint may do better. Overload is none: it would go around.
     pub fn told(headers: &HeaderMap) -> Option<Self> {
-        let status = headers.get(PROXY_STATUS)?.to_str().ok()?;
-        let label = status.strip_prefix("linkerd-proxy; error=")?;
-        let (_, label) = label.split_once("; details=\"")?;
-        let label = label.strip_suffix('"')?;
+        let label = reason_label(headers)?;
         let reason = REASONS.iter().find(|reason| reason.label() == label)?;
         Some(Self(*reason))
     }
@@ -65,11 +62,15 @@ const REASONS: [Reason; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, http::Responder};
+    use crate::{
+        Error,
+        http::{Responder, proxy_status::PROXY_STATUS},
+        transport::Side,
+    };
     use http::{HeaderValue, Request};
 
     fn told(error: Reason) -> Option<(Reason, Retry)> {
-        let responder = Responder::new(&Request::new(()), true);
+        let responder = Responder::new(&Request::new(()), Side::Inbound, true);
         let answer = responder.respond(&Error::new(error)).unwrap();
         let failure = PeerFailure::told(answer.headers())?;
         Some((failure.reason(), failure.retry()))

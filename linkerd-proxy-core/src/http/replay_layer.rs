@@ -95,12 +95,13 @@ where
                     && let Some(request) = kept.give_back(failure.retry())
                 {
                     let error = Error::new(failure.reason()).detail(PEER_FAILED);
-                    return Poll::Ready(Err(Rejected::returned(error, request)));
+                    return Poll::Ready(Err(Rejected::returned(error, request).sent()));
                 }
             }
             Poll::Ready(Err(rejected)) if rejected.request.is_none() => {
                 if let Some(kept) = this.kept.take() {
                     rejected.request = kept.give_back(rejected.error.reason().retry());
+                    rejected.was_sent = true;
                 }
             }
             Poll::Ready(Err(_)) | Poll::Pending => {}
@@ -166,6 +167,7 @@ mod tests {
     use crate::{
         Reason,
         http::{PeerFailure, RequestBody, RequestContext, Responder},
+        transport::Side,
     };
     use http::{Request, Response};
     use http_body_util::BodyExt;
@@ -238,7 +240,8 @@ mod tests {
         let peer = |reason| {
             tower::service_fn(move |_: HttpRequest| async move {
                 let answered = Request::new(());
-                let answer = Responder::new(&answered, true).respond(&Error::new(reason));
+                let answer =
+                    Responder::new(&answered, Side::Inbound, true).respond(&Error::new(reason));
                 let mut answer = answer.unwrap();
                 let failure = PeerFailure::told(answer.headers()).unwrap();
                 answer.extensions_mut().insert(failure);

@@ -3,6 +3,7 @@
 use super::{
     Responder, ResponseBody,
     classify::GRPC_STATUS,
+    proxy_status::{PROXY_STATUS, proxy_status},
     responder::{GRPC_MESSAGE, UNEXPECTED},
 };
 use crate::Error;
@@ -36,7 +37,7 @@ impl Responder {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             headers.insert(GRPC_STATUS, error.grpc_code().into());
             if self.emit_headers {
-                headers.insert(GRPC_MESSAGE, message.clone());
+                headers.insert(GRPC_MESSAGE, grpc_message(error));
             }
         } else if let Some(location) = error.location() {
             headers.insert(LOCATION, location.clone());
@@ -61,12 +62,7 @@ impl Responder {
         if reason.is_fatal() {
             headers.insert(L5D_PROXY_CONNECTION, HeaderValue::from_static("close"));
         }
-        let status = format!(
-            "linkerd-proxy; error={}; details=\"{}\"",
-            reason.proxy_status(),
-            reason.label()
-        );
-        if let Ok(status) = HeaderValue::try_from(status) {
+        if let Some(status) = proxy_status(error, self.side) {
             headers.insert(PROXY_STATUS, status);
         }
     }
@@ -87,8 +83,21 @@ fn message(error: &Error) -> HeaderValue {
     HeaderValue::try_from(error.to_string()).unwrap_or(UNEXPECTED)
 }
 
+/// The text for a gRPC client: the fields of the reason follow, as clients show no headers. A prescribed answer has its own.
+fn grpc_message(error: &Error) -> HeaderValue {
+    if error.is_prescribed() {
+        return message(error);
+    }
+    let row = error.reason().row();
+    let (origin, phase) = (row.origin.name(), row.phase.name());
+    let text = format!(
+        "{error} (reason {}, origin {origin}, phase {phase}; {})",
+        row.label, row.hint
+    );
+    HeaderValue::try_from(text).unwrap_or(UNEXPECTED)
+}
+
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The message of an answer that a proxy made.
 pub const L5D_PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
@@ -98,7 +107,7 @@ pub const L5D_PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
+    use crate::{Reason, transport::Side};
     use http::Request;
 
     fn request(version: Version, content_type: &'static str) -> Request<()> {
@@ -111,7 +120,7 @@ mod tests {
         error: Error,
         emit: bool,
     ) -> Result<Response<ResponseBody>, h2::Error> {
-        Responder::new(request, emit).respond(&error)
+        Responder::new(request, Side::Outbound, emit).respond(&error)
     }
 
     #[test]
@@ -128,10 +137,8 @@ mod tests {
         );
         assert_eq!(headers["connection"], "close");
         assert_eq!(headers["l5d-proxy-connection"], "close");
-        assert_eq!(
-            headers["proxy-status"],
-            "linkerd-proxy; error=connection_refused; details=\"connect_refused\""
-        );
+        let status = headers["proxy-status"].to_str().unwrap();
+        assert!(status.contains("details=\"connect_refused\"; side=outbound"));
     }
 
     #[test]
@@ -149,7 +156,9 @@ mod tests {
         let response = respond(&request, Reason::ConnectTimeout.into(), true).unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["grpc-status"], "4");
-        assert_eq!(response.headers()["grpc-message"], "connect timed out");
+        let message = response.headers()["grpc-message"].to_str().unwrap();
+        let start = "connect timed out (reason connect_timeout, origin network, phase connect; ";
+        assert!(message.starts_with(start), "{message}");
         assert!(!response.headers().contains_key("connection"));
     }
 
@@ -157,7 +166,7 @@ mod tests {
     async fn an_explicit_proxy_says_what_failed_why_and_what_to_do() {
         use http_body_util::BodyExt;
         let request = request(Version::HTTP_11, "text/plain");
-        let responder = Responder::new(&request, true).with_text();
+        let responder = Responder::new(&request, Side::Outbound, true).with_text();
         let error = Error::new(Reason::ConnectRefused).context("endpoint 10.0.0.1:80");
         let response = responder.respond(&error).unwrap();
         let length = response.headers()[CONTENT_LENGTH].clone();

@@ -4,7 +4,7 @@ use super::{
     BodyError,
     classify::{GRPC_STATUS, is_grpc},
 };
-use crate::Reason;
+use crate::{Reason, transport::Side};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use http_body::Frame;
@@ -14,17 +14,19 @@ use http_body::Frame;
 pub struct Responder {
     pub(super) version: Version,
     pub(super) grpc: bool,
+    pub(super) side: Side,
     pub(super) emit_headers: bool,
     is_head: bool,
     pub(super) has_text: bool,
 }
 
 impl Responder {
-    /// Remembers how to answer `request`. `emit_headers` allows the informational headers.
-    pub fn new<B>(request: &Request<B>, emit_headers: bool) -> Self {
+    /// Remembers how to answer `request` of a side. `emit_headers` allows the informational headers.
+    pub fn new<B>(request: &Request<B>, side: Side, emit_headers: bool) -> Self {
         Self {
             version: request.version(),
             grpc: request.version() == Version::HTTP_2 && is_grpc(request.headers()),
+            side,
             emit_headers,
             is_head: request.method() == Method::HEAD,
             has_text: false,

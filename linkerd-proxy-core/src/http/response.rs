@@ -8,6 +8,7 @@ use super::{
     grpc_status,
     observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
+use crate::Error;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -34,6 +35,7 @@ struct Inner {
     /// The proxy's own answer.
     text: Option<Bytes>,
     responder: Option<Responder>,
+    failures: Option<Rc<dyn ObserveBrokenResponse>>,
     busy: Option<Busy>,
     deadline: Option<Deadline>,
     /// The error that ended the body, until the client's codec has it.
@@ -65,6 +67,7 @@ impl ResponseBody {
             peeked: None,
             text,
             responder: None,
+            failures: None,
             busy: None,
             deadline: None,
             broken: None,
@@ -88,6 +91,7 @@ impl ResponseBody {
             peeked: None,
             text: None,
             responder: None,
+            failures: None,
             busy: None,
             deadline: None,
             broken: None,
@@ -110,9 +114,10 @@ impl ResponseBody {
         self.0.observers.class = Some(class);
     }
 
-    /// If the body breaks off and the client speaks gRPC, `responder` ends it with trailers.
-    pub fn end_well(&mut self, responder: Responder) {
+    /// If the body breaks off, `failures` is told, and if the client speaks gRPC, `responder` ends it with trailers.
+    pub fn end_well(&mut self, responder: Responder, failures: Rc<dyn ObserveBrokenResponse>) {
         self.0.responder = Some(responder);
+        self.0.failures = Some(failures);
     }
 
     /// Keeps the client's connection busy until the body is gone.
@@ -148,6 +153,11 @@ impl Inner {
             true => BodyEnd::Dropped,
             false => BodyEnd::Failed(&error),
         };
+        if let (BodyEnd::Failed(_), Some(responder), Some(failures)) =
+            (&end, &self.responder, &self.failures)
+        {
+            failures.broke_off(responder, &error.response_failure());
+        }
         self.observers.end(end, &Now::default());
         if let Some(trailers) = self.responder.and_then(|answer| answer.rescue(&error)) {
             (self.endpoint, self.text) = (None, None);
@@ -194,6 +204,12 @@ impl Inner {
             _ => Poll::Ready(self.broken.take().map(Err)),
         }
     }
+}
+
+/// Observer of responses that break off after their head.
+pub trait ObserveBrokenResponse {
+    /// A response to a request of `responder` broke off, and not by its client.
+    fn broke_off(&self, responder: &Responder, error: &Error);
 }
 
 /// A frame of an endpoint's body, its error, or its end.

@@ -100,7 +100,6 @@ pub const ALL: &[Reason] = &[
     Reason::GatewayNotAllowed,
     Reason::GatewayLoop,
     Reason::ClosedBeforeDetection,
-    Reason::UpgradeFailed,
     Reason::Unexpected,
 ];
 
@@ -993,19 +992,6 @@ impl Reason {
                 text: "socket closed before protocol detection",
                 hint: "The client connected and left: often a TCP health check.",
             },
-            Reason::UpgradeFailed => &Row {
-                status: 502,
-                grpc: 14,
-                label: "upgrade_failed",
-                error: "unexpected",
-                proxy_status: "http_upgrade_failed",
-                fatal: true,
-                retry: Retry::No,
-                origin: Origin::Endpoint,
-                phase: Phase::Exchange,
-                text: "the protocol upgrade failed",
-                hint: "The endpoint agreed to another protocol, and then the connection ended.",
-            },
             Reason::Unexpected => &Row {
                 status: 500,
                 grpc: 13,
@@ -1027,9 +1013,9 @@ impl Reason {
 pub fn render() -> String {
     let mut out = String::from(
         "# Why a request failed\n\n\
-        Every response, close or reset that the proxy itself makes has one of these reasons. It is in the\n\
-        `l5d-proxy-error` and `proxy-status` headers, in the log, and in the `reason` label of\n\
-        `outbound_http_failures_total`. This file is generated from `linkerd-proxy-core/src/reason/table.rs`.\n\n\
+        Every response, close or reset that the proxy itself makes has one of these reasons, with its origin, its\n\
+        phase and a hint: in `proxy-status` (and in words in `l5d-proxy-error`), in `grpc-message`, in the log and the\n\
+        access log, in the labels of `proxy_failures_total`, and in the failures of `/state`. This file is generated from `linkerd-proxy-core/src/reason/table.rs`.\n\n\
         *Closes*: whether the client's connection ends after the answer. *Retry*: the proxy's own retries\n\
         before it gives up. Each reason has a heading below, so that a link can name it: `docs/reasons.md#no_route`.\n\n\
         | reason | status | gRPC | `proxy-status` | `error` label | closes | retry |\n\
@@ -1058,8 +1044,12 @@ pub fn render() -> String {
         let row = reason.row();
         writeln!(
             out,
-            "\n## {}\n\n> {}\n\n{}\n\nOrigin: {:?}. Phase: {:?}.",
-            row.label, row.text, row.hint, row.origin, row.phase,
+            "\n## {}\n\n> {}\n\n{}\n\nOrigin: `{}`. Phase: `{}`.",
+            row.label,
+            row.text,
+            row.hint,
+            row.origin.name(),
+            row.phase.name(),
         )
         .expect("writing to a string does not fail");
     }

@@ -33,6 +33,17 @@ pub enum Side {
     Control,
 }
 
+impl Side {
+    /// The name in headers and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+            Self::Control => "control",
+        }
+    }
+}
+
 /// The open connections that this proxy has dialled. Clones share them.
 ///
 /// - **Bounds**: file descriptors.

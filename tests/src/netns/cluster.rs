@@ -27,7 +27,8 @@ impl Cluster {
     /// Makes the bridge of the pods, and starts the control plane. To be used inside of a namespace.
     pub async fn start() -> Self {
         for line in [
-            format!("ip link add {BRIDGE} type bridge"),
+            // Its own address: it would take that of a pod that comes, and what other pods send to the node would be lost for seconds.
+            format!("ip link add {BRIDGE} address 02:00:0a:58:00:01 type bridge"),
             format!("ip addr add {NODE}/16 dev {BRIDGE}"),
             format!("ip link set {BRIDGE} up"),
         ] {

@@ -28,7 +28,7 @@ async fn failures_in_a_row_eject_and_a_request_that_finds_all_ejected_says_so() 
     for (reason, count) in [("failfast_ejected", 1.0), ("unavailable_ejected", 1.0)] {
         let labels: &[_] = &[("reason", reason)];
         mesh.proxy
-            .metric_reaches("outbound_http_failures_total", labels, count)
+            .metric_reaches("proxy_failures_total", labels, count)
             .await;
     }
     let labels: &[_] = &[("endpoint_state", "ready")];

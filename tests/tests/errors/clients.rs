@@ -14,11 +14,7 @@ async fn a_request_that_names_nobody() {
     assert!(response.starts_with("HTTP/1.0 400"), "{response}");
     assert!(response.contains("details=\"no_authority\""), "{response}");
     mesh.proxy
-        .metric_reaches(
-            "outbound_http_failures_total",
-            &[("reason", "no_authority")],
-            1.0,
-        )
+        .metric_reaches("proxy_failures_total", &[("reason", "no_authority")], 1.0)
         .await;
 }
 

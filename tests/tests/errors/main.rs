@@ -45,7 +45,7 @@ impl Expect {
         }
         let labels = [("reason", self.reason)];
         mesh.proxy
-            .metric_reaches("outbound_http_failures_total", &labels, 1.0)
+            .metric_reaches("proxy_failures_total", &labels, 1.0)
             .await;
     }
 }

@@ -101,7 +101,7 @@ async fn a_body_that_breaks_off_is_the_clients_failure() {
     refused(&head, "broken_body");
     let labels = [("reason", "broken_body")];
     mesh.proxy
-        .metric_reaches("outbound_http_failures_total", &labels, 1.0)
+        .metric_reaches("proxy_failures_total", &labels, 1.0)
         .await;
     let metrics = mesh.proxy.metrics().await;
     let failures = [("direction", "outbound"), ("classification", "failure")];

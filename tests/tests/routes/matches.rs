@@ -220,5 +220,5 @@ async fn a_request_without_a_route_gets_404_and_its_connection_goes_on() {
     );
     let labels = [("reason", "no_route")];
     let count = routed.mesh.proxy.metrics().await;
-    assert_eq!(count.sum("outbound_http_failures_total", &labels), 6.0);
+    assert_eq!(count.sum("proxy_failures_total", &labels), 6.0);
 }

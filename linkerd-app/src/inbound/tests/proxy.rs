@@ -105,7 +105,7 @@ impl TestProxy {
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),
-            failures: crate::failures::FailureLog::new(10),
+            failures: crate::failures::FailureLog::new(10, metrics.families.failures.clone()),
             http1: Http1Pools::new(config.inbound.pool),
             config,
         });

@@ -109,7 +109,7 @@ async fn the_refusal_of_the_only_endpoint_is_told_at_once() {
         let response = client.get("/").await;
         assert_eq!(response.head.status, StatusCode::BAD_GATEWAY);
         assert_eq!(start.elapsed(), Duration::ZERO);
-        let failures = "outbound_http_failures_total";
+        let failures = "proxy_failures_total";
         assert_eq!(proxy.metric(failures, &["connect_refused"]), 1.0);
     })
     .await;
@@ -161,6 +161,20 @@ async fn requests_fail_fast_after_one_has_waited_in_vain() {
         proxy.settle().await;
         let mut client = proxy.http1(WEB).await;
         assert_eq!(client.get("/").await.body.as_deref(), Some("there"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_is_not_waited_for_for_ever() {
+    in_process(async |proxy| {
+        let mut client = proxy.wire(WEB);
+        client.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+        let start = Instant::now();
+        assert_eq!(client.rest().await, "");
+        assert_eq!(start.elapsed(), Duration::from_secs(30));
+        let failures = "proxy_failures_total";
+        assert_eq!(proxy.metric(failures, &["discovery_timeout"]), 1.0);
     })
     .await;
 }
@@ -263,7 +277,7 @@ async fn an_upload_that_breaks_off_is_the_failure_of_its_client() {
         );
         assert_eq!(proxy.metric("request_total", &[]), 1.0);
         assert_eq!(proxy.metric("response_total", &[]), 0.0);
-        let failures = "outbound_http_failures_total";
+        let failures = "proxy_failures_total";
         assert_eq!(proxy.metric(failures, &["broken_body"]), 1.0);
     })
     .await;

@@ -69,7 +69,7 @@ impl TestProxy {
             in_flight: InFlightLimit::new(config.outbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),
-            failures: crate::failures::FailureLog::new(10),
+            failures: crate::failures::FailureLog::new(10, metrics.families.failures.clone()),
             http1: Http1Pools::new(config.outbound.pool),
             costs: Costs::default(),
             route_bytes: Cell::default(),

@@ -3,7 +3,7 @@
 use super::{
     body::Lease,
     failure::classify,
-    peer::{Reads, peer_limit},
+    peer::{Peer, Reads, peer_limit},
     watched::Watched,
 };
 use crate::{
@@ -47,6 +47,8 @@ struct Connections<C, B> {
 }
 
 struct Connection<B> {
+    /// What it sent first.
+    peer: Rc<Peer>,
     sender: SendRequest<B>,
     streams: Cell<usize>,
     /// The peer's limit, as last seen.
@@ -139,7 +141,8 @@ where
                 Err(mut error) => {
                     let unsent = error.take_message();
                     let unsent = unsent.map(|request| HttpRequest::new(request, context));
-                    Err(Rejected::new(classify(error.into_error()), unsent))
+                    let error = classify(error.into_error());
+                    Err(Rejected::new(stream.connection.peer.explain(error), unsent))
                 }
             }
         })
@@ -235,6 +238,7 @@ where
         let limit = limit.map_err(|error| peer.explain(error))?;
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
+        let known = peer.clone();
         spawn_local(async move {
             let ended = poll_fn(|cx| {
                 let polled = Pin::new(&mut connection).poll(cx);
@@ -256,6 +260,7 @@ where
             changed(&client);
         });
         Ok(Connection {
+            peer: known,
             sender,
             streams: Cell::new(0),
             limit,

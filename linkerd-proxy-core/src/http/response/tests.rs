@@ -9,7 +9,7 @@ use crate::{
     },
     metrics::{Labels, Registry},
     task::spawn_local,
-    transport::{Duplex, Io, Socket, TransportMetrics},
+    transport::{Duplex, Io, Side, Socket, TransportMetrics},
 };
 use http::{HeaderMap, Request, Version, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, Empty};
@@ -85,7 +85,7 @@ async fn answer(
     notes: Rc<Notes>,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, h2::Error> {
-    let responder = Responder::new(&request, true);
+    let responder = Responder::new(&request, Side::Inbound, true);
     let busy = connection.busy();
     let mut response = if request.uri().path() == "/full" {
         let answer = Response::builder().status(403).body("denied");
@@ -104,7 +104,7 @@ async fn answer(
     };
     let body = response.body_mut();
     body.observe(notes, Instant::now());
-    body.end_well(responder);
+    body.end_well(responder, Rc::new(Unobserved));
     body.hold(Some(busy));
     Ok(response)
 }
@@ -246,3 +246,9 @@ async fn an_answer_without_text_has_ended_when_it_is_observed() {
 }
 
 const LIMIT: Duration = Duration::from_secs(5);
+
+struct Unobserved;
+
+impl ObserveBrokenResponse for Unobserved {
+    fn broke_off(&self, _: &Responder, _: &Error) {}
+}

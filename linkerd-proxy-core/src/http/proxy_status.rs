@@ -1,0 +1,72 @@
+//! `Proxy-Status` (RFC 9209): which proxy failed a request, where, why, and what to look at.
+
+use crate::{Error, transport::Side};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt::Write;
+
+/// The header.
+pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// The value for an error of `side`. Beside the parameters of the RFC it has `side`, `origin`, `phase` and `hint`.
+pub(super) fn proxy_status(error: &Error, side: Side) -> Option<HeaderValue> {
+    let row = error.reason().row();
+    let mut status = format!(
+        "{NAME}{}{DETAILS}{}\"; side={}; origin={}; phase={}",
+        row.proxy_status,
+        row.label,
+        side.name(),
+        row.origin.name(),
+        row.phase.name()
+    );
+    let next_hop = error.peer_addr();
+    let next_hop = next_hop.map(|addr| write!(status, "; next-hop=\"{addr}\""));
+    debug_assert_ne!(next_hop, Some(Err(std::fmt::Error)));
+    status.push_str("; hint=\"");
+    // A string of RFC 8941.
+    for char in row.hint.chars() {
+        if matches!(char, '"' | '\\') {
+            status.push('\\');
+        }
+        status.push(char);
+    }
+    status.push('"');
+    HeaderValue::try_from(status).ok()
+}
+
+/// The label of the reason for an answer of another proxy like this one.
+pub(super) fn reason_label(headers: &HeaderMap) -> Option<&str> {
+    let status = headers.get(PROXY_STATUS)?.to_str().ok()?;
+    let (_, label) = status.strip_prefix(NAME)?.split_once(DETAILS)?;
+    let (label, _) = label.split_once('"')?;
+    Some(label)
+}
+
+const NAME: &str = "linkerd-proxy; error=";
+const DETAILS: &str = "; details=\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reason, reason::ALL};
+
+    #[test]
+    fn a_failure_names_its_side_origin_phase_and_hint() {
+        let error = Error::new(Reason::ConnectRefused).peer(([10, 0, 0, 1], 80).into());
+        let status = proxy_status(&error, Side::Inbound).unwrap();
+        let status = status.to_str().unwrap();
+        let start = "linkerd-proxy; error=connection_refused; details=\"connect_refused\"; side=inbound; \
+                     origin=endpoint; phase=connect; next-hop=\"10.0.0.1:80\"; hint=\"Is the application";
+        assert!(status.starts_with(start), "{status}");
+    }
+
+    #[test]
+    fn every_reason_can_be_written_and_read() {
+        for reason in ALL {
+            let value = proxy_status(&Error::new(*reason), Side::Outbound).unwrap();
+            let text = value.to_str().unwrap();
+            assert!(text.is_ascii() && text.ends_with('"'), "{text}");
+            let headers = HeaderMap::from_iter([(PROXY_STATUS, value.clone())]);
+            assert_eq!(reason_label(&headers), Some(reason.label()));
+        }
+    }
+}

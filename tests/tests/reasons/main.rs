@@ -1,0 +1,95 @@
+//! Every reason for which the proxy answers, closes or resets, provoked from outside.
+//!
+//! A test has the name of its reason. It looks for it where a person would: in the answer's headers, the counter, the log, the
+//! last failures of `/state`, and docs/reasons.md.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod availability;
+mod clients;
+mod endpoints;
+mod meshes;
+mod routes;
+mod seen;
+
+use linkerd_tests::{Mesh, MeshBuilder};
+use std::collections::BTreeSet;
+
+/// Declares a test for each reason, which gets its label and proves that it was seen.
+macro_rules! provoke {
+    ($($(#[$attribute:meta])* $reason:ident => $scenario:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            #[tokio::test]
+            async fn $reason() {
+                let scenario = $scenario;
+                let _: crate::seen::Seen = scenario(stringify!($reason)).await;
+            }
+        )*
+
+        pub const REASONS: &[&str] = &[$(stringify!($reason)),*];
+    };
+}
+pub(crate) use provoke;
+
+/// Reasons without a test here, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("redirected", "the answer of a route, and no failure"),
+    (
+        "response_headers_timeout",
+        "it ends every attempt but the last, and reaches no client",
+    ),
+    (
+        "descriptor_limit",
+        "it takes the descriptors of a proxy away: tests/errors/dialling.rs",
+    ),
+    (
+        "discovery_timeout",
+        "it takes 30 s: the outbound tests pause time",
+    ),
+    (
+        "tls_detection_timeout",
+        "it takes redirection to a meshed pod, and 10 s",
+    ),
+    (
+        "half_sent_limit",
+        "it takes 1,024 clients: the tests of the bound",
+    ),
+    (
+        "handshake_limit",
+        "it takes 1,024 clients: the tests of the bound",
+    ),
+    (
+        "listener_removed",
+        "it takes a listener that is discovered: the outbound tests",
+    ),
+    ("unexpected", "it is a defect"),
+];
+
+#[test]
+fn every_reason_of_the_document_is_provoked_or_listed() {
+    let mut provoked = BTreeSet::new();
+    let groups = [
+        availability::REASONS,
+        clients::REASONS,
+        endpoints::REASONS,
+        meshes::REASONS,
+        routes::REASONS,
+    ];
+    for reason in groups.concat() {
+        let label = seen::label(reason);
+        assert!(provoked.insert(label), "{label} is provoked twice");
+    }
+    for (reason, _) in ELSEWHERE {
+        assert!(provoked.insert(reason), "{reason} is provoked");
+    }
+    let documented = BTreeSet::from_iter(seen::documented());
+    assert_eq!(provoked, documented);
+}
+
+/// A mesh whose proxy logs failures, and whose requests do not wait for long.
+fn impatient() -> MeshBuilder {
+    Mesh::builder()
+        .env("LINKERD2_PROXY_LOG", "warn,linkerd=debug")
+        .env("LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT", "300ms")
+}
