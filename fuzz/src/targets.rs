@@ -10,6 +10,7 @@ mod messages;
 mod names;
 mod policy;
 mod replay;
+mod trace;
 
 /// A fuzz target.
 pub struct Target {
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     names::TARGET,
     policy::TARGET,
     replay::TARGET,
+    trace::TARGET,
 ];
 
 /// Texts as seeds.

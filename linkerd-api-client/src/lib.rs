@@ -1,5 +1,6 @@
 //! The control plane of a Linkerd cluster as a source of endpoints, policies and profiles: its gRPC calls, and the
-//! conversion of its messages into the types of `linkerd-discover` and `linkerd-profiles`.
+//! conversion of its messages into the types of `linkerd-discover` and `linkerd-profiles`. Spans are sent to a collector
+//! by the same means.
 //!
 //! **Sits** between the control plane's connections and the tasks that follow destinations and targets. One call is one
 //! stream of one destination or target.
@@ -20,6 +21,7 @@ mod policies;
 mod profiles;
 mod server_policies;
 mod svids;
+mod traces;
 
 pub use client::ApiService;
 pub use endpoints::GrpcEndpointSource;
@@ -28,6 +30,7 @@ pub use policies::GrpcPolicySource;
 pub use profiles::GrpcProfileSource;
 pub use server_policies::GrpcServerPolicySource;
 pub use svids::GrpcSvidSource;
+pub use traces::GrpcSpanExporter;
 
 #[cfg(test)]
 mod tests;

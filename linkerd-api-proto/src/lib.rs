@@ -1,10 +1,11 @@
 //! The wire types of the control plane's gRPC APIs.
 //!
 //! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from what a control plane speaks.
-//! The SPIFFE Workload API is written here ([`workload`]).
+//! The SPIFFE Workload API ([`workload`]) and the traces of OTLP ([`otlp`]) are written here.
 //! Nothing here knows about the proxy; `linkerd-api-client` converts messages to the proxy's own types. Streams are opened
 //! by [`stream`].
 
+pub mod otlp;
 pub mod stream;
 pub mod workload;
 

@@ -29,6 +29,8 @@ pub mod method {
     pub const CERTIFY: &str = "/io.linkerd.proxy.identity.Identity/Certify";
     /// The X.509 identities of a workload.
     pub const FETCH_X509_SVID: &str = "/SpiffeWorkloadAPI/FetchX509SVID";
+    /// Spans, to a collector of OTLP: one message.
+    pub const EXPORT_SPANS: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     /// The policy of a target.
     pub const WATCH: &str = "/io.linkerd.proxy.outbound.OutboundPolicies/Watch";
     /// The policy of a port.

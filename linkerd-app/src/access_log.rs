@@ -12,7 +12,7 @@
 //! | `head.rs` | the parts of a request that lines show |
 //! | `full.rs`, `text.rs`, `incumbent.rs` | the forms of a line |
 //! | `escape.rs`, `utc.rs` | values of a line |
-//! | `output.rs` | where lines are written |
+//! | `loss.rs` | the line in the place of lost ones |
 //! | `stage_note.rs` | the notes of routes and backends |
 //!
 //! [`RequestNotes`]: linkerd_proxy_core::http::RequestNotes
@@ -23,7 +23,7 @@ mod full;
 mod head;
 mod incumbent;
 mod layer;
-mod output;
+mod loss;
 mod record;
 mod stage_note;
 #[cfg(test)]
@@ -35,11 +35,10 @@ pub use stage_note::StageNote;
 
 use crate::{
     config::{AccessLogConfig, AccessLogFormat},
-    logging::{LineQueue, Logger},
+    logging::{LineOutput, Logger},
     utc::UtcClock,
 };
 use linkerd_proxy_core::metrics::{Exposition, MetricKind, Registry};
-use output::Output;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
 use std::{cell::RefCell, fmt, io, rc::Rc, sync::Arc, time::Duration};
@@ -51,8 +50,7 @@ pub struct AccessLog(Arc<AccessLogState>);
 #[derive(Debug)]
 struct AccessLogState {
     config: AccessLogConfig,
-    lines: LineQueue,
-    output: Output,
+    output: LineOutput,
 }
 
 /// A worker's side of the access log.
@@ -67,29 +65,28 @@ impl AccessLog {
     /// Opens the output. On standard output the lines share the queue of `log`, if there is one: two writers would cut each
     /// other's lines.
     pub fn start(config: &AccessLogConfig, log: Option<&Logger>) -> io::Result<Self> {
-        let (lines, output) = output::open(config, log.map(|log| &log.lines))?;
+        let source = loss::source(config.format);
+        let output = LineOutput::open(&config.output, source, log.map(|log| &log.lines))?;
         Ok(Self(Arc::new(AccessLogState {
             config: config.clone(),
-            lines,
             output,
         })))
     }
 
     /// Declares `proxy_access_log_lines_dropped_total`.
     pub fn register(&self, registry: &Registry) {
-        let lines = self.0.lines.clone();
+        let lines = self.0.output.lines.clone();
         registry.collect(move |out| write_dropped(lines.dropped(), out));
     }
 
     /// Opens a file again, which may have been moved away.
     pub fn reopen(&self) {
         self.0.output.reopen();
-        self.0.lines.wake();
     }
 
     /// Waits until the last lines are written, a second at most: their reader may be gone.
     pub fn flush(&self) {
-        self.0.lines.flush(FLUSH);
+        self.0.output.lines.flush(FLUSH);
     }
 
     /// The part of `/state`.
@@ -99,7 +96,7 @@ impl AccessLog {
             "format": format.name(),
             "output": self.0.output.to_string(),
             "sample": sample,
-            "queue": self.0.lines.inspect(),
+            "queue": self.0.output.lines.inspect(),
         })
     }
 
@@ -144,7 +141,7 @@ impl AccessLogWriter {
         line.reserve(LINE);
         format(line, clock);
         line.push(b'\n');
-        self.log.0.lines.push(line);
+        self.log.0.output.lines.push(line);
         line.clear();
         if line.capacity() > KEPT_BYTES {
             line.shrink_to(KEPT_BYTES);

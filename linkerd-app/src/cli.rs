@@ -50,11 +50,21 @@ use std::{
 };
 
 /// Runs the proxy until a signal or a request ends it. `access_log` turns the access log for people on, unless the environment
-/// asks for another form.
-pub fn run(mut env: Env, mesh: Option<PathBuf>, access_log: bool) -> ExitCode {
+/// asks for another form. `trace` prints the traces of all requests, unless the environment asks for others.
+pub fn run(mut env: Env, mesh: Option<PathBuf>, access_log: bool, trace: bool) -> ExitCode {
     let format = variables::ACCESS_LOG_FORMAT.name();
     if access_log && !env.is_set(format) {
         env.set(format, AccessLogFormat::Text.name());
+    }
+    if trace {
+        for (variable, value) in [
+            (variables::TRACE_OUTPUT.name(), "stderr"),
+            (variables::TRACE_SAMPLE.name(), "1"),
+        ] {
+            if !env.is_set(variable) {
+                env.set(variable, value);
+            }
+        }
     }
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
         true => LogClock::Wall,
@@ -102,13 +112,16 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
                 // On this thread, which may wait, and after the proxy has begun to accept connections.
                 process::reserve_descriptors();
                 let file = controller.as_ref().map(|it| &it.follow);
-                let access_log = running.access_log.clone();
+                let (access_log, tracing) = (running.access_log.clone(), running.tracing.clone());
                 let manager = manager.as_ref();
                 let attended = manager.map(|manager| manager.attend(&running));
                 let code = tokio::select! {
                     code = until_shutdown(running, signals, file, shutdown, manager) => code,
                     Some(never) = OptionFuture::from(attended) => match never {},
                 };
+                if let Some(tracing) = tracing {
+                    tracing.flush().await;
+                }
                 if let Some(log) = access_log {
                     log.flush();
                 }

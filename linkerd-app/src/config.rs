@@ -23,6 +23,7 @@ mod reader;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod unknown;
 
 pub use access_log::{AccessLogConfig, AccessLogFormat, AccessLogOutput};
@@ -39,7 +40,8 @@ pub use settings::{
     ConsoleAccess, ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig,
     ForwardedHeader, HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig,
     LogFormat, OutboundConfig, ShutdownConfig, SpireConfig, TapConfig, TapServerConfig,
-    WorkersConfig,
+    TraceConfig, WorkersConfig,
 };
+pub use trace::TraceResourceConfig;
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

@@ -45,6 +45,7 @@ pub struct ControlPlane {
     pub service_profiles: ServiceProfiles,
     controllers: Vec<ControllerClient>,
     credentials: Option<Rc<ProxyCredentials>>,
+    collector: Option<ControllerClient>,
 }
 
 /// The identity of the proxy, before it has a certificate.
@@ -147,6 +148,17 @@ impl ControlPlane {
                 }
             }
         };
+        let collector = config.trace.as_ref();
+        let collector = collector.and_then(|trace| trace.collector.as_ref());
+        let collector = collector.map(|addr| {
+            start(
+                "trace collector",
+                addr,
+                &families.control.trace_collector,
+                resolutions.trace_collector,
+                tls(addr),
+            )
+        });
         let runtime = tokio::runtime::Handle::current();
         let outbound = &config.outbound;
         let discovery = Discovery::new(
@@ -212,7 +224,13 @@ impl ControlPlane {
             service_profiles,
             controllers: [destination, policy].into_iter().chain(issuer).collect(),
             credentials,
+            collector,
         })
+    }
+
+    /// Calls the collector of spans, if there is one.
+    pub fn collector(&self) -> Option<ControlClient> {
+        self.collector.as_ref().map(ControllerClient::client)
     }
 
     /// Controllers that no attempt has reached yet, and SPIRE without an SVID, with the cause.
@@ -231,10 +249,8 @@ impl ControlPlane {
 
     /// The controllers and their connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        self.controllers
-            .iter()
-            .map(ControllerClient::inspect)
-            .collect()
+        let all = self.controllers.iter().chain(&self.collector);
+        all.map(ControllerClient::inspect).collect()
     }
 }
 
@@ -259,7 +275,10 @@ fn resolver(config: &Config) -> Result<Option<Arc<dyn Resolve>>, ControlStartErr
     let identity = config.identity.as_ref();
     let identity = identity.and_then(|identity| identity.controller());
     let identity = identity.is_some_and(needs);
-    if !needs(&control.destination) && !needs(&control.policy) && !identity {
+    let collector = config.trace.as_ref();
+    let collector = collector.and_then(|trace| trace.collector.as_ref());
+    let collector = collector.is_some_and(needs);
+    if !needs(&control.destination) && !needs(&control.policy) && !identity && !collector {
         return Ok(None);
     }
     Ok(Some(Arc::new(dns::BoundedTtl {

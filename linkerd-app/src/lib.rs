@@ -28,5 +28,6 @@ pub mod server;
 pub mod tap;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 pub mod utc;
-mod worker;
+pub mod worker;

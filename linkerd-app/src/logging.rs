@@ -4,9 +4,11 @@
 //! lines are lost, but no task waits. Beside it, live streams for people have filters of their own. A line below the filter's levels costs one comparison of an atomic at its call
 //! site, so the path of a request pays nothing for it.
 
+mod output;
 mod queue;
 mod streams;
 
+pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
 pub use streams::{LogStream, LogStreamError, LogStreams};
 

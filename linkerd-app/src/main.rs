@@ -39,6 +39,9 @@ enum Command {
         /// Prints a line for each request to standard error: where it went, what it got, how long it took, and why it failed.
         #[arg(long)]
         access_log: bool,
+        /// Prints the trace of each request to standard error: when which endpoint had it, and how each attempt ended.
+        #[arg(long)]
+        trace: bool,
     },
     /// Serves a file of services to proxies that run without --mesh.
     Control(ControlArgs),
@@ -216,15 +219,19 @@ fn main() -> ExitCode {
     let args = pod::by_program(std::env::args_os().collect());
     if args.len() <= 1 {
         // A sidecar has no arguments, and keeps no code resident that reads them.
-        return cli::run(env, None, false);
+        return cli::run(env, None, false, false);
     }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return unparsed(&error),
     };
     match args.command {
-        None => cli::run(env, None, false),
-        Some(Command::Run { mesh, access_log }) => cli::run(env, mesh, access_log),
+        None => cli::run(env, None, false, false),
+        Some(Command::Run {
+            mesh,
+            access_log,
+            trace,
+        }) => cli::run(env, mesh, access_log, trace),
         Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check { mesh }) => cli::check(env, mesh.as_deref()),
         Some(Command::Explain(args)) => args.run(),

@@ -81,6 +81,8 @@ pub struct ControlFamilies {
     pub policy: BalancerFamilies,
     /// `control_identity_balancer_*`
     pub identity: BalancerFamilies,
+    /// `control_trace_collector_balancer_*`
+    pub trace_collector: BalancerFamilies,
     /// `control_identity_cert_*`
     pub certificates: IdentityFamilies,
 }
@@ -134,6 +136,10 @@ impl Families {
             ),
             policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
             identity: BalancerFamilies::register(registry, &outbound::CONTROL_IDENTITY_BALANCER),
+            trace_collector: BalancerFamilies::register(
+                registry,
+                &outbound::CONTROL_TRACE_COLLECTOR_BALANCER,
+            ),
             certificates: IdentityFamilies::register(registry),
         };
         let failures = registry.counter(

@@ -147,6 +147,12 @@ fn write_build(build: &BuildInfo, out: &mut Exposition<'_>) {
     out.sample(name, &labels, 1);
 }
 
+/// The start of the process, in seconds since the Unix epoch, if it is known.
+pub fn start_seconds() -> Option<i64> {
+    let start = Usage::of_self().start_time?;
+    i64::try_from(start.as_secs()).ok()
+}
+
 /// The algorithms of TLS. Lists end with a comma, as dashboards know them from the incumbent.
 fn write_tls(out: &mut Exposition<'_>) {
     let list = |names: Vec<String>| {

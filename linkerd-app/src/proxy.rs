@@ -19,9 +19,11 @@ use crate::{
     metrics::Families,
     process::{self, Runtimes},
     tap::{TapRegistry, TapServer},
+    trace::{ExporterParts, Tracing},
     worker::{Worker, WorkerQuery},
 };
 use futures::{FutureExt, future::join_all};
+use linkerd_api_client::GrpcSpanExporter;
 use linkerd_discover::Discovery;
 use linkerd_profiles::{Policies, ServerPolicies, ServiceProfiles};
 use linkerd_proxy_core::{
@@ -31,7 +33,7 @@ use linkerd_proxy_core::{
     task::spawn_local,
     transport::{OwnConnections, OwnListeners},
 };
-use state::{WorkerInspector, all_answer, ask, inspect_control, sections};
+use state::{StateParts, WorkerInspector, all_answer, ask, inspect_control, sections};
 use std::{
     io,
     net::SocketAddr,
@@ -57,6 +59,8 @@ pub struct RunningProxy {
     pub shutdown: mpsc::Receiver<()>,
     /// The access log, if it is on.
     pub access_log: Option<AccessLog>,
+    /// Tracing, if it is on.
+    pub tracing: Option<Tracing>,
     workers: Vec<WorkerInspector>,
     drain: drain::Signal,
 }
@@ -79,6 +83,9 @@ pub enum StartError {
     /// The output of the access log cannot be opened.
     #[error("{0}")]
     AccessLog(#[source] io::Error),
+    /// The output of traces cannot be opened.
+    #[error("{0}")]
+    Trace(#[source] io::Error),
     /// A thread or its runtime does not start.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] io::Error),
@@ -119,6 +126,12 @@ pub async fn start(
     }
     let taps = TapRegistry::new(config.tap.shows_secrets);
     taps.register(&registry);
+    let tracing = config.trace.as_ref();
+    let tracing = tracing.map(|config| Tracing::start(config, log.as_ref()));
+    let (tracing, exporter) = tracing.transpose().map_err(StartError::Trace)?.unzip();
+    if let Some(tracing) = &tracing {
+        tracing.register(&registry);
+    }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -151,6 +164,8 @@ pub async fn start(
         log,
         access_log: access_log.clone(),
         taps: taps.clone(),
+        tracing: tracing.clone(),
+        exporter,
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
         workers: inspectors.clone(),
         own,
@@ -182,6 +197,7 @@ pub async fn start(
             mesh: mesh.clone(),
             access_log: access_log.clone(),
             taps: taps.clone(),
+            tracing: tracing.clone(),
             listeners,
             drain: drain.clone(),
             inspect,
@@ -198,6 +214,7 @@ pub async fn start(
         readiness,
         shutdown,
         access_log,
+        tracing,
         workers: inspectors,
         drain: signal,
     })
@@ -241,6 +258,13 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
         None => tracing::info!("Destinations resolved via {}", destination.addr),
         Some(name) => tracing::info!("Destinations resolved via {} ({name})", destination.addr),
     }
+    let collector = config.trace.as_ref();
+    if let Some(collector) = collector.and_then(|trace| trace.collector.as_ref()) {
+        match &collector.tls_name {
+            None => tracing::info!("Tracing collector at {}", collector.addr),
+            Some(name) => tracing::info!("Tracing collector at {} ({name})", collector.addr),
+        }
+    }
 }
 
 /// The parts of the admin server.
@@ -251,6 +275,8 @@ struct AdminParts {
     log: Option<Logger>,
     access_log: Option<AccessLog>,
     taps: TapRegistry,
+    tracing: Option<Tracing>,
+    exporter: Option<ExporterParts>,
     shutdown: Option<mpsc::Sender<()>>,
     workers: Vec<WorkerInspector>,
     own: OwnConnections,
@@ -313,6 +339,12 @@ async fn run_control(
         control.service_profiles.clone(),
     );
     let _ = started.send(Ok(handles));
+    if let Some(exporter) = parts.exporter.take() {
+        let resource = exporter.resource.clone();
+        let collector = control.collector();
+        let collector = collector.map(|client| GrpcSpanExporter::new(client, resource));
+        spawn_local(exporter.run(collector));
+    }
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
     let asked = control.clone();
@@ -331,12 +363,15 @@ async fn run_control(
         sections: sections(
             &registry,
             &control,
-            parts.log.clone(),
-            parts.access_log,
-            parts.taps.clone(),
-            inspect,
-            parts.own,
-            parts.workers.clone(),
+            StateParts {
+                log: parts.log.clone(),
+                access_log: parts.access_log,
+                taps: parts.taps.clone(),
+                tracing: parts.tracing,
+                controllers: inspect,
+                own: parts.own,
+                workers: parts.workers.clone(),
+            },
         ),
         explain: explainer(control.policies.clone(), parts.workers),
         explain_inbound: {

@@ -13,6 +13,7 @@ use crate::{
     outbound::{self, Outbound},
     server::{InFlightLimit, share},
     tap::{TapRegistry, WorkerTaps},
+    trace::Tracing,
 };
 use futures::FutureExt;
 use linkerd_discover::Discovery;
@@ -53,6 +54,8 @@ pub struct Worker {
     pub access_log: Option<AccessLog>,
     /// Taps that come and go.
     pub taps: TapRegistry,
+    /// Tracing. `None`: it is off.
+    pub tracing: Option<Tracing>,
     /// Listeners to be added and removed.
     pub listeners: mpsc::Receiver<ListenerMessage>,
     /// Signals drain of the process.
@@ -88,6 +91,7 @@ impl Worker {
         );
         let access_log = self.access_log.as_ref().map(AccessLog::writer);
         let taps = WorkerTaps::follow(&self.taps);
+        let tracer = self.tracing.as_ref().map(Tracing::tracer);
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -98,6 +102,7 @@ impl Worker {
             workers: self.workers,
             access_log: access_log.clone(),
             taps: taps.clone(),
+            tracer: tracer.clone(),
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
@@ -127,6 +132,7 @@ impl Worker {
                 workers: self.workers,
                 access_log,
                 taps,
+                tracer,
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,

@@ -15,6 +15,7 @@ pub mod stack;
 pub mod subscription;
 pub mod task;
 pub mod tls;
+pub mod trace;
 pub mod transport;
 pub mod yielding;
 

@@ -3,6 +3,7 @@
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
+//! - [`Collector`]: a collector of spans.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`], [`TapApi`], [`AdminTap`]: clients.
@@ -17,6 +18,7 @@ mod admin;
 mod body;
 mod client;
 mod client_hello;
+mod collector;
 pub mod container;
 mod deadline;
 mod grpc;
@@ -39,6 +41,7 @@ pub use crate::admin::Admin;
 pub use crate::body::{Body, body, chunks, empty, from_channel};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
 pub use crate::client_hello::client_hello;
+pub use crate::collector::{Collector, attribute};
 pub use crate::deadline::{SOON, eventually, ever, soon};
 pub use crate::grpc::{Channel, Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};

@@ -124,6 +124,11 @@ impl Meshed {
         self.controller.destination(name).set(endpoints);
     }
 
+    /// The address of the control plane, which no proxy takes for loopback: it is called with TLS.
+    pub fn control_addr(&self) -> SocketAddr {
+        SocketAddr::from(([0, 0, 0, 0], self.control.addr().port()))
+    }
+
     /// An HTTP/1 connection to the proxy of the client.
     pub async fn http1(&self) -> Http1 {
         Http1::connect(self.web.outbound).await

@@ -71,7 +71,7 @@ pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: 
     number!(line, "request_bytes", exchange.request_bytes.get());
     number!(line, "response_bytes", exchange.response_bytes.get());
     push_times(line, exchange, end);
-    push_origin(line, &exchange.head, exchange.has_query);
+    push_origin(line, exchange);
     line.push(b'}');
 }
 
@@ -166,9 +166,13 @@ fn push_times(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
 }
 
 /// The claims of the client about itself.
-fn push_origin(line: &mut Vec<u8>, head: &RequestHead, with_query: bool) {
+fn push_origin(line: &mut Vec<u8>, exchange: &Exchange) {
+    let (head, with_query) = (&exchange.head, exchange.has_query);
     if let Some(trace) = head.trace_id() {
         text!(line, "trace_id", trace);
+    } else if let Some(trace) = exchange.notes.trace() {
+        // It begins here.
+        word!(line, "trace_id", trace.id().to_string());
     }
     if let Some(agent) = &head.user_agent {
         text!(line, "user_agent", agent.as_bytes());

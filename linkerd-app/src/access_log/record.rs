@@ -13,7 +13,7 @@ use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
-        ObservedResponse, RequestNotes, ResponseBody, grpc_status,
+        ObservedResponse, ResponseBody, grpc_status,
     },
 };
 use std::{
@@ -40,7 +40,7 @@ impl AccessRecord {
         connection: &Rc<LoggedConnection>,
         request: &mut HttpRequest,
     ) -> Rc<Self> {
-        let notes = Rc::<RequestNotes>::default();
+        let notes = request.context().notes.clone().unwrap_or_default();
         let config = writer.config();
         let record = Rc::new(Self {
             writer: writer.clone(),

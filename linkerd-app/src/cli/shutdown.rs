@@ -23,17 +23,21 @@ pub(super) async fn until_shutdown(
     manager: Option<&ServiceManager>,
 ) -> ExitCode {
     let access_log = running.access_log.clone();
+    let tracing = running.tracing.clone();
     let reload = || {
         if let Some(log) = &access_log {
             tracing::info!("received SIGHUP, opening the access log again");
             log.reopen();
+        }
+        if let Some(tracing) = &tracing {
+            tracing.reopen();
         }
         if let Some(file) = file {
             tracing::info!("received SIGHUP, reading the mesh file again");
             file.reload();
         }
     };
-    let has_reload = file.is_some() || access_log.is_some();
+    let has_reload = file.is_some() || access_log.is_some() || tracing.is_some();
     let reload = has_reload.then_some(&reload as &dyn Fn());
     let window = tokio::select! {
         signal = signals.terminated(reload) => {

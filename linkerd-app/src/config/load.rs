@@ -8,6 +8,7 @@ mod identity;
 mod spire;
 mod tap;
 mod tls;
+mod trace;
 
 use super::effective::EffectiveValue;
 use super::reader::Reader;
@@ -77,6 +78,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
         control::check_default_policy(r, inbound.default_policy);
     }
     let identity = identity::identity(r, inbound.connect, outbound.connect);
+    let trace = trace::trace(r, inbound.connect, outbound.connect);
     let control = control?;
     let log = log(r);
     if identity.is_none() {
@@ -97,6 +99,7 @@ fn config(r: &mut Reader<'_>) -> Option<Config> {
         workers: workers(r),
         access_log: access_log::access_log(r, log.is_off()),
         log,
+        trace,
         header_timeout: r.value(&HTTP_HEADER_TIMEOUT),
         shutdown: ShutdownConfig {
             grace: r.value(&SHUTDOWN_GRACE_PERIOD),

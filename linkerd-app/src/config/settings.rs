@@ -1,6 +1,6 @@
 //! The configuration as plain values that have passed every check.
 
-use super::{AccessLogConfig, Addr, NameSuffixes, Networks};
+use super::{AccessLogConfig, AccessLogOutput, Addr, NameSuffixes, Networks, TraceResourceConfig};
 use linkerd_balance::{LoadKind, Preferences};
 use linkerd_proxy_core::Backoff;
 use linkerd_proxy_core::endpoint::ServerTls;
@@ -38,10 +38,25 @@ pub struct Config {
     pub tap: TapConfig,
     /// The access log. `None`: there is none.
     pub access_log: Option<AccessLogConfig>,
+    /// Tracing. `None`: there is none.
+    pub trace: Option<TraceConfig>,
     /// Limit for a client to send the headers of a request, once begun.
     pub header_timeout: Duration,
     /// Times of a shutdown.
     pub shutdown: ShutdownConfig,
+}
+
+/// Tracing: at least one of `collector` and `output` is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceConfig {
+    /// The collector that spans are sent to.
+    pub collector: Option<ControlAddr>,
+    /// Where finished traces are printed for a person.
+    pub output: Option<AccessLogOutput>,
+    /// The share of requests without a sampling decision that are sampled here.
+    pub sample: f64,
+    /// The attributes of the process.
+    pub resource: TraceResourceConfig,
 }
 
 /// Times of a shutdown.

@@ -11,6 +11,7 @@ mod identity;
 mod injected;
 mod output;
 mod tap;
+mod trace;
 mod warnings;
 
 use super::*;

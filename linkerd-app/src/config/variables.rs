@@ -555,24 +555,30 @@ variables! {
         /// Whether taps that ask for headers see the values of `authorization`, `cookie` and other credentials. Otherwise they
         /// see `[redacted]`.
         linkerd TAP_SECRET_HEADERS: Switch = default("false"), used, since("0.1");
-        /// Where spans are sent, over OTLP. Without it there is no tracing.
-        linkerd2 TRACE_COLLECTOR_SVC_ADDR: Authority = unset, later("tracing"), since("0.1");
-        /// The identity and server name of the collector.
-        linkerd2 TRACE_COLLECTOR_SVC_NAME: DnsName = unset, later("tracing"), since("0.1");
-        /// The resource attribute `service.name`.
-        linkerd2 TRACE_SERVICE_NAME: Text = unset, later("tracing"), since("0.1");
-        /// A file of resource attributes, one `key="value"` a line.
-        linkerd2 TRACE_ATTRIBUTES_PATH: Text = unset, later("tracing"), since("0.1");
+        /// The collector that spans are sent to, over OTLP and gRPC. Without it, and without `LINKERD_PROXY_TRACE_OUTPUT`, there is
+        /// no tracing.
+        linkerd2 TRACE_COLLECTOR_SVC_ADDR: Authority = unset, used, since("0.1");
+        /// The identity and server name of the collector. One on loopback needs none.
+        linkerd2 TRACE_COLLECTOR_SVC_NAME: DnsName = unset, used, since("0.1");
+        /// The share of requests without a trace that begin one, and of those whose sender leaves the decision to others. Other
+        /// requests follow their sender.
+        linkerd TRACE_SAMPLE: Share = default("0"), used, since("0.1");
+        /// Where finished traces are printed for a person: `stdout`, `stderr`, or a file, which is appended to.
+        linkerd TRACE_OUTPUT: AccessLogOutput = unset, used, since("0.1");
+        /// The resource attribute `service.name`. Others override it.
+        linkerd2 TRACE_SERVICE_NAME: Text = unset, used, since("0.1");
+        /// A file of resource attributes, one `key="value"` a line, read when the proxy starts.
+        linkerd2 TRACE_ATTRIBUTES_PATH: Text = unset, used, since("0.1");
         /// Resource attributes, one `key=value` a line. They override the file's.
-        linkerd2 TRACE_EXTRA_ATTRIBUTES: Text = unset, later("tracing"), since("0.1");
+        linkerd2 TRACE_EXTRA_ATTRIBUTES: Text = unset, used, since("0.1");
         /// Set by some control planes, and read by no proxy: the protocol is OTLP.
         linkerd2 TRACE_PROTOCOL: Text = unset, ignored, since("0.1");
         /// Set by some control planes, and read by no proxy.
         linkerd2 TRACE_ANNOTATIONS_PATH: Text = unset, ignored, since("0.1");
         /// Resource attributes, `key=value` separated by line breaks or commas. They override all others.
-        bare OTEL_RESOURCE_ATTRIBUTES: Text = unset, later("tracing"), since("0.1");
+        bare OTEL_RESOURCE_ATTRIBUTES: Text = unset, used, since("0.1");
         /// The resource attribute `host.name`.
-        bare HOSTNAME: Text = unset, later("tracing"), since("0.1");
+        bare HOSTNAME: Text = unset, used, since("0.1");
     }
 
     "Build" {

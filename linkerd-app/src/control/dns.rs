@@ -27,6 +27,7 @@ pub(super) struct DnsClients {
     pub(super) destination: Arc<Resolutions>,
     pub(super) policy: Arc<Resolutions>,
     pub(super) identity: Arc<Resolutions>,
+    pub(super) trace_collector: Arc<Resolutions>,
 }
 
 impl NameLookup {
@@ -55,11 +56,13 @@ pub(super) fn register(registry: &Registry) -> DnsClients {
         destination: Arc::default(),
         policy: Arc::default(),
         identity: Arc::default(),
+        trace_collector: Arc::default(),
     };
     let counted = [
         ("destination", clients.destination.clone()),
         ("policy", clients.policy.clone()),
         ("identity", clients.identity.clone()),
+        ("trace_collector", clients.trace_collector.clone()),
     ];
     registry.collect(move |out| {
         let name = "control_dns_resolutions_total";

@@ -11,6 +11,7 @@ use crate::{
     forward::Forward,
     metrics::server_tls_labels,
     server::{InUse, share},
+    trace::{AttemptSpans, AttemptSpansLayer},
 };
 use futures::future::LocalBoxFuture;
 use http::{Response, Version};
@@ -51,7 +52,7 @@ pub struct Application {
 
 type Http1 = Forward<Counted<Http1Client<Connect, RequestBody>>>;
 type Http2 = Counted<Http2Client<Connect, RequestBody>>;
-type Counted<C> = EndpointMetrics<ReplayService<C>, RouteSeries>;
+type Counted<C> = EndpointMetrics<AttemptSpans<ReplayService<C>>, RouteSeries>;
 
 /// The applications in use on one worker.
 #[derive(Default)]
@@ -176,6 +177,7 @@ impl Application {
         let client = Http1Client::new(self.connect(), pools, backoff, status.clone());
         let service = ServiceBuilder::new()
             .layer(EndpointMetricsLayer::of_routes())
+            .layer(AttemptSpansLayer)
             .layer(self.replay(false))
             .service(client);
         (Forward::new(service), status)
@@ -193,6 +195,7 @@ impl Application {
         );
         let service = ServiceBuilder::new()
             .layer(EndpointMetricsLayer::of_routes())
+            .layer(AttemptSpansLayer)
             .layer(self.replay(true))
             .service(client);
         let params = Params {

@@ -3,7 +3,7 @@
 use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
 use crate::{
     access_log::AccessLogWriter, config::Config, failures::FailureLog, identity::MeshIdentity,
-    metrics::Families, server::InFlightLimit, tap::WorkerTaps,
+    metrics::Families, server::InFlightLimit, tap::WorkerTaps, trace::Tracer,
 };
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
@@ -32,6 +32,8 @@ pub struct Context {
     pub access_log: Option<Rc<AccessLogWriter>>,
     /// The open taps; both directions of the worker share them.
     pub taps: Rc<WorkerTaps>,
+    /// Tracing. `None`: it is off.
+    pub tracer: Option<Rc<Tracer>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

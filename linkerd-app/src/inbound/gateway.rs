@@ -20,6 +20,7 @@ use crate::{
     access_log::AccessLogLayer,
     outbound::ForwardedTargets,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
+    trace::TraceLayer,
 };
 use ::http::Version;
 use linkerd_profiles::Target;
@@ -78,8 +79,10 @@ impl Gateway {
         let count = move |error: &Error| counted.count_error(error);
         let failures = self.ctx.failures.requests(Side::Inbound, &client);
         let access_log = AccessLogLayer::new(self.ctx.access_log.as_ref(), Side::Inbound, &client);
+        let trace = TraceLayer::new(self.ctx.tracer.as_ref(), Side::Inbound, &client);
         let stack = ServiceBuilder::new()
             .layer(RespondLayer::new(answers, &connection, failures, count))
+            .option_layer(trace)
             .option_layer(access_log)
             .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
             .layer(NormaliseLayer {

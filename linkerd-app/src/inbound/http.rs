@@ -26,6 +26,7 @@ use crate::{
     access_log::AccessLogLayer,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
     tap::TapLayer,
+    trace::TraceLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -79,6 +80,7 @@ fn stack(
     let failures = ctx.failures.requests(Side::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
     let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Inbound, client);
+    let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Inbound, client);
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let claims = match client.tls.identity() {
@@ -92,6 +94,7 @@ fn stack(
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
+        .layer(option_layer(trace))
         .layer(option_layer(access_log))
         .layer(TapLayer::new(&ctx.taps, Side::Inbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))

@@ -58,6 +58,7 @@ fn labels_of(name: &str) -> &'static str {
         }
         "control_dns_resolutions_total" => "client, record_type, result",
         "control_identity_cert_refreshes_total" => "result",
+        "trace_export_spans_dropped_total" => "reason (queue_full, export_failed, rejected)",
         "inbound_tcp_transport_header_connections_total" => {
             "session_protocol, target_port, target_name, client_id"
         }
@@ -182,6 +183,8 @@ const GROUPS: &[(&str, &str)] = &[
     ("inbound_", "Inbound"),
     ("control_", "The control plane"),
     ("stack_", "Stacks"),
+    ("opentelemetry_", "Spans"),
+    ("trace_export_", "Spans that were not exported"),
     ("proxy_", "The proxy"),
     ("process_", "The process"),
     ("tokio_rt_", "Runtimes"),
@@ -272,6 +275,26 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "counter",
         "Series that were not shown because their family was full; absent while there are none",
     ),
+    (
+        "opentelemetry_span_export_requests",
+        "counter",
+        "Exports of spans that were begun",
+    ),
+    (
+        "opentelemetry_span_exports",
+        "counter",
+        "Spans that the collector has taken",
+    ),
+    (
+        "trace_export_failures_total",
+        "counter",
+        "Exports of spans that failed",
+    ),
+    (
+        "trace_export_spans_dropped_total",
+        "counter",
+        "Spans that were dropped",
+    ),
     ("tokio_rt_alive_tasks", "gauge", "Tasks that have not ended"),
     (
         "tokio_rt_busy_seconds_total",
@@ -343,6 +366,7 @@ mod tests {
         registry.collect(|out| crate::logging::write_dropped(0, out));
         registry.collect(|out| crate::access_log::write_dropped(0, out));
         registry.collect(|out| crate::tap::write_dropped(0, out));
+        registry.collect(|out| crate::trace::ExportStats::default().write(out));
         let text = registry.render(Duration::ZERO, Instant::now());
         let known: HashSet<_> = COLLECTED
             .iter()

@@ -370,6 +370,8 @@ pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
     balancer_names!("control_policy_balancer");
 pub(super) const CONTROL_IDENTITY_BALANCER: BalancerNames =
     balancer_names!("control_identity_balancer");
+pub(super) const CONTROL_TRACE_COLLECTOR_BALANCER: BalancerNames =
+    balancer_names!("control_trace_collector_balancer");
 
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {

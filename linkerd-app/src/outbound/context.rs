@@ -9,6 +9,7 @@ use crate::{
     metrics::{EndpointLabels, Families},
     server::{InFlightLimit, share},
     tap::WorkerTaps,
+    trace::Tracer,
 };
 use linkerd_balance::breaker::BreakerGroup;
 use linkerd_discover::Discovery;
@@ -49,6 +50,8 @@ pub struct Context {
     pub access_log: Option<Rc<AccessLogWriter>>,
     /// The open taps; both directions of the worker share them.
     pub taps: Rc<WorkerTaps>,
+    /// Tracing. `None`: it is off.
+    pub tracer: Option<Rc<Tracer>>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

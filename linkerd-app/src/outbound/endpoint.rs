@@ -18,6 +18,7 @@ use super::{
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
     forward::Forward,
+    trace::{AttemptSpans, AttemptSpansLayer},
 };
 use breaker::{BreakerLayer, BreakerService};
 use client::Client;
@@ -46,7 +47,7 @@ type MeasuredEndpoint = EndpointMetrics<Lazy<NewSender>>;
 pub type OnlyEndpoint = Forward<EndpointMetrics<Sender>>;
 
 /// Sends to an endpoint.
-type Sender = ReplayService<headers::HeaderRules<Client>>;
+type Sender = AttemptSpans<ReplayService<headers::HeaderRules<Client>>>;
 
 /// Makes a member of a balancer for each endpoint of a backend.
 #[derive(Clone, Debug)]
@@ -157,6 +158,7 @@ impl NewService<EndpointTarget> for NewSender {
             refusals: client.speaks_http2() || ctx.is_meshed(&endpoint),
         };
         ServiceBuilder::new()
+            .layer(AttemptSpansLayer)
             .layer(replay)
             .layer(HeaderRulesLayer::new(ctx, &endpoint))
             .service(client)

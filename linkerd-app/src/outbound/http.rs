@@ -10,6 +10,7 @@ use crate::{
     access_log::AccessLogLayer,
     server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
     tap::TapLayer,
+    trace::TraceLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -82,8 +83,10 @@ where
     let counting = ctx.clone();
     let count = move |error: &Error| count_error(&counting, error);
     let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Outbound, client);
+    let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Outbound, client);
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
+        .option_layer(trace)
         .option_layer(access_log)
         .layer(TapLayer::new(&ctx.taps, Side::Outbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))

@@ -2,7 +2,7 @@
 
 use crate::{
     access_log::AccessLog, admin::StateSection, control::ControlPlane, failures, logging::Logger,
-    tap::TapRegistry, worker::WorkerQuery,
+    tap::TapRegistry, trace::Tracing, worker::WorkerQuery,
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
@@ -39,17 +39,32 @@ pub(super) async fn inspect_control(
     std::future::pending::<()>().await;
 }
 
+/// The parts of the proxy that `/state` shows, beside the control plane.
+pub(super) struct StateParts {
+    pub(super) log: Option<Logger>,
+    pub(super) access_log: Option<AccessLog>,
+    pub(super) taps: TapRegistry,
+    pub(super) tracing: Option<Tracing>,
+    pub(super) controllers: ControlInspector,
+    pub(super) own: OwnConnections,
+    pub(super) workers: Vec<WorkerInspector>,
+}
+
 /// The sections of `/state`.
 pub(super) fn sections(
     registry: &Registry,
     control: &ControlPlane,
-    log: Option<Logger>,
-    access_log: Option<AccessLog>,
-    taps: TapRegistry,
-    controllers: ControlInspector,
-    own: OwnConnections,
-    workers: Vec<WorkerInspector>,
+    parts: StateParts,
 ) -> Vec<StateSection> {
+    let StateParts {
+        log,
+        access_log,
+        taps,
+        tracing,
+        controllers,
+        own,
+        workers,
+    } = parts;
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
     let server_policies = control.server_policies.clone();
     let service_profiles = control.service_profiles.clone();
@@ -81,6 +96,9 @@ pub(super) fn sections(
             access_log.as_ref().map_or(Value::Null, AccessLog::inspect)
         }),
         section("taps", move || taps.inspect()),
+        section("trace", move || {
+            tracing.as_ref().map_or(Value::Null, Tracing::inspect)
+        }),
         StateSection {
             name: "identity",
             collect: Box::new(move || ask(identity.clone(), ControlQuery::Identity).boxed()),

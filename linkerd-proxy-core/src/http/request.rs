@@ -1,7 +1,7 @@
 //! A request on its way through the stages.
 
 use super::{RequestBody, RequestNotes, ResponseClasses};
-use crate::transport::ClientInfo;
+use crate::{tls::Identity, trace::AttemptSpan, transport::ClientInfo};
 use http::Request;
 use hyper::upgrade::OnUpgrade;
 use std::{
@@ -43,8 +43,10 @@ pub struct RequestContext {
     pub attempts: Option<Rc<AttemptNotes>>,
     /// The series of its route, for a stage below that counts requests of several routes and knows their type.
     pub route_series: Option<Rc<dyn Any>>,
-    /// Notes for its line of the access log, if that is on.
+    /// Notes for its line of the access log and its spans, if there is to be one.
     pub notes: Option<Rc<RequestNotes>>,
+    /// The span of the present attempt, if the request is sampled. Only a request with notes has one.
+    pub attempt: Option<Rc<AttemptSpan>>,
 }
 
 /// Notes about the attempts to send a request, shared by all of them.
@@ -156,6 +158,37 @@ impl RequestContext {
             attempts: None,
             route_series: None,
             notes: None,
+            attempt: None,
+        }
+    }
+
+    /// Notes that a connection is opened for the request.
+    pub fn begin_connect(&self) {
+        if let Some(notes) = &self.notes {
+            notes.begin_connect();
+            if let Some(attempt) = &self.attempt {
+                attempt.begin_connect();
+            }
+        }
+    }
+
+    /// Notes the end of that, in success or failure.
+    pub fn end_connect(&self) {
+        if let Some(notes) = &self.notes {
+            notes.end_connect();
+            if let Some(attempt) = &self.attempt {
+                attempt.end_connect();
+            }
+        }
+    }
+
+    /// Notes the identity of the endpoint of the present attempt.
+    pub fn of_endpoint(&self, identity: &Identity) {
+        if let Some(notes) = &self.notes {
+            notes.of_endpoint(identity);
+            if let Some(attempt) = &self.attempt {
+                attempt.of_endpoint(identity);
+            }
         }
     }
 }

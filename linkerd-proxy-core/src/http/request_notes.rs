@@ -1,6 +1,6 @@
 //! Notes of the stages about a request.
 
-use crate::{metrics::LabelSet, tls::Identity};
+use crate::{metrics::LabelSet, tls::Identity, trace::RequestTrace};
 use std::{
     cell::{Cell, RefCell},
     net::SocketAddr,
@@ -9,10 +9,10 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Notes that stages make about a request on its way, for its line of the access log and for taps. All attempts to send it
-/// share them.
+/// Notes that stages make about a request on its way, for its line of the access log, for taps and for its spans. All attempts to
+/// send it share them.
 ///
-/// Without an access log and without a tap a request has none, and a stage pays for one comparison.
+/// Without an access log and without a tap, and unless it is sampled, a request has none, and a stage pays for one comparison.
 #[derive(Debug, Default)]
 pub struct RequestNotes {
     route: RefCell<Option<Rc<str>>>,
@@ -27,12 +27,26 @@ pub struct RequestNotes {
     wants_labels: Cell<bool>,
     route_labels: RefCell<Option<LabelSet>>,
     endpoint_labels: RefCell<Option<LabelSet>>,
+    trace: Option<Box<RequestTrace>>,
 }
 
 impl RequestNotes {
     /// Asks the stages for the labels of the route and of the endpoint, too.
     pub fn want_labels(&self) {
         self.wants_labels.set(true);
+    }
+
+    /// Notes of a sampled request.
+    pub fn traced(trace: RequestTrace) -> Self {
+        Self {
+            trace: Some(Box::new(trace)),
+            ..Self::default()
+        }
+    }
+
+    /// The trace of the request, if it is sampled.
+    pub fn trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_deref()
     }
 
     /// Notes the route of the request.

@@ -136,6 +136,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("LINKERD_PROXY_TAP_SECRET_HEADERS", "false"),
     ("TRACE_COLLECTOR_SVC_ADDR", "-"),
     ("TRACE_COLLECTOR_SVC_NAME", "-"),
+    ("LINKERD_PROXY_TRACE_SAMPLE", "0"),
+    ("LINKERD_PROXY_TRACE_OUTPUT", "-"),
     ("TRACE_SERVICE_NAME", "-"),
     ("TRACE_ATTRIBUTES_PATH", "-"),
     ("TRACE_EXTRA_ATTRIBUTES", "-"),
@@ -344,6 +346,7 @@ fn the_least_environment_gives_the_defaults() {
             format: LogFormat::Plain,
         },
         access_log: None,
+        trace: None,
         header_timeout: S(60),
         shutdown: ShutdownConfig {
             grace: S(120),

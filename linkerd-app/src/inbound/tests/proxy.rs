@@ -102,6 +102,7 @@ impl TestProxy {
             workers: 1,
             access_log: None,
             taps: Rc::new(crate::tap::WorkerTaps::none()),
+            tracer: None,
             in_flight: InFlightLimit::new(config.inbound.max_in_flight),
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),

@@ -109,8 +109,8 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        if let (Some(notes), Some(identity)) = (&request.context().notes, &self.identity) {
-            notes.of_endpoint(identity);
+        if let Some(identity) = &self.identity {
+            request.context().of_endpoint(identity);
         }
         if has_any(request.headers(), &[L5D_REQUIRE_ID])
             && let Some(required) = request.headers_mut().remove(L5D_REQUIRE_ID)

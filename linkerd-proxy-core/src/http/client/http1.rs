@@ -99,13 +99,11 @@ where
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
-    if let Some(notes) = &request.context().notes {
-        notes.begin_connect();
-    }
+    request.context().begin_connect();
     let connection = match pool.connect().await {
         Ok(connection) => connection,
         Err(error) => {
-            end_connect(&request);
+            request.context().end_connect();
             // Without a descriptor no other endpoint could be dialled either.
             return Err(match error.reason() {
                 Reason::DescriptorLimit => Rejected::lost(error),
@@ -113,7 +111,7 @@ where
             });
         }
     };
-    end_connect(&request);
+    request.context().end_connect();
     let sent = connection.exchange(request).await;
     sent.map_err(|rejected| match rejected.request {
         // A new connection that did not take the request.
@@ -123,12 +121,6 @@ where
         }
         None => rejected,
     })
-}
-
-fn end_connect<B>(request: &HttpRequest<B>) {
-    if let Some(notes) = &request.context().notes {
-        notes.end_connect();
-    }
 }
 
 pin_project! {

@@ -1,9 +1,7 @@
-//! The output of the access log.
+//! The output of lines that are not the log's: the access log, printed traces.
 
-use crate::{
-    config::{AccessLogConfig, AccessLogFormat, AccessLogOutput},
-    logging::LineQueue,
-};
+use super::queue::LineQueue;
+use crate::config::AccessLogOutput;
 use std::{
     fmt,
     fs::{File, OpenOptions},
@@ -16,80 +14,92 @@ use std::{
     time::Duration,
 };
 
-/// Where lines go, for `/state`, and how to open it again.
+/// An output of lines, with their queue. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub struct LineOutput {
+    /// The queue in front of it.
+    pub lines: LineQueue,
     name: String,
     reopen: Arc<AtomicBool>,
 }
 
-/// Opens the output of an access log, and starts the thread that writes to it. On standard output it is that of the log.
-pub fn open(config: &AccessLogConfig, log: Option<&LineQueue>) -> io::Result<(LineQueue, Output)> {
-    let format = config.format;
-    let on_loss = move |lost, batch: &mut Vec<u8>| push_loss(batch, lost, format);
-    let reopen = Arc::new(AtomicBool::new(false));
-    let (lines, name) = match (&config.output, log) {
-        (AccessLogOutput::Stdout, Some(log)) => (log.clone(), "stdout".to_owned()),
-        (AccessLogOutput::Stdout, None) => {
-            let lines = LineQueue::start(THREAD, io::stdout(), LINGER, on_loss)?;
-            (lines, "stdout".to_owned())
-        }
-        (AccessLogOutput::Stderr, _) => {
-            let lines = LineQueue::start(THREAD, io::stderr(), LINGER, on_loss)?;
-            (lines, "stderr".to_owned())
-        }
-        (AccessLogOutput::File(path), _) => {
-            let file = LogFile::open(path, reopen.clone())?;
-            let lines = LineQueue::start(THREAD, file, LINGER, on_loss)?;
-            (lines, path.display().to_string())
-        }
-    };
-    Ok((lines, Output { name, reopen }))
+/// The lines of an output.
+#[derive(Clone, Copy, Debug)]
+pub struct LineSource {
+    /// What they are, in an error.
+    pub what: &'static str,
+    /// The name of the thread that writes them.
+    pub thread: &'static str,
+    /// Writes a line with the number of lost lines, at the place of the loss.
+    pub on_loss: fn(u64, &mut Vec<u8>),
 }
 
-impl Output {
-    /// Opens a file again before the next line.
+impl LineOutput {
+    /// Opens an output, and starts the thread that writes to it. Standard output is that of `log`, if there is one: two writers
+    /// would cut each other's lines.
+    pub fn open(
+        output: &AccessLogOutput,
+        source: LineSource,
+        log: Option<&LineQueue>,
+    ) -> io::Result<Self> {
+        let LineSource {
+            what,
+            thread,
+            on_loss,
+        } = source;
+        let reopen = Arc::new(AtomicBool::new(false));
+        let (lines, name) = match (output, log) {
+            (AccessLogOutput::Stdout, Some(log)) => (log.clone(), "stdout".to_owned()),
+            (AccessLogOutput::Stdout, None) => {
+                let lines = LineQueue::start(thread, io::stdout(), LINGER, on_loss)?;
+                (lines, "stdout".to_owned())
+            }
+            (AccessLogOutput::Stderr, _) => {
+                let lines = LineQueue::start(thread, io::stderr(), LINGER, on_loss)?;
+                (lines, "stderr".to_owned())
+            }
+            (AccessLogOutput::File(path), _) => {
+                let file = LogFile::open(what, path, reopen.clone())?;
+                let lines = LineQueue::start(thread, file, LINGER, on_loss)?;
+                (lines, path.display().to_string())
+            }
+        };
+        Ok(Self {
+            lines,
+            name,
+            reopen,
+        })
+    }
+
+    /// Opens a file again, which may have been moved away.
     pub fn reopen(&self) {
         self.reopen.store(true, Relaxed);
+        self.lines.wake();
     }
 }
 
-impl fmt::Display for Output {
+impl fmt::Display for LineOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-/// The line in the place of lost ones, in a form that their reader takes.
-fn push_loss(batch: &mut Vec<u8>, lost: u64, format: AccessLogFormat) {
-    // A vector takes all.
-    let _ = match format {
-        AccessLogFormat::Full | AccessLogFormat::Json => {
-            writeln!(batch, "{{\"dropped_lines\":{lost}}}")
-        }
-        AccessLogFormat::Text | AccessLogFormat::Apache => {
-            writeln!(
-                batch,
-                "# {lost} lines were dropped: their reader is too slow"
-            )
-        }
-    };
-}
-
 /// A file that is appended to.
 struct LogFile {
+    what: &'static str,
     path: PathBuf,
     file: File,
     reopen: Arc<AtomicBool>,
 }
 
 impl LogFile {
-    fn open(path: &Path, reopen: Arc<AtomicBool>) -> io::Result<Self> {
+    fn open(what: &'static str, path: &Path, reopen: Arc<AtomicBool>) -> io::Result<Self> {
         let named = |error: io::Error| {
-            let text = format!("the access log {}: {error}", path.display());
+            let text = format!("{what} {}: {error}", path.display());
             io::Error::new(error.kind(), text)
         };
         Ok(Self {
+            what,
             file: append(path).map_err(named)?,
             path: path.to_owned(),
             reopen,
@@ -105,7 +115,8 @@ impl LogFile {
             Ok(file) => self.file = file,
             Err(error) => {
                 let path = self.path.display();
-                tracing::warn!(%path, %error, "The access log cannot be opened again");
+                let what = self.what;
+                tracing::warn!(%path, %error, "{what} cannot be opened again");
             }
         }
     }
@@ -127,8 +138,6 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-const THREAD: &str = "access-log";
-
 /// A wake-up costs a worker as much as a line does. A person does not notice the wait, and the queue has room for 50,000 lines a
 /// second.
 const LINGER: Duration = Duration::from_millis(10);
@@ -143,7 +152,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
         let reopen = Arc::new(AtomicBool::new(false));
-        let mut file = LogFile::open(&path, reopen.clone()).unwrap();
+        let mut file = LogFile::open("the access log", &path, reopen.clone()).unwrap();
         let mut write = |line: &str| {
             file.write_all(line.as_bytes()).unwrap();
             file.flush().unwrap();
@@ -163,7 +172,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
         let reopen = Arc::new(AtomicBool::new(true));
-        let mut file = LogFile::open(&path, reopen).unwrap();
+        let mut file = LogFile::open("the access log", &path, reopen).unwrap();
         fs::rename(&path, &moved).unwrap();
         fs::create_dir(&path).unwrap();
         file.flush().unwrap();
@@ -173,26 +182,11 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_opened_is_named() {
-        let error = LogFile::open(Path::new("/nowhere/log"), Arc::default());
+        let error = LogFile::open("the access log", Path::new("/nowhere/log"), Arc::default());
         let error = error.err().unwrap().to_string();
         assert!(
             error.starts_with("the access log /nowhere/log: "),
             "{error}"
         );
-    }
-
-    #[test]
-    fn a_loss_is_a_line_of_the_same_form() {
-        for (format, expected) in [
-            (AccessLogFormat::Full, "{\"dropped_lines\":7}\n"),
-            (
-                AccessLogFormat::Apache,
-                "# 7 lines were dropped: their reader is too slow\n",
-            ),
-        ] {
-            let mut batch = Vec::new();
-            push_loss(&mut batch, 7, format);
-            assert_eq!(batch, expected.as_bytes());
-        }
     }
 }
