@@ -122,7 +122,8 @@ impl Response {
         let attempt = check_id(head, exchange.id)?.then(|| head.number("x-attempt").unwrap_or(99));
         let details = head.field("proxy-status").and_then(|value| {
             let (_, details) = value.split_once("details=\"")?;
-            Some(details.trim_end_matches('"').to_owned())
+            let (details, _) = details.split_once('"')?;
+            Some(details.to_owned())
         });
         // Written where there is no request to answer.
         let is_late = attempt.is_none() && status == 408;
