@@ -13,14 +13,17 @@ pub mod variables;
 
 mod access_log;
 mod cgroup;
+mod connect;
 mod cores;
 mod effective;
 mod env;
 mod errors;
+mod identity;
 mod load;
 mod matches;
 mod reader;
 mod settings;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -28,20 +31,21 @@ mod unknown;
 
 pub use access_log::{AccessLogConfig, AccessLogFormat, AccessLogOutput};
 pub use cgroup::CpuQuota;
+pub use connect::{ConnectConfig, ControlAddr};
 pub use cores::{Cores, WorkerDecision, decide_workers};
 pub use effective::{EffectiveValue, ValueSource, print_effective};
 pub use env::Env;
 pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
 pub use grammar::Addr;
+pub use identity::{AnchorsConfig, CertifyConfig, IdentityConfig, IssuerConfig, SpireConfig};
 pub use load::LoadedConfig;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
-    AdminConfig, AnchorsConfig, BalancerConfig, CertifyConfig, Config, ConnectConfig,
-    ConsoleAccess, ControlAddr, ControlConfig, DefaultPolicy, DiscoveryConfig, DnsConfig,
-    ForwardedHeader, HedgeSettings, IdentityConfig, InboundConfig, IssuerConfig, LogConfig,
-    LogFormat, OutboundConfig, ShutdownConfig, SpireConfig, TapConfig, TapServerConfig,
-    TraceConfig, WorkersConfig,
+    AdminConfig, BalancerConfig, Config, ConsoleAccess, ControlConfig, DefaultPolicy,
+    DiscoveryConfig, DnsConfig, ForwardedHeader, HedgeSettings, InboundConfig, LogConfig,
+    LogFormat, OutboundConfig, ShutdownConfig, TraceConfig, WorkersConfig,
 };
+pub use tap::{TapConfig, TapServerConfig};
 pub use trace::TraceResourceConfig;
 pub(crate) use unknown::distance;
 pub use variables::{VARIABLES, Variable, VariableStatus};

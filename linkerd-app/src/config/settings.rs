@@ -1,16 +1,14 @@
 //! The configuration as plain values that have passed every check.
 
-use super::{AccessLogConfig, AccessLogOutput, Addr, NameSuffixes, Networks, TraceResourceConfig};
+use super::{
+    AccessLogConfig, AccessLogOutput, ConnectConfig, ControlAddr, IdentityConfig, NameSuffixes,
+    Networks, TapConfig, TraceResourceConfig,
+};
 use linkerd_balance::{LoadKind, Preferences};
-use linkerd_proxy_core::Backoff;
-use linkerd_proxy_core::endpoint::ServerTls;
 use linkerd_proxy_core::http::{Http2Settings, PoolSettings, QueueSettings};
-use linkerd_proxy_core::subscription::StreamLimits;
-use linkerd_proxy_core::tls::{Identity, LocalIdentity, RefreshBounds};
 use linkerd_proxy_core::transport::SocketOptions;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The whole configuration.
@@ -197,17 +195,6 @@ pub enum ForwardedHeader {
     Both,
 }
 
-/// Settings of dialling.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ConnectConfig {
-    /// Limit for TCP and TLS together.
-    pub timeout: Duration,
-    /// Delays between tries.
-    pub backoff: Backoff,
-    /// Options of dialled sockets.
-    pub socket: SocketOptions,
-}
-
 /// The policy of ports without a policy from the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DefaultPolicy {
@@ -223,24 +210,6 @@ pub enum DefaultPolicy {
     ClusterUnauthenticated,
     /// Every client; a client that another policy would deny is logged.
     Audit,
-}
-
-/// Taps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TapConfig {
-    /// The tap server. `None`: there is none.
-    pub server: Option<TapServerConfig>,
-    /// Whether events show the values of secret headers.
-    pub shows_secrets: bool,
-}
-
-/// The tap server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TapServerConfig {
-    /// Listening address.
-    pub listen: SocketAddr,
-    /// The identity of its only client.
-    pub client: Identity,
 }
 
 /// The admin server.
@@ -286,84 +255,6 @@ pub struct ControlConfig {
     pub profile_networks: Networks,
     /// The networks of the cluster, for default policies that depend on them.
     pub cluster_networks: Networks,
-}
-
-/// The identity of the proxy, and where its certificate comes from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IdentityConfig {
-    /// The names of this proxy in the mesh.
-    pub local: LocalIdentity,
-    /// Certificates of the trusted authorities.
-    pub trust_anchors: AnchorsConfig,
-    /// The issuer of the certificate.
-    pub issuer: IssuerConfig,
-}
-
-/// The issuer of the proxy's certificate.
-#[derive(Clone, Debug, PartialEq)]
-pub enum IssuerConfig {
-    /// An identity controller.
-    Controller(Box<CertifyConfig>),
-    /// SPIRE, by its workload API.
-    Spire(SpireConfig),
-}
-
-/// Requests for certificates to an identity controller.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CertifyConfig {
-    /// The identity controller.
-    pub controller: ControlAddr,
-    /// The directory of an existing key (`key.p8`) and request (`csr.der`).
-    pub directory: PathBuf,
-    /// The file of the token with which the proxy authenticates itself.
-    pub token_file: PathBuf,
-    /// Bounds of the time between two certificates.
-    pub refresh: RefreshBounds,
-}
-
-/// Certificates of SPIRE.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SpireConfig {
-    /// The socket of the workload API.
-    pub socket: PathBuf,
-    /// Pauses before it is asked again.
-    pub backoff: Backoff,
-}
-
-/// The source of the trust anchors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnchorsConfig {
-    /// Certificates in PEM, for as long as the proxy runs.
-    Pem(String),
-    /// A file of certificates in PEM, which is read again when it changes.
-    File(PathBuf),
-    /// None but the trust bundle of the workload API.
-    Bundle,
-}
-
-impl IdentityConfig {
-    /// The identity controller, if that issues the certificate.
-    pub fn controller(&self) -> Option<&ControlAddr> {
-        match &self.issuer {
-            IssuerConfig::Controller(certify) => Some(&certify.controller),
-            IssuerConfig::Spire(_) => None,
-        }
-    }
-}
-
-/// One controller.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ControlAddr {
-    /// Its address.
-    pub addr: Addr,
-    /// Its identity and server name. `None` on loopback, where no TLS is spoken.
-    pub tls_name: Option<String>,
-    /// Whether it is on loopback.
-    pub is_loopback: bool,
-    /// Dialling: as of the application if on loopback, else as of a peer.
-    pub connect: ConnectConfig,
-    /// Limits of its streams. None on loopback.
-    pub limits: StreamLimits,
 }
 
 /// Bounds of the time to live of resolved names.
@@ -449,16 +340,5 @@ impl LogConfig {
     /// Whether logging is off.
     pub fn is_off(&self) -> bool {
         self.filter.trim().eq_ignore_ascii_case("off")
-    }
-}
-
-impl ControlAddr {
-    /// How the controller is verified; `None` if it is spoken to in the clear.
-    pub fn server_tls(&self) -> Option<ServerTls> {
-        let name = self.tls_name.as_ref()?;
-        Some(ServerTls {
-            identity: name.trim_end_matches('.').parse().ok()?,
-            server_name: name.trim_end_matches('.').to_owned().try_into().ok()?,
-        })
     }
 }
