@@ -102,7 +102,7 @@ async fn the_configured_client_sees_requests_of_both_directions() {
         label(&event.destination_meta, "authz_kind").is_some(),
         "{event:?}"
     );
-    let destination = event.destination.clone().unwrap();
+    let destination = event.destination.unwrap();
     assert_eq!(SocketAddr::try_from(destination).unwrap(), server.addr());
     let Event::RequestInit(init) = http_event(&event) else {
         panic!("{event:?}")
@@ -117,7 +117,7 @@ async fn the_configured_client_sees_requests_of_both_directions() {
     };
     assert_eq!(value("x-tenant").as_deref(), Some("seven"));
     assert_eq!(value("authorization").as_deref(), Some("[redacted]"));
-    let id = init.id.clone();
+    let id = init.id;
 
     let event = next(&mut inbound).await.unwrap();
     let Event::ResponseInit(response) = http_event(&event) else {
