@@ -17,10 +17,10 @@ use super::{
     policy::Admission,
 };
 use crate::{
-    access_log::AccessLogLayer,
+    observers::observers,
     outbound::ForwardedTargets,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
-    trace::TraceLayer,
+    tap::TapLayer,
 };
 use ::http::Version;
 use linkerd_profiles::Target;
@@ -78,12 +78,12 @@ impl Gateway {
         let counted = policy.clone();
         let count = move |error: &Error| counted.count_error(error);
         let failures = self.ctx.failures.requests(Side::Inbound, &client);
-        let access_log = AccessLogLayer::new(self.ctx.access_log.as_ref(), Side::Inbound, &client);
-        let trace = TraceLayer::new(self.ctx.tracer.as_ref(), Side::Inbound, &client);
+        let (tracer, access_log) = (self.ctx.tracer.as_ref(), self.ctx.access_log.as_ref());
+        let observers = observers(tracer, access_log, Side::Inbound, &client);
         let stack = ServiceBuilder::new()
             .layer(RespondLayer::new(answers, &connection, failures, count))
-            .option_layer(trace)
-            .option_layer(access_log)
+            .option_layer(observers)
+            .layer(TapLayer::new(&self.ctx.taps, Side::Inbound, &client))
             .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
             .layer(NormaliseLayer {
                 version,

@@ -23,10 +23,9 @@ use super::{
     policy::Admission,
 };
 use crate::{
-    access_log::AccessLogLayer,
+    observers::observers,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
     tap::TapLayer,
-    trace::TraceLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -79,8 +78,8 @@ fn stack(
     let count = move |error: &Error| counted.count_error(error);
     let failures = ctx.failures.requests(Side::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
-    let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Inbound, client);
-    let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Inbound, client);
+    let (tracer, access_log) = (ctx.tracer.as_ref(), ctx.access_log.as_ref());
+    let observers = observers(tracer, access_log, Side::Inbound, client);
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let claims = match client.tls.identity() {
@@ -94,8 +93,7 @@ fn stack(
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
-        .layer(option_layer(trace))
-        .layer(option_layer(access_log))
+        .layer(option_layer(observers))
         .layer(TapLayer::new(&ctx.taps, Side::Inbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer { version, claims })

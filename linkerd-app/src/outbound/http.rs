@@ -7,10 +7,9 @@
 
 use super::{context::Context, target::TargetStack};
 use crate::{
-    access_log::AccessLogLayer,
+    observers::observers,
     server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
     tap::TapLayer,
-    trace::TraceLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -82,12 +81,11 @@ where
     let failures = ctx.failures.requests(Side::Outbound, client);
     let counting = ctx.clone();
     let count = move |error: &Error| count_error(&counting, error);
-    let access_log = AccessLogLayer::new(ctx.access_log.as_ref(), Side::Outbound, client);
-    let trace = TraceLayer::new(ctx.tracer.as_ref(), Side::Outbound, client);
+    let (tracer, access_log) = (ctx.tracer.as_ref(), ctx.access_log.as_ref());
+    let observers = observers(tracer, access_log, Side::Outbound, client);
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
-        .option_layer(trace)
-        .option_layer(access_log)
+        .option_layer(observers)
         .layer(TapLayer::new(&ctx.taps, Side::Outbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {

@@ -65,7 +65,7 @@ where
 
 /// Begins the span of an attempt, if the request is sampled.
 #[cold]
-fn begin(request: &mut HttpRequest) -> Option<OpenAttempt> {
+fn begin(request: &mut HttpRequest) -> Option<Box<OpenAttempt>> {
     let context = request.context();
     let notes = context.notes.clone()?;
     let trace = notes.trace()?;
@@ -80,10 +80,10 @@ fn begin(request: &mut HttpRequest) -> Option<OpenAttempt> {
     trace.context.inject(request.headers_mut(), id);
     let context = request.context_mut();
     context.attempt = attempt.clone();
-    Some(OpenAttempt {
+    Some(Box::new(OpenAttempt {
         span: attempt?,
         notes: context.attempts.clone(),
-    })
+    }))
 }
 
 pin_project! {
@@ -91,7 +91,8 @@ pin_project! {
     pub struct AttemptSpansFuture<F> {
         #[pin]
         inner: F,
-        span: Option<OpenAttempt>,
+        // Boxed, as few requests have one.
+        span: Option<Box<OpenAttempt>>,
     }
 }
 
@@ -104,7 +105,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut polled = this.inner.poll(cx);
-        if let Some(OpenAttempt { span, .. }) = this.span {
+        if let Some(open) = this.span {
+            let span = &open.span;
             match &mut polled {
                 Poll::Pending => {}
                 Poll::Ready(Ok(response)) => {

@@ -34,8 +34,7 @@ struct Inner {
     peeked: Option<Box<PeekedFrame>>,
     /// The proxy's own answer.
     text: Option<Bytes>,
-    responder: Option<Responder>,
-    failures: Option<Rc<dyn ObserveBrokenResponse>>,
+    ending: Option<Ending>,
     busy: Option<Busy>,
     deadline: Option<Deadline>,
     /// The error that ended the body, until the client's codec has it.
@@ -66,8 +65,7 @@ impl ResponseBody {
             endpoint: None,
             peeked: None,
             text,
-            responder: None,
-            failures: None,
+            ending: None,
             busy: None,
             deadline: None,
             broken: None,
@@ -90,8 +88,7 @@ impl ResponseBody {
             endpoint: Some(endpoint),
             peeked: None,
             text: None,
-            responder: None,
-            failures: None,
+            ending: None,
             busy: None,
             deadline: None,
             broken: None,
@@ -116,8 +113,10 @@ impl ResponseBody {
 
     /// If the body breaks off, `failures` is told, and if the client speaks gRPC, `responder` ends it with trailers.
     pub fn end_well(&mut self, responder: Responder, failures: Rc<dyn ObserveBrokenResponse>) {
-        self.0.responder = Some(responder);
-        self.0.failures = Some(failures);
+        self.0.ending = Some(Ending {
+            responder,
+            failures,
+        });
     }
 
     /// Keeps the client's connection busy until the body is gone.
@@ -143,7 +142,17 @@ impl ResponseBody {
     }
 }
 
+/// What is done if the body breaks off.
+struct Ending {
+    responder: Responder,
+    failures: Rc<dyn ObserveBrokenResponse>,
+}
+
 impl Inner {
+    fn responder(&self) -> Option<&Responder> {
+        self.ending.as_ref().map(|ending| &ending.responder)
+    }
+
     /// Ends the body by an error: with trailers if the client takes them for that, else by breaking off.
     #[cold]
     fn fail(&mut self, error: BodyError, cx: &mut Context<'_>) -> PolledBody {
@@ -153,13 +162,15 @@ impl Inner {
             true => BodyEnd::Dropped,
             false => BodyEnd::Failed(&error),
         };
-        if let (BodyEnd::Failed(_), Some(responder), Some(failures)) =
-            (&end, &self.responder, &self.failures)
-        {
+        if let (BodyEnd::Failed(_), Some(ending)) = (&end, &self.ending) {
+            let Ending {
+                responder,
+                failures,
+            } = ending;
             failures.broke_off(responder, &error.response_failure());
         }
         self.observers.end(end, &Now::default());
-        if let Some(trailers) = self.responder.and_then(|answer| answer.rescue(&error)) {
+        if let Some(trailers) = self.responder().and_then(|answer| answer.rescue(&error)) {
             (self.endpoint, self.text) = (None, None);
             return Poll::Ready(Some(Ok(trailers)));
         }
@@ -179,7 +190,7 @@ impl Inner {
         };
         if let Some(busy) = &self.busy
             && !is_delimited
-            && self.responder.is_some_and(|it| it.ends_with_connection())
+            && self.responder().is_some_and(|it| it.ends_with_connection())
         {
             busy.break_off();
         }
