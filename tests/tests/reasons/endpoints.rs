@@ -34,10 +34,10 @@ provoke! {
         got(&mesh, reason).await
     };
     endpoint_speaks_http1 => async |reason: &'static str| {
-        // It answers when it has seen a request, which is not the first that it gets.
+        // It answers when it has a request: the proxy does not wait for its settings for ever.
         let server = Tcp::start(|mut socket| async move {
-            let _ = socket.read(&mut [0; 1024]).await;
-            let _ = socket.read(&mut [0; 1024]).await;
+            let mut read = Vec::new();
+            while !has_headers(&read) && matches!(socket.read_buf(&mut read).await, Ok(1..)) {}
             let answer = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n";
             let _ = socket.write_all(answer).await;
         })
@@ -105,4 +105,19 @@ async fn reset(code: h2::Reason, reason: &'static str) -> Seen {
     let post = request(Method::POST, "http://web/", body("data"));
     let _ = soon(mesh.http2().await.send(post)).await;
     unanswered(&mesh.proxy, reason).await
+}
+
+/// Whether an HTTP/2 client has sent a frame of type HEADERS (RFC 9113, sections 3.4, 4.1 and 6.2).
+fn has_headers(sent: &[u8]) -> bool {
+    let mut rest = sent
+        .get(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len()..)
+        .unwrap_or_default();
+    while let [a, b, c, kind, ..] = *rest {
+        if kind == 1 {
+            return true;
+        }
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        rest = rest.get(9 + length..).unwrap_or_default();
+    }
+    false
 }
