@@ -43,7 +43,7 @@ pub struct TapArgs {
     /// A label of the route. May be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     route_label: Vec<String>,
-    /// Prints headers and trailers, too; credentials among them as [redacted].
+    /// Prints headers and trailers, too; credentials among them without their values.
     #[arg(long)]
     headers: bool,
     /// Ends after so many requests.
