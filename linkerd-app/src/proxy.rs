@@ -1,15 +1,18 @@
 //! Start and drain of the proxy.
 
 mod control_thread;
+mod error;
 mod state;
+
+pub use error::StartError;
 
 use crate::{
     access_log::AccessLog,
     config::{self, Config, Cores, LoadedConfig, decide_workers},
-    control::{self, IdentityParts},
+    control::IdentityParts,
     dialers::Dialers,
-    identity::{self, IdentityStartError},
-    listeners::{BindError, ConfiguredSockets, ListenAddresses, ListenerError, ProxyListeners},
+    identity,
+    listeners::{ConfiguredSockets, ListenAddresses, ProxyListeners},
     logging::Logger,
     metrics::Families,
     process,
@@ -25,7 +28,7 @@ use linkerd_proxy_core::{
     transport::{OwnConnections, OwnListeners},
 };
 use state::{WorkerInspector, all_answer};
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// A proxy that runs on threads of its own.
@@ -48,32 +51,6 @@ pub struct RunningProxy {
     pub tracing: Option<Tracing>,
     workers: Vec<WorkerInspector>,
     drain: drain::Signal,
-}
-
-/// Errors at the start of the proxy.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A listener cannot be bound.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// A worker does not take a listener.
-    #[error(transparent)]
-    Listener(#[from] ListenerError),
-    /// The controllers cannot be resolved.
-    #[error(transparent)]
-    Control(#[from] control::ControlStartError),
-    /// The proxy cannot have an identity.
-    #[error(transparent)]
-    Identity(#[from] IdentityStartError),
-    /// The output of the access log cannot be opened.
-    #[error("{0}")]
-    AccessLog(#[source] io::Error),
-    /// The output of traces cannot be opened.
-    #[error("{0}")]
-    Trace(#[source] io::Error),
-    /// A thread or its runtime does not start.
-    #[error("a thread cannot be started: {0}")]
-    Thread(#[from] io::Error),
 }
 
 /// Starts the proxy. Its workers accept connections when this returns.

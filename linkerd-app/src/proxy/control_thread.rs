@@ -1,7 +1,7 @@
 //! The control thread: the control plane, the admin server and the tap server, away from the workers.
 
 use super::{
-    StartError,
+    error::StartError,
     state::{StateParts, WorkerInspector, ask, inspect_control, sections},
 };
 use crate::{
@@ -39,7 +39,7 @@ type Started = Result<ControlHandles, control::ControlStartError>;
 /// The workers' handles of what the control thread follows.
 pub(super) type ControlHandles = (Discovery, Policies, ServerPolicies, ServiceProfiles);
 
-/// What the control thread works with.
+/// The parts of the proxy that the control thread has.
 pub(super) struct ControlParts {
     pub(super) sockets: ControlSockets,
     pub(super) readiness: Readiness,
