@@ -48,6 +48,7 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
             assert!(timeout(Duration::from_secs(1), posts.next()).await.is_err());
             let [_stays, vanishes] = &pods;
             vanishes.vanish();
+            let vanished = traffic.elapsed();
             let lost = timeout(MOVED, posts.next()).await.unwrap().unwrap();
             assert_eq!(lost.status, 502, "it may have been processed");
             let status = lost.header("proxy-status").unwrap();
@@ -65,6 +66,8 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
                 report.failures.is_empty(),
                 "what can be sent again is: {report:?}"
             );
+            let moved = |last: Duration| last < vanished + MOVED;
+            assert!(report.last_trouble.is_none_or(moved), "{report:?}");
             println!("{report:?}");
         },
     );

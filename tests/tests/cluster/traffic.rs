@@ -20,6 +20,7 @@ pub struct Traffic {
     stop: Arc<AtomicBool>,
     /// The number of requests that were answered with 200 until now.
     answered: Arc<AtomicUsize>,
+    started: Instant,
     running: JoinHandle<TrafficReport>,
 }
 
@@ -43,8 +44,14 @@ impl Traffic {
         Self {
             stop,
             answered,
+            started: Instant::now(),
             running,
         }
+    }
+
+    /// The time since its start.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Waits until so many more requests were answered.
