@@ -15,7 +15,7 @@ pub struct ExportTraceServiceRequest {
 /// The answer of a collector.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ExportTraceServiceResponse {
-    /// What was refused of a request that was taken.
+    /// The spans that were refused of a request that was taken.
     #[prost(message, optional, tag = "1")]
     pub partial_success: Option<ExportTracePartialSuccess>,
 }

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod control;
+mod cut;
 pub mod dialers;
 pub mod endpoint_metrics;
 pub mod explain;

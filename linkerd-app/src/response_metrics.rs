@@ -3,9 +3,7 @@
 use http::StatusCode;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{
-        BodyEnd, BodyError, ClassMatch, ObservedResponse, ResponseClasses, grpc_status, is_failure,
-    },
+    http::{BodyEnd, BodyError, ClassMatch, ObservedResponse, ResponseClasses, is_failure},
     metrics::{Counter, Family, Histogram, LabelSet, Labels},
     reason::Phase,
 };
@@ -40,19 +38,15 @@ pub struct ResponseSeries {
 impl Classification {
     /// A response whose body has ended.
     pub fn of(exchange: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Self {
-        let trailers = match end {
-            BodyEnd::Complete(trailers) => trailers,
-            BodyEnd::Dropped => None,
-            BodyEnd::Failed(error) => {
-                return Self {
-                    status: Some(exchange.status),
-                    failure: true,
-                    grpc: None,
-                    error: Some(Broken::by(error)),
-                };
-            }
-        };
-        let code = exchange.code.or_else(|| trailers.and_then(grpc_status));
+        if let BodyEnd::Failed(error) = end {
+            return Self {
+                status: Some(exchange.status),
+                failure: true,
+                grpc: None,
+                error: Some(Broken::by(error)),
+            };
+        }
+        let code = exchange.grpc_code(end);
         let (failure, grpc) = match exchange.class {
             Some(class) => by_class(class, exchange.status, code),
             None => {

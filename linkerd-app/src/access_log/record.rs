@@ -13,7 +13,7 @@ use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
-        ObservedResponse, ResponseBody, grpc_status,
+        ObservedResponse, ResponseBody,
     },
 };
 use std::{
@@ -180,11 +180,7 @@ impl ObserveResponse for AccessRecord {
     }
 
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
-        let trailers = match end {
-            BodyEnd::Complete(trailers) => trailers,
-            BodyEnd::Dropped | BodyEnd::Failed(_) => None,
-        };
-        let code = response.code.or_else(|| trailers.and_then(grpc_status));
+        let code = response.grpc_code(end);
         let outcome = match end {
             BodyEnd::Dropped => Outcome::Cancelled,
             _ if Classification::of(response, end).is_failure() => Outcome::Failure,

@@ -1,6 +1,7 @@
 //! One failure, and the order of those of all workers.
 
 use super::{MAX_TEXT, RequestHead};
+use crate::cut::cut;
 use linkerd_proxy_core::{Error, Reason, metrics::Labels, transport::Side};
 use serde_json::{Value, json};
 use std::{
@@ -62,7 +63,7 @@ impl FailureRecord {
             side,
             protocol,
             reason: error.reason(),
-            detail: cut(error.to_string()),
+            detail: cut(error.to_string(), MAX_TEXT),
             client,
             destination: String::new(),
             path: None,
@@ -83,9 +84,9 @@ impl FailureRecord {
     /// Sets the destination, the path and the trace of a request.
     pub fn of_request(mut self, head: &RequestHead) -> Self {
         if let Some(authority) = head.authority() {
-            self.destination = cut(authority);
+            self.destination = cut(authority, MAX_TEXT);
         }
-        self.path = Some(cut(head.path().to_owned()));
+        self.path = Some(cut(head.path().to_owned(), MAX_TEXT));
         self.trace_id = head.trace_id().map(str::to_owned);
         self
     }
@@ -147,14 +148,4 @@ pub fn merge(workers: Vec<Value>) -> Value {
     // Stable: failures of one worker and one millisecond stay in order.
     last.sort_by_key(|record| std::cmp::Reverse(record["time_ms"].as_u64()));
     json!({ "total": total, "limit": limit, "last": last })
-}
-
-/// Cuts a text that a client may have made long.
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or(0));
-        text.push('…');
-    }
-    text
 }

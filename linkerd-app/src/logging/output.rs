@@ -26,7 +26,7 @@ pub struct LineOutput {
 /// The lines of an output.
 #[derive(Clone, Copy, Debug)]
 pub struct LineSource {
-    /// What they are, in an error.
+    /// The kind of the lines, in an error.
     pub what: &'static str,
     /// The name of the thread that writes them.
     pub thread: &'static str,

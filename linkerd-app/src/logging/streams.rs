@@ -5,7 +5,10 @@
 //! - **Bounds**: [`MAX_STREAMS`], each of [`MAX_EVENTS`] that wait for its reader.
 //! - **Costs** nothing while there is no stream: call sites are told that nobody listens.
 
-use crate::utc::{Fraction, UtcClock};
+use crate::{
+    cut::cut,
+    utc::{Fraction, UtcClock},
+};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use serde_json::{Map, Value, json};
@@ -255,12 +258,8 @@ fn line<S: Subscriber + for<'s> LookupSpan<'s>>(
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn text(&mut self, field: &Field, mut text: String) {
-        if text.len() > MAX_TEXT {
-            let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end));
-            text.truncate(end.unwrap_or(0));
-            text.push('…');
-        }
+    fn text(&mut self, field: &Field, text: String) {
+        let text = cut(text, MAX_TEXT);
         self.0.insert(field.name().to_owned(), text.into());
     }
 }

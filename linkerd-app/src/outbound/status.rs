@@ -3,7 +3,7 @@
 use crate::response_metrics::with_cached;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{BodyEnd, ObservedResponse, grpc_name, grpc_status},
+    http::{BodyEnd, ObservedResponse, grpc_name},
     metrics::{Counter, Family, LabelSet, Labels},
 };
 use std::cell::RefCell;
@@ -118,8 +118,8 @@ impl Status {
             error: Failure::None,
         };
         match end {
-            BodyEnd::Complete(trailers) => Self {
-                grpc: response.grpc.or_else(|| trailers.and_then(grpc_status)),
+            BodyEnd::Complete(_) => Self {
+                grpc: exchange.grpc_code(end),
                 ..response
             },
             BodyEnd::Dropped => Self {

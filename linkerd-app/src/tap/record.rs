@@ -6,13 +6,13 @@ use super::{
     headers, labels,
     worker_taps::WorkerTaps,
 };
-use crate::request_target::authority;
+use crate::{cut, request_target::authority};
 use http::{HeaderMap, Response, StatusCode, Version, header::HOST};
 use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, RequestNotes, ResponseBody,
-        grpc_status, is_grpc,
+        is_grpc,
     },
     transport::{ClientInfo, Side},
 };
@@ -231,11 +231,11 @@ impl ObserveResponse for TapRecord {
     }
 
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
+        let code = response.grpc_code(end);
         let trailers = match end {
             BodyEnd::Complete(trailers) => trailers,
             BodyEnd::Dropped | BodyEnd::Failed(_) => None,
         };
-        let code = response.code.or_else(|| trailers.and_then(grpc_status));
         self.end(now.get(), |told| {
             told.grpc_status = code.map(u16::from);
             told.trailers =
@@ -268,8 +268,8 @@ impl TappedRequest {
             version: request.version(),
             method: request.method().clone(),
             scheme: uri.scheme_str().unwrap_or("http").to_owned(),
-            authority: cut(&String::from_utf8_lossy(authority)),
-            path: cut(uri.path()),
+            authority: cut::start(&String::from_utf8_lossy(authority), MAX_TEXT).to_owned(),
+            path: cut::start(uri.path(), MAX_TEXT).to_owned(),
         }
     }
 }
@@ -278,14 +278,6 @@ impl TappedRequest {
 fn shown(tap: &Tap, fields: Option<&HeaderMap>) -> Option<Headers> {
     let fields = fields.filter(|_| tap.settings.headers)?;
     Some(headers::copied(fields, tap.shows_secrets))
-}
-
-/// Cuts a text that a client may have made long.
-fn cut(text: &str) -> String {
-    let end = (0..=text.len().min(MAX_TEXT))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    text[..end.unwrap_or(0)].to_owned()
 }
 
 /// The longest authority or path, in bytes, also for a condition on it.

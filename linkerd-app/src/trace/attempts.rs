@@ -5,7 +5,6 @@ use linkerd_proxy_core::{
     Rejected,
     http::{
         AttemptNotes, BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
-        grpc_status,
     },
     trace::{AttemptEnd, AttemptSpan, SpanOutcome},
 };
@@ -141,11 +140,7 @@ struct AttemptObserver(Rc<AttemptSpan>);
 
 impl ObserveResponse for AttemptObserver {
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
-        let trailers = match end {
-            BodyEnd::Complete(trailers) => trailers,
-            BodyEnd::Dropped | BodyEnd::Failed(_) => None,
-        };
-        let grpc_code = response.code.or_else(|| trailers.and_then(grpc_status));
+        let grpc_code = response.grpc_code(end);
         let status = response.status;
         // For a client any such answer is a failure, by the conventions of OpenTelemetry.
         let is_error = status.is_client_error()

@@ -1,5 +1,6 @@
 //! Counters of the exporter, shared by its thread, the workers and the admin server.
 
+use crate::cut;
 use linkerd_proxy_core::metrics::{Exposition, Labels, MetricKind};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -76,11 +77,7 @@ impl ExportStats {
     }
 
     fn note_error(&self, mut error: String) {
-        let mut end = MAX_ERROR.min(error.len());
-        while !error.is_char_boundary(end) {
-            end -= 1;
-        }
-        error.truncate(end);
+        error.truncate(cut::start(&error, MAX_ERROR).len());
         *self.last_error.lock() = Some((error, Instant::now()));
     }
 

@@ -12,7 +12,6 @@ use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, RequestNotes, ResponseBody,
-        grpc_status,
     },
     trace::SpanOutcome,
 };
@@ -96,10 +95,6 @@ impl ServerSpan {
 
 impl ObserveResponse for ServerSpan {
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
-        let trailers = match end {
-            BodyEnd::Complete(trailers) => trailers,
-            BodyEnd::Dropped | BodyEnd::Failed(_) => None,
-        };
         self.finish(&ServerEnd {
             at: now.get(),
             outcome: match end {
@@ -108,7 +103,7 @@ impl ObserveResponse for ServerSpan {
                 _ => SpanOutcome::Success,
             },
             status: Some(response.status),
-            grpc_code: response.code.or_else(|| trailers.and_then(grpc_status)),
+            grpc_code: response.grpc_code(end),
             failure: match end {
                 BodyEnd::Failed(error) => Some((error.reason(), error.to_string())),
                 BodyEnd::Complete(_) | BodyEnd::Dropped => None,

@@ -142,7 +142,7 @@ impl ResponseBody {
     }
 }
 
-/// What is done if the body breaks off.
+/// The client's share of a body that breaks off, and its observer.
 struct Ending {
     responder: Responder,
     failures: Rc<dyn ObserveBrokenResponse>,

@@ -24,7 +24,7 @@ pub struct Span {
     pub start: SystemTime,
     /// The end.
     pub end: SystemTime,
-    /// What is known about it.
+    /// The attributes of the span.
     pub attributes: Vec<Attribute>,
     /// Moments between beginning and end.
     pub events: Vec<SpanEvent>,
@@ -71,7 +71,7 @@ pub struct SpanEvent {
     pub name: &'static str,
     /// Its time.
     pub time: SystemTime,
-    /// What is known about it.
+    /// The attributes of the event.
     pub attributes: Vec<Attribute>,
 }
 

@@ -6,7 +6,7 @@ use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
-        ObservedResponse, ResponseBody, grpc_name, grpc_status,
+        ObservedResponse, ResponseBody, grpc_name,
     },
     metrics::{Counter, Family, Histogram, LabelSet, Labels},
 };
@@ -90,13 +90,8 @@ impl ObserveResponse for InboundRouteSeries {
         let duration = since.map(|since| now.since(since));
         self.response_duration
             .observe_duration(duration.unwrap_or_default());
-        let trailers = match end {
-            BodyEnd::Complete(trailers) => trailers,
-            BodyEnd::Failed(_) | BodyEnd::Dropped => None,
-        };
-        let code = || exchange.code.or_else(|| trailers.and_then(grpc_status));
         self.count(match self.grpc {
-            true => code().map(u16::from),
+            true => exchange.grpc_code(end).map(u16::from),
             false => Some(exchange.status.as_u16()),
         });
     }

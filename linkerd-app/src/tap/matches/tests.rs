@@ -133,7 +133,7 @@ fn conditions() -> impl Strategy<Value = TapMatch> {
 }
 
 proptest! {
-    /// What is decided at the arrival of a request is not decided otherwise at its endpoint.
+    /// A decision at the arrival of a request is the same at its endpoint.
     #[test]
     fn an_early_answer_stays(condition in conditions()) {
         let late = condition.find(&request(), Some(&way()));

@@ -47,7 +47,7 @@ struct Connections<C, B> {
 }
 
 struct Connection<B> {
-    /// What it sent first.
+    /// The findings from its first bytes.
     peer: Rc<Peer>,
     sender: SendRequest<B>,
     streams: Cell<usize>,

@@ -1,7 +1,7 @@
 //! Observers of a response's body.
 
 use super::{BodyEnd, Now};
-use crate::http::{ClassMatch, Upload};
+use crate::http::{ClassMatch, Upload, grpc_status};
 use http::StatusCode;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -36,6 +36,16 @@ pub struct ObservedResponse<'a> {
 }
 
 impl ObservedResponse<'_> {
+    /// The gRPC code when the body has ended so: that of the head, or else that of the trailers.
+    #[inline]
+    pub fn grpc_code(&self, end: BodyEnd<'_>) -> Option<u8> {
+        let trailers = match end {
+            BodyEnd::Complete(trailers) => trailers,
+            BodyEnd::Dropped | BodyEnd::Failed(_) => None,
+        };
+        self.code.or_else(|| trailers.and_then(grpc_status))
+    }
+
     /// The time at which the request's body ended, `None` while it goes on. Without a body the request ended when it began.
     ///
     /// Of a request that was sent again it is the last attempt's. It is known if a layer observes the request's body.
