@@ -1,8 +1,15 @@
 //! The sections of `/state`, and the queries to the threads that hold them.
 
 use crate::{
-    access_log::AccessLog, admin::StateSection, control::ControlPlane, failures, logging::Logger,
-    tap::TapRegistry, trace::Tracing, worker::WorkerQuery,
+    access_log::AccessLog,
+    admin::StateSection,
+    config::{EffectiveValue, inspect_effective},
+    control::ControlPlane,
+    failures,
+    logging::Logger,
+    tap::TapRegistry,
+    trace::Tracing,
+    worker::WorkerQuery,
 };
 use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
@@ -41,6 +48,7 @@ pub(super) async fn inspect_control(
 
 /// The parts of the proxy that `/state` shows, beside the control plane.
 pub(super) struct StateParts {
+    pub(super) configuration: Vec<EffectiveValue>,
     pub(super) log: Option<Logger>,
     pub(super) access_log: Option<AccessLog>,
     pub(super) taps: TapRegistry,
@@ -57,6 +65,7 @@ pub(super) fn sections(
     parts: StateParts,
 ) -> Vec<StateSection> {
     let StateParts {
+        configuration,
         log,
         access_log,
         taps,
@@ -72,6 +81,7 @@ pub(super) fn sections(
     let identity = controllers.clone();
     let failing = workers.clone();
     vec![
+        section("configuration", move || inspect_effective(&configuration)),
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
         section("server_policies", move || server_policies.inspect()),
