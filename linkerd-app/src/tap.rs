@@ -42,7 +42,7 @@ mod tests;
 mod worker_taps;
 
 pub use active::{EventStream, Tap, TapEnd, TapSettings};
-pub use api::{TapApi, TapClient};
+pub use api::{InvalidMatch, TapApi, TapClient, read_request};
 pub use event::{
     Headers, TapEvent, TapEventKind, TappedEnd, TappedRequest, TappedResponse, TappedWay,
 };
