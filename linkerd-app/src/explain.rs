@@ -18,6 +18,7 @@ pub use document::Explanation;
 pub use inbound::{InboundExplainer, InboundQuery, explain_inbound};
 pub use known::{explain_known, unknown_target};
 pub use query::{ExplainQuery, InvalidQuery, QueryFields};
+pub use rule::rule_settings;
 
 use futures::future::BoxFuture;
 use serde_json::Value;

@@ -56,6 +56,8 @@ struct FailureRing {
     /// The oldest is at the front.
     records: VecDeque<FailureRecord>,
     total: u64,
+    /// Those that an endpoint's proxy told with a status below 500, such as 403.
+    refused_by_peers: u64,
 }
 
 impl FailureLog {
@@ -98,6 +100,7 @@ impl FailureLog {
         let newest = ring.records.iter().rev();
         json!({
             "total": ring.total,
+            "refused_by_peers": ring.refused_by_peers,
             "limit": self.limit,
             "last": newest.map(FailureRecord::inspect).collect::<Vec<_>>(),
         })
@@ -117,6 +120,7 @@ impl FailureLog {
         self.keep_heads();
         let mut ring = self.ring.borrow_mut();
         ring.total += 1;
+        ring.refused_by_peers += u64::from(record.is_refused_by_peer());
         if ring.records.len() >= self.limit {
             ring.records.pop_front();
         }

@@ -105,7 +105,7 @@ macro_rules! script {
 }
 
 /// The files, by name.
-const ASSETS: [(&str, ConsoleAsset); 13] = [
+const ASSETS: [(&str, ConsoleAsset); 14] = [
     (
         "",
         ConsoleAsset {
@@ -127,6 +127,7 @@ const ASSETS: [(&str, ConsoleAsset); 13] = [
     script!("failures.js"),
     script!("live.js"),
     script!("mesh.js"),
+    script!("now.js"),
     script!("outputs.js"),
     script!("texts.js"),
     script!("topology.js"),

@@ -43,6 +43,22 @@ pub(super) fn taken(routing: &HttpRouting, explained: &TableExplanation) -> Valu
     shown
 }
 
+/// The settings of a rule, for `/state`.
+pub fn rule_settings(rule: &RouteRule) -> Value {
+    let hosts = rule.hosts.iter().take(MAX_HOSTS);
+    let matches = rule.matches.iter().take(MAX_MATCHES);
+    let backends = distribution(&rule.distribution, |used| (&used.backend, &used.filters));
+    json!({
+        "route": rule.meta.to_string(),
+        "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
+        "matches": matches.map(ToString::to_string).collect::<Vec<_>>(),
+        "filters": filter::described(&rule.filters),
+        "timeouts": timeouts(&rule.timeouts),
+        "retry": rule.retry.as_ref().map(retry),
+        "distribution": backends,
+    })
+}
+
 /// The rules that do not take the request, each with the reason.
 pub(super) fn others(table: &RouteTable, explained: &TableExplanation) -> Value {
     let others = explained.others.iter().map(|other| {
@@ -88,3 +104,5 @@ fn retry(retry: &RetryPolicy) -> Value {
 
 /// The hosts of a rule that are shown.
 const MAX_HOSTS: usize = 10;
+/// The conditions of a rule that are shown.
+const MAX_MATCHES: usize = 10;

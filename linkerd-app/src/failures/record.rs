@@ -119,6 +119,11 @@ impl FailureRecord {
         self
     }
 
+    /// Whether the endpoint's proxy has refused it: to a client that does not know why, its answer is no failure.
+    pub fn is_refused_by_peer(&self) -> bool {
+        self.is_told_by_peer && self.status.is_some_and(|status| status < 500)
+    }
+
     /// The labels under which the failure is counted.
     pub fn labels(&self) -> Labels {
         let row = self.reason.row();
@@ -160,6 +165,10 @@ impl FailureRecord {
 pub fn merge(workers: Vec<Value>) -> Value {
     let number = |worker: &Value, name| worker[name].as_u64().unwrap_or(0);
     let total: u64 = workers.iter().map(|worker| number(worker, "total")).sum();
+    let refused: u64 = workers
+        .iter()
+        .map(|worker| number(worker, "refused_by_peers"))
+        .sum();
     let limit: u64 = workers.iter().map(|worker| number(worker, "limit")).sum();
     let lists = workers
         .into_iter()
@@ -170,5 +179,5 @@ pub fn merge(workers: Vec<Value>) -> Value {
     let mut last: Vec<_> = lists.flatten().collect();
     // Stable: failures of one worker and one millisecond stay in order.
     last.sort_by_key(|record| std::cmp::Reverse(record["time_ms"].as_u64()));
-    json!({ "total": total, "limit": limit, "last": last })
+    json!({ "total": total, "refused_by_peers": refused, "limit": limit, "last": last })
 }

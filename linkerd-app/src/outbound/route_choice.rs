@@ -4,6 +4,7 @@ use super::{
     backends::BackendKey,
     router::{RouteService, Routes},
 };
+use crate::explain::rule_settings;
 use futures::future::LocalBoxFuture;
 use http::Response;
 use linkerd_profiles::{HttpRouting, RouteRule, request_host};
@@ -71,13 +72,9 @@ impl<M: MakeRule> RouteChoice<M> {
     pub fn inspect(&self) -> Value {
         let rules = self.routing.table.rules().iter().zip(&self.rules);
         let shown = rules.take(MAX_SHOWN).map(|(rule, made)| {
-            json!({
-                "route": rule.meta.to_string(),
-                "hosts": rule.hosts.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>(),
-                "matches": rule.matches.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>(),
-                "filters": rule.filters.len(),
-                "in_use": made.is_some(),
-            })
+            let mut shown = rule_settings(rule);
+            shown["in_use"] = made.is_some().into();
+            shown
         });
         json!({
             "parent": self.routing.parent.to_string(),

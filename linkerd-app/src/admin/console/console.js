@@ -4,6 +4,7 @@
 import { byId, options, replace } from "./elements.js";
 import { clock } from "./texts.js";
 import { POLL_MS, cards, charts, keepSample, readMetrics } from "./traffic.js";
+import { now } from "./now.js";
 import { failures } from "./failures.js";
 import { mergedTargets, topology } from "./topology.js";
 import { mesh } from "./mesh.js";
@@ -52,8 +53,8 @@ async function get(path) {
 
 function togglePause() {
   paused = !paused;
-  byId("pause").setAttribute("aria-pressed", String(paused));
-  if (paused) say("Paused"); else poll();
+  byId("pause").textContent = paused ? "Resume" : "Pause";
+  if (paused) say("Paused at " + clock(Date.now())); else poll();
 }
 
 function say(text, kind) {
@@ -65,6 +66,7 @@ function say(text, kind) {
 }
 
 function showAll(state) {
+  replace("now-body", now(state));
   replace("cards", cards(state));
   replace("charts", charts());
   replace("failures-body", failures(state.failures || {}));
@@ -74,5 +76,6 @@ function showAll(state) {
   byId("who").textContent = (state.identity && state.identity.identity) || location.host;
   const targets = mergedTargets(state).map((target) => target.name);
   options("known-targets", targets);
+  options("known-authorities", targets.map((name) => name.replace(/:\d+$/, "")));
   options("known-urls", targets.map((name) => "http://" + name + "/"));
 }

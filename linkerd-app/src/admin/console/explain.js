@@ -1,7 +1,7 @@
 // The form of /explain.
 
 import { byId, el } from "./elements.js";
-import { capital } from "./texts.js";
+import { capital, ms } from "./texts.js";
 
 export function start() {
   byId("explain-form").addEventListener("submit", explain);
@@ -23,14 +23,14 @@ async function explain(event) {
   for (const name of ["method", "url"].concat(inbound ? ["port", "client", "identity"] : ["target"])) {
     if (form.get(name).trim()) query.append(name, form.get(name).trim());
   }
-  // An inbound explanation is chosen by its port; without one the answer says that.
-  if (inbound && !query.has("port")) query.append("port", "");
   for (const header of form.get("headers").split("\n")) if (header.trim()) query.append("header", header.trim());
   const part = byId("explain-answer");
+  // An inbound explanation is chosen by its port.
+  if (inbound && !query.has("port")) return part.replaceChildren(el("p", { class: "bad" }, "Name the port of the application."));
   try {
     const answer = await fetch("/explain?" + query, { cache: "no-store" });
     const found = await answer.json();
-    part.replaceChildren(verdict(found), el("pre", { tabindex: "0", "aria-label": "The whole answer" }, JSON.stringify(found, null, 2)));
+    part.replaceChildren(...[verdict(found)].flat(), el("pre", { tabindex: "0", "aria-label": "The whole answer" }, JSON.stringify(found, null, 2)));
   } catch (error) {
     part.replaceChildren(el("p", { class: "bad" }, "No answer: " + error.message));
   }
@@ -38,14 +38,30 @@ async function explain(event) {
 
 function verdict(found) {
   const problem = found.error || found.refused;
-  if (problem) return el("p", { class: "bad" }, text(problem));
+  const known = found.known_targets || [];
+  if (problem) return el("p", { class: "bad" }, text(problem) + (known.length ? ". In use: " + known.join(", ") : ""));
   const parts = [];
   const taken = found.route && (found.route.route || found.route.name);
   if (taken) parts.push("taken by " + taken);
   const backends = (found.route && found.route.distribution && found.route.distribution.backends) || [];
   if (backends.length) parts.push("to " + backends.map((backend) => backend.backend || backend.name).filter(Boolean).join(", "));
   if (found.authorized_by) parts.push("authorized by " + text(found.authorized_by));
-  return el("p", { class: "good" }, capital(parts.join(", ") || "answered") + ".");
+  const { request_ms: limit } = (found.route && found.route.timeouts) || {};
+  if (typeof limit === "number") parts.push("within " + ms(limit));
+  const unready = backends.map(readiness).filter(Boolean);
+  return [
+    el("p", { class: unready.length ? "warn" : "good" }, capital(parts.join(", ") || "answered") + "."),
+    ...unready.map((line) => el("p", { class: "bad" }, line)),
+  ];
+}
+
+// A line about a backend none of whose endpoints takes requests on any worker that has used it.
+function readiness(backend) {
+  const balancers = (backend.workers || []).map((worker) => worker.balancer).filter(Boolean);
+  if (!balancers.length || balancers.some((balancer) => balancer.ready > 0)) return "";
+  const endpoints = balancers.flatMap((balancer) => balancer.endpoints || []);
+  const error = endpoints.map((endpoint) => endpoint.last_error || (endpoint.breaker && endpoint.breaker.cause)).find(Boolean);
+  return backend.backend + ": no endpoint takes requests" + (error ? " (" + error + ")" : "") + ".";
 }
 
 function text(value) {

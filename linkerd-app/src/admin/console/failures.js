@@ -4,6 +4,13 @@ import { el, table } from "./elements.js";
 import { clock } from "./texts.js";
 
 const SHOWN_FAILURES = 100;
+const ORIGINS = {
+  client: "lies with the client",
+  endpoint: "lies with the endpoint",
+  network: "lies with the network or the endpoint",
+  control_plane: "lies with what the control plane says",
+  proxy: "lies with this proxy",
+};
 
 export function failures(kept) {
   const last = kept.last || [];
@@ -11,29 +18,42 @@ export function failures(kept) {
   const counts = new Map();
   for (const failure of last) counts.set(failure.reason, (counts.get(failure.reason) || 0) + 1);
   const summary = [...counts].sort((a, b) => b[1] - a[1]).map(([reason, count]) => reason + " " + count).join(", ");
-  const rows = grouped(last).slice(0, SHOWN_FAILURES).map(({ failure, times }) => [
+  const groups = grouped(last);
+  const sorted = [...groups.filter(({ failure }) => !isConsequence(failure)), ...groups.filter(({ failure }) => isConsequence(failure))];
+  const rows = sorted.slice(0, SHOWN_FAILURES).map(({ failure, times }) => [
     [clock(failure.time_ms), times > 1 ? el("div", { class: "quiet" }, times + " times") : ""],
-    [el("strong", { class: "bad" }, failure.reason), el("div", { class: "quiet" }, failure.told_by_peer ? "at the endpoint's proxy" : "by " + failure.origin)],
-    [el("div", { class: "mono" }, failure.detail), el("div", {}, failure.hint)],
+    [el("strong", { class: "bad" }, failure.reason), el("div", { class: "quiet" }, failure.told_by_peer ? "at the endpoint's proxy" : ORIGINS[failure.origin] || failure.origin)],
+    [el("div", { class: "mono" }, failure.detail), el("div", {}, failure.hint), isConsequence(failure) ? el("div", { class: "quiet" }, "A consequence: look at the rows above and at the topology.") : ""],
     [el("div", { class: "mono" }, failure.destination + (failure.path || "")), el("div", { class: "quiet" }, whose(failure))],
     failure.reset ? "reset" : failure.status === null ? "closed" : failure.status + (failure.grpc_code === null ? "" : ", gRPC " + failure.grpc_code),
   ]);
   return [
     el("p", {}, kept.total + " since the start, the last " + last.length + " by reason: " + summary + "."),
-    table("Newest first; failures that are alike are one row", ["Last at", "Reason", "Detail and hint", "Request or connection", "Answer"], rows),
+    table("Causes before their consequences, the newest first; failures that are alike are one row", ["Last at", "Reason", "Detail and hint", "Request or connection", "Answer"], rows),
   ];
 }
 
-// Failures with one reason, detail and destination, as one with the time of the newest.
+// Failures with one reason, detail and destination, as one with the time of the newest. Ports of clients make no difference.
 function grouped(last) {
-  const groups = [];
+  const groups = new Map();
   for (const failure of last) {
-    const key = [failure.reason, failure.detail, failure.destination, failure.path, failure.direction].join("\n");
-    const group = groups.find((group) => group.key === key);
+    const detail = failure.detail.replace(/client \S+?:\d+/g, "client");
+    const key = [failure.reason, detail, failure.destination, failure.path, failure.direction].join("\n");
+    const group = groups.get(key);
     if (group) group.times += 1;
-    else groups.push({ key, failure, times: 1 });
+    else groups.set(key, { failure, times: 1 });
   }
-  return groups;
+  return [...groups.values()];
+}
+
+// The groups of the failures since a time.
+export function recent(kept, since) {
+  return grouped((kept.last || []).filter((failure) => failure.time_ms >= since));
+}
+
+// Requests that found no usable endpoint follow from what happened to others.
+export function isConsequence(failure) {
+  return /^(failfast|unavailable)_/.test(failure.reason) && !failure.reason.endsWith("_no_endpoints");
 }
 
 function whose(failure) {

@@ -19,7 +19,7 @@ function identity(found) {
 
 function controllers(found) {
   const rows = found.flatMap((controller) => ((controller.balancer && controller.balancer.endpoints) || []).map((endpoint) => [
-    controller.controller,
+    controller.role ? controller.role + ": " + controller.controller : controller.controller,
     endpoint.endpoint,
     [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.state !== "ready" && endpoint.last_error ? el("div", { class: "mono" }, endpoint.last_error) : ""],
   ]));

@@ -1,7 +1,7 @@
 // Targets with their routes, backends and endpoints, over all workers.
 
 import { el, table } from "./elements.js";
-import { count, ms } from "./texts.js";
+import { count, ms, share } from "./texts.js";
 
 const SHOWN_ENDPOINTS = 200;
 
@@ -28,17 +28,23 @@ export function topology(state) {
 }
 
 function route(rule) {
-  const matches = (rule.matches || []).map(readable).join(" or ") || "every request";
+  const matches = (rule.matches || []).join(" or ") || "every request";
   return el("li", {}, el("strong", {}, rule.route), " ", el("span", { class: "mono" }, matches),
-    (rule.hosts || []).length ? " for " + rule.hosts.join(", ") : "", rule.filters ? ", " + count(rule.filters, "filter") : "");
+    (rule.hosts || []).length ? " for " + rule.hosts.join(", ") : "",
+    ...settings(rule).map((text) => el("div", { class: "quiet" }, text)));
 }
 
-function readable(match) {
-  const path = /path: Some\((\w+)\("((?:[^"\\]|\\.)*)"/.exec(match);
-  const rest = /headers: \[\], query: \[\], method: None/.test(match);
-  if (rest && path) return path[1].toLowerCase() + " " + path[2];
-  if (rest && /path: None/.test(match)) return "every request";
-  return match;
+// What a rule does to its requests: limits, retries, filters and shares.
+function settings(rule) {
+  const list = [];
+  const { request_ms: request, response_ms: response, idle_ms: idle } = rule.timeouts || {};
+  const limits = [["request", request], ["response", response], ["idle", idle]].filter(([, limit]) => typeof limit === "number");
+  if (limits.length) list.push("Timeouts: " + limits.map(([name, limit]) => name + " " + ms(limit)).join(", "));
+  if (rule.retry) list.push("Retries: at most " + rule.retry.max_retries + " for " + [...rule.retry.statuses, ...rule.retry.grpc_codes.map((code) => "gRPC " + code)].join(", "));
+  for (const filter of rule.filters || []) list.push("Filter: " + (typeof filter === "string" ? filter : filter.filter || JSON.stringify(filter)));
+  const backends = (rule.distribution && rule.distribution.backends) || [];
+  if (backends.length > 1) list.push("Split: " + backends.map((used) => used.backend + (used.share === undefined ? "" : " " + share(used.share))).join(", "));
+  return list;
 }
 
 function backendPart(backend) {
@@ -48,7 +54,7 @@ function backendPart(backend) {
   const usable = endpoints.filter((endpoint) => endpoint.state === "ready").length;
   const rows = endpoints.slice(0, SHOWN_ENDPOINTS).map((endpoint) => [
     endpoint.name,
-    [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.breaker && endpoint.breaker !== "closed" ? el("div", { class: "bad" }, "breaker " + endpoint.breaker) : "", endpoint.error ? el("div", { class: "mono" }, endpoint.error) : ""],
+    [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.cause ? el("div", {}, "breaker open: " + endpoint.cause) : "", endpoint.retry === null ? "" : el("div", { class: "quiet" }, "next try in " + ms(endpoint.retry)), endpoint.error ? el("div", { class: "mono" }, endpoint.error) : ""],
     String(endpoint.inFlight),
     ms(endpoint.latency),
     String(endpoint.connections),
@@ -56,7 +62,7 @@ function backendPart(backend) {
   ]);
   const more = endpoints.length > SHOWN_ENDPOINTS ? ", the first " + SHOWN_ENDPOINTS : "";
   const queue = backend.queue ? ", " + backend.queue + " requests wait" : "";
-  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "State", "In flight", "Latency", "Connections", "Weight"], rows)];
+  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "State", "In flight", "Load estimate", "Connections", "Weight"], rows)];
 }
 
 // The targets of all workers, each once.
@@ -84,10 +90,11 @@ function addBackend(target, part) {
   backend.resolved = backend.resolved || balancer.resolved === true;
   backend.queue += (balancer.queue && balancer.queue.length) || 0;
   for (const found of balancer.endpoints || []) {
-    const endpoint = entry(backend.endpoints, found.endpoint, () => ({ name: found.endpoint, state: "ready", inFlight: 0, latency: null, connections: 0, weight: found.weight ?? null, breaker: "", error: "" }));
+    const endpoint = entry(backend.endpoints, found.endpoint, () => ({ name: found.endpoint, state: "ready", inFlight: 0, latency: null, connections: 0, weight: found.weight ?? null, cause: "", retry: null, error: "" }));
     // The worst of the workers' states: a sound one needs no eye.
     if (found.state !== "ready") endpoint.state = found.state;
-    if (found.breaker && found.breaker.state !== "closed") endpoint.breaker = found.breaker.state;
+    if (found.breaker && found.breaker.cause && found.breaker.state !== "closed") endpoint.cause = found.breaker.cause;
+    if (found.state !== "ready" && typeof found.retry_in_ms === "number") endpoint.retry = found.retry_in_ms;
     if (found.last_error && found.state !== "ready") endpoint.error = found.last_error;
     endpoint.inFlight += found.in_flight || 0;
     endpoint.latency = Math.max(endpoint.latency || 0, found.estimate_ms || 0);

@@ -21,11 +21,12 @@ export function cards(state) {
     const name = capital(direction);
     list.push([name + " requests", rate ? number(rate.requests) + "/s" : "…"]);
     list.push([name + " success", rate ? share(rate.success) : "…", rate && rate.success !== null && rate.success < 0.99 ? "bad" : ""]);
-    list.push([name + " p50, p95", rate ? ms(rate.p50) + ", " + ms(rate.p95) : "…"]);
+    list.push([name + " p50, p95", rate ? ms(rate.p50) + ",\u200b " + ms(rate.p95) : "…"]);
   }
   list.push(["In flight", String(sum((w) => w.outbound && w.outbound.in_flight) + sum((w) => w.inbound && w.inbound.in_flight))]);
   const kept = state.failures || {};
-  list.push(["Failures since start", String(kept.total || 0), kept.total ? "warn" : ""]);
+  const minute = (kept.last || []).filter((failure) => failure.time_ms >= Date.now() - 60 * 1000).length;
+  list.push(["Failures, last minute", minute === kept.limit ? minute + " or more" : String(minute), minute ? "bad" : ""]);
   const streams = freshness(state);
   const lost = streams.filter((stream) => stream.opened && !stream.connected).length;
   list.push(["Control plane", lost ? lost + " of " + streams.length + " lost" : "connected", lost ? "bad" : ""]);
@@ -71,27 +72,37 @@ function chart(title, direction, keys, names, format) {
     svg("svg", { viewBox: "0 0 300 80", preserveAspectRatio: "none", role: "img", "aria-label": label }, ...lines));
 }
 
-// The counters of the charts. Requests to the admin port itself are left out.
+// The counters of the charts. Outbound requests are counted by route, each once whatever its attempts, and before that by the
+// reason why they found none; inbound ones by response. Requests to the admin port itself are left out.
 export function readMetrics(text) {
   const read = { outbound: counters(), inbound: counters() };
   for (const line of text.split("\n")) {
-    const found = /^(response_total|response_latency_ms_bucket|outbound_http_errors_total|inbound_http_errors_total)\{(.*)\} (\S+)/.exec(line);
+    const found = /^(response_total|response_latency_ms_bucket|outbound_(?:http|grpc)_route_request_statuses_total|proxy_failures_total|inbound_http_errors_total)\{(.*)\} (\S+)/.exec(line);
     if (!found) continue;
     const [, name, list, number] = found;
     const labels = readLabels(list);
     if (labels.target_port === location.port && labels.direction === "inbound") continue;
     const value = Number(number) || 0;
-    if (name.endsWith("_http_errors_total")) {
-      read[name.split("_")[0]].failed += value;
-      continue;
+    if (name === "response_latency_ms_bucket") {
+      const { buckets } = read[labels.direction] || counters();
+      buckets[labels.le] = (buckets[labels.le] || 0) + value;
+    } else if (name === "response_total") {
+      if (labels.direction === "inbound") add(read.inbound, labels.classification === "failure", value);
+    } else if (name === "inbound_http_errors_total") {
+      read.inbound.failed += value;
+    } else if (name === "proxy_failures_total") {
+      if (labels.direction === "outbound" && labels.protocol !== "connection" && BEFORE_A_ROUTE.includes(labels.phase)) read.outbound.failed += value;
+    } else {
+      add(read.outbound, labels.error || labels.http_status >= "500" || (labels.grpc_status || "OK") !== "OK", value);
     }
-    const direction = read[labels.direction];
-    if (!direction) continue;
-    if (name === "response_latency_ms_bucket") direction.buckets[labels.le] = (direction.buckets[labels.le] || 0) + value;
-    else if (labels.classification === "failure") direction.failed += value;
-    else direction.ok += value;
   }
   return read;
+}
+
+const BEFORE_A_ROUTE = ["accept", "detect", "discover", "route"];
+
+function add(counted, isFailure, value) {
+  counted[isFailure ? "failed" : "ok"] += value;
 }
 
 function counters() {
@@ -107,6 +118,10 @@ function readLabels(list) {
 export function keepSample(read, state) {
   const at = Date.now();
   const before = samples.at(-1);
+  // To a client that does not know who answers, a refusal of the endpoint's proxy is no failure: to this page it is.
+  const refused = (state.failures && state.failures.refused_by_peers) || 0;
+  read.outbound.failed += refused;
+  read.outbound.ok -= refused;
   const sample = { at, read, failures: (state.failures && state.failures.total) || 0 };
   // After a break, such as a hidden page, the mean over it would be no rate of now.
   if (before && at - before.at < 5 * POLL_MS) {
