@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A line for each listener, over all workers.
-pub(in crate::cli::check) fn listeners(workers: &Value) -> Vec<CheckLine> {
+pub(super) fn listeners(workers: &Value) -> Vec<CheckLine> {
     let mut listeners: BTreeMap<(String, String), (u64, bool)> = BTreeMap::new();
     for worker in list(workers) {
         for listener in list(&worker["listeners"]["open"]) {
@@ -37,7 +37,7 @@ pub(in crate::cli::check) fn listeners(workers: &Value) -> Vec<CheckLine> {
 }
 
 /// The failures of the last minutes by reason, the most frequent first. The hint of a reason is its fix.
-pub(in crate::cli::check) fn failures(failures: &Value) -> Vec<CheckLine> {
+pub(super) fn failures(failures: &Value) -> Vec<CheckLine> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = now.unwrap_or_default().saturating_sub(RECENT).as_millis();
     let is_recent = |failure: &&Value| {
@@ -75,7 +75,7 @@ pub(in crate::cli::check) fn failures(failures: &Value) -> Vec<CheckLine> {
 }
 
 /// What the proxy left out because a bound was reached.
-pub(in crate::cli::check) fn losses(state: &Value) -> Vec<CheckLine> {
+pub(super) fn losses(state: &Value) -> Vec<CheckLine> {
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     let series: u64 = list(&state["metrics"])
         .map(|family| number(&family["refused"]))

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The certificate: its name, its end, and the last error of its renewal.
-pub(in crate::cli::check) fn identity(identity: &Value) -> CheckLine {
+pub(super) fn identity(identity: &Value) -> CheckLine {
     const NAME: &str = "certificate";
     if identity.is_null() {
         let name = variables::IDENTITY_LOCAL_NAME.name();
@@ -81,7 +81,7 @@ fn renewal_fix(error: &str) -> String {
 }
 
 /// A line for each controller: its connections, or the cause why there is none.
-pub(in crate::cli::check) fn controllers(state: &Value) -> Vec<CheckLine> {
+pub(super) fn controllers(state: &Value) -> Vec<CheckLine> {
     list(&state["controllers"]).map(controller).collect()
 }
 
@@ -121,7 +121,7 @@ fn controller(controller: &Value) -> CheckLine {
 }
 
 /// The streams of the control plane: those that are connected, and the age of the last message.
-pub(in crate::cli::check) fn streams(state: &Value) -> Vec<CheckLine> {
+pub(super) fn streams(state: &Value) -> Vec<CheckLine> {
     let freshness = |entries: &Value, names: &[&str]| -> Vec<Value> {
         let all = list(entries).flat_map(|entry| names.iter().map(|name| &entry[*name]));
         all.filter(|it| !it.is_null()).cloned().collect()

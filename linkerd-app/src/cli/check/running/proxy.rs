@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// The proxy's version and age. A difference to this program's is worth a warning: hints and variables may differ.
-pub(in crate::cli::check) fn version(process: &Value) -> CheckLine {
+pub(super) fn version(process: &Value) -> CheckLine {
     const NAME: &str = "version";
     let of = |field: &str| process[field].as_str();
     let Some((version, revision)) = of("version").zip(of("revision")) else {
@@ -36,10 +36,7 @@ pub(in crate::cli::check) fn version(process: &Value) -> CheckLine {
 }
 
 /// Readiness: a line for each condition that is pending, and for each controller that was not reached.
-pub(in crate::cli::check) fn ready(
-    reply: Result<AdminReply, String>,
-    state: &Value,
-) -> Vec<CheckLine> {
+pub(super) fn ready(reply: Result<AdminReply, String>, state: &Value) -> Vec<CheckLine> {
     const NAME: &str = "ready";
     let reply = match reply {
         Ok(reply) => reply,
@@ -86,7 +83,7 @@ fn pending_fix(pending: &str, state: &Value) -> String {
 }
 
 /// The warnings of the environment that the proxy was started with. Values that may be secret are masked by the proxy.
-pub(in crate::cli::check) fn environment(reply: Result<AdminReply, String>) -> Vec<CheckLine> {
+pub(super) fn environment(reply: Result<AdminReply, String>) -> Vec<CheckLine> {
     const NAME: &str = "environment";
     let read = reply.and_then(|reply| match reply.status {
         StatusCode::OK => serde_json::from_slice::<Map<String, Value>>(&reply.body)
