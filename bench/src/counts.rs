@@ -25,8 +25,15 @@ use crate::{
     workload::{self, Protocol, Workload},
 };
 use budget::Budget;
+use callgrind::Cost;
 use order::Order;
-use std::{cell::RefCell, collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Counts by name.
 pub type Counted = BTreeMap<String, f64>;
@@ -109,6 +116,9 @@ impl Counting<'_> {
             }
             if workload.name == "h1" && subject.name() == OURS {
                 counted.append(&mut self.futures(subject, workload)?);
+                if self.order.is_none() {
+                    self.observed(subject, workload, &mut counted)?;
+                }
             }
         }
         Ok(counted)
@@ -142,34 +152,71 @@ impl Counting<'_> {
             println!("skipped: instructions need valgrind (on Debian: apt-get install valgrind)");
             return Ok(());
         }
-        let file = |number| self.scratch.join(format!("callgrind-{number}.out"));
-        let run = |requests| {
-            let proxies = self.start(subject, workload, |number, program| {
-                callgrind::under(program, &file(number), self.order.is_none())
-            })?;
-            self.requests(workload, requests)?;
-            callgrind::finish(proxies, file)
-        };
-        let few = run(WARM_UP)?;
-        let cost = run(WARM_UP + SIMULATED)?.less(few);
-        if let Some(directory) = self.profiles {
-            let name = format!("{}.{}", subject.name(), workload.name);
-            for (number, suffix) in [".callgrind", ".1.callgrind"].into_iter().enumerate() {
-                if workload.is_meshed || number == 0 {
-                    let kept = directory.join(format!("{name}{suffix}"));
-                    fs::copy(file(number), &kept).context(kept.display().to_string())?;
-                }
-            }
-        }
+        let cost = self.cost(subject, workload, workload.name, &[])?;
         if let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) {
-            let profile = callgrind::read(&file(0))?;
+            let profile = callgrind::read(&self.profile(0))?;
             order.borrow_mut().add(&profile, "linkerd-proxy");
         }
-        let each = |total: u64| total as f64 / f64::from(SIMULATED);
         let name = |what| format!("{}-{what}-per-request", workload.name);
         counted.insert(name("instructions"), each(cost.instructions));
         counted.insert(name("allocations"), each(cost.allocations));
         Ok(())
+    }
+
+    /// What those who watch a request add to its instructions, each alone.
+    fn observed(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        counted: &mut Counted,
+    ) -> Result<()> {
+        let plain = format!("{}-instructions-per-request", workload.name);
+        let Some(plain) = counted.get(&plain).copied() else {
+            return Ok(());
+        };
+        for (name, env) in OBSERVERS {
+            let profile = format!("{}-{name}", workload.name);
+            let cost = self.cost(subject, workload, &profile, env)?;
+            let added = each(cost.instructions) - plain;
+            counted.insert(format!("{name}-instructions-per-request"), added);
+        }
+        Ok(())
+    }
+
+    /// The cost of requests to proxies with further variables. Profiles are kept under the name.
+    fn cost(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        name: &str,
+        env: &[(&str, &str)],
+    ) -> Result<Cost> {
+        let run = |requests| {
+            let proxies = self.start(subject, workload, |number, program| {
+                let set = |program: Program, (name, value): &(&str, &str)| program.env(name, value);
+                let program = env.iter().fold(program, set);
+                callgrind::under(program, &self.profile(number), self.order.is_none())
+            })?;
+            self.requests(workload, requests)?;
+            callgrind::finish(proxies, |number| self.profile(number))
+        };
+        let few = run(WARM_UP)?;
+        let cost = run(WARM_UP + SIMULATED)?.less(few);
+        if let Some(directory) = self.profiles {
+            let name = format!("{}.{name}", subject.name());
+            for (number, suffix) in [".callgrind", ".1.callgrind"].into_iter().enumerate() {
+                if workload.is_meshed || number == 0 {
+                    let kept = directory.join(format!("{name}{suffix}"));
+                    fs::copy(self.profile(number), &kept).context(kept.display().to_string())?;
+                }
+            }
+        }
+        Ok(cost)
+    }
+
+    /// The profile of a proxy.
+    fn profile(&self, number: usize) -> PathBuf {
+        self.scratch.join(format!("callgrind-{number}.out"))
     }
 
     /// Adds the functions that run until the first response to the order: the memory at the start is measured then.
@@ -251,6 +298,29 @@ impl Counting<'_> {
         (0..count).try_for_each(|_| client.exchange().map(drop))
     }
 }
+
+/// The share of one simulated request.
+fn each(total: u64) -> f64 {
+    total as f64 / f64::from(SIMULATED)
+}
+
+/// Those who watch requests, and the variables that turn them on.
+const OBSERVERS: [(&str, &[(&str, &str)]); 2] = [
+    (
+        "access-log",
+        &[
+            ("LINKERD_PROXY_ACCESS_LOG_FORMAT", "full"),
+            ("LINKERD_PROXY_ACCESS_LOG_OUTPUT", "/dev/null"),
+        ],
+    ),
+    (
+        "sampled-out-trace",
+        &[
+            ("LINKERD_PROXY_TRACE_OUTPUT", "/dev/null"),
+            ("LINKERD_PROXY_TRACE_SAMPLE", "0"),
+        ],
+    ),
+];
 
 /// Enough for connections to all endpoints.
 const WARM_UP: u32 = 200;

@@ -10,6 +10,7 @@ mod messages;
 mod names;
 mod policy;
 mod replay;
+mod tap;
 mod trace;
 
 /// A fuzz target.
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     names::TARGET,
     policy::TARGET,
     replay::TARGET,
+    tap::TARGET,
     trace::TARGET,
 ];
 

@@ -6,7 +6,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `layer.rs` | the layer and its future |
+//! | `connection.rs` | the log of a connection's requests |
 //! | `record.rs` | the moments at which something is known, and the one at which the line is written |
 //! | `exchange.rs` | the facts of an exchange |
 //! | `head.rs` | the parts of a request that lines show |
@@ -17,12 +17,12 @@
 //!
 //! [`RequestNotes`]: linkerd_proxy_core::http::RequestNotes
 
+mod connection;
 mod escape;
 mod exchange;
 mod full;
 mod head;
 mod incumbent;
-mod layer;
 mod loss;
 mod record;
 mod stage_note;
@@ -30,7 +30,8 @@ mod stage_note;
 mod tests;
 mod text;
 
-pub use layer::AccessLogLayer;
+pub use connection::ConnectionLog;
+pub use record::AccessRecord;
 pub use stage_note::StageNote;
 
 use crate::{

@@ -20,6 +20,7 @@ mod env;
 mod errors;
 mod identity;
 mod load;
+mod mask;
 mod matches;
 mod reader;
 mod settings;
@@ -33,12 +34,13 @@ pub use access_log::{AccessLogConfig, AccessLogFormat, AccessLogOutput};
 pub use cgroup::CpuQuota;
 pub use connect::{ConnectConfig, ControlAddr};
 pub use cores::{Cores, WorkerDecision, decide_workers};
-pub use effective::{EffectiveValue, ValueSource, print_effective};
+pub use effective::{EffectiveValue, ValueSource, inspect_effective, print_effective};
 pub use env::Env;
 pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
 pub use grammar::Addr;
 pub use identity::{AnchorsConfig, CertifyConfig, IdentityConfig, IssuerConfig, SpireConfig};
 pub use load::LoadedConfig;
+pub use mask::masked;
 pub use matches::{NameSuffixes, Networks};
 pub use settings::{
     AdminConfig, BalancerConfig, Config, ConsoleAccess, ControlConfig, DefaultPolicy,

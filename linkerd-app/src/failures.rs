@@ -12,9 +12,10 @@ mod request_head;
 pub use record::{FailureProtocol, FailureRecord, merge};
 pub use request_head::RequestHead;
 
+use http::StatusCode;
 use linkerd_proxy_core::{
     Error,
-    http::{HttpRequest, Responder},
+    http::{HttpRequest, PeerFailure, Responder},
     metrics::{Counter, Family},
     transport::{ClientInfo, Side},
 };
@@ -108,8 +109,12 @@ impl FailureLog {
     }
 
     fn push(&self, record: FailureRecord) {
-        self.keep_heads();
         self.counted.get(record.labels()).incr();
+        self.keep(record);
+    }
+
+    fn keep(&self, record: FailureRecord) {
+        self.keep_heads();
         let mut ring = self.ring.borrow_mut();
         ring.total += 1;
         if ring.records.len() >= self.limit {
@@ -143,13 +148,33 @@ impl RequestFailures {
         self.log.push(self.record(responder, error).after_head());
     }
 
+    /// Keeps a failure that the endpoint's proxy has answered with `status`. It has counted it.
+    pub fn told_by_peer(
+        &self,
+        head: Option<&RequestHead>,
+        responder: &Responder,
+        failure: &PeerFailure,
+        status: StatusCode,
+    ) {
+        let (side, client) = (self.side, self.client.addr);
+        let record = FailureRecord::told(side, protocol(responder), client, failure, status)
+            .of_connection(self.client.going_to());
+        self.log.keep(match head {
+            Some(head) => record.of_request(head),
+            None => record,
+        });
+    }
+
     fn record(&self, responder: &Responder, error: &Error) -> FailureRecord {
-        let protocol = match responder.is_grpc() {
-            true => FailureProtocol::Grpc,
-            false => FailureProtocol::Http,
-        };
-        FailureRecord::new(self.side, protocol, self.client.addr, error)
+        FailureRecord::new(self.side, protocol(responder), self.client.addr, error)
             .of_connection(self.client.going_to())
+    }
+}
+
+fn protocol(responder: &Responder) -> FailureProtocol {
+    match responder.is_grpc() {
+        true => FailureProtocol::Grpc,
+        false => FailureProtocol::Http,
     }
 }
 

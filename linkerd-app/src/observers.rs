@@ -1,30 +1,236 @@
-//! The layers that watch requests where they are turned on: spans and the access log.
+//! Those who watch whole requests: spans, the access log and taps, as one layer.
+//!
+//! A request that nobody watches pays for one comparison and a pointer in its future, however many there are.
 
 use crate::{
-    access_log::{AccessLogLayer, AccessLogWriter},
-    trace::{TraceLayer, Tracer},
+    access_log::{AccessLogWriter, AccessRecord, ConnectionLog},
+    tap::{ConnectionTaps, TapRecord, WorkerTaps},
+    trace::{ConnectionTracer, ServerSpan, Tracer},
 };
-use linkerd_proxy_core::transport::{ClientInfo, Side};
-use std::rc::Rc;
-use tower::{ServiceBuilder, util::Either};
-use tower_layer::{Identity, Stack};
+use http::Response;
+use linkerd_proxy_core::{
+    Error,
+    http::{HttpRequest, ResponseBody},
+    transport::{ClientInfo, Side},
+};
+use pin_project_lite::pin_project;
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+use tower_layer::Layer;
+use tower_service::Service;
 
-/// The layers of a connection's requests: spans outside, and the access log, which shares their notes.
-pub type Observers =
-    Stack<Either<AccessLogLayer, Identity>, Stack<Either<TraceLayer, Identity>, Identity>>;
+/// The observers of a worker's requests; both directions share them.
+#[derive(Debug)]
+pub struct Observers {
+    /// Tracing. `None`: it is off.
+    pub tracer: Option<Rc<Tracer>>,
+    /// The access log. `None`: it is off.
+    pub access_log: Option<Rc<AccessLogWriter>>,
+    /// The open taps.
+    pub taps: Rc<WorkerTaps>,
+}
 
-/// The layers of a client's connection. `None` if all are off: a request pays for one comparison, not for one each.
-pub fn observers(
-    tracer: Option<&Rc<Tracer>>,
-    access_log: Option<&Rc<AccessLogWriter>>,
-    side: Side,
-    client: &Rc<ClientInfo>,
-) -> Option<Observers> {
-    let trace = TraceLayer::new(tracer, side, client);
-    let access_log = AccessLogLayer::new(access_log, side, client);
-    if trace.is_none() && access_log.is_none() {
-        return None;
+/// Shows the requests of a connection to the observers.
+///
+/// - **Sits** below [`RespondLayer`](crate::server::RespondLayer), where errors have their reasons.
+/// - **Waits for** nothing, **fails as** the stages below.
+/// - **Bounds**: those of the queues of spans, lines and events, beyond which they are dropped.
+/// - **Metrics**: `trace_export_*`, `proxy_access_log_lines_dropped_total`, `proxy_tap_events_dropped_total`.
+#[derive(Clone, Debug)]
+pub struct ObserversLayer(Rc<ConnectionObservers>);
+
+/// See [`ObserversLayer`].
+#[derive(Clone, Debug)]
+pub struct ObserversStage<S> {
+    inner: S,
+    observers: Rc<ConnectionObservers>,
+}
+
+/// The observers of a connection's requests.
+#[derive(Debug)]
+struct ConnectionObservers {
+    tracer: Option<ConnectionTracer>,
+    access_log: Option<ConnectionLog>,
+    taps: ConnectionTaps,
+    /// Whether there is a tracer or a log.
+    is_on: bool,
+}
+
+impl Observers {
+    /// No observers, for ever.
+    pub fn none() -> Self {
+        Self {
+            tracer: None,
+            access_log: None,
+            taps: Rc::new(WorkerTaps::none()),
+        }
     }
-    let layers = ServiceBuilder::new().option_layer(trace);
-    Some(layers.option_layer(access_log).into_inner())
+
+    /// The layer of a client's connection.
+    pub fn layer(&self, side: Side, client: &Rc<ClientInfo>) -> ObserversLayer {
+        let tracer = self.tracer.as_ref();
+        let tracer = tracer.map(|tracer| ConnectionTracer::new(tracer, side, client));
+        let access_log = self.access_log.as_ref();
+        let access_log = access_log.and_then(|log| ConnectionLog::new(log, side, client));
+        ObserversLayer(Rc::new(ConnectionObservers {
+            is_on: tracer.is_some() || access_log.is_some(),
+            tracer,
+            access_log,
+            taps: ConnectionTaps::new(&self.taps, side, client),
+        }))
+    }
+}
+
+impl ConnectionObservers {
+    #[inline]
+    fn begin(&self, request: &mut HttpRequest) -> Option<Box<ObservedExchange>> {
+        match self.is_on || !self.taps.is_empty() {
+            true => self.begin_observed(request),
+            false => None,
+        }
+    }
+
+    /// Spans come first: the log and taps share their notes.
+    #[inline(never)]
+    fn begin_observed(&self, request: &mut HttpRequest) -> Option<Box<ObservedExchange>> {
+        let tracer = self.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(request));
+        let access_log = self.access_log.as_ref();
+        let record = access_log.map(|log| log.begin(request));
+        let tap = match self.taps.is_empty() {
+            true => None,
+            false => self.taps.begin(request),
+        };
+        let is_observed = span.is_some() || record.is_some() || tap.is_some();
+        is_observed.then(|| Box::new(ObservedExchange { tap, record, span }))
+    }
+}
+
+impl<S> Layer<S> for ObserversLayer {
+    type Service = ObserversStage<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let observers = self.0.clone();
+        ObserversStage { inner, observers }
+    }
+}
+
+impl<S> Service<HttpRequest> for ObserversStage<S>
+where
+    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = ObserversFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: HttpRequest) -> Self::Future {
+        match self.observers.begin(&mut request) {
+            None => ObserversFuture {
+                inner: self.inner.call(request),
+                exchange: None,
+            },
+            Some(exchange) => ObserversFuture {
+                inner: exchange.turn(|| self.inner.call(request)),
+                exchange: Some(exchange),
+            },
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`ObserversStage`].
+    pub struct ObserversFuture<F> {
+        // Dropped before the exchange, so that attempts have ended when their request does.
+        #[pin]
+        inner: F,
+        // `None` for a request that nobody watches.
+        exchange: Option<Box<ObservedExchange>>,
+    }
+}
+
+impl<F> Future for ObserversFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Some(exchange) = this.exchange else {
+            return this.inner.poll(cx);
+        };
+        let mut polled = exchange.turn(|| this.inner.poll(cx));
+        match &mut polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => exchange.answered(response),
+            Poll::Ready(Err(error)) => exchange.failed(error),
+        }
+        polled
+    }
+}
+
+/// A watched request, which may be dropped before its response.
+struct ObservedExchange {
+    tap: Option<Rc<TapRecord>>,
+    record: Option<Rc<AccessRecord>>,
+    span: Option<Rc<ServerSpan>>,
+}
+
+impl ObservedExchange {
+    /// Gives the stages below a turn.
+    fn turn<T>(&self, call: impl FnOnce() -> T) -> T {
+        let called = match &self.record {
+            Some(record) => record.measured(call),
+            None => call(),
+        };
+        if let Some(tap) = &self.tap {
+            tap.advance();
+        }
+        called
+    }
+
+    fn answered(&self, response: &mut Response<ResponseBody>) {
+        if let Some(tap) = &self.tap {
+            tap.answered(response);
+        }
+        if let Some(record) = &self.record {
+            record.answered(response);
+        }
+        if let Some(span) = &self.span {
+            span.answered(response);
+        }
+    }
+
+    fn failed(&self, error: &Error) {
+        if let Some(tap) = &self.tap {
+            tap.failed(error);
+        }
+        if let Some(record) = &self.record {
+            record.failed(error);
+        }
+        if let Some(span) = &self.span {
+            span.failed(error);
+        }
+    }
+}
+
+impl Drop for ObservedExchange {
+    fn drop(&mut self) {
+        if let Some(tap) = &self.tap {
+            tap.given_up();
+        }
+        if let Some(record) = &self.record {
+            record.given_up();
+        }
+        if let Some(span) = &self.span {
+            span.given_up();
+        }
+    }
 }

@@ -127,6 +127,7 @@ pub async fn start(
         tracing: tracing.clone(),
         exporter,
         shutdown: config.admin.shutdown_enabled.then_some(shutdown_tx.clone()),
+        configuration: loaded.effective,
         workers: inspectors.clone(),
         own,
         identity,

@@ -15,7 +15,7 @@
 //! | `event.rs`, `headers.rs` | events, and the headers that they show |
 //! | `active.rs`, `rate.rs` | one tap: its limits, its queue, its counts |
 //! | `registry.rs` | all taps, and the snapshots for the workers |
-//! | `worker_taps.rs`, `layer.rs`, `record.rs` | a worker's side: a request from its arrival to its end |
+//! | `worker_taps.rs`, `connection.rs`, `record.rs` | a worker's side: a request from its arrival to its end |
 //! | `labels.rs` | the labels of a request's way |
 //! | `server.rs`, `api.rs` | the Tap API on the control port |
 //! | `json.rs`, `query.rs` | the form of the admin server: events as JSON, conditions as parameters |
@@ -26,11 +26,11 @@
 
 mod active;
 mod api;
+mod connection;
 mod event;
 mod headers;
 mod json;
 mod labels;
-mod layer;
 mod matches;
 mod query;
 mod rate;
@@ -42,14 +42,15 @@ mod tests;
 mod worker_taps;
 
 pub use active::{EventStream, Tap, TapEnd, TapSettings};
-pub use api::{TapApi, TapClient};
+pub use api::{InvalidMatch, TapApi, TapClient, read_request};
+pub use connection::ConnectionTaps;
 pub use event::{
     Headers, TapEvent, TapEventKind, TappedEnd, TappedRequest, TappedResponse, TappedWay,
 };
 pub use json::{closed_line, dropped_line, event_line};
-pub use layer::TapLayer;
 pub use matches::{AddrMatch, TapMatch, TextMatch};
 pub use query::{InvalidTapQuery, TapFields};
+pub use record::TapRecord;
 pub use registry::{OpenTap, TapRefused, TapRegistry, write_dropped};
 pub use server::TapServer;
 pub use worker_taps::WorkerTaps;

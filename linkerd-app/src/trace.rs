@@ -6,7 +6,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `layer.rs` | the layer of the server span |
+//! | `connection.rs` | the spans of a connection's requests |
 //! | `attempts.rs` | the layer of an attempt's client span |
 //! | `server_span.rs` | the end of a request, in success or failure |
 //! | `exchange.rs`, `head.rs` | what is kept of a request |
@@ -19,11 +19,11 @@
 
 mod attempts;
 mod buffer;
+mod connection;
 mod exchange;
 mod export_stats;
 mod exporter;
 mod head;
-mod layer;
 mod printer;
 mod resource;
 mod server_span;
@@ -33,9 +33,10 @@ mod tests;
 mod tracer;
 
 pub use attempts::{AttemptSpans, AttemptSpansLayer};
+pub use connection::ConnectionTracer;
 pub use export_stats::ExportStats;
 pub use exporter::ExporterParts;
-pub use layer::TraceLayer;
+pub use server_span::ServerSpan;
 pub use tracer::Tracer;
 
 use crate::{

@@ -10,6 +10,7 @@ use crate::{
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
     metrics::Families,
+    observers::Observers,
     outbound::{self, Outbound},
     server::{InFlightLimit, share},
     tap::{TapRegistry, WorkerTaps},
@@ -91,9 +92,11 @@ impl Worker {
             share(MAX_FAILURES, self.workers),
             self.families.failures.clone(),
         );
-        let access_log = self.access_log.as_ref().map(AccessLog::writer);
-        let taps = WorkerTaps::follow(&self.taps);
-        let tracer = self.tracing.as_ref().map(Tracing::tracer);
+        let observers = Rc::new(Observers {
+            tracer: self.tracing.as_ref().map(Tracing::tracer),
+            access_log: self.access_log.as_ref().map(AccessLog::writer),
+            taps: WorkerTaps::follow(&self.taps),
+        });
         let outbound = Outbound::new(Rc::new(outbound::Context {
             config: self.config.clone(),
             families: self.families.clone(),
@@ -102,9 +105,7 @@ impl Worker {
             dialer: self.dialers.outbound,
             mesh: self.mesh.clone(),
             workers: self.workers,
-            access_log: access_log.clone(),
-            taps: taps.clone(),
-            tracer: tracer.clone(),
+            observers: observers.clone(),
             in_flight: InFlightLimit::new(share(self.config.outbound.max_in_flight, self.workers)),
             pipes: pipes.clone(),
             half_sent: HalfSent::default(),
@@ -132,9 +133,7 @@ impl Worker {
                 dialer: self.dialers.inbound,
                 mesh: self.mesh,
                 workers: self.workers,
-                access_log,
-                taps,
-                tracer,
+                observers,
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,

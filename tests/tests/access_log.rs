@@ -5,8 +5,8 @@
 use http::Method;
 use linkerd_control::{EndpointSet, Policy};
 use linkerd_tests::{
-    Body, Http1, Mesh, MeshFile, Meshed, Proxy, SOON, Server, empty, eventually, get, identity,
-    refused, request, soon,
+    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, empty, eventually, get,
+    identity, refused, request, soon,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -171,6 +171,39 @@ async fn a_failure_has_its_reason_and_hint() {
         line["hint"].is_string() && line["error"].is_string(),
         "{line}"
     );
+}
+
+#[tokio::test]
+async fn a_failure_that_the_endpoints_proxy_answers_is_told_by_that_of_the_client() {
+    let (application, _guard) = refused();
+    let full = |proxy: linkerd_tests::Builder| proxy.env(FORMAT, "full");
+    let mesh = Meshed::start(full, |api| api).await;
+    mesh.serve_api(application, |endpoint| endpoint);
+    mesh.web.admin.state().await;
+    let reply = mesh.http1().await.get("http://api/x").await.unwrap();
+    assert_eq!(reply.status, 502);
+
+    let line = object(&mesh.web, "\"path\":\"/x\"").await;
+    assert_eq!(line["outcome"], "failure", "{line}");
+    assert_eq!(line["reason"], "connect_refused", "{line}");
+    let told = "told by the endpoint's proxy: ";
+    assert!(line["error"].as_str().unwrap().starts_with(told), "{line}");
+
+    let failures = mesh.web.admin.state().await["failures"].take();
+    let failure = &failures["last"][0];
+    assert_eq!(failures["total"], 1, "{failures:#}");
+    for (name, value) in [
+        ("told_by_peer", Value::from(true)),
+        ("reason", "connect_refused".into()),
+        ("status", 502.into()),
+        ("path", "/x".into()),
+    ] {
+        assert_eq!(failure[name], value, "{failures:#}");
+    }
+    let (web, api) = (mesh.web.metrics().await, mesh.api.metrics().await);
+    let reason = [("reason", "connect_refused")];
+    let counted = |metrics: &Metrics| metrics.sum("proxy_failures_total", &reason);
+    assert!(counted(&web) == 0.0 && counted(&api) >= 1.0);
 }
 
 #[tokio::test]

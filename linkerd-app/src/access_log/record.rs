@@ -13,11 +13,11 @@ use linkerd_proxy_core::{
     Error,
     http::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
-        ObservedResponse, ResponseBody,
+        ObservedResponse, PeerAnswer, PeerFailure, ResponseBody,
     },
 };
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::{Duration, SystemTime},
 };
@@ -30,6 +30,8 @@ pub struct AccessRecord {
     /// Whether the line shows the time that the stages below take.
     is_timed: bool,
     first_byte: Cell<Option<Duration>>,
+    /// The endpoint's proxy has answered it.
+    peer_failure: RefCell<Option<PeerFailure>>,
     is_written: Cell<bool>,
 }
 
@@ -57,6 +59,7 @@ impl AccessRecord {
             },
             is_timed: config.format == AccessLogFormat::Json,
             first_byte: Cell::default(),
+            peer_failure: RefCell::default(),
             is_written: Cell::default(),
         });
         if !record.is_incumbent() {
@@ -83,6 +86,9 @@ impl AccessRecord {
     pub fn answered(self: &Rc<Self>, response: &mut Response<ResponseBody>) {
         let elapsed = self.exchange.start.elapsed();
         self.first_byte.set(Some(elapsed));
+        if let Some(failure) = response.peer_failure() {
+            self.peer_failure.replace(Some(failure.clone()));
+        }
         if self.is_incumbent() {
             let length = response.headers().get(CONTENT_LENGTH);
             let length = length.map(|length| length.as_bytes());
@@ -181,8 +187,10 @@ impl ObserveResponse for AccessRecord {
 
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let code = response.grpc_code(end);
+        let told = self.peer_failure.take();
         let outcome = match end {
             BodyEnd::Dropped => Outcome::Cancelled,
+            _ if told.is_some() => Outcome::Failure,
             _ if Classification::of(response, end).is_failure() => Outcome::Failure,
             _ => Outcome::Success,
         };
@@ -192,7 +200,7 @@ impl ObserveResponse for AccessRecord {
             grpc_status: code.map(u16::from),
             failure: match end {
                 BodyEnd::Failed(error) => Some((error.reason(), error.to_string())),
-                BodyEnd::Complete(_) | BodyEnd::Dropped => None,
+                BodyEnd::Complete(_) | BodyEnd::Dropped => told.as_ref().map(PeerFailure::describe),
             },
             first_byte: self.first_byte.get(),
             duration: now.since(self.exchange.start),

@@ -3,11 +3,11 @@
 use super::*;
 use crate::{
     config::AccessLogOutput,
+    observers::{Observers, ObserversStage},
     testing::{BelowStage, MockStage, assert_readiness_passes, grpc_request, request, response},
 };
 use http::{HeaderName, HeaderValue, Method, Response, Version};
 use http_body_util::BodyExt;
-use layer::AccessLogged;
 use linkerd_proxy_core::{
     Error, Reason, drain,
     http::{HttpRequest, ResponseBody},
@@ -27,7 +27,7 @@ type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
 struct TestLog {
     dir: TempDir,
     log: AccessLog,
-    stage: AccessLogged<Stage>,
+    stage: ObserversStage<Stage>,
     below: Below,
 }
 
@@ -60,7 +60,11 @@ impl TestLog {
         let dir = tempfile::tempdir().unwrap();
         let output = AccessLogOutput::File(dir.path().join("log"));
         let log = AccessLog::start(&AccessLogConfig { output, ..config }, None).unwrap();
-        let layer = AccessLogLayer::new(Some(&log.writer()), side, &client()).unwrap();
+        let observers = Observers {
+            access_log: Some(log.writer()),
+            ..Observers::none()
+        };
+        let layer = observers.layer(side, &client());
         let (mock, below) = Stage::new();
         Self {
             dir,
@@ -394,7 +398,6 @@ async fn is_ready_when_the_stage_below_is() {
 fn the_incumbents_log_has_no_outbound_requests() {
     let log = AccessLog::start(&settings(AccessLogFormat::Json), None).unwrap();
     let writer = log.writer();
-    assert!(AccessLogLayer::new(Some(&writer), Side::Outbound, &client()).is_none());
-    assert!(AccessLogLayer::new(Some(&writer), Side::Inbound, &client()).is_some());
-    assert!(AccessLogLayer::new(None, Side::Inbound, &client()).is_none());
+    assert!(ConnectionLog::new(&writer, Side::Outbound, &client()).is_none());
+    assert!(ConnectionLog::new(&writer, Side::Inbound, &client()).is_some());
 }

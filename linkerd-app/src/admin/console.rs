@@ -19,21 +19,11 @@ pub(super) struct ConsoleAsset {
     text: &'static str,
 }
 
-/// The page.
-pub(super) const PAGE: ConsoleAsset = ConsoleAsset {
-    content_type: "text/html; charset=utf-8",
-    text: include_str!("console/console.html"),
-};
-/// Its style.
-pub(super) const STYLE: ConsoleAsset = ConsoleAsset {
-    content_type: "text/css; charset=utf-8",
-    text: include_str!("console/console.css"),
-};
-/// Its script.
-pub(super) const SCRIPT: ConsoleAsset = ConsoleAsset {
-    content_type: "text/javascript; charset=utf-8",
-    text: include_str!("console/console.js"),
-};
+/// The file at `/console/` and this name, or the page for the empty name.
+pub(super) fn asset(name: &str) -> Option<ConsoleAsset> {
+    let found = ASSETS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, asset)| *asset)
+}
 
 /// Answers with a file of the console, to the clients that its setting lets in.
 pub(super) fn serve(admin: &AdminContext, request: &AdminRequest, asset: ConsoleAsset) -> Reply {
@@ -68,6 +58,13 @@ pub(super) fn serve(admin: &AdminContext, request: &AdminRequest, asset: Console
     reply
 }
 
+/// The scripts, by name.
+#[cfg(test)]
+pub(super) fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let scripts = ASSETS.iter().filter(|(name, _)| name.ends_with(".js"));
+    scripts.map(|(name, asset)| (*name, asset.text))
+}
+
 impl ConsoleAsset {
     /// The entity tag: another build with other contents has another one.
     fn tag(self) -> String {
@@ -92,4 +89,46 @@ const HEADERS: [(HeaderName, &str); 6] = [
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
+];
+
+/// A script of the page, by the name of its file.
+macro_rules! script {
+    ($name:literal) => {
+        (
+            $name,
+            ConsoleAsset {
+                content_type: "text/javascript; charset=utf-8",
+                text: include_str!(concat!("console/", $name)),
+            },
+        )
+    };
+}
+
+/// The files, by name.
+const ASSETS: [(&str, ConsoleAsset); 13] = [
+    (
+        "",
+        ConsoleAsset {
+            content_type: "text/html; charset=utf-8",
+            text: include_str!("console/console.html"),
+        },
+    ),
+    (
+        "console.css",
+        ConsoleAsset {
+            content_type: "text/css; charset=utf-8",
+            text: include_str!("console/console.css"),
+        },
+    ),
+    script!("console.js"),
+    script!("configuration.js"),
+    script!("elements.js"),
+    script!("explain.js"),
+    script!("failures.js"),
+    script!("live.js"),
+    script!("mesh.js"),
+    script!("outputs.js"),
+    script!("texts.js"),
+    script!("topology.js"),
+    script!("traffic.js"),
 ];

@@ -5,6 +5,7 @@ use super::{
     reply::{self, Reply},
     request::AdminRequest,
 };
+use crate::config::masked;
 use http::{Method, StatusCode, header};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -31,34 +32,16 @@ pub(super) fn env(admin: &AdminContext, request: &AdminRequest) -> Reply {
                 let value = values.get(name);
                 (
                     name.to_owned(),
-                    value.map_or(Value::Null, |value| shown(name, value)),
+                    value.map_or(Value::Null, |value| masked(name, value).into()),
                 )
             })
             .collect(),
         None => values
             .iter()
-            .map(|(name, value)| (name.to_string(), shown(name, value)))
+            .map(|(name, value)| (name.to_string(), masked(name, value).into()))
             .collect(),
     };
     reply::json(StatusCode::OK, Value::Object(all).to_string())
-}
-
-/// The value of a variable, masked if its name suggests a secret: the port may be reachable by others. The path of a
-/// secret's file is not masked.
-fn shown(name: &str, value: &str) -> Value {
-    let words: Vec<_> = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let is_secret = words
-        .iter()
-        .any(|word| KEY.contains(&&**word) || SECRET.iter().any(|secret| word.contains(secret)));
-    let is_path =
-        value.starts_with('/') && words.last().is_some_and(|word| PATH.contains(&&**word));
-    match is_secret && !is_path && !value.is_empty() {
-        true => MASK.into(),
-        false => value.into(),
-    }
 }
 
 /// The response to clients that do not accept JSON.
@@ -73,17 +56,6 @@ fn refuse_format(request: &AdminRequest) -> Option<Reply> {
         )),
     }
 }
-
-/// Parts of names that mark a secret. `PGPASSWORD` has one in the middle of a word.
-const SECRET: [&str; 5] = ["secret", "token", "password", "passwd", "passphrase"];
-
-/// Whole words of names that mark a secret; a part of a word does not, as in `KEYCLOAK_URL`.
-const KEY: [&str; 4] = ["key", "keys", "apikey", "apikeys"];
-
-/// Last words of names that mark a path.
-const PATH: [&str; 3] = ["file", "path", "dir"];
-
-const MASK: &str = "***";
 
 /// Media ranges in `accept` that include JSON.
 const JSON: [&str; 3] = ["application/json", "application/*", "*/*"];

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 /// An endpoint: one path, matched exactly; its handler reads the query.
 pub(super) struct AdminEndpoint {
     path: &'static str,
-    /// One line, for the index; empty for a part of another endpoint, which is not listed.
+    /// One line, for the index.
     summary: &'static str,
     answer: for<'a> fn(&'a AdminContext, AdminRequest) -> LocalBoxFuture<'a, Reply>,
 }
@@ -24,18 +24,25 @@ pub(super) async fn route(
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Reply {
-    let path = request.uri().path();
+    let request = AdminRequest {
+        http: request,
+        peer,
+    };
+    let path = request.http.uri().path();
     match ENDPOINTS.iter().find(|endpoint| endpoint.path == path) {
-        Some(endpoint) => {
-            (endpoint.answer)(
-                admin,
-                AdminRequest {
-                    http: request,
-                    peer,
-                },
-            )
-            .await
-        }
+        Some(endpoint) => (endpoint.answer)(admin, request).await,
+        None => console(admin, &request),
+    }
+}
+
+/// The file of the console at a path.
+fn console(admin: &AdminContext, request: &AdminRequest) -> Reply {
+    let name = match request.http.uri().path() {
+        CONSOLE => Some(""),
+        path => path.strip_prefix("/console/"),
+    };
+    match name.and_then(console::asset) {
+        Some(asset) => console::serve(admin, request, asset),
         None => reply::empty(StatusCode::NOT_FOUND),
     }
 }
@@ -45,7 +52,7 @@ fn index(admin: &AdminContext) -> Reply {
     let has_console = admin.console != ConsoleAccess::Off;
     let listed = ENDPOINTS
         .iter()
-        .filter(|e| !e.summary.is_empty() && (has_console || e.path != CONSOLE));
+        .filter(|e| has_console || e.path != CONSOLE);
     let width = listed.clone().map(|e| e.path.len()).max().unwrap_or(0);
     let lines = listed.map(|e| format!("{:width$}  {}\n", e.path, e.summary));
     reply::text(StatusCode::OK, lines.collect::<String>())
@@ -81,23 +88,7 @@ const ENDPOINTS: &[AdminEndpoint] = &[
     AdminEndpoint {
         path: CONSOLE,
         summary: "a page for the browser with all of it: load, failures, endpoints, explain; from this host only by default",
-        answer: |admin, request| {
-            Box::pin(async move { console::serve(admin, &request, console::PAGE) })
-        },
-    },
-    AdminEndpoint {
-        path: "/console/console.css",
-        summary: "",
-        answer: |admin, request| {
-            Box::pin(async move { console::serve(admin, &request, console::STYLE) })
-        },
-    },
-    AdminEndpoint {
-        path: "/console/console.js",
-        summary: "",
-        answer: |admin, request| {
-            Box::pin(async move { console::serve(admin, &request, console::SCRIPT) })
-        },
+        answer: |admin, request| Box::pin(async move { console(admin, &request) }),
     },
     AdminEndpoint {
         path: "/explain",

@@ -1,6 +1,10 @@
 //! The effective configuration, variable by variable, as `linkerd-proxy env` prints it.
 
-use super::variables::{Variable, VariableStatus};
+use super::{
+    mask::masked,
+    variables::{Variable, VariableStatus},
+};
+use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -34,6 +38,19 @@ impl fmt::Display for ValueSource {
             Self::Derived => "derived",
         })
     }
+}
+
+/// The variables for `/state`, secrets masked. Variables without an effect are left out.
+pub fn inspect_effective(values: &[EffectiveValue]) -> Value {
+    values
+        .iter()
+        .filter(|row| row.variable.status != VariableStatus::Ignored)
+        .map(|row| {
+            let name = row.variable.name;
+            let value = row.value.as_deref().map(|value| masked(name, value));
+            json!({ "name": name, "value": value, "source": row.source.to_string() })
+        })
+        .collect()
 }
 
 /// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as

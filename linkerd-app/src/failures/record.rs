@@ -2,14 +2,15 @@
 
 use super::{MAX_TEXT, RequestHead};
 use crate::cut::cut;
-use linkerd_proxy_core::{Error, Reason, metrics::Labels, transport::Side};
+use http::StatusCode;
+use linkerd_proxy_core::{Error, Reason, http::PeerFailure, metrics::Labels, transport::Side};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// A request that the proxy answered or reset itself, or a connection that it closed.
+/// A request that the proxy or that of the endpoint answered or reset itself, or a connection that it closed.
 #[derive(Debug)]
 pub struct FailureRecord {
     at: SystemTime,
@@ -25,6 +26,8 @@ pub struct FailureRecord {
     status: Option<u16>,
     grpc_code: Option<u16>,
     is_reset: bool,
+    /// The endpoint's proxy has answered it, not this one.
+    is_told_by_peer: bool,
 }
 
 /// The unit that failed.
@@ -72,6 +75,25 @@ impl FailureRecord {
             status,
             grpc_code,
             is_reset,
+            is_told_by_peer: false,
+        }
+    }
+
+    /// A failure that the endpoint's proxy has answered with `status`.
+    pub fn told(
+        side: Side,
+        protocol: FailureProtocol,
+        client: SocketAddr,
+        failure: &PeerFailure,
+        status: StatusCode,
+    ) -> Self {
+        let (reason, detail) = failure.describe();
+        let record = Self::new(side, protocol, client, &Error::new(reason));
+        Self {
+            detail: cut(detail, MAX_TEXT),
+            status: Some(status.as_u16()),
+            is_told_by_peer: true,
+            ..record
         }
     }
 
@@ -129,6 +151,7 @@ impl FailureRecord {
             "status": self.status,
             "grpc_code": self.grpc_code,
             "reset": self.is_reset,
+            "told_by_peer": self.is_told_by_peer,
         })
     }
 }

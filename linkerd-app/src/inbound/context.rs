@@ -2,8 +2,8 @@
 
 use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
 use crate::{
-    access_log::AccessLogWriter, config::Config, failures::FailureLog, identity::MeshIdentity,
-    metrics::Families, server::InFlightLimit, tap::WorkerTaps, trace::Tracer,
+    config::Config, failures::FailureLog, identity::MeshIdentity, metrics::Families,
+    observers::Observers, server::InFlightLimit,
 };
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
@@ -28,12 +28,8 @@ pub struct Context {
     pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
-    /// The access log. `None`: it is off.
-    pub access_log: Option<Rc<AccessLogWriter>>,
-    /// The open taps; both directions of the worker share them.
-    pub taps: Rc<WorkerTaps>,
-    /// Tracing. `None`: it is off.
-    pub tracer: Option<Rc<Tracer>>,
+    /// Those who watch requests; both directions of the worker share them.
+    pub observers: Rc<Observers>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

@@ -17,10 +17,8 @@ use super::{
     policy::Admission,
 };
 use crate::{
-    observers::observers,
     outbound::ForwardedTargets,
     server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
-    tap::TapLayer,
 };
 use ::http::Version;
 use linkerd_profiles::Target;
@@ -78,12 +76,9 @@ impl Gateway {
         let counted = policy.clone();
         let count = move |error: &Error| counted.count_error(error);
         let failures = self.ctx.failures.requests(Side::Inbound, &client);
-        let (tracer, access_log) = (self.ctx.tracer.as_ref(), self.ctx.access_log.as_ref());
-        let observers = observers(tracer, access_log, Side::Inbound, &client);
         let stack = ServiceBuilder::new()
             .layer(RespondLayer::new(answers, &connection, failures, count))
-            .option_layer(observers)
-            .layer(TapLayer::new(&self.ctx.taps, Side::Inbound, &client))
+            .layer(self.ctx.observers.layer(Side::Inbound, &client))
             .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
             .layer(NormaliseLayer {
                 version,

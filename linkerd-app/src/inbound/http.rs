@@ -22,10 +22,8 @@ use super::{
     context::Context,
     policy::Admission,
 };
-use crate::{
-    observers::observers,
-    server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
-    tap::TapLayer,
+use crate::server::{
+    self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -78,8 +76,6 @@ fn stack(
     let count = move |error: &Error| counted.count_error(error);
     let failures = ctx.failures.requests(Side::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
-    let (tracer, access_log) = (ctx.tracer.as_ref(), ctx.access_log.as_ref());
-    let observers = observers(tracer, access_log, Side::Inbound, client);
     let forwarded = ctx.config.inbound.forwarded_header;
     let forwarded = option_layer(ForwardedLayer::new(forwarded, client));
     let claims = match client.tls.identity() {
@@ -93,8 +89,7 @@ fn stack(
         .service(ApplicationService::new(application));
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
-        .layer(option_layer(observers))
-        .layer(TapLayer::new(&ctx.taps, Side::Inbound, client))
+        .layer(ctx.observers.layer(Side::Inbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer { version, claims })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))

@@ -2,14 +2,12 @@
 
 use super::transport_header::transport_header;
 use crate::{
-    access_log::AccessLogWriter,
     config::Config,
     failures::FailureLog,
     identity::MeshIdentity,
     metrics::{EndpointLabels, Families},
+    observers::Observers,
     server::{InFlightLimit, share},
-    tap::WorkerTaps,
-    trace::Tracer,
 };
 use linkerd_balance::breaker::BreakerGroup;
 use linkerd_discover::Discovery;
@@ -46,12 +44,8 @@ pub struct Context {
     pub mesh: Option<MeshIdentity>,
     /// How many workers there are; limits of the whole proxy are divided by it.
     pub workers: usize,
-    /// The access log. `None`: it is off.
-    pub access_log: Option<Rc<AccessLogWriter>>,
-    /// The open taps; both directions of the worker share them.
-    pub taps: Rc<WorkerTaps>,
-    /// Tracing. `None`: it is off.
-    pub tracer: Option<Rc<Tracer>>,
+    /// Those who watch requests; both directions of the worker share them.
+    pub observers: Rc<Observers>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.

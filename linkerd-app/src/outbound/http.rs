@@ -6,10 +6,8 @@
 //! - **Metrics**: `outbound_http_errors_total`.
 
 use super::{context::Context, target::TargetStack};
-use crate::{
-    observers::observers,
-    server::{Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve},
-    tap::TapLayer,
+use crate::server::{
+    Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer, serve,
 };
 use http::{Response, Version};
 use linkerd_proxy_core::{
@@ -81,12 +79,9 @@ where
     let failures = ctx.failures.requests(Side::Outbound, client);
     let counting = ctx.clone();
     let count = move |error: &Error| count_error(&counting, error);
-    let (tracer, access_log) = (ctx.tracer.as_ref(), ctx.access_log.as_ref());
-    let observers = observers(tracer, access_log, Side::Outbound, client);
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
-        .option_layer(observers)
-        .layer(TapLayer::new(&ctx.taps, Side::Outbound, client))
+        .layer(ctx.observers.layer(Side::Outbound, client))
         .layer(InFlightLimitLayer::new(&ctx.in_flight))
         .layer(NormaliseLayer {
             version,

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     access_log::AccessLog,
     admin::{self, AdminContext, AdminPolicy},
-    config::{self, Config},
+    config::{self, Config, EffectiveValue},
     control::{self, ControlPlane, IdentityParts},
     explain::{ExplainAnswer, Explainer, explain_inbound, explain_known},
     inbound::PolicyContext,
@@ -51,6 +51,7 @@ pub(super) struct ControlParts {
     pub(super) taps: TapRegistry,
     pub(super) tracing: Option<Tracing>,
     pub(super) exporter: Option<ExporterParts>,
+    pub(super) configuration: Vec<EffectiveValue>,
     pub(super) shutdown: Option<mpsc::Sender<()>>,
     pub(super) workers: Vec<WorkerInspector>,
     pub(super) own: OwnConnections,
@@ -140,6 +141,7 @@ async fn run_control(
             &registry,
             &control,
             StateParts {
+                configuration: parts.configuration,
                 log: parts.log.clone(),
                 access_log: parts.access_log,
                 taps: parts.taps.clone(),

@@ -2,8 +2,15 @@
 
 use super::shutdown_record::ShutdownRecord;
 use crate::{
-    access_log::AccessLog, admin::StateSection, config::ShutdownConfig, control::ControlPlane,
-    failures, listeners, logging::Logger, process, tap::TapRegistry, trace::Tracing,
+    access_log::AccessLog,
+    admin::StateSection,
+    config::{EffectiveValue, ShutdownConfig, inspect_effective},
+    control::ControlPlane,
+    failures, listeners,
+    logging::Logger,
+    process,
+    tap::TapRegistry,
+    trace::Tracing,
     worker::WorkerQuery,
 };
 use futures::{FutureExt, future::join_all};
@@ -46,6 +53,7 @@ pub(super) async fn inspect_control(
 
 /// The parts of the proxy that `/state` shows, beside the control plane.
 pub(super) struct StateParts {
+    pub(super) configuration: Vec<EffectiveValue>,
     pub(super) log: Option<Logger>,
     pub(super) access_log: Option<AccessLog>,
     pub(super) taps: TapRegistry,
@@ -63,6 +71,7 @@ pub(super) fn sections(
     parts: StateParts,
 ) -> Vec<StateSection> {
     let StateParts {
+        configuration,
         log,
         access_log,
         taps,
@@ -86,6 +95,7 @@ pub(super) fn sections(
             name: "drain",
             collect: Box::new(move || inspect_drain(shutdown.clone(), listening.clone()).boxed()),
         },
+        section("configuration", move || inspect_effective(&configuration)),
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
         section("server_policies", move || server_policies.inspect()),

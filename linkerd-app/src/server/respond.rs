@@ -4,7 +4,9 @@ use crate::failures::{RequestFailures, RequestHead};
 use http::{Response, Version};
 use linkerd_proxy_core::{
     Error,
-    http::{Busy, Connection, HttpRequest, ObserveBrokenResponse, Responder, ResponseBody},
+    http::{
+        Busy, Connection, HttpRequest, ObserveBrokenResponse, PeerAnswer, Responder, ResponseBody,
+    },
     transport::Side,
 };
 use pin_project_lite::pin_project;
@@ -152,6 +154,11 @@ where
                 if this.responding.answers.version != Version::HTTP_2 {
                     // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
                     *response.version_mut() = Version::HTTP_11;
+                }
+                if let Some(failure) = response.peer_failure() {
+                    let failures = &this.responding.failures;
+                    let head = this.head.as_deref();
+                    failures.told_by_peer(head, this.responder, failure, response.status());
                 }
                 let failures = this.responding.clone();
                 response.body_mut().end_well(*this.responder, failures);

@@ -3,10 +3,12 @@
 mod events;
 mod matches;
 
+pub use matches::{InvalidMatch, read_request};
+
 use super::registry::{TapRefused, TapRegistry};
 use futures::{StreamExt, stream, stream::BoxStream};
 use linkerd_api_proto::tap::{self as proto, tap_server::Tap};
-use matches::InvalidMatch;
+
 use tonic::{Code, Request, Response, Status};
 
 /// Serves the requests of one connection.
@@ -47,7 +49,7 @@ impl Tap for TapApi {
             TapClient::Authorized(client) => client.clone(),
             TapClient::Refused(message) => return Err(Status::unauthenticated(*message)),
         };
-        let settings = matches::settings(request.into_inner(), client).map_err(|invalid| {
+        let settings = read_request(request.into_inner(), client).map_err(|invalid| {
             tracing::warn!(%invalid, "invalid tap request");
             Status::from(invalid)
         })?;

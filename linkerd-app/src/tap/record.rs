@@ -11,8 +11,8 @@ use http::{HeaderMap, Response, StatusCode, Version, header::HOST};
 use linkerd_proxy_core::{
     Error,
     http::{
-        BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, RequestNotes, ResponseBody,
-        is_grpc,
+        BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, PeerAnswer, PeerFailure,
+        RequestNotes, ResponseBody, is_grpc,
     },
     transport::{ClientInfo, Side},
 };
@@ -33,6 +33,8 @@ pub struct TapRecord {
     start: Instant,
     stage: RefCell<Stage>,
     status: Cell<Option<StatusCode>>,
+    /// The endpoint's proxy has answered it.
+    peer_failure: RefCell<Option<PeerFailure>>,
     responded: Cell<Option<Instant>>,
     response_bytes: Cell<u64>,
 }
@@ -79,6 +81,7 @@ impl TapRecord {
             start,
             stage: RefCell::new(Stage::Waiting(taps)),
             status: Cell::default(),
+            peer_failure: RefCell::default(),
             responded: Cell::default(),
             response_bytes: Cell::default(),
         }))
@@ -93,6 +96,7 @@ impl TapRecord {
 
     /// The head of the response.
     pub fn answered(self: &Rc<Self>, response: &mut Response<ResponseBody>) {
+        self.peer_failure.replace(response.peer_failure().cloned());
         if self.responds(response.status(), response.headers()) {
             response.body_mut().observe(self.clone(), self.start);
         }
@@ -238,6 +242,8 @@ impl ObserveResponse for TapRecord {
         };
         self.end(now.get(), |told| {
             told.grpc_status = code.map(u16::from);
+            let failure = self.peer_failure.take();
+            told.failure = failure.as_ref().map(PeerFailure::describe);
             told.trailers =
                 trailers.map(|trailers| headers::copied(trailers, self.shows_secrets()));
             match end {

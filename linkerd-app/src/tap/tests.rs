@@ -1,10 +1,12 @@
 //! The layer over a mock of the stages below, and the events that taps see.
 
 use super::*;
-use crate::testing::{BelowStage, MockStage, assert_readiness_passes, client, request, response};
+use crate::{
+    observers::{Observers, ObserversStage},
+    testing::{BelowStage, MockStage, assert_readiness_passes, client, request, response},
+};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
-use layer::Tapped;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{HttpRequest, ResponseBody},
@@ -23,17 +25,20 @@ type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
 /// A worker with the layer, and the stage below.
 struct TestWorker {
     registry: TapRegistry,
-    stage: Tapped<Stage>,
+    stage: ObserversStage<Stage>,
     below: Below,
 }
 
 impl TestWorker {
     fn new(side: Side) -> Self {
         let registry = TapRegistry::new(false);
-        let taps = WorkerTaps::follow(&registry);
+        let observers = Observers {
+            taps: WorkerTaps::follow(&registry),
+            ..Observers::none()
+        };
         let (mock, below) = Stage::new();
         Self {
-            stage: TapLayer::new(&taps, side, &client()).layer(mock),
+            stage: observers.layer(side, &client()).layer(mock),
             registry,
             below,
         }

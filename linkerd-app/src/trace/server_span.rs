@@ -19,7 +19,7 @@ use std::{cell::Cell, rc::Rc};
 use tokio::time::Instant;
 
 /// The server span of a request that is on its way.
-pub(super) struct ServerSpan {
+pub struct ServerSpan {
     tracer: Rc<Tracer>,
     exchange: TracedExchange,
     is_answered: Cell<bool>,
@@ -47,14 +47,14 @@ impl ServerSpan {
     }
 
     /// The head of the response: the span ends with its body.
-    pub(super) fn answered(self: &Rc<Self>, response: &mut Response<ResponseBody>) {
+    pub fn answered(self: &Rc<Self>, response: &mut Response<ResponseBody>) {
         self.is_answered.set(true);
         let start = self.exchange.trace().start;
         response.body_mut().observe(self.clone(), start);
     }
 
     /// The failure that the proxy answers, or passes on as a reset.
-    pub(super) fn failed(&self, error: &Error) {
+    pub fn failed(&self, error: &Error) {
         let is_http2 = self.exchange.head.version == Version::HTTP_2;
         let is_reset = is_http2 && error.reset_code().is_some();
         let answers_grpc = is_http2 && self.exchange.head.is_grpc();
@@ -73,7 +73,7 @@ impl ServerSpan {
     }
 
     /// The client has given up before there was a response. Nothing happens if there was one.
-    pub(super) fn given_up(&self) {
+    pub fn given_up(&self) {
         if self.is_answered.get() {
             return;
         }

@@ -1,34 +1,47 @@
-//! Failures that a peer proxy tells of its application.
+//! Failures that a peer proxy tells.
 
 use super::proxy_status::reason_label;
 use crate::{
     Reason,
-    reason::{Retry, Unavailable},
+    reason::{ALL, Retry, Unavailable},
 };
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response};
 
-/// A failure of a peer proxy to reach its application, by which a request was not processed or may not have been. An extension
-/// of the peer's response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerFailure(Reason);
+/// A failure that a peer proxy answers itself: its application is not reached, or the request was refused before it. An
+/// extension of the peer's response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFailure {
+    reason: Reason,
+    /// The text of the peer.
+    text: HeaderValue,
+}
 
 impl PeerFailure {
-    /// The failure that a peer's own answer tells (`proxy-status`, as [`Responder`](super::Responder) writes it), if another
-    /// endpoint may do better. Overload is none: it would go around.
-    pub fn told(headers: &HeaderMap) -> Option<Self> {
+    /// The failure that a peer's own answer tells (`proxy-status`, as [`Responder`](super::Responder) writes it); `text` is its
+    /// `l5d-proxy-error`.
+    pub fn told(headers: &HeaderMap, text: HeaderValue) -> Option<Self> {
         let label = reason_label(headers)?;
-        let reason = REASONS.iter().find(|reason| reason.label() == label)?;
-        Some(Self(*reason))
+        let reason = ALL.iter().find(|reason| reason.label() == label)?;
+        let reason = *reason;
+        Some(Self { reason, text })
     }
 
     /// Its reason.
-    pub fn reason(self) -> Reason {
-        self.0
+    pub fn reason(&self) -> Reason {
+        self.reason
     }
 
-    /// Whether the request may be sent to another endpoint. One that waited for the application never reached it.
-    pub fn retry(self) -> Retry {
-        match self.0 {
+    /// The reason, and a text that says who told it.
+    pub fn describe(&self) -> (Reason, String) {
+        let text = String::from_utf8_lossy(self.text.as_bytes());
+        (self.reason, format!("told by the endpoint's proxy: {text}"))
+    }
+
+    /// Whether the request may be sent to another endpoint, which may do better. One that waited for the application never
+    /// reached it. After an overload it may not: it would go around.
+    pub fn retry(&self) -> Retry {
+        match self.reason {
+            reason if !UNREACHED.contains(&reason) => Retry::No,
             Reason::Failfast(_) | Reason::Unavailable(_) => Retry::Yes,
             reason => reason.retry(),
         }
@@ -38,16 +51,17 @@ impl PeerFailure {
 /// Responses that may be answers of a peer proxy.
 pub trait PeerAnswer {
     /// The failure that it tells.
-    fn peer_failure(&self) -> Option<PeerFailure>;
+    fn peer_failure(&self) -> Option<&PeerFailure>;
 }
 
 impl<B> PeerAnswer for Response<B> {
-    fn peer_failure(&self) -> Option<PeerFailure> {
-        self.extensions().get().copied()
+    fn peer_failure(&self) -> Option<&PeerFailure> {
+        self.extensions().get()
     }
 }
 
-const REASONS: [Reason; 9] = [
+/// The application was not reached, or was lost.
+const UNREACHED: [Reason; 9] = [
     Reason::ConnectRefused,
     Reason::ConnectFailed,
     Reason::ConnectTimeout,
@@ -67,18 +81,19 @@ mod tests {
         http::{Responder, proxy_status::PROXY_STATUS},
         transport::Side,
     };
-    use http::{HeaderValue, Request};
+    use http::Request;
 
     fn told(error: Reason) -> Option<(Reason, Retry)> {
         let responder = Responder::new(&Request::new(()), Side::Inbound, true);
         let answer = responder.respond(&Error::new(error)).unwrap();
-        let failure = PeerFailure::told(answer.headers())?;
+        let text = HeaderValue::from_static("");
+        let failure = PeerFailure::told(answer.headers(), text)?;
         Some((failure.reason(), failure.retry()))
     }
 
     #[test]
     fn an_answer_tells_whether_the_application_was_reached() {
-        for reason in REASONS {
+        for reason in UNREACHED {
             let retry = match reason {
                 Reason::ConnectionLost | Reason::UpgradedReset => Retry::IfIdempotent,
                 _ => Retry::Yes,
@@ -90,14 +105,15 @@ mod tests {
             Reason::Unauthorized,
             Reason::InvalidResponse,
         ] {
-            assert_eq!(told(other), None);
+            assert_eq!(told(other), Some((other, Retry::No)));
         }
     }
 
     #[test]
     fn other_texts_tell_nothing() {
+        let empty = HeaderValue::from_static("");
         let mut headers = HeaderMap::new();
-        assert_eq!(PeerFailure::told(&headers), None);
+        assert_eq!(PeerFailure::told(&headers, empty.clone()), None);
         for text in [
             "",
             "linkerd-proxy",
@@ -107,7 +123,8 @@ mod tests {
             "linkerd-proxy; error=; details=\"no_such_reason\"",
         ] {
             headers.insert(PROXY_STATUS, HeaderValue::from_static(text));
-            assert_eq!(PeerFailure::told(&headers), None, "{text}");
+            let told = PeerFailure::told(&headers, empty.clone());
+            assert_eq!(told, None, "{text}");
         }
     }
 }

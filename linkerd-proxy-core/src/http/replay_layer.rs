@@ -169,7 +169,7 @@ mod tests {
         http::{PeerFailure, RequestBody, RequestContext, Responder},
         transport::Side,
     };
-    use http::{Request, Response};
+    use http::{HeaderValue, Request, Response};
     use http_body_util::BodyExt;
     use std::{cell::Cell, rc::Rc};
 
@@ -243,7 +243,8 @@ mod tests {
                 let answer =
                     Responder::new(&answered, Side::Inbound, true).respond(&Error::new(reason));
                 let mut answer = answer.unwrap();
-                let failure = PeerFailure::told(answer.headers()).unwrap();
+                let failure =
+                    PeerFailure::told(answer.headers(), HeaderValue::from_static("")).unwrap();
                 answer.extensions_mut().insert(failure);
                 Ok::<_, Rejected<HttpRequest>>(answer)
             })

@@ -495,7 +495,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Connect,
                 text: "the TLS handshake failed",
-                hint: "Does the endpoint's proxy run, with a certificate of the same trust anchors, and are the clocks of both hosts right?",
+                hint: "Does the endpoint's proxy run under this name, with a certificate of the same trust anchors, and are the clocks of both hosts right?",
             },
             Reason::IdentityMismatch => &Row {
                 status: 502,

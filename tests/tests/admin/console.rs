@@ -25,6 +25,65 @@ async fn the_console_is_served_with_a_policy_that_allows_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_page_and_its_scripts_name_only_files_that_are_there() {
+    let mesh = Mesh::start().await;
+    let mut known = vec!["/console".to_owned()];
+    for next in 0.. {
+        let Some(path) = known.get(next).cloned() else {
+            break;
+        };
+        let file = mesh.proxy.admin.get(&path).await;
+        assert_eq!(file.status, 200, "{path}");
+        let text = file.text();
+        let named = text.split('"').filter_map(|quoted| {
+            let relative = quoted.strip_prefix("./");
+            let name = relative.or_else(|| quoted.strip_prefix("/console/"))?;
+            Some(format!("/console/{name}"))
+        });
+        for path in named {
+            if !known.contains(&path) {
+                known.push(path);
+            }
+        }
+    }
+    assert!(known.len() > 10, "{known:?}");
+    for path in ["/console/", "/console/console.html", "/console/x.js"] {
+        let status = mesh.proxy.admin.get(path).await.status;
+        assert_eq!(
+            status,
+            if path == "/console/" { 200 } else { 404 },
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_has_every_value_with_its_source() {
+    let mesh = Mesh::builder();
+    let mesh = mesh.env("LINKERD2_PROXY_METRICS_RETAIN_IDLE", "7m");
+    let mesh = mesh.start().await;
+    let state = mesh.proxy.admin.get("/state?configuration").await;
+    let state: Value = serde_json::from_str(state.text()).unwrap();
+    let configuration = state["configuration"].as_array().unwrap();
+    let row = |name: &str| {
+        let found = configuration.iter().find(|row| row["name"] == name);
+        found.unwrap_or_else(|| panic!("{name} is not there"))
+    };
+    let retain = row("LINKERD2_PROXY_METRICS_RETAIN_IDLE");
+    assert_eq!(
+        (&retain["value"], &retain["source"]),
+        (&"7m".into(), &"environment".into())
+    );
+    let console = row("LINKERD_PROXY_ADMIN_CONSOLE");
+    assert_eq!(
+        (&console["value"], &console["source"]),
+        (&"loopback".into(), &"default".into())
+    );
+    let workload = row("LINKERD2_PROXY_POLICY_WORKLOAD");
+    assert_eq!(workload["source"], "environment");
+}
+
+#[tokio::test]
 async fn the_console_refuses_the_names_of_other_sites() {
     let mesh = Mesh::start().await;
     let mut client = linkerd_tests::Http1::connect(mesh.proxy.admin.addr).await;

@@ -179,9 +179,8 @@ fn scrub_proxy_headers(response: &mut Response<ResponseBody>, is_meshed: bool) {
         return;
     }
     headers.remove(L5D_PROXY_CONNECTION);
-    let is_its_own = headers.remove(L5D_PROXY_ERROR).is_some();
-    let failure = PeerFailure::told(headers).filter(|_| is_its_own && is_meshed);
-    if let Some(failure) = failure {
+    let text = headers.remove(L5D_PROXY_ERROR).filter(|_| is_meshed);
+    if let Some(failure) = text.and_then(|text| PeerFailure::told(headers, text)) {
         response.extensions_mut().insert(failure);
     }
 }
@@ -194,6 +193,7 @@ mod tests {
     use super::*;
     use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request, response};
     use http::Version;
+    use linkerd_proxy_core::http::PeerAnswer;
 
     type Stage = MockStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
     type Below = BelowStage<HttpRequest, Response<ResponseBody>, Rejected<HttpRequest>>;
@@ -292,8 +292,8 @@ mod tests {
             };
             headers.insert(name, HeaderValue::from_static("close"));
             respond.send_response(Ok(response));
-            let told = answered.await.unwrap().extensions().get().copied();
-            let reason = told.map(PeerFailure::reason);
+            let answer = answered.await.unwrap();
+            let reason = answer.peer_failure().map(PeerFailure::reason);
             let expected = (is_meshed && is_its_own).then_some(Reason::ConnectRefused);
             assert_eq!(reason, expected);
         }

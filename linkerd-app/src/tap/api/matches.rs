@@ -39,8 +39,8 @@ pub enum InvalidMatch {
     },
 }
 
-/// The settings of a tap for `client`.
-pub fn settings(request: ObserveRequest, client: String) -> Result<TapSettings, InvalidMatch> {
+/// The settings of a tap for `client`, by a request of the Tap API.
+pub fn read_request(request: ObserveRequest, client: String) -> Result<TapSettings, InvalidMatch> {
     if request.limit == 0 {
         return Err(InvalidMatch::Limit);
     }

@@ -19,7 +19,7 @@ fn read(condition: Match) -> Result<String, String> {
         r#match: Some(condition),
         extract: None,
     };
-    let settings = settings(request, "test".to_owned());
+    let settings = read_request(request, "test".to_owned());
     settings
         .map(|settings| settings.matches.to_string())
         .map_err(|invalid| invalid.to_string())
@@ -154,7 +154,11 @@ fn a_limit_and_a_condition_are_required() {
         r#match,
         extract: None,
     };
-    let invalid = |request| settings(request, String::new()).unwrap_err().to_string();
+    let invalid = |request| {
+        read_request(request, String::new())
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         invalid(request(0, Some(all(vec![])))),
         "limit must be positive"

@@ -1,0 +1,43 @@
+// Elements of the page. Strings become text nodes here, and nowhere is HTML parsed.
+
+export function el(name, attributes, ...children) {
+  return build(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes, ...children) {
+  return build(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function build(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) if (value !== "") node.setAttribute(name, value);
+  node.append(...children.flat().filter((child) => child !== ""));
+  return node;
+}
+
+// A table whose rows begin with their heading. On narrow screens each cell shows its column's name.
+export function table(caption, columns, rows) {
+  const head = el("thead", {}, el("tr", {}, ...columns.map((column) => el("th", { scope: "col" }, column))));
+  const body = rows.map(([first, ...rest]) => el("tr", {},
+    el("th", { scope: "row" }, first),
+    ...rest.map((cell, i) => el("td", { "data-label": columns[i + 1] }, cell))));
+  return el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...body));
+}
+
+export function options(id, values) {
+  const list = byId(id);
+  if (list.children.length === values.length) return;
+  list.replaceChildren(...values.slice(0, 100).map((value) => el("option", { value })));
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+// Leaves a part alone while somebody selects text or has the focus in it.
+export function replace(id, nodes) {
+  const part = byId(id);
+  const selection = getSelection();
+  if (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) return;
+  if (part.contains(document.activeElement)) return;
+  part.replaceChildren(...[nodes].flat().filter(Boolean));
+}

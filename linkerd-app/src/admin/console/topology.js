@@ -1,0 +1,131 @@
+// Targets with their routes, backends and endpoints, over all workers.
+
+import { el, table } from "./elements.js";
+import { count, ms } from "./texts.js";
+
+const SHOWN_ENDPOINTS = 200;
+
+export function topology(state) {
+  const targets = mergedTargets(state);
+  const parts = [];
+  for (const listener of mergedListeners(state)) parts.push(listener);
+  const list = [el("p", {}, "Listeners: " + (parts.join(", ") || "none") + ".")];
+  if (!targets.length) list.push(el("p", {}, "No target is in use: send a request through the proxy."));
+  for (const target of targets) {
+    list.push(el("h3", {}, target.name, el("span", { class: "quiet" }, " " + count(target.connections, "connection"))));
+    if (target.routes.size) {
+      list.push(el("p", { class: "quiet" }, "Routes, in the order in which they are tried"));
+      list.push(el("ol", { class: "routes" }, ...[...target.routes.values()].map(route)));
+    }
+    for (const backend of target.backends.values()) list.push(...backendPart(backend));
+  }
+  const applications = mergedApplications(state);
+  if (applications.length) {
+    list.push(el("h3", {}, "Applications (inbound)"));
+    list.push(table("Ports of this pod that have connections", ["Address", "Server policy", "Connections"], applications));
+  }
+  return list;
+}
+
+function route(rule) {
+  const matches = (rule.matches || []).map(readable).join(" or ") || "every request";
+  return el("li", {}, el("strong", {}, rule.route), " ", el("span", { class: "mono" }, matches),
+    (rule.hosts || []).length ? " for " + rule.hosts.join(", ") : "", rule.filters ? ", " + count(rule.filters, "filter") : "");
+}
+
+function readable(match) {
+  const path = /path: Some\((\w+)\("((?:[^"\\]|\\.)*)"/.exec(match);
+  const rest = /headers: \[\], query: \[\], method: None/.test(match);
+  if (rest && path) return path[1].toLowerCase() + " " + path[2];
+  if (rest && /path: None/.test(match)) return "every request";
+  return match;
+}
+
+function backendPart(backend) {
+  const endpoints = [...backend.endpoints.values()];
+  const heading = el("h4", {}, backend.name + (backend.destination ? " over " + backend.destination : ""));
+  if (!endpoints.length) return [heading, el("p", { class: "bad" }, backend.fails || (backend.resolved ? "No endpoints." : "Not resolved yet."))];
+  const usable = endpoints.filter((endpoint) => endpoint.state === "ready").length;
+  const rows = endpoints.slice(0, SHOWN_ENDPOINTS).map((endpoint) => [
+    endpoint.name,
+    [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.breaker && endpoint.breaker !== "closed" ? el("div", { class: "bad" }, "breaker " + endpoint.breaker) : "", endpoint.error ? el("div", { class: "mono" }, endpoint.error) : ""],
+    String(endpoint.inFlight),
+    ms(endpoint.latency),
+    String(endpoint.connections),
+    endpoint.weight === null ? "–" : String(endpoint.weight / 10000),
+  ]);
+  const more = endpoints.length > SHOWN_ENDPOINTS ? ", the first " + SHOWN_ENDPOINTS : "";
+  const queue = backend.queue ? ", " + backend.queue + " requests wait" : "";
+  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "State", "In flight", "Latency", "Connections", "Weight"], rows)];
+}
+
+// The targets of all workers, each once.
+export function mergedTargets(state) {
+  const targets = new Map();
+  for (const worker of state.workers || []) {
+    for (const found of (worker && worker.outbound && worker.outbound.targets) || []) {
+      const target = entry(targets, found.target, () => ({ name: found.target, connections: 0, routes: new Map(), backends: new Map() }));
+      target.connections += found.connections || 0;
+      for (const http of found.http || []) {
+        for (const rule of (http.routes && http.routes.first) || []) target.routes.set(rule.route + rule.matches + rule.hosts, rule);
+      }
+      walk(found, (part) => { if (part.balancer || part.forward || part.fails) addBackend(target, part); });
+    }
+  }
+  return [...targets.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
+function addBackend(target, part) {
+  const name = part.backend || part.destination || target.name;
+  const backend = entry(target.backends, name, () => ({ name, destination: part.destination, resolved: false, queue: 0, fails: part.fails, endpoints: new Map() }));
+  const status = part.connections || {};
+  const forward = { endpoint: part.forward, state: part.state || "ready", ...status, connections: status.connections ? status : {} };
+  const balancer = part.balancer || { resolved: true, endpoints: part.forward ? [forward] : [] };
+  backend.resolved = backend.resolved || balancer.resolved === true;
+  backend.queue += (balancer.queue && balancer.queue.length) || 0;
+  for (const found of balancer.endpoints || []) {
+    const endpoint = entry(backend.endpoints, found.endpoint, () => ({ name: found.endpoint, state: "ready", inFlight: 0, latency: null, connections: 0, weight: found.weight ?? null, breaker: "", error: "" }));
+    // The worst of the workers' states: a sound one needs no eye.
+    if (found.state !== "ready") endpoint.state = found.state;
+    if (found.breaker && found.breaker.state !== "closed") endpoint.breaker = found.breaker.state;
+    if (found.last_error && found.state !== "ready") endpoint.error = found.last_error;
+    endpoint.inFlight += found.in_flight || 0;
+    endpoint.latency = Math.max(endpoint.latency || 0, found.estimate_ms || 0);
+    const connections = found.connections || {};
+    endpoint.connections += Array.isArray(connections.connections) ? connections.connections.length : connections.open || 0;
+  }
+}
+
+function mergedListeners(state) {
+  const listeners = new Map();
+  for (const worker of state.workers || []) {
+    for (const open of (worker && worker.listeners && worker.listeners.open) || []) {
+      const listener = entry(listeners, open.name, () => ({ ...open, connections: 0 }));
+      listener.connections += open.connections;
+    }
+  }
+  return [...listeners.values()].map((l) => l.direction + " " + l.address + " with " + count(l.connections, "connection") + (l.draining ? ", draining" : ""));
+}
+
+function mergedApplications(state) {
+  const applications = new Map();
+  for (const worker of state.workers || []) {
+    const inbound = worker && worker.inbound;
+    for (const found of (inbound && inbound.applications && inbound.applications.in_use) || []) {
+      const application = entry(applications, found.address, () => ({ ...found, connections: 0 }));
+      application.connections += found.connections || 0;
+    }
+  }
+  return [...applications.values()].map((a) => [a.address, a.server, String(a.connections)]);
+}
+
+function entry(map, key, make) {
+  if (!map.has(key)) map.set(key, make());
+  return map.get(key);
+}
+
+function walk(value, visit) {
+  if (!value || typeof value !== "object") return;
+  if (!Array.isArray(value)) visit(value);
+  for (const part of Object.values(value)) walk(part, visit);
+}

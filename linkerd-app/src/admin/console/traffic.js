@@ -1,0 +1,149 @@
+// Rates, success and latency, from the differences of /metrics between two polls.
+
+import { el, svg } from "./elements.js";
+import { ago, capital, ms, number, share } from "./texts.js";
+import { freshness } from "./mesh.js";
+
+export const POLL_MS = 2000;
+const KEPT_MS = 5 * 60 * 1000;
+const SHORTEST_SPAN_MS = 60 * 1000;
+
+const samples = [];
+
+export function cards(state) {
+  const last = samples.at(-1) || {};
+  const workers = state.workers || [];
+  const sum = (read) => workers.reduce((total, worker) => total + (read(worker || {}) || 0), 0);
+  const list = [];
+  for (const direction of ["outbound", "inbound"]) {
+    const rate = last[direction];
+    if (direction === "inbound" && !seen(direction)) continue;
+    const name = capital(direction);
+    list.push([name + " requests", rate ? number(rate.requests) + "/s" : "…"]);
+    list.push([name + " success", rate ? share(rate.success) : "…", rate && rate.success !== null && rate.success < 0.99 ? "bad" : ""]);
+    list.push([name + " p50, p95", rate ? ms(rate.p50) + ", " + ms(rate.p95) : "…"]);
+  }
+  list.push(["In flight", String(sum((w) => w.outbound && w.outbound.in_flight) + sum((w) => w.inbound && w.inbound.in_flight))]);
+  const kept = state.failures || {};
+  list.push(["Failures since start", String(kept.total || 0), kept.total ? "warn" : ""]);
+  const streams = freshness(state);
+  const lost = streams.filter((stream) => stream.opened && !stream.connected).length;
+  list.push(["Control plane", lost ? lost + " of " + streams.length + " lost" : "connected", lost ? "bad" : ""]);
+  return list.map(([name, value, kind]) => el("dl", { class: "card" }, el("dt", {}, name), el("dd", { class: kind || "" }, value)));
+}
+
+function seen(direction) {
+  return samples.some((sample) => sample.read[direction].ok + sample.read[direction].failed > 0);
+}
+
+export function charts() {
+  const list = [];
+  for (const direction of ["outbound", "inbound"]) {
+    if (direction === "inbound" && !seen(direction)) continue;
+    const name = capital(direction);
+    list.push(chart(name + " per second", direction, ["requests", "failed"], ["requests", "failed"], number));
+    list.push(chart(name + " latency", direction, ["p50", "p95"], ["p50", "p95"], ms));
+  }
+  return list;
+}
+
+function chart(title, direction, keys, names, format) {
+  const points = samples.filter((sample) => sample[direction]);
+  const values = keys.flatMap((key) => points.map((sample) => sample[direction][key] || 0));
+  const top = Math.max(...values, 1e-9);
+  const now = Date.now();
+  const span = Math.min(KEPT_MS, Math.max(SHORTEST_SPAN_MS, now - samples[0].at));
+  const lines = keys.map((key, index) => {
+    let path = "", drawn = false;
+    for (const sample of points) {
+      const value = sample[direction][key];
+      if (value === null) { drawn = false; continue; }
+      const x = 300 * (1 - (now - sample.at) / span), y = 78 - 74 * (value / top);
+      path += (drawn ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1);
+      drawn = true;
+    }
+    return svg("path", { d: path, class: index ? "second" : "first" });
+  });
+  const latest = points.length ? points.at(-1)[direction] : {};
+  const label = title + ", last " + ago(span) + ": now " + keys.map((key, i) => names[i] + " " + format(latest[key])).join(", ") + "; highest " + format(Math.max(...values, 0));
+  return el("figure", {},
+    el("figcaption", {}, el("strong", {}, title), " last " + ago(span) + ", up to " + format(Math.max(...values, 0)), ...names.map((name, i) => el("span", { class: i ? "key second" : "key" }, name))),
+    svg("svg", { viewBox: "0 0 300 80", preserveAspectRatio: "none", role: "img", "aria-label": label }, ...lines));
+}
+
+// The counters of the charts. Requests to the admin port itself are left out.
+export function readMetrics(text) {
+  const read = { outbound: counters(), inbound: counters() };
+  for (const line of text.split("\n")) {
+    const found = /^(response_total|response_latency_ms_bucket|outbound_http_errors_total|inbound_http_errors_total)\{(.*)\} (\S+)/.exec(line);
+    if (!found) continue;
+    const [, name, list, number] = found;
+    const labels = readLabels(list);
+    if (labels.target_port === location.port && labels.direction === "inbound") continue;
+    const value = Number(number) || 0;
+    if (name.endsWith("_http_errors_total")) {
+      read[name.split("_")[0]].failed += value;
+      continue;
+    }
+    const direction = read[labels.direction];
+    if (!direction) continue;
+    if (name === "response_latency_ms_bucket") direction.buckets[labels.le] = (direction.buckets[labels.le] || 0) + value;
+    else if (labels.classification === "failure") direction.failed += value;
+    else direction.ok += value;
+  }
+  return read;
+}
+
+function counters() {
+  return { ok: 0, failed: 0, buckets: {} };
+}
+
+function readLabels(list) {
+  const labels = {};
+  for (const [, name, value] of list.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)) labels[name] = value;
+  return labels;
+}
+
+export function keepSample(read, state) {
+  const at = Date.now();
+  const before = samples.at(-1);
+  const sample = { at, read, failures: (state.failures && state.failures.total) || 0 };
+  // After a break, such as a hidden page, the mean over it would be no rate of now.
+  if (before && at - before.at < 5 * POLL_MS) {
+    for (const direction of ["outbound", "inbound"]) {
+      sample[direction] = rates(before.read[direction], read[direction], (at - before.at) / 1000);
+    }
+  }
+  samples.push(sample);
+  while (at - samples[0].at > KEPT_MS) samples.shift();
+}
+
+// Rates and percentiles of the time between two samples.
+function rates(before, now, seconds) {
+  const difference = (a, b) => Math.max(0, (b || 0) - (a || 0));
+  const ok = difference(before.ok, now.ok), failed = difference(before.failed, now.failed);
+  const buckets = Object.keys(now.buckets)
+    .map((le) => [le === "+Inf" ? Infinity : Number(le), difference(before.buckets[le], now.buckets[le])])
+    .sort((a, b) => a[0] - b[0]);
+  return {
+    requests: (ok + failed) / seconds,
+    failed: failed / seconds,
+    success: ok + failed > 0 ? ok / (ok + failed) : null,
+    p50: percentile(buckets, 0.5),
+    p95: percentile(buckets, 0.95),
+  };
+}
+
+function percentile(buckets, share) {
+  const total = buckets.length ? buckets.at(-1)[1] : 0;
+  if (!total) return null;
+  let lower = 0, below = 0;
+  for (const [bound, count] of buckets) {
+    if (count >= share * total) {
+      if (bound === Infinity) return lower;
+      return lower + (bound - lower) * ((share * total - below) / (count - below || 1));
+    }
+    [lower, below] = [bound, count];
+  }
+  return lower;
+}
