@@ -1,6 +1,6 @@
 //! `check`: proves what a proxy needs before it starts, or how a running one fares, and names the fix of each failure.
 //!
-//! - **waits for** each step [`STEP`](within::STEP) at most, and for all of them less than 30 s: controllers are checked at
+//! - **waits for** each step [`STEP`] at most, and for all of them less than 30 s: controllers are checked at
 //!   the same time.
 //! - **never** starts anything, writes a file, or prints a secret.
 
