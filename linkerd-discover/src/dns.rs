@@ -90,7 +90,7 @@ pub fn watch(
     rx
 }
 
-/// Resolves an address once, as [`watch`] does again and again, within 15 s for each of its two queries. The error names
+/// Resolves an address once, as [`watch()`] does again and again, within 15 s for each of its two queries. The error names
 /// both queries.
 pub async fn resolve_once(
     addr: ControlAddr,
