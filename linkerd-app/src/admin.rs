@@ -44,6 +44,7 @@ pub(crate) use reply::infallible;
 pub(crate) use secure::secure;
 
 use connection::Connections;
+use context::MAX_CONNECTIONS;
 use linkerd_proxy_core::{drain, transport::AcceptErrors};
 use std::{net::TcpListener, rc::Rc, time::Duration};
 
@@ -64,6 +65,7 @@ pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: dr
     let mut connections = Connections::new(MAX_CONNECTIONS);
     let mut errors = AcceptErrors::default();
     loop {
+        admin.connections.set(connections.len());
         let accepted = tokio::select! {
             biased;
             () = drain.signaled() => break,
@@ -91,10 +93,6 @@ pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: dr
         tracing::debug!("Closing admin connections that have not finished");
     }
 }
-
-/// Probes, a scraper or two and people need a handful. One more closes the least recently used one, so that a client
-/// with many silent connections locks out no probe.
-const MAX_CONNECTIONS: usize = 100;
 
 /// Limit for connections to finish their requests after drain was signalled: the slowest answer is a long scrape.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);

@@ -3,11 +3,12 @@
 //! | code | when |
 //! |--:|---|
 //! | 0 | any normal end, also when the grace period ran out |
-//! | 1 | something cannot be started; `explain` finds no route; the proxy of `tap` does not answer or ends |
+//! | 1 | something cannot be started; `check` finds another failure than of the configuration; `explain` finds no route; the proxy of `tap` does not answer or ends |
 //! | 64 | the configuration, a manifest or the usage is wrong |
 //! | 69 | `await`: the proxy is not ready in time |
 //! | 95 | `init --check`: connections are not redirected |
 
+mod admin_request;
 mod await_ready;
 mod check;
 mod control;
@@ -22,6 +23,7 @@ mod start;
 mod tap;
 
 pub use self::await_ready::AwaitOptions;
+pub use self::check::{CheckArgs, check};
 pub use self::control::{AuthoritySource, ControlOptions};
 pub use self::explain::ExplainSource;
 pub use self::init::InitOptions;
@@ -45,7 +47,7 @@ use start::{failed_to_start, start_logging};
 use std::{
     error::Error,
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -130,11 +132,6 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
             Err(error) => failed_to_start(&error),
         }
     })
-}
-
-/// Checks the environment and a mesh file, and reports all errors.
-pub fn check(env: Env, mesh: Option<&Path>) -> ExitCode {
-    check::run(env, mesh)
 }
 
 /// Prints the way that a request would take, for a person or as JSON.

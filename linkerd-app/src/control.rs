@@ -9,6 +9,7 @@ mod dns;
 
 pub use client::ControlClient;
 pub use default_policies::default_policies;
+pub use dns::control_addr;
 
 use crate::{
     config::{self, Config},

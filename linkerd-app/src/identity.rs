@@ -12,10 +12,10 @@ mod spire;
 mod tests;
 mod workload_api;
 
-pub use anchors::AnchorsLoadError;
+pub use anchors::{AnchorsLoadError, anchors_text};
 pub use certifier::Certifier;
 pub use credentials::ProxyCredentials;
-pub use documents::DocumentsError;
+pub use documents::{DocumentsError, KEY_FILE, check_key_and_request, check_token};
 pub use spire::SvidSubscriber;
 pub use workload_api::WorkloadApi;
 

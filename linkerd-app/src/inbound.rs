@@ -94,6 +94,7 @@ impl Inbound {
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
+            "max_in_flight": self.ctx.in_flight.limit(),
             "future_bytes": { "connection": self.connection_bytes.get() },
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),

@@ -30,5 +30,5 @@ pub use message::{
     ListenerSocket, ListenerSpec,
 };
 pub use proxy::{ProxyListeners, Replaced};
-pub use table::{ListenerTable, MAX_LISTENERS};
+pub use table::{ListenerTable, MAX_LISTENERS, merge};
 pub use worker::WorkerListeners;

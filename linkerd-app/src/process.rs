@@ -13,9 +13,11 @@ use std::{
 use tokio::runtime::{Handle, RuntimeMetrics};
 
 mod descriptors;
+mod state;
 mod usage;
 
 pub use descriptors::reserve as reserve_descriptors;
+pub use state::inspect;
 use usage::Usage;
 
 /// Build information.

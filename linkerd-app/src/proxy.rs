@@ -2,6 +2,7 @@
 
 mod control_thread;
 mod error;
+mod shutdown_record;
 mod state;
 
 pub use error::StartError;
@@ -27,6 +28,7 @@ use linkerd_proxy_core::{
     readiness::Readiness,
     transport::{OwnConnections, OwnListeners},
 };
+use shutdown_record::{ShutdownPhase, ShutdownRecord};
 use state::{WorkerInspector, all_answer};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -51,6 +53,7 @@ pub struct RunningProxy {
     pub tracing: Option<Tracing>,
     workers: Vec<WorkerInspector>,
     drain: drain::Signal,
+    record: ShutdownRecord,
 }
 
 /// Starts the proxy. Its workers accept connections when this returns.
@@ -90,6 +93,7 @@ pub async fn start(
     }
     let readiness = Readiness::new();
     let (signal, drain) = drain::channel();
+    let record = ShutdownRecord::serving();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
     let addresses = sockets.addresses()?;
     let own = OwnConnections::default();
@@ -127,6 +131,7 @@ pub async fn start(
         workers: inspectors.clone(),
         own,
         identity,
+        record: record.clone(),
     };
     let (discovery, policies, server_policies, service_profiles) = control_thread::spawn(
         config.clone(),
@@ -174,6 +179,7 @@ pub async fn start(
         tracing,
         workers: inspectors,
         drain: signal,
+        record,
     })
 }
 
@@ -188,7 +194,9 @@ impl RunningProxy {
     /// listeners, and returns when all connections have ended.
     pub async fn end(self, window: Duration) {
         self.readiness.drain();
+        self.record.enter(ShutdownPhase::Leaving);
         self.drain.leave(window).await;
+        self.record.enter(ShutdownPhase::Draining);
         self.drain.drain().await;
     }
 }

@@ -72,6 +72,8 @@ pub enum WorkerQuery {
     State(oneshot::Sender<Value>),
     /// That of backends, for `/explain`.
     Backends(BackendsQuery, oneshot::Sender<Value>),
+    /// The listeners, for the drain in `/state`.
+    Listeners(oneshot::Sender<Value>),
     /// The last failures, for `/state`.
     Failures(oneshot::Sender<Value>),
     /// A sign of life, `true`.
@@ -197,6 +199,7 @@ impl InspectedParts {
                 WorkerQuery::Backends(query, reply) => {
                     (self.outbound.backend_states(&query), reply)
                 }
+                WorkerQuery::Listeners(reply) => (self.listeners.inspect(), reply),
                 WorkerQuery::Failures(reply) => (self.failures.inspect(), reply),
                 WorkerQuery::Alive(reply) => (Value::Bool(true), reply),
             };

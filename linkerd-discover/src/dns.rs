@@ -8,9 +8,11 @@
 
 mod hickory;
 mod plan;
+mod resolution;
 mod resolve;
 
 pub use hickory::SystemResolver;
+pub use resolution::Resolutions;
 pub use resolve::{AddressAnswer, DnsError, RecordType, Resolve, SrvAnswer};
 
 use futures::future::BoxFuture;
@@ -20,10 +22,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -61,15 +60,6 @@ pub struct AddressSet {
     pub changed_at: Instant,
 }
 
-/// Counts for `control_dns_resolutions_total{client,record_type,result}`, for one client.
-#[derive(Debug, Default)]
-pub struct Resolutions {
-    srv_ok: AtomicU64,
-    srv_not_found: AtomicU64,
-    addresses_ok: AtomicU64,
-    addresses_not_found: AtomicU64,
-}
-
 /// Watches the addresses of `addr`, on `runtime`. `None` until there is an answer.
 ///
 /// Waits for: each query, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
@@ -82,16 +72,13 @@ pub fn watch(
     runtime: &tokio::runtime::Handle,
 ) -> watch::Receiver<Option<Arc<AddressSet>>> {
     let (tx, rx) = watch::channel(None);
-    let constant = match addr {
-        ControlAddr::Socket(addr) => Ok(addr),
-        ControlAddr::Name { host, port } if is_localhost(&host) => {
-            Ok((Ipv4Addr::LOCALHOST, port).into())
+    match addr.constant() {
+        Ok(addr) => {
+            resolutions.is_fixed(addr);
+            publish(&tx, vec![addr]);
         }
-        ControlAddr::Name { host, port } => Err((host, port)),
-    };
-    match constant {
-        Ok(addr) => publish(&tx, vec![addr]),
         Err((host, port)) => {
+            resolutions.follows(&host);
             runtime.spawn(async move {
                 tokio::select! {
                     () = tx.closed() => {}
@@ -101,6 +88,43 @@ pub fn watch(
         }
     }
     rx
+}
+
+/// Resolves an address once, as [`watch()`] does again and again, within 15 s for each of its two queries. The error names
+/// both queries.
+pub async fn resolve_once(
+    addr: ControlAddr,
+    resolver: &dyn Resolve,
+    backoff: Backoff,
+) -> Result<Vec<SocketAddr>, String> {
+    let (host, port) = match addr.constant() {
+        Ok(addr) => return Ok(vec![addr]),
+        Err(name) => name,
+    };
+    let mut plan = Plan::new(port, backoff);
+    let mut rng = StdRng::from_rng(&mut rand::rng());
+    let decision = match plan.srv(answer(resolver.srv(&host)).await) {
+        Decision::Query => plan.addresses(answer(resolver.addresses(&host)).await, &mut rng),
+        decision => decision,
+    };
+    match decision {
+        Decision::Use { addrs, .. } => Ok(addrs),
+        Decision::Retry { error, .. } => Err(error),
+        Decision::Query => Err("no answer".to_owned()),
+    }
+}
+
+impl ControlAddr {
+    /// The address, or the host and port of a name that needs DNS.
+    fn constant(self) -> Result<SocketAddr, (String, u16)> {
+        match self {
+            Self::Socket(addr) => Ok(addr),
+            Self::Name { host, port } if is_localhost(&host) => {
+                Ok((Ipv4Addr::LOCALHOST, port).into())
+            }
+            Self::Name { host, port } => Err((host, port)),
+        }
+    }
 }
 
 impl FromStr for ControlAddr {
@@ -129,29 +153,6 @@ impl FromStr for ControlAddr {
     }
 }
 
-impl Resolutions {
-    /// The count of each series, by the labels `record_type` and `result`.
-    pub fn series(&self) -> [(&'static str, &'static str, u64); 4] {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        [
-            ("SRV", "ok", count(&self.srv_ok)),
-            ("SRV", "not_found", count(&self.srv_not_found)),
-            ("A/AAAA", "ok", count(&self.addresses_ok)),
-            ("A/AAAA", "not_found", count(&self.addresses_not_found)),
-        ]
-    }
-
-    fn count(&self, record_type: RecordType, ok: bool) {
-        let counter = match (record_type, ok) {
-            (RecordType::Srv, true) => &self.srv_ok,
-            (RecordType::Srv, false) => &self.srv_not_found,
-            (RecordType::Addresses, true) => &self.addresses_ok,
-            (RecordType::Addresses, false) => &self.addresses_not_found,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Resolves a name again and again.
 async fn resolve(
     host: &str,
@@ -173,10 +174,12 @@ async fn resolve(
         match decision {
             Decision::Query => {}
             Decision::Use { addrs, again_in } => {
+                resolutions.resolved(&addrs, again_in);
                 publish(tx, addrs);
                 sleep(again_in).await;
             }
             Decision::Retry { error, again_in } => {
+                resolutions.failed(&error, again_in);
                 tracing::warn!(host, %error, ?again_in, "failed to resolve a control-plane address");
                 sleep(again_in).await;
             }

@@ -22,4 +22,4 @@ pub use label::{AddLabels, LabelSet, Labels};
 pub use primitive::{
     BYTES, Counter, Gauge, Histogram, HistogramBounds, HistogramUnit, LATENCY_MS, Metric,
 };
-pub use registry::{Registry, RegistryStyle};
+pub use registry::{FamilySize, Registry, RegistryStyle};

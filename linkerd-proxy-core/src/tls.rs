@@ -1,12 +1,14 @@
 //! Encryption: identities of the mesh, certificates, and TLS on either side of the proxy.
 
 mod algorithms;
+mod anchor_details;
 mod certificate;
 mod client;
 mod client_hello;
 mod credentials;
 mod identity;
 mod key;
+mod probe;
 mod provider;
 mod publisher;
 mod refresh;
@@ -22,12 +24,14 @@ mod trust_anchors;
 mod verify;
 
 pub use algorithms::{cipher_suites, key_exchange_groups};
+pub use anchor_details::AnchorDetails;
 pub use certificate::{CertificateDetails, InvalidCertificate, Validity};
 pub use client::MeshClient;
 pub use client_hello::{ClientHello, FirstBytes, NoClientHello, read_client_hello};
 pub use credentials::{Credentials, CredentialsIssuer, InvalidCredentials, LocalIdentity};
 pub use identity::{Identity, InvalidIdentity, is_dns_name};
 pub use key::{InvalidKey, KeyAndRequest, TlsKey};
+pub use probe::{ProbeError, ServerProbe};
 pub use publisher::{AnchorsChange, CredentialsPublisher, CredentialsWatch, PresentCredentials};
 pub use refresh::RefreshBounds;
 pub use rustls::{Error as TlsError, pki_types::DnsName};

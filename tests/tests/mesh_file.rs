@@ -284,7 +284,7 @@ async fn a_check_reports_all_that_is_wrong_at_once() {
         "check.yaml:3:9: 0 is not a port",
         "LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD=\"5\" is not valid",
         "did you mean LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR?",
-        "3 errors",
+        "3 failed",
     ] {
         assert!(wrong.output.contains(told), "{told} in {}", wrong.output);
     }

@@ -260,7 +260,7 @@ async fn a_check_reports_all_errors_of_routes() {
         "yaml:9:28: backend \"web-canry\" names no service of this file; did you mean \"web-canary\"?",
         "yaml:10:27: `10` is not a duration",
         "yaml:11:23: `99` is no HTTP status",
-        "6 errors",
+        "6 failed",
     ] {
         assert!(exit.output.contains(told), "{told} in {}", exit.output);
     }

@@ -39,6 +39,10 @@ impl Connections {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }

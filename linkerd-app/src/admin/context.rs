@@ -10,13 +10,15 @@ use crate::{
 use futures::future::BoxFuture;
 use linkerd_proxy_core::{metrics::Registry, readiness::Readiness};
 use serde_json::Value;
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 use tokio::sync::mpsc;
 
 /// The parts of the proxy that the admin server reads and controls.
 pub struct AdminContext {
     /// The policy of its port. `None`, without an inbound listener: all requests are let in.
     pub policy: Option<AdminPolicy>,
+    /// Its open connections.
+    pub connections: Cell<usize>,
     /// All metrics.
     pub registry: Registry,
     /// Retention of series without an owner.
@@ -52,3 +54,7 @@ pub struct StateSection {
     /// Collects it. It may query other threads; a section that takes longer than a second is left out.
     pub collect: Box<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>,
 }
+
+/// Probes, a scraper or two and people need a handful. One more closes the least recently used one, so that a client
+/// with many silent connections locks out no probe.
+pub(super) const MAX_CONNECTIONS: usize = 100;

@@ -1,7 +1,7 @@
 //! `/state`: configuration, state and activity of the proxy, as JSON.
 
 use super::{
-    context::{AdminContext, StateSection},
+    context::{AdminContext, MAX_CONNECTIONS, StateSection},
     reply::{self, Reply},
     request::AdminRequest,
 };
@@ -24,11 +24,13 @@ pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply 
     let sections = sections.filter(|section| is_wanted(section.name));
     let sections = sections.map(collect);
     let mut state: Map<String, Value> = join_all(sections).await.into_iter().collect();
-    if let Some(policy) = &admin.policy
-        && is_wanted("admin")
-    {
-        let handshakes = policy.inspect_handshakes();
-        state.insert("admin".to_owned(), json!({ "handshakes": handshakes }));
+    if is_wanted("admin") {
+        let policy = admin.policy.as_ref();
+        let own = json!({
+            "connections": { "open": admin.connections.get(), "limit": MAX_CONNECTIONS },
+            "handshakes": policy.map(|policy| policy.inspect_handshakes()),
+        });
+        state.insert("admin".to_owned(), own);
     }
     let mut text = format!("{:#}", Value::Object(state));
     text.push('\n');

@@ -31,6 +31,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn admin() -> AdminContext {
     AdminContext {
+        connections: Default::default(),
         policy: None,
         registry: Registry::new(),
         retain: Duration::from_secs(600),
@@ -425,6 +426,7 @@ async fn the_state_has_a_key_for_each_section() {
             (200, Some("application/json"))
         );
         let expected = json!({
+            "admin": {"connections": {"limit": 100, "open": 1}, "handshakes": null},
             "broken": {"error": "collecting this section panicked"},
             "outbound": {"backends": []},
             "stuck": {"error": "no answer within 1s"},

@@ -1,95 +1,127 @@
-//! `check`: reports all errors of the environment and a mesh file at once.
+//! `check`: proves what a proxy needs before it starts, or how a running one fares, and names the fix of each failure.
+//!
+//! - **waits for** each step [`STEP`] at most, and for all of them less than 30 s: controllers are checked at
+//!   the same time.
+//! - **never** starts anything, writes a file, or prints a secret.
 
-use super::mesh;
-use crate::config::{Config, EXIT_USAGE, Env};
-use linkerd_control::Mesh;
-use std::{fmt, net::Ipv4Addr, path::Path, process::ExitCode};
+mod controllers;
+mod duration_text;
+mod environment;
+mod files;
+mod listeners;
+mod port_holder;
+mod redirection;
+mod report;
+mod running;
+mod within;
 
-/// The findings of a check.
-#[derive(Debug)]
-struct Report {
-    /// Lines for the valid parts.
-    good: Vec<String>,
-    warnings: Vec<String>,
-    errors: Vec<String>,
+use crate::{
+    cli::admin_request::admin_get,
+    config::{Config, Env},
+    runtime,
+};
+use environment::CheckedEnvironment;
+use report::{CheckLine, CheckReport};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
+use within::{STEP, blocking_within};
+
+/// The proxy to check.
+#[derive(clap::Args, Debug)]
+pub struct CheckArgs {
+    /// A file of services: the environment is then checked as for `run --mesh`.
+    #[arg(long, value_name = "FILE")]
+    mesh: Option<PathBuf>,
+    /// Checks the running proxy with this admin server, in place of the environment.
+    #[arg(long, value_name = "ADDR", conflicts_with = "mesh")]
+    admin: Option<SocketAddr>,
+    /// The form of the report.
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json"])]
+    output: String,
 }
 
-/// Checks without starting anything. The exit code is 0, or 64 if there are errors.
-pub fn run(env: Env, mesh: Option<&Path>) -> ExitCode {
-    let report = report(env, mesh);
-    match report.errors.is_empty() {
-        true => {
-            println!("{report}");
-            ExitCode::SUCCESS
+/// Checks, and prints the report. The exit code is 0 if all checks pass, 64 if the configuration is wrong, 1 if something
+/// else fails.
+pub fn check(env: Env, args: CheckArgs) -> ExitCode {
+    let runtime = match runtime::local() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
         }
-        false => {
-            eprintln!("{report}");
-            ExitCode::from(EXIT_USAGE)
-        }
-    }
-}
-
-fn report(mut env: Env, mesh: Option<&Path>) -> Report {
-    let mut report = Report {
-        good: Vec::new(),
-        warnings: Vec::new(),
-        errors: Vec::new(),
     };
-    if let Some(path) = mesh {
-        match Mesh::read(path) {
-            Ok(mesh) => {
-                let servers = match mesh.servers().count() {
-                    0 => String::new(),
-                    servers => format!(", and {}", count(servers, "server")),
-                };
-                report.good.push(format!(
-                    "{}: {} and {}{servers}",
-                    path.display(),
-                    count(mesh.services(), "service"),
-                    count(mesh.endpoints(), "endpoint")
-                ));
-            }
-            Err(error) => report
-                .errors
-                .extend(error.to_string().lines().map(str::to_owned)),
-        }
-        // As `run --mesh` completes it; the real port is known only when it listens.
-        mesh::complete(&mut env, (Ipv4Addr::LOCALHOST, 8086).into());
-    }
-    match Config::load(&env) {
-        Ok(loaded) => {
-            report.good.push("environment: valid".to_owned());
-            report.warnings.extend(loaded.warnings);
-        }
-        Err(errors) => {
-            report.warnings.extend(errors.warnings);
-            for error in &errors.errors {
-                let fix = error.fix().map(|fix| format!(" (fix: {fix})"));
-                let fix = fix.unwrap_or_default();
-                report.errors.push(format!("{error}{fix}"));
+    let mut report = CheckReport::default();
+    match args.admin {
+        Some(addr) => runtime.block_on(running::check(addr, &mut report)),
+        None => {
+            let (lines, valid) = environment::check(env, args.mesh.as_deref());
+            report.add("configuration", lines);
+            match valid {
+                Some(valid) => runtime.block_on(before_start(valid, &mut report)),
+                None => report.add(
+                    "configuration",
+                    [CheckLine::skipped("other checks", UNREAD)],
+                ),
             }
         }
     }
-    report
+    report.print(args.output == "json")
 }
 
-fn count(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let errors = self.errors.iter().map(|text| format!("error: {text}"));
-        let warnings = self.warnings.iter().map(|text| format!("warning: {text}"));
-        let good = self.good.iter().cloned();
-        let lines: Vec<_> = errors.chain(warnings).chain(good).collect();
-        f.write_str(&lines.join("\n"))?;
-        match self.errors.len() {
-            0 => Ok(()),
-            errors => write!(f, "\n{}", count(errors, "error")),
+/// Checks what a proxy with this configuration needs.
+async fn before_start(environment: CheckedEnvironment, report: &mut CheckReport) {
+    let is_in_pod = environment.is_in_pod;
+    let config = Arc::new(environment.loaded.config);
+    let checked = on_thread(&config, |config| files::check(config, SystemTime::now())).await;
+    let anchors = match checked {
+        Some((lines, anchors)) => {
+            report.add("files", lines);
+            anchors
         }
+        None => {
+            let late = format!("a file cannot be read within {STEP:?}");
+            let fix = "is it a pipe, or on a file system that does not answer?";
+            report.add("files", [CheckLine::failed("files", late).fix(fix)]);
+            None
+        }
+    };
+    let live = admin_get(config.admin.listen, "/live").await;
+    let is_proxy_there = live.is_ok_and(|reply| &reply.body[..] == b"live\n");
+    let late = || {
+        vec![CheckLine::failed(
+            "listeners",
+            format!("no answer within {STEP:?}"),
+        )]
+    };
+    let listeners = on_thread(&config, move |config| {
+        listeners::check(config, is_proxy_there)
+    });
+    report.add("listeners", listeners.await.unwrap_or_else(late));
+    if environment.has_embedded_controller {
+        let why = "the controller is part of run --mesh, and starts with it";
+        report.add("controllers", [CheckLine::skipped("controllers", why)]);
+    } else {
+        let anchors = anchors.as_ref().ok_or(match &config.identity {
+            None => "this proxy has no identity: connections are plain",
+            Some(_) => "there are no trust anchors to verify it with",
+        });
+        let lines = controllers::check(&config, anchors).await;
+        report.add("controllers", lines.controllers);
+        report.add("clock", [lines.clock]);
     }
+    let redirection = on_thread(&config, move |config| {
+        redirection::check(config, is_in_pod, is_proxy_there)
+    });
+    let late = || CheckLine::failed("redirection", format!("no answer within {STEP:?}"));
+    report.add("redirection", [redirection.await.unwrap_or_else(late)]);
 }
+
+/// Runs a check that blocks.
+async fn on_thread<T: Send + 'static>(
+    config: &Arc<Config>,
+    check: impl FnOnce(&Config) -> T + Send + 'static,
+) -> Option<T> {
+    let config = config.clone();
+    blocking_within(move || check(&config)).await
+}
+
+const UNREAD: &str = "they need a valid configuration";

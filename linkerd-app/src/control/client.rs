@@ -197,7 +197,12 @@ impl ControllerClient {
     }
 
     pub(super) fn inspect(&self) -> serde_json::Value {
-        serde_json::json!({ "controller": self.name, "balancer": self.balance.inspect() })
+        serde_json::json!({
+            "role": self.role,
+            "controller": self.name,
+            "dns": self.resolutions.inspect(),
+            "balancer": self.balance.inspect(),
+        })
     }
 }
 

@@ -37,16 +37,21 @@ impl NameLookup {
         addr: &config::Addr,
         backoff: Backoff,
     ) -> watch::Receiver<Option<Arc<AddressSet>>> {
-        let addr = match addr {
-            config::Addr::Ip(addr) => ControlAddr::Socket(*addr),
-            config::Addr::Name { host, port } => ControlAddr::Name {
-                host: host.clone(),
-                port: *port,
-            },
-        };
+        let addr = control_addr(addr);
         let resolver = self.resolver.unwrap_or_else(|| Arc::new(NoResolver));
         let runtime = tokio::runtime::Handle::current();
         dns::watch(addr, resolver, backoff, self.resolutions, &runtime)
+    }
+}
+
+/// The address of a controller, for its resolution.
+pub fn control_addr(addr: &config::Addr) -> ControlAddr {
+    match addr {
+        config::Addr::Ip(addr) => ControlAddr::Socket(*addr),
+        config::Addr::Name { host, port } => ControlAddr::Name {
+            host: host.clone(),
+            port: *port,
+        },
     }
 }
 

@@ -18,6 +18,15 @@ pub struct ConfiguredAnchors {
     file: Option<AnchorsFile>,
 }
 
+/// The text of the configured trust anchors, at most 1 MiB; `None` if they come from the workload API.
+pub fn anchors_text(config: &AnchorsConfig) -> io::Result<Option<String>> {
+    match config {
+        AnchorsConfig::Bundle => Ok(None),
+        AnchorsConfig::Pem(pem) => Ok(Some(pem.clone())),
+        AnchorsConfig::File(path) => read_bounded(path).map(Some),
+    }
+}
+
 /// A file of trust anchors, as it was read last.
 #[derive(Debug)]
 struct AnchorsFile {

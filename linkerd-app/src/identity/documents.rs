@@ -41,12 +41,26 @@ pub enum DocumentsError {
     Generate(InvalidKey),
 }
 
+/// Reads the key and the request in `directory` as at the start. `false`: it has neither, and the proxy makes its own.
+pub fn check_key_and_request(
+    directory: &Path,
+    identity: &Identity,
+) -> Result<bool, DocumentsError> {
+    key_and_request(directory, identity)?;
+    Ok(directory.join(KEY_FILE).exists())
+}
+
+/// Reads the token as at the start.
+pub fn check_token(path: &Path) -> Result<(), DocumentsError> {
+    token(path).map(drop)
+}
+
 /// The key and the request in `directory`, or new ones if it has neither.
 pub(super) fn key_and_request(
     directory: &Path,
     identity: &Identity,
 ) -> Result<KeyAndRequest, DocumentsError> {
-    let (key_path, request_path) = (directory.join("key.p8"), directory.join("csr.der"));
+    let (key_path, request_path) = (directory.join(KEY_FILE), directory.join("csr.der"));
     match (read(&key_path)?, read(&request_path)?) {
         (Some(key), Some(request)) => {
             let key = TlsKey::from_pkcs8(&key).map_err(|error| DocumentsError::Key {
@@ -92,3 +106,6 @@ fn unreadable(path: &Path, error: io::Error) -> DocumentsError {
         error,
     }
 }
+
+/// The private key (PKCS #8, RFC 5958).
+pub const KEY_FILE: &str = "key.p8";

@@ -4,6 +4,7 @@ use super::{ListenerError, ListenerId, ListenerSpec};
 use linkerd_proxy_core::transport::ListenerContext;
 use serde_json::{Value, json};
 use std::{net::SocketAddr, rc::Rc};
+use tokio::time::Instant;
 
 /// The listeners of a worker: those that are active, and those that drain.
 ///
@@ -21,6 +22,9 @@ struct ListenerEntry<T> {
     listener: ListenerSpec,
     addr: SocketAddr,
     context: Rc<ListenerContext>,
+    added: Instant,
+    /// When it was removed.
+    removed: Option<Instant>,
     /// `None` after the removal: the entry stays until the connections have ended.
     active: Option<T>,
 }
@@ -57,6 +61,8 @@ impl<T> ListenerTable<T> {
             listener,
             addr,
             context,
+            added: Instant::now(),
+            removed: None,
             active: Some(active),
         });
         Ok(())
@@ -71,7 +77,9 @@ impl<T> ListenerTable<T> {
     /// Makes an active listener one that drains.
     pub fn remove(&mut self, id: ListenerId) -> Option<T> {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
-        entry.active.take()
+        let active = entry.active.take()?;
+        entry.removed = Some(Instant::now());
+        Some(active)
     }
 
     /// Forgets a listener whose connections have ended.
@@ -94,8 +102,38 @@ impl<T> ListenerEntry<T> {
             "address": self.addr.to_string(),
             "connections": self.context.connections(),
             "draining": self.context.drain().is_draining(),
+            "age_ms": millis(self.added),
+            "removed_ms": self.removed.map(millis),
         })
     }
+}
+
+/// The listeners of all workers as one list: each once, with the connections of all workers. It drains if it does on one.
+pub fn merge(workers: Vec<Value>) -> Value {
+    let mut merged: Vec<Value> = Vec::new();
+    let same = |a: &Value, b: &Value| {
+        ["name", "address", "draining"]
+            .iter()
+            .all(|field| a[*field] == b[*field])
+    };
+    for worker in workers {
+        for listener in worker["open"].as_array().into_iter().flatten() {
+            let known = merged.iter_mut().find(|known| same(known, listener));
+            match known {
+                None => merged.push(listener.clone()),
+                Some(known) => {
+                    let connections = |listener: &Value| listener["connections"].as_u64();
+                    let sum = connections(known).unwrap_or(0) + connections(listener).unwrap_or(0);
+                    known["connections"] = sum.into();
+                }
+            }
+        }
+    }
+    Value::Array(merged)
+}
+
+fn millis(since: Instant) -> u64 {
+    since.elapsed().as_millis() as u64
 }
 
 /// Listeners of a worker. A proxy has a handful; a control plane that adds and removes them in a loop, faster than
@@ -106,6 +144,7 @@ pub const MAX_LISTENERS: usize = 256;
 mod tests {
     use super::*;
     use linkerd_proxy_core::drain;
+    use std::time::Duration;
 
     fn add(
         table: &mut ListenerTable<u16>,
@@ -146,22 +185,47 @@ mod tests {
     }
 
     #[test]
-    fn the_state_shows_each_listener_with_its_connections() {
+    fn the_listeners_of_all_workers_are_summed() {
+        let worker = |connections: u64, draining: bool| {
+            json!({ "open": [{
+                "name": "one", "address": "127.0.0.1:1",
+                "connections": connections, "draining": draining,
+            }] })
+        };
+        let merged = merge(vec![
+            worker(1, false),
+            worker(2, false),
+            worker(4, true),
+            Value::Null,
+        ]);
+        let counts = merged.as_array().unwrap().iter();
+        let counts: Vec<_> = counts
+            .map(|it| it["connections"].as_u64().unwrap())
+            .collect();
+        assert_eq!(counts, [3, 4], "one is removed on a worker already");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_state_shows_each_listener_with_its_connections() {
         let (_process, root) = drain::channel();
         let ((signal, drain), (_other, quiet)) = (root.child(), root.child());
         let mut table = ListenerTable::new(2);
         let context = add(&mut table, "one", &drain, 1).unwrap();
         add(&mut table, "two", &quiet, 2).unwrap();
         let _guard = context.connection();
+        tokio::time::advance(Duration::from_secs(2)).await;
         table.remove(ListenerId(1)).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
         drop(signal);
-        let listener = |name, address, connections, draining| {
+        let listener = |name, address, connections, draining: bool| {
             json!({
                 "name": name,
                 "direction": "outbound",
                 "address": address,
                 "connections": connections,
                 "draining": draining,
+                "age_ms": 3000,
+                "removed_ms": draining.then_some(1000),
             })
         };
         let open = [

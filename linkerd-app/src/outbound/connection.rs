@@ -72,6 +72,7 @@ impl Outbound {
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
+            "max_in_flight": self.ctx.in_flight.limit(),
             // Sizes of the futures of a connection and of a request on the heap; those of a request are the last one's.
             "future_bytes": {
                 "connection": self.connection_bytes.get(),

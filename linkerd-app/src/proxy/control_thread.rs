@@ -2,6 +2,7 @@
 
 use super::{
     error::StartError,
+    shutdown_record::ShutdownRecord,
     state::{StateParts, WorkerInspector, ask, inspect_control, sections},
 };
 use crate::{
@@ -27,6 +28,7 @@ use linkerd_proxy_core::{
     drain, metrics::Registry, readiness::Readiness, task::spawn_local, transport::OwnConnections,
 };
 use std::{
+    cell::Cell,
     io,
     rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
@@ -54,6 +56,7 @@ pub(super) struct ControlParts {
     pub(super) workers: Vec<WorkerInspector>,
     pub(super) own: OwnConnections,
     pub(super) identity: Option<IdentityParts>,
+    pub(super) record: ShutdownRecord,
 }
 
 /// Starts the control thread: discovery, DNS and the admin server, away from the workers.
@@ -130,6 +133,7 @@ async fn run_control(
             AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone())
                 .expect("the policy of the admin port is watched from the start")
         }),
+        connections: Cell::default(),
         unreached: Box::new(move || asked.unreached()),
         console: config.admin.console,
         retain: config.admin.metrics_retain_idle,
@@ -144,6 +148,7 @@ async fn run_control(
                 tracing: parts.tracing,
                 controllers: inspect,
                 own: parts.own,
+                shutdown: (parts.record, config.shutdown),
                 workers: parts.workers.clone(),
             },
         ),

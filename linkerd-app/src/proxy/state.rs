@@ -1,12 +1,14 @@
 //! The sections of `/state`, and the queries to the threads that hold them.
 
+use super::shutdown_record::ShutdownRecord;
 use crate::{
     access_log::AccessLog,
     admin::StateSection,
-    config::{EffectiveValue, inspect_effective},
+    config::{EffectiveValue, ShutdownConfig, inspect_effective},
     control::ControlPlane,
-    failures,
+    failures, listeners,
     logging::Logger,
+    process,
     tap::TapRegistry,
     trace::Tracing,
     worker::WorkerQuery,
@@ -15,7 +17,10 @@ use futures::{FutureExt, future::join_all};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
 use serde_json::{Value, json};
 use std::rc::Rc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
 /// Queries a worker's state.
 pub(super) type WorkerInspector = mpsc::Sender<WorkerQuery>;
@@ -55,6 +60,7 @@ pub(super) struct StateParts {
     pub(super) tracing: Option<Tracing>,
     pub(super) controllers: ControlInspector,
     pub(super) own: OwnConnections,
+    pub(super) shutdown: (ShutdownRecord, ShutdownConfig),
     pub(super) workers: Vec<WorkerInspector>,
 }
 
@@ -72,6 +78,7 @@ pub(super) fn sections(
         tracing,
         controllers,
         own,
+        shutdown,
         workers,
     } = parts;
     let (discovery, policies) = (control.discovery.clone(), control.policies.clone());
@@ -80,7 +87,14 @@ pub(super) fn sections(
     let registry = registry.clone();
     let identity = controllers.clone();
     let failing = workers.clone();
+    let (listening, number) = (workers.clone(), workers.len());
+    let started = Instant::now();
     vec![
+        section("process", move || process::inspect(started, number)),
+        StateSection {
+            name: "drain",
+            collect: Box::new(move || inspect_drain(shutdown.clone(), listening.clone()).boxed()),
+        },
         section("configuration", move || inspect_effective(&configuration)),
         section("discovery", move || discovery.inspect()),
         section("policies", move || policies.inspect()),
@@ -90,8 +104,13 @@ pub(super) fn sections(
         section("metrics", move || {
             let sizes = registry.sizes().into_iter();
             sizes
-                .map(|(name, series, limit)| {
-                    json!({ "family": name, "series": series, "limit": limit })
+                .map(|size| {
+                    json!({
+                        "family": size.name,
+                        "series": size.series,
+                        "limit": size.limit,
+                        "refused": size.refused,
+                    })
                 })
                 .collect()
         }),
@@ -143,6 +162,18 @@ async fn inspect_workers(workers: Vec<WorkerInspector>) -> Value {
         .into_iter()
         .map(|worker| ask(worker, WorkerQuery::State));
     Value::Array(join_all(states).await)
+}
+
+/// The state of the shutdown, and the listeners of all workers as one list.
+async fn inspect_drain(
+    (shutdown, config): (ShutdownRecord, ShutdownConfig),
+    workers: Vec<WorkerInspector>,
+) -> Value {
+    let workers = workers
+        .into_iter()
+        .map(|worker| ask(worker, WorkerQuery::Listeners));
+    let listeners = listeners::merge(join_all(workers).await);
+    shutdown.inspect(&config, listeners)
 }
 
 async fn inspect_failures(workers: Vec<WorkerInspector>) -> Value {

@@ -88,6 +88,7 @@ async fn serve_admin(listener: TcpListener, endpoints: Vec<SocketAddr>) {
     };
     let (_signal, drain) = drain::channel();
     let admin = AdminContext {
+        connections: Default::default(),
         taps: crate::tap::TapRegistry::new(false),
         policy: None,
         registry: Registry::new(),

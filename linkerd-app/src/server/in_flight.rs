@@ -46,6 +46,11 @@ impl InFlightLimit {
     pub fn count(&self) -> usize {
         self.0.count.get()
     }
+
+    /// The most that there may be.
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
 }
 
 impl Drop for InFlight {

@@ -137,7 +137,7 @@ const MIN_TTL: Duration = Duration::from_secs(5);
 /// The backoff may be configured to start at 0.
 const MIN_RETRY: Duration = Duration::from_millis(10);
 /// A control plane has a handful of pods; more than this is a mistake.
-const MAX_ADDRESSES: usize = 256;
+pub(super) const MAX_ADDRESSES: usize = 256;
 
 #[cfg(test)]
 mod tests {

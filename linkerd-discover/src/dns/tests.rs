@@ -89,6 +89,47 @@ async fn follows_the_name_and_keeps_the_last_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_state_has_the_addresses_with_their_age_and_the_last_error() {
+    let (mut addrs, names) = start(
+        "dst.linkerd.svc.:8086",
+        [Err(not_found()), found(1), Err(not_found())],
+    );
+    let error = "SRV: no records; A/AAAA: no records";
+    let state = |addresses: &[&str], age: Option<u64>, next: u64, error: Option<&str>| {
+        serde_json::json!({
+            "name": "dst.linkerd.svc.",
+            "addresses": addresses,
+            "limit": 256,
+            "age_ms": age,
+            "next_query_in_ms": next,
+            "last_error": error,
+        })
+    };
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(names.inspect(), state(&[], None, 500, Some(error)));
+    addrs.changed().await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    let known = ["10.0.0.1:8086"];
+    assert_eq!(names.inspect(), state(&known, Some(2000), 5000, None));
+    sleep(Duration::from_millis(5500)).await;
+    let stale = state(&known, Some(7500), 500, Some(error));
+    assert_eq!(names.inspect(), stale, "the last addresses stay in use");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_resolved_once_for_a_check() {
+    let once = async |answer| {
+        let script = Script(Mutex::new([answer].into_iter().collect()));
+        let addr = "dst.linkerd.svc.:8086".parse().unwrap();
+        resolve_once(addr, &script, backoff()).await
+    };
+    let addr = "10.0.0.1:8086".parse().unwrap();
+    assert_eq!(once(found(1)).await, Ok(vec![addr]));
+    let error = once(Err(not_found())).await.unwrap_err();
+    assert_eq!(error, "SRV: no records; A/AAAA: no records");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_needs_no_dns_is_there_at_once() {
     for (text, addr) in [
         ("10.0.0.1:8086", "10.0.0.1:8086"),
@@ -96,9 +137,10 @@ async fn what_needs_no_dns_is_there_at_once() {
         ("LocalHost:8086", "127.0.0.1:8086"),
         ("[::1]:8086", "[::1]:8086"),
     ] {
-        let (addrs, _) = start(text, []);
+        let (addrs, names) = start(text, []);
         let set = addrs.borrow().clone().unwrap();
         assert_eq!(set.addrs, [addr.parse().unwrap()], "{text}");
+        assert_eq!(names.inspect()["addresses"], serde_json::json!([addr]));
     }
 }
 

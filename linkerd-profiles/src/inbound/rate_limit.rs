@@ -4,6 +4,7 @@ use super::gcra::{Bucket, Rate};
 use crate::meta::Meta;
 use linkerd_proxy_core::tls::Identity;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use std::{collections::HashMap, fmt, num::NonZeroU32, sync::Arc};
 use tokio::time::Instant;
 
@@ -155,6 +156,11 @@ impl RateLimiter {
             }
             (ClientRateLimit::Identity(_), None) | (ClientRateLimit::None, _) => Ok(()),
         }
+    }
+
+    /// The identities that are told apart at present, and their limit, for `/state`.
+    pub fn inspect(&self) -> Value {
+        json!({ "identities": self.identities.lock().len(), "limit": MAX_IDENTITIES })
     }
 
     fn nanos(&self, now: Instant) -> u64 {

@@ -183,6 +183,7 @@ fn show(cached: CachedEntry<'_, u16, Arc<ServerPolicy>, SharedFreshness>) -> Val
         ServerProtocol::Opaque => "opaque",
         ServerProtocol::Tls => "tls",
     };
+    let rate_limit = policy.http().and_then(|http| http.rate_limit.as_ref());
     let authorizations = policy.authorizations.iter();
     let authorizations = authorizations.map(|it| it.meta.kind_and_name().to_string());
     json!({
@@ -195,6 +196,7 @@ fn show(cached: CachedEntry<'_, u16, Arc<ServerPolicy>, SharedFreshness>) -> Val
         "protocol": protocol,
         "authorizations": authorizations.collect::<Vec<_>>(),
         "routes": policy.http().map(|http| http.routes.rules().len()),
+        "rate_limit": rate_limit.map(|limiter| limiter.inspect()),
         "invalid": policy.invalid,
     })
 }

@@ -57,6 +57,19 @@ trait AnyFamily: Send {
     ) -> Option<usize>;
 }
 
+/// The size of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FamilySize {
+    /// The name of its samples.
+    pub name: &'static str,
+    /// Its series.
+    pub series: usize,
+    /// The most series.
+    pub limit: usize,
+    /// Series that were left out since the start.
+    pub refused: u64,
+}
+
 impl<M: Metric + Send + Sync> AnyFamily for Family<M> {
     fn len(&self) -> usize {
         Family::len(self)
@@ -185,13 +198,16 @@ impl Registry {
         self.0.documents.fetch_sub(1, Relaxed);
     }
 
-    /// The number of series and the limit of each family.
-    pub fn sizes(&self) -> Vec<(&'static str, usize, usize)> {
+    /// The size of each family.
+    pub fn sizes(&self) -> Vec<FamilySize> {
         let families = self.families();
-        families
-            .iter()
-            .map(|entry| (entry.name, entry.family.len(), entry.limit))
-            .collect()
+        let size = |entry: &FamilyEntry| FamilySize {
+            name: entry.name,
+            series: entry.family.len(),
+            limit: entry.limit,
+            refused: entry.refused.load(Relaxed),
+        };
+        families.iter().map(size).collect()
     }
 
     /// The name, type and help of each family, for the documentation.

@@ -32,7 +32,7 @@ pub struct Validity {
 /// Bytes that are no certificate (RFC 5280).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an X.509 certificate: {0}")]
-pub struct InvalidCertificate(String);
+pub struct InvalidCertificate(pub(super) String);
 
 impl CertificateDetails {
     /// Reads a certificate. Its signature is not verified.
@@ -52,13 +52,9 @@ impl CertificateDetails {
             let is_dns = matches!(name, GeneralName::DNSName(_));
             (is_dns == identity.dns_name().is_some()).then_some(identity)
         });
-        let validity = certificate.validity();
         Ok(Self {
             identities: identities.collect(),
-            validity: Validity {
-                not_before: time(validity.not_before.timestamp()),
-                not_after: time(validity.not_after.timestamp()),
-            },
+            validity: certificate.validity().into(),
         })
     }
 }
@@ -101,6 +97,15 @@ impl Validity {
         Some(format!(
             "the certificate {state}: it is valid {self}, and the clock of this host says {clock}"
         ))
+    }
+}
+
+impl From<&x509_parser::certificate::Validity> for Validity {
+    fn from(validity: &x509_parser::certificate::Validity) -> Self {
+        Self {
+            not_before: time(validity.not_before.timestamp()),
+            not_after: time(validity.not_after.timestamp()),
+        }
     }
 }
 

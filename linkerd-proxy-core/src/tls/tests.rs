@@ -1,6 +1,7 @@
 //! Handshakes between proxies, over streams in memory.
 
 mod authority;
+mod probe;
 mod svid;
 mod trust;
 

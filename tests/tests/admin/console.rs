@@ -63,7 +63,7 @@ async fn the_configuration_has_every_value_with_its_source() {
     let mesh = mesh.env("LINKERD2_PROXY_METRICS_RETAIN_IDLE", "7m");
     let mesh = mesh.start().await;
     let state = mesh.proxy.admin.get("/state?configuration").await;
-    let state: Value = serde_json::from_str(&state.text()).unwrap();
+    let state: Value = serde_json::from_str(state.text()).unwrap();
     let configuration = state["configuration"].as_array().unwrap();
     let row = |name: &str| {
         let found = configuration.iter().find(|row| row["name"] == name);

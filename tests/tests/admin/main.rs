@@ -10,3 +10,4 @@ mod service_manager;
 mod shutdown;
 mod signals;
 mod start;
+mod state;

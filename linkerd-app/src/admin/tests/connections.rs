@@ -151,7 +151,7 @@ async fn the_drain_ends_idle_connections_and_finishes_others() {
         assert!(!is_closed(&mut idle).await);
         let mut silent = connect(addr).await;
         let mut busy = connect(addr).await;
-        busy.write_all(b"GET /state HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        busy.write_all(b"GET /state?slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         begins.recv().await.unwrap();
