@@ -1,7 +1,5 @@
 //! The metrics of a scrape.
 
-use std::collections::BTreeMap;
-
 /// All samples of one scrape.
 #[derive(Debug)]
 pub struct Metrics {
@@ -12,7 +10,7 @@ pub struct Metrics {
 #[derive(Debug)]
 struct Sample {
     name: String,
-    labels: BTreeMap<String, String>,
+    labels: Vec<(String, String)>,
     value: f64,
 }
 
@@ -46,10 +44,18 @@ impl Metrics {
         self.matching(name, labels).count()
     }
 
+    /// The name and the labels of each sample, in the order of the document.
+    pub fn samples(&self) -> impl Iterator<Item = (&str, &[(String, String)])> {
+        let samples = self.samples.iter();
+        samples.map(|sample| (&*sample.name, &*sample.labels))
+    }
+
     fn matching(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| {
-            let has =
-                |(key, value): &(&str, &str)| sample.labels.get(*key).is_some_and(|v| v == value);
+            let has = |wanted: &(&str, &str)| {
+                let mut own = sample.labels.iter();
+                own.any(|(key, value)| (&**key, &**value) == *wanted)
+            };
             sample.name == name && labels.iter().all(has)
         })
     }
@@ -61,7 +67,7 @@ fn sample(line: &str) -> Option<Sample> {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),
         None => (series, ""),
     };
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     let mut rest = labels;
     while let Some((key, after)) = rest.split_once("=\"") {
         let mut value = String::new();
@@ -73,7 +79,7 @@ fn sample(line: &str) -> Option<Sample> {
                 (_, c) => value.push(c),
             }
         };
-        found.insert(key.to_owned(), value);
+        found.push((key.to_owned(), value));
         rest = after[end + 1..].trim_start_matches(',');
     }
     Some(Sample {

@@ -26,6 +26,10 @@ fn render() -> String {
         }
     }
     assert_eq!(left, 0, "every family has a group");
+    line(&mut out, format_args!("\n{DIFFERENCES}"));
+    for (families, reason) in DIFFERENT {
+        line(&mut out, format_args!("| `{families}` | {reason} |"));
+    }
     out
 }
 
@@ -312,6 +316,49 @@ const COLLECTED: &[(&str, &str, &str)] = &[
         "How often threads had nothing to do and waited",
     ),
     ("tokio_rt_workers", "gauge", "Threads that run tasks"),
+];
+
+const DIFFERENCES: &str = "\
+## Differences from linkerd2-proxy
+
+`tests/tests/metrics/incumbent.txt` lists the families of linkerd2-proxy with their types, label names and bounds of buckets. A test
+drives the proxy with traffic of every kind, and compares its scrapes with that list. The families below differ, `{a,b}` stands for each
+of them. The label `le` is the last one of each bucket.
+
+| families | difference |
+|---|---|";
+
+/// Families of linkerd2-proxy that are absent or differ, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "stack_{poll_total,poll_total_ms}",
+        "absent: stages are always ready, and waiting for an endpoint is in `*_balancer_queue_latency_seconds`",
+    ),
+    (
+        "opentelemetry_span_export_streams",
+        "absent: spans are exported by single calls, counted by `opentelemetry_span_export_requests`",
+    ),
+    (
+        "opentelemetry_balancer_{endpoints,p2c_endpoints,p2c_updates_total,queue_length,queue_requests_total,queue_latency_seconds,queue_gate_open_total,queue_gate_shut_total,queue_gate_open_time_seconds,queue_gate_shut_time_seconds,queue_gate_timeout_seconds}",
+        "named `control_trace_collector_balancer_*`, after the collector's label `client` in `control_dns_resolutions_total`",
+    ),
+    (
+        "tokio_rt_{noop,steal,steal_operations,remote_schedule,local_schedule,overflow,polls,budget_forced_yield,io_driver_ready}_total",
+        "absent: the runtime counts them only if it is built with `tokio_unstable`; workers do not steal tasks",
+    ),
+    ("tokio_rt_local_queue_depth", "absent, as above"),
+    (
+        "control_{identity,destination,policy}_balancer_p2c_updates_total",
+        "absent: the addresses of a controller are not counted as they change",
+    ),
+    (
+        "outbound_tcp_errors_total",
+        "the label `error` is first, as in `inbound_tcp_errors_total`",
+    ),
+    (
+        "tcp_{open_total,open_connections,close_total,read_bytes_total,write_bytes_total}",
+        "for connections to endpoints the label `peer` is before `direction`",
+    ),
 ];
 
 const INTRODUCTION: &str = "\

@@ -36,8 +36,7 @@ impl<M: Metric> Family<M> {
     }
 
     /// A handle of the series with these labels, for the calling thread alone.
-    /// Not for the hot path: it takes a lock. A handle beyond the family's limit counts, but is not shown. Not for the
-    /// hot path: it takes a lock. When the family is at its limit the handle counts, but nothing shows it.
+    /// Not for the hot path: it takes a lock. A handle beyond the family's limit counts, but is not shown.
     pub fn get(&self, labels: impl Into<LabelSet>) -> M {
         let labels = labels.into();
         let handle = M::new(self.0.params);
