@@ -691,7 +691,7 @@ impl Reason {
                 origin: Origin::Client,
                 phase: Phase::Accept,
                 text: "unauthorized connection",
-                hint: "The log names the client, the nearest authorization, and the condition that the client does not meet.",
+                hint: "Does the policy of the port let this client in? The log of the proxy that refuses it names the client, the nearest authorization, and the condition that is not met.",
             },
             Reason::RateLimited => &Row {
                 status: 429,

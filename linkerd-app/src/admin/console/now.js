@@ -35,17 +35,18 @@ function endpoints(state) {
 
 // The failures of the last minute. Those that only follow from endpoints that are not usable are left to the lines above.
 function causes(state) {
-  const groups = recent(state.failures || {}, Date.now() - 60 * 1000).filter(({ failure }) => !isConsequence(failure));
-  return groups.slice(0, 5).map(({ failure, times }) => ({
+  const reasons = new Map();
+  for (const { failure, times } of recent(state.failures || {}, Date.now() - 60 * 1000)) {
+    if (isConsequence(failure)) continue;
+    const known = reasons.get(failure.reason);
+    if (known) known.times += times; else reasons.set(failure.reason, { failure, times });
+  }
+  return [...reasons.values()].slice(0, 5).map(({ failure, times }) => ({
     text: count(times, "failure") + " in the last minute: " + failure.reason,
-    why: failure.detail + ". " + hint(failure),
+    why: failure.detail + ". " + failure.hint,
     kind: "bad",
     to: "failures",
   }));
-}
-
-export function hint(failure) {
-  return failure.told_by_peer ? "At the endpoint's proxy" + (failure.reason === "unauthorized" ? ", whose policy does not let this client in" : "") + ": " + failure.hint : failure.hint;
 }
 
 function controlPlane(state) {
