@@ -19,7 +19,7 @@ fn metrics(criterion: &mut Criterion) {
     criterion.bench_function("metrics/counter", |bencher| {
         bencher.iter(|| black_box(&counter).incr());
     });
-    let histogram = Histogram::new(LATENCY_MS);
+    let histogram = Histogram::new(LATENCY_MS.into());
     criterion.bench_function("metrics/histogram", |bencher| {
         bencher.iter(|| histogram.observe_duration(black_box(Duration::from_millis(3))));
     });

@@ -70,7 +70,10 @@ pub async fn start(
     }
     let config = Arc::new(loaded.config);
     let sockets = ConfiguredSockets::bind(&config, decision.workers)?;
-    let registry = Registry::new();
+    let registry = match config.admin.native_histograms {
+        true => Registry::with_native_histograms(),
+        false => Registry::new(),
+    };
     let families = Families::register(&registry);
     process::register(&registry);
     let runtimes = process::runtimes(&registry);

@@ -40,7 +40,7 @@ impl Metrics {
             p2c_endpoints: Gauge::new(()),
             queue_length: Gauge::new(()),
             queue_requests: Counter::new(()),
-            queue_latency: Histogram::new(LATENCY_MS),
+            queue_latency: Histogram::new(LATENCY_MS.into()),
             gate_open: Counter::new(()),
             gate_shut: Counter::new(()),
             gate_open_time: Gauge::new(()),

@@ -3,23 +3,28 @@
 //! A [`Family`] holds the series of one name. [`Family::get`] returns a handle with storage of its own: **a handle
 //! belongs to one thread**, the only one that adds to it, so an addition is a load and a store. A scrape sums a series'
 //! handles. A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then.
-//! A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then. A scrape
-//! is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
+//! A scrape is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
 //! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
 
 mod document;
 mod exposition;
 mod family;
+mod figures;
+mod format;
+mod histogram;
 mod label;
+mod native;
 mod primitive;
+mod protobuf;
 mod registry;
 mod series;
 
 pub use document::Document;
-pub use exposition::{Exposition, ExpositionFormat, MetricKind};
+pub use exposition::Exposition;
 pub use family::Family;
+pub use figures::{BYTES, HistogramBounds, HistogramUnit, LATENCY_MS};
+pub use format::{ExpositionFormat, MetricKind};
+pub use histogram::{Histogram, HistogramParams};
 pub use label::{AddLabels, LabelSet, Labels};
-pub use primitive::{
-    BYTES, Counter, Gauge, Histogram, HistogramBounds, HistogramUnit, LATENCY_MS, Metric,
-};
+pub use primitive::{Counter, Gauge, Metric};
 pub use registry::{FamilySize, Registry, RegistryStyle};

@@ -3,7 +3,7 @@
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
-//! - [`Collector`]: a collector of spans.
+//! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`], [`TapApi`], [`AdminTap`]: clients.
@@ -21,6 +21,7 @@ mod client_hello;
 mod collector;
 pub mod container;
 mod deadline;
+mod debian;
 mod grpc;
 mod load;
 mod mesh;
@@ -28,6 +29,7 @@ mod mesh_file;
 mod meshed;
 mod metrics;
 mod ports;
+mod prometheus;
 mod proxy;
 mod server;
 mod spire_agent;
@@ -43,6 +45,7 @@ pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
 pub use crate::client_hello::client_hello;
 pub use crate::collector::{Collector, attribute};
 pub use crate::deadline::{SOON, eventually, ever, soon};
+pub use crate::debian::is_installed;
 pub use crate::grpc::{Channel, Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};
@@ -50,6 +53,7 @@ pub use crate::mesh_file::MeshFile;
 pub use crate::meshed::{Meshed, identity, with_identity};
 pub use crate::metrics::Metrics;
 pub use crate::ports::{addr_of, blackhole, bound_at, refused};
+pub use crate::prometheus::{PROMETHEUS, Prometheus};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::spire_agent::{SpireAgent, svid};

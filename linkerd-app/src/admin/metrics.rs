@@ -10,10 +10,7 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
-use linkerd_proxy_core::{
-    metrics::{Document, ExpositionFormat},
-    yielding::TimeSlice,
-};
+use linkerd_proxy_core::{metrics::Document, yielding::TimeSlice};
 use std::{
     convert::Infallible,
     io::Write,
@@ -25,7 +22,8 @@ use tokio::time::Instant;
 /// All metrics; compressed if the client accepts it.
 pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
     let gzip = accepts_gzip(request);
-    let format = accept::format(request.http.headers());
+    let has_native_histograms = admin.registry.has_native_histograms();
+    let format = accept::format(request.http.headers(), has_native_histograms);
     let document = admin
         .registry
         .document(format, admin.retain, Instant::now());
@@ -39,8 +37,8 @@ pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
             reply::text_stream(StatusCode::OK, scrape)
         }
     };
-    if format == ExpositionFormat::OpenMetrics {
-        let kind = HeaderValue::from_static(accept::OPEN_METRICS);
+    if let Some(kind) = accept::content_type(format) {
+        let kind = HeaderValue::from_static(kind);
         reply.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     if gzip {
@@ -60,7 +58,7 @@ fn accepts_gzip(request: &AdminRequest) -> bool {
 /// A document as a body, piece by piece.
 struct Scrape {
     document: Document,
-    text: String,
+    piece: Vec<u8>,
     gzip: Option<GzEncoder<Vec<u8>>>,
     /// A finished piece that the server has not taken yet.
     made: Option<Vec<u8>>,
@@ -77,7 +75,7 @@ impl Scrape {
         let encoder = || GzEncoder::new(Vec::new(), Compression::fast());
         Self {
             document,
-            text: String::new(),
+            piece: Vec::new(),
             gzip: gzip.then(encoder),
             made: None,
             ended: false,
@@ -88,18 +86,18 @@ impl Scrape {
 
     /// The next bytes; may be empty before the end.
     fn next(&mut self) -> Vec<u8> {
-        self.ended = !self.document.write(&mut self.text);
+        self.ended = !self.document.write(&mut self.piece);
         let Some(gzip) = &mut self.gzip else {
-            return std::mem::take(&mut self.text).into_bytes();
+            return std::mem::take(&mut self.piece);
         };
-        let written = gzip.write_all(self.text.as_bytes());
+        let written = gzip.write_all(&self.piece);
         let ended = if self.ended {
             gzip.try_finish()
         } else {
             Ok(())
         };
         written.and(ended).expect("writing to memory does not fail");
-        self.text.clear();
+        self.piece.clear();
         std::mem::take(gzip.get_mut())
     }
 }

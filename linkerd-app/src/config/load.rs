@@ -113,6 +113,7 @@ fn admin(r: &mut Reader<'_>) -> AdminConfig {
     AdminConfig {
         listen: r.value(&ADMIN_LISTEN_ADDR),
         metrics_retain_idle: r.value(&METRICS_RETAIN_IDLE),
+        native_histograms: r.value(&METRICS_NATIVE_HISTOGRAMS),
         shutdown_enabled: r.value(&SHUTDOWN_ENDPOINT_ENABLED),
         console: r.value(&ADMIN_CONSOLE),
     }

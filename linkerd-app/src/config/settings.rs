@@ -219,6 +219,8 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// Retention of unused series.
     pub metrics_retain_idle: Duration,
+    /// Whether histograms have native buckets, too.
+    pub native_histograms: bool,
     /// Whether `POST /shutdown` is served.
     pub shutdown_enabled: bool,
     /// The clients that may open the console.

@@ -238,6 +238,9 @@ variables! {
     "Admin and shutdown" {
         /// How long metrics that don't change are kept.
         linkerd2 METRICS_RETAIN_IDLE: Duration = default("10m"), used, since("0.1");
+        /// Whether histograms count in native buckets as well, each 9 % wider than the one before, which scrapers get that
+        /// accept the protobuf format. Takes 1.5 KB for each histogram's series.
+        linkerd METRICS_NATIVE_HISTOGRAMS: Bool = default("false"), used, since("0.1");
         /// Whether the admin server serves `POST /shutdown`.
         linkerd2 SHUTDOWN_ENDPOINT_ENABLED: Bool = default("false"), used, since("0.1");
         /// Who may open `/console`: nobody, clients on this host, or all that the policy of the admin port lets in. With `all`

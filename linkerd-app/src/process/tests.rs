@@ -20,7 +20,7 @@ fn the_banner_is_the_incumbents() {
 
 #[test]
 fn the_build_is_a_gauge_with_sorted_labels() {
-    let mut out = String::new();
+    let mut out = Vec::new();
     let build = BuildInfo {
         profile: "release",
         version: "1.2.3",
@@ -33,7 +33,7 @@ fn the_build_is_a_gauge_with_sorted_labels() {
         &mut Exposition::new(&mut out, ExpositionFormat::Text),
     );
     assert_eq!(
-        out,
+        String::from_utf8(out).unwrap(),
         "# HELP proxy_build_info What this proxy was built from.\n# TYPE proxy_build_info gauge\n\
          proxy_build_info{date=\"2025-01-02T03:04:05Z\",git_sha=\"abc1234\",profile=\"release\",\
          vendor=\"a \\\"b\\\"\",version=\"1.2.3\"} 1\n"
@@ -64,6 +64,7 @@ fn every_family_of_the_process_is_shown() {
         assert!(text.contains(&format!("# HELP {name} ")), "{name}");
     }
     let text = registry.render_as(ExpositionFormat::OpenMetrics, Duration::MAX, Instant::now());
+    let text = String::from_utf8(text).unwrap();
     assert!(text.contains("# UNIT process_cpu_seconds seconds\n"));
     assert!(text.contains("# TYPE process_cpu_seconds counter\n"));
 }
@@ -75,9 +76,10 @@ fn times_have_a_point_and_counts_do_not() {
         threads: Some(3),
         ..Usage::default()
     };
-    let mut out = String::new();
+    let mut out = Vec::new();
     let mut text = Exposition::new(&mut out, ExpositionFormat::Text);
     write_usage(&usage, Duration::from_millis(101_500), &mut text);
+    let out = String::from_utf8(out).unwrap();
     for line in [
         "process_start_time_seconds 100.0\n",
         "process_uptime_seconds_total 1.5\n",

@@ -37,12 +37,13 @@ impl Registry {
 
     /// The whole document at once, as Prometheus text.
     pub fn render(&self, retain: Duration, now: Instant) -> String {
-        self.render_as(ExpositionFormat::Text, retain, now)
+        let text = self.render_as(ExpositionFormat::Text, retain, now);
+        String::from_utf8(text).expect("what is written as text is text")
     }
 
     /// The whole document at once.
-    pub fn render_as(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> String {
-        let mut out = String::new();
+    pub fn render_as(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> Vec<u8> {
+        let mut out = Vec::new();
         let mut document = self.document(format, retain, now);
         while document.write(&mut out) {}
         out
@@ -67,20 +68,22 @@ impl Document {
     }
 
     /// Appends the next piece, of about 32 KB. `true` if there is another.
-    pub fn write(&mut self, out: &mut String) -> bool {
+    pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let until = out.len() + PIECE;
+        out.reserve(PIECE + PIECE / 4);
         let mut out = Exposition::new(out, self.format);
         while out.len() < until && self.part != Part::End {
             self.part = match self.part {
                 Part::NextFamily => match self.order.next() {
-                    Some(family) => {
-                        self.registry.families()[family].write_head(&mut out);
-                        Part::Family { family, from: 0 }
-                    }
+                    Some(family) => Part::Family { family, from: 0 },
                     None => Part::Tail,
                 },
                 Part::Family { family, from } => {
-                    match self.registry.families()[family].write(from, until, &mut out) {
+                    let families = self.registry.families();
+                    if from == 0 || out.lacks_head() {
+                        families[family].write_head(&mut out);
+                    }
+                    match families[family].write(from, until, &mut out) {
                         Some(from) => Part::Family { family, from },
                         None => Part::NextFamily,
                     }
@@ -92,6 +95,7 @@ impl Document {
                 Part::End => Part::End,
             };
         }
+        out.close();
         self.part != Part::End
     }
 }

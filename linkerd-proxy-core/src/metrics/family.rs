@@ -74,8 +74,8 @@ impl<M: Metric> Family<M> {
         }
     }
 
-    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes. Returns the position to continue
-    /// at.
+    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes, one at least. Returns the position to
+    /// continue at.
     pub(super) fn write(
         &self,
         name: &str,
@@ -87,7 +87,7 @@ impl<M: Metric> Family<M> {
         let (mut sum, mut text) = (M::Sum::default(), Labels::new());
         for index in from.. {
             let (labels, series) = all.get_index(index)?;
-            if out.len() >= until {
+            if out.len() >= until && index > from {
                 return Some(index);
             }
             series.sum_to(&mut sum);

@@ -68,6 +68,11 @@ impl Labels {
         self.and_text(&other.0)
     }
 
+    /// Labels that were rendered before.
+    pub(super) fn from_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// The rendered text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -147,7 +152,7 @@ fn unescaped(text: &str) -> Option<(String, usize)> {
 }
 
 fn is_valid(name: &str) -> bool {
-    name.chars().all(is_allowed)
+    name.bytes().all(|c| is_allowed(c.into()))
 }
 
 fn is_allowed(c: char) -> bool {
@@ -267,7 +272,9 @@ struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        if !s.bytes().any(|b| matches!(b, b'\\' | b'"' | b'\n')) {
+        // Without an early end, the compiler looks at many bytes at once.
+        let escapes = |found, byte| found | matches!(byte, b'\\' | b'"' | b'\n');
+        if !s.bytes().fold(false, escapes) {
             self.0.push_str(s);
             return Ok(());
         }

@@ -1,6 +1,8 @@
 //! The list of families.
 
-use super::{Counter, Exposition, Family, Gauge, Histogram, Labels, Metric, MetricKind};
+use super::{
+    Counter, Exposition, Family, Gauge, Histogram, HistogramParams, Labels, Metric, MetricKind,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
@@ -30,6 +32,8 @@ struct RegistryState {
     collectors: Mutex<Vec<Collector>>,
     /// Documents being written.
     documents: AtomicUsize,
+    /// Whether histograms count in native buckets, too.
+    native_histograms: bool,
 }
 
 type Collector = Box<dyn Fn(&mut Exposition<'_>) + Send>;
@@ -96,6 +100,19 @@ impl Registry {
         Self::default()
     }
 
+    /// A registry whose histograms count in native buckets, too.
+    pub fn with_native_histograms() -> Self {
+        Self(Arc::new(RegistryState {
+            native_histograms: true,
+            ..RegistryState::default()
+        }))
+    }
+
+    /// Whether histograms count in native buckets.
+    pub fn has_native_histograms(&self) -> bool {
+        self.0.native_histograms
+    }
+
     /// Declares a family. `name` is that of its samples, `limit` the most series that it holds.
     pub fn family<M: Metric + Send + Sync + 'static>(
         &self,
@@ -147,7 +164,11 @@ impl Registry {
         help: &'static str,
         bounds: &'static super::HistogramBounds,
     ) -> Family<Histogram> {
-        self.family(style, name, help, bounds, SERIES_LIMIT)
+        let params = HistogramParams {
+            bounds,
+            is_native: self.0.native_histograms,
+        };
+        self.family(style, name, help, params, SERIES_LIMIT)
     }
 
     /// Adds a collector: text that is rendered for each scrape, such as the figures of the process.

@@ -4,6 +4,7 @@
 
 mod budgets;
 mod families;
+mod native;
 mod traffic;
 
 use families::{Incumbent, Scraped, documented_differences};

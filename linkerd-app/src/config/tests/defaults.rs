@@ -20,6 +20,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("CONTROL_LISTEN_ADDR", "0.0.0.0:4190"),
     ("ADMIN_LISTEN_ADDR", "127.0.0.1:4191"),
     ("METRICS_RETAIN_IDLE", "10m"),
+    ("LINKERD_PROXY_METRICS_NATIVE_HISTOGRAMS", "false"),
     ("SHUTDOWN_ENDPOINT_ENABLED", "false"),
     ("SHUTDOWN_GRACE_PERIOD", "2m"),
     ("LINKERD_PROXY_ADMIN_CONSOLE", "loopback"),
@@ -314,6 +315,7 @@ fn the_least_environment_gives_the_defaults() {
         admin: AdminConfig {
             listen: "127.0.0.1:4191".parse().unwrap(),
             metrics_retain_idle: S(600),
+            native_histograms: false,
             shutdown_enabled: false,
             console: crate::config::ConsoleAccess::Loopback,
         },

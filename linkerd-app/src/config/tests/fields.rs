@@ -226,6 +226,9 @@ const CASES: &[Case] = &[
     ("METRICS_RETAIN_IDLE", "77s", |c| {
         c.admin.metrics_retain_idle == S(77)
     }),
+    ("LINKERD_PROXY_METRICS_NATIVE_HISTOGRAMS", "true", |c| {
+        c.admin.native_histograms
+    }),
     ("SHUTDOWN_ENDPOINT_ENABLED", "true", |c| {
         c.admin.shutdown_enabled
     }),
