@@ -2,6 +2,8 @@
 //!
 //! Everything here runs on the control thread. Workers hold [`Discovery`] and [`Policies`], which are handles.
 
+mod addresses;
+mod body;
 mod client;
 mod connect;
 mod default_policies;

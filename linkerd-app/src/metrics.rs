@@ -19,7 +19,9 @@ pub use labels::{
     EndpointLabels, backend_labels, client_tls_labels, inbound_meta_labels, meta_labels,
     server_tls_labels, target_labels,
 };
-pub use outbound::{BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies};
+pub use outbound::{
+    BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies, UpdateSeries,
+};
 pub use profile_route::{ProfileRetries, ProfileRouteFamilies};
 pub use retries::{CountRetries, PolicyRetries, RetryFamilies, RetrySkipped};
 

@@ -5,30 +5,28 @@
 //! - **Fails as** the balancer fails.
 //! - **Metrics**: the `control_request_total` group, `control_*_balancer_*`.
 
-use super::{connect::Connect, dns::NameLookup};
+use super::{
+    addresses::address_changes,
+    body::{CallEnd, ControlBody},
+    connect::Connect,
+    dns::NameLookup,
+};
 use crate::{
     config, dialers,
     metrics::{BalancerFamilies, EndpointFamilies, server_tls_labels},
 };
-use bytes::Bytes;
-use futures::{
-    FutureExt, StreamExt,
-    future::BoxFuture,
-    stream::{LocalBoxStream, unfold},
-};
+use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, uri::Authority};
-use http_body::{Body, Frame};
-use hyper::body::Incoming;
 use linkerd_balance::{Balance, LoadSettings, Member, Params};
-use linkerd_discover::dns::{AddressSet, Resolutions};
+use linkerd_discover::dns::Resolutions;
 use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
     http::{
         Http2Settings, HttpRequest, LocalExec, QueueSettings, RequestContext, client::Http2Client,
-        grpc_status, is_failure,
+        grpc_status,
     },
-    metrics::{Counter, Family, LabelSet, Labels},
+    metrics::{LabelSet, Labels},
     task::spawn_local,
     tls::{MeshClient, NoTlsReason, TlsStatus},
     transport::OwnConnections,
@@ -36,19 +34,16 @@ use linkerd_proxy_core::{
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     cell::Cell,
-    collections::HashSet,
     net::SocketAddr,
-    pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::Instant,
 };
-use tower::discover::Change;
 use tower_service::Service;
 
 type RequestBody = tonic::body::Body;
@@ -137,7 +132,9 @@ impl ControllerClient {
             on_unreachable: Box::new(|| {}),
         };
         let resolutions = dns.resolutions.clone();
-        let updates = follow(dns.watch(&config.addr, backoff), new_endpoint);
+        let addresses = dns.watch(&config.addr, backoff);
+        let updates = balancer.updates(&labels.clone().into());
+        let updates = address_changes(addresses, updates, new_endpoint);
         let balance = Balance::new::<HttpRequest<RequestBody>, _>(updates, params);
         let (tx, rx) = mpsc::channel(QUEUE.capacity);
         let reached = Rc::new(Cell::new(false));
@@ -274,16 +271,13 @@ impl CallServer {
         let labels = self.labels.and(status);
         let latency = self.families.latency.get(labels.clone());
         latency.observe_duration(start.elapsed());
-        let ended = Ended {
+        let end = CallEnd {
             family: self.families.responses.clone(),
             labels,
             status: response.status(),
             code: grpc_status(response.headers()),
         };
-        Ok(response.map(|body| ControlBody {
-            inner: body.into_incoming(),
-            ended: Some(ended),
-        }))
+        Ok(response.map(|body| ControlBody::new(body.into_incoming(), end)))
     }
 
     /// Adds scheme and authority: gRPC clients set only the path.
@@ -294,105 +288,6 @@ impl CallServer {
         *request.uri_mut() = http::Uri::from_parts(parts).expect("a gRPC call has a path");
         request
     }
-}
-
-/// A controller's response, counted when it ends.
-#[derive(Debug)]
-pub struct ControlBody {
-    inner: Option<Incoming>,
-    ended: Option<Ended>,
-}
-
-#[derive(Debug)]
-struct Ended {
-    family: Family<Counter>,
-    labels: LabelSet,
-    status: http::StatusCode,
-    code: Option<u8>,
-}
-
-impl Ended {
-    fn count(self, code: Option<u8>, error: &str) {
-        let code = self.code.or(code);
-        let failure = !error.is_empty() || is_failure(self.status, code);
-        let classification = match failure {
-            true => "failure",
-            false => "success",
-        };
-        let code = code.map(|code| code.to_string()).unwrap_or_default();
-        let labels = Labels::new()
-            .with("classification", classification)
-            .with("grpc_status", code)
-            .with("error", error);
-        self.family.get(self.labels.and(labels)).incr();
-    }
-}
-
-impl Body for ControlBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(inner) = &mut self.inner else {
-            return Poll::Ready(None);
-        };
-        let frame = ready!(Pin::new(inner).poll_frame(cx));
-        let end = match &frame {
-            None => Some((None, "")),
-            Some(Err(_)) => Some((None, "unclassified")),
-            Some(Ok(frame)) => frame
-                .trailers_ref()
-                .map(|trailers| (grpc_status(trailers), "")),
-        };
-        if let Some((code, error)) = end
-            && let Some(ended) = self.ended.take()
-        {
-            ended.count(code, error);
-        }
-        Poll::Ready(frame)
-    }
-}
-
-impl Drop for ControlBody {
-    fn drop(&mut self) {
-        if let Some(ended) = self.ended.take() {
-            ended.count(None, "");
-        }
-    }
-}
-
-type Batch = Result<Vec<Change<SocketAddr, Member<Endpoint>>>, Error>;
-
-/// Converts sets of addresses to changes.
-fn follow(
-    addresses: watch::Receiver<Option<Arc<AddressSet>>>,
-    new_endpoint: impl Fn(SocketAddr) -> Member<Endpoint> + 'static,
-) -> LocalBoxStream<'static, Batch> {
-    let state = (addresses, HashSet::new(), Rc::new(new_endpoint));
-    let mut first = state;
-    first.0.mark_changed();
-    unfold(first, |(mut addresses, known, new_endpoint)| async move {
-        loop {
-            if addresses.changed().await.is_err() {
-                // A fixed address never changes.
-                std::future::pending::<()>().await;
-            }
-            let Some(set) = addresses.borrow_and_update().clone() else {
-                continue;
-            };
-            let now: HashSet<_> = set.addrs.iter().copied().collect();
-            let added = now
-                .difference(&known)
-                .map(|addr| Change::Insert(*addr, new_endpoint(*addr)));
-            let removed = known.difference(&now).map(|addr| Change::Remove(*addr));
-            let changes = added.chain(removed).collect();
-            return Some((Ok(changes), (addresses, now, new_endpoint)));
-        }
-    })
-    .boxed_local()
 }
 
 fn authority(name: &str) -> Authority {

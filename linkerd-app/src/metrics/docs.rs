@@ -72,7 +72,8 @@ fn labels_of(name: &str) -> &'static str {
         "outbound_http_errors_total" => "error",
         "proxy_failures_total" => "direction, protocol, origin, phase, reason",
         "inbound_http_errors_total" => "error, target_*, srv_*",
-        "outbound_tcp_errors_total" | "inbound_tcp_errors_total" => "error, target_*",
+        "outbound_tcp_errors_total" => "target_*, error",
+        "inbound_tcp_errors_total" => "error, target_*",
         "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
         "outbound_tcp_detect_http_results_total" => "result, parent_*",
         "outbound_tcp_detect_silent_total" => {
@@ -347,18 +348,6 @@ const DIFFERENT: &[(&str, &str)] = &[
         "absent: the runtime counts them only if it is built with `tokio_unstable`; workers do not steal tasks",
     ),
     ("tokio_rt_local_queue_depth", "absent, as above"),
-    (
-        "control_{identity,destination,policy}_balancer_p2c_updates_total",
-        "absent: the addresses of a controller are not counted as they change",
-    ),
-    (
-        "outbound_tcp_errors_total",
-        "the label `error` is first, as in `inbound_tcp_errors_total`",
-    ),
-    (
-        "tcp_{open_total,open_connections,close_total,read_bytes_total,write_bytes_total}",
-        "for connections to endpoints the label `peer` is before `direction`",
-    ),
 ];
 
 const INTRODUCTION: &str = "\
@@ -371,6 +360,9 @@ application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a p
 the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family;
 `proxy_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
 when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
+
+With `LINKERD_PROXY_METRICS_NATIVE_HISTOGRAMS=true` histograms count in native buckets as well, for which
+[operations.md](operations.md#native-histograms) says how to scrape them.
 
 Groups of labels:
 

@@ -51,11 +51,16 @@ pub struct EndpointLabels {
     pub is_local: bool,
     /// Whether connections to it are encrypted.
     pub is_meshed: bool,
+    /// Whether the series are of connections, which have the label `peer`.
+    pub is_transport: bool,
 }
 
 impl AddLabels for EndpointLabels {
     fn add_to(&self, labels: Labels) -> Labels {
         let mut labels = labels.with("direction", "outbound");
+        if self.is_transport {
+            labels = labels.with("peer", "dst");
+        }
         if let Some(authority) = &self.authority {
             labels = labels.with("authority", authority);
         }
@@ -112,7 +117,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::Instant;
 
-    fn labels() -> LabelSet {
+    fn labels(is_transport: bool) -> LabelSet {
         let mut endpoint = Endpoint::new(SocketAddr::from(([10, 0, 0, 1], 80)));
         let own = [("pod", "web-1"), ("a.b/c", "\"")];
         let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -122,6 +127,7 @@ mod tests {
             authority: Some("web.default.svc.cluster.local".into()),
             is_local: false,
             is_meshed: false,
+            is_transport,
         })
     }
 
@@ -129,7 +135,7 @@ mod tests {
     fn workers_that_know_the_same_endpoint_count_in_one_line() {
         let registry = Registry::new();
         let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
-        let workers = [family.get(labels()), family.get(labels())];
+        let workers = [family.get(labels(false)), family.get(labels(false))];
         workers[0].add(2);
         workers[1].incr();
         let text = registry.render(Duration::from_secs(600), Instant::now());
@@ -140,5 +146,16 @@ mod tests {
         );
         assert_eq!(text.lines().nth(2), Some(line), "{text}");
         assert_eq!(text.matches("request_total{").count(), 1);
+    }
+
+    #[test]
+    fn connections_have_their_side_after_the_direction() {
+        let labels = labels(true).to_labels();
+        let beginning = r#"direction="outbound",peer="dst",authority="web"#;
+        assert!(
+            labels.as_str().starts_with(beginning),
+            "{}",
+            labels.as_str()
+        );
     }
 }

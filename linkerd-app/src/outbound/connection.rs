@@ -321,12 +321,8 @@ impl Outbound {
         self.record(client, destination, error);
         let reason = error.reason();
         tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
-        let labels = Labels::new().with("error", reason.error_label());
-        let families = &self.ctx.families.outbound;
-        families
-            .tcp_errors
-            .get(target_labels(labels, destination))
-            .incr();
+        let labels = target_labels(Labels::new(), destination).with("error", reason.error_label());
+        self.ctx.families.outbound.tcp_errors.get(labels).incr();
     }
 
     /// Keeps a failure for `/state`.

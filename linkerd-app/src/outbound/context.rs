@@ -101,8 +101,10 @@ impl Context {
         if let Some(port) = endpoint.opaque_transport_port.filter(|_| tls.is_some()) {
             addr.set_port(port.get());
         }
-        let peer = Labels::new().with("peer", "dst");
-        let labels = self.labels(endpoint, authority).after(peer);
+        let labels = LabelSet::new(EndpointLabels {
+            is_transport: true,
+            ..self.endpoint_labels(endpoint, authority)
+        });
         Connect {
             addr,
             dialer: self.dialer.clone(),
@@ -123,12 +125,21 @@ impl Context {
 
     /// The labels of an endpoint's series. `authority` is the name that was discovered, if any.
     pub fn labels(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> LabelSet {
-        LabelSet::new(EndpointLabels {
+        LabelSet::new(self.endpoint_labels(endpoint, authority))
+    }
+
+    fn endpoint_labels(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        authority: Option<&Arc<str>>,
+    ) -> EndpointLabels {
+        EndpointLabels {
             endpoint: endpoint.clone(),
             authority: authority.cloned(),
             is_local: self.is_local(endpoint),
             is_meshed: self.is_meshed(endpoint),
-        })
+            is_transport: false,
+        }
     }
 
     /// The transfer cost of an endpoint, by its zone.
