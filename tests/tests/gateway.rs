@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use linkerd_api_proto::otlp::kind;
 use linkerd_control::{Authorization, Endpoint, EndpointSet, Policy, Protocol, ServerPolicy};
-use linkerd_tests::{Meshed, Server, Tcp, Wire, get, identity, soon};
+use linkerd_tests::{
+    Builder, Collector, Meshed, Server, Tcp, Wire, attribute, get, identity, soon,
+};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -11,15 +14,18 @@ const SUFFIXES: &str = "LINKERD2_PROXY_INBOUND_GATEWAY_SUFFIXES";
 
 /// A mesh whose proxy `api` is a gateway to names below `svc.other`, where `server` is at this address.
 async fn gateway(server: SocketAddr) -> Meshed {
-    let mesh = Meshed::start(
-        |web| web,
-        |api| {
-            // Clients of the test are on loopback, where those of a pod are the pod's own.
-            api.env(SUFFIXES, "svc.other.")
-                .env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", "0")
-        },
-    )
-    .await;
+    gateway_with(server, |proxy| proxy).await
+}
+
+/// The same, with settings of both proxies.
+async fn gateway_with(server: SocketAddr, both: impl Fn(Builder) -> Builder) -> Meshed {
+    let api = |api: Builder| {
+        // Clients of the test are on loopback, where those of a pod are the pod's own.
+        both(api)
+            .env(SUFFIXES, "svc.other.")
+            .env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", "0")
+    };
+    let mesh = Meshed::start(&both, api).await;
     let policy = Policy::balance("server", 80);
     mesh.controller.policy("server.svc.other:80").set(policy);
     let destination = "server.default.svc.cluster.local:80";
@@ -71,6 +77,62 @@ async fn requests_are_forwarded_and_say_by_whom() {
     let names = [("target_name", "server.svc.other"), ("target_port", "80")];
     let family = "inbound_tcp_transport_header_connections_total";
     assert!(metrics.sum(family, &names) >= 2.0);
+}
+
+#[tokio::test]
+async fn a_gateway_has_a_span_of_the_request_and_one_of_its_attempt() {
+    let server = Server::says("hello").await;
+    let collector = Collector::start().await;
+    let traced =
+        |proxy: Builder| proxy.env("LINKERD2_PROXY_TRACE_COLLECTOR_SVC_ADDR", collector.addr());
+    let mesh = gateway_with(server.addr(), traced).await;
+    behind(&mesh, "server.svc.other:80", |endpoint| endpoint);
+    let mut asked = get("http://api/traced");
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    asked
+        .headers_mut()
+        .insert("traceparent", parent.parse().unwrap());
+    let reply = soon(mesh.http1().await.send(asked)).await.unwrap();
+    assert_eq!(reply.status, 200);
+    let chain = collector
+        .wait_for("spans of both proxies", |spans| {
+            let mut parent = "b7ad6b7169203331".to_owned();
+            let mut chain = Vec::new();
+            while let Some(span) = spans
+                .iter()
+                .find(|span| hex(&span.parent_span_id) == parent)
+            {
+                parent = hex(&span.span_id);
+                chain.push((
+                    attribute(&span.attributes, "direction")?,
+                    span.kind,
+                    parent.clone(),
+                ));
+            }
+            (chain.len() == 4).then_some(chain)
+        })
+        .await;
+    let sides: Vec<_> = chain
+        .iter()
+        .map(|(side, kind, _)| (&**side, *kind))
+        .collect();
+    let expected = [
+        ("outbound", kind::SERVER),
+        ("outbound", kind::CLIENT),
+        ("inbound", kind::SERVER),
+        ("inbound", kind::CLIENT),
+    ];
+    assert_eq!(sides, expected);
+    let seen = server.last().headers["traceparent"].clone();
+    let last = &chain[3].2;
+    assert!(
+        seen.to_str().unwrap().contains(&format!("-{last}-")),
+        "{seen:?}"
+    );
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]

@@ -8,7 +8,14 @@ use linkerd_tests::{
     Body, Builder, Collector, Http1, Mesh, MeshFile, Meshed, SOON, Server, attribute, blackhole,
     get, identity, refused, reply, soon,
 };
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 const COLLECTOR: &str = "LINKERD2_PROXY_TRACE_COLLECTOR_SVC_ADDR";
 const SAMPLE: &str = "LINKERD_PROXY_TRACE_SAMPLE";
@@ -200,6 +207,80 @@ async fn a_retry_has_a_span_of_its_own() {
     }
     assert_eq!(of(&all[0], "linkerd.attempts"), "2");
     assert_ne!(first.span_id, second.span_id);
+}
+
+#[tokio::test]
+async fn a_hedge_has_a_span_of_its_own_and_the_attempt_that_lost_is_cancelled() {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let server = || {
+        let hangs = hangs.clone();
+        Server::start(move |_| {
+            let hangs = hangs.swap(false, Relaxed);
+            async move {
+                if hangs {
+                    pending::<()>().await;
+                }
+                reply("hello")
+            }
+        })
+    };
+    let servers = [server().await, server().await];
+    let collector = Collector::start().await;
+    let mesh = Mesh::builder()
+        .env(COLLECTOR, collector.addr())
+        .env("LINKERD_PROXY_OUTBOUND_HEDGE_PERCENTILE", "50")
+        .env("LINKERD_PROXY_OUTBOUND_HEDGE_MIN_DELAY", "300ms");
+    let mesh = mesh.start().await;
+    mesh.service("web", servers.iter().map(Server::addr));
+    let route = Route::new("main").rule(RouteRule::new());
+    mesh.policy("web")
+        .set(Policy::balance("web", 80).route(route));
+    // The latency after which a request is hedged is learned from these.
+    for _ in 0..40 {
+        assert_eq!(mesh.get("http://web/").await.status, 200);
+    }
+    hangs.store(true, Relaxed);
+    let asked = sampled("http://web/hedged");
+    let answered = soon(mesh.http1().await.send(asked)).await.unwrap();
+    assert_eq!(answered.status, 200);
+    let all = spans(&collector, "/hedged", 3).await;
+    let outcomes: Vec<_> = all[1..]
+        .iter()
+        .map(|span| of(span, "linkerd.outcome"))
+        .collect();
+    assert_eq!(outcomes, ["cancelled", "success"]);
+    assert_eq!(of(&all[2], "http.request.resend_count"), "1");
+    let port = |span: &Span| of(span, "network.peer.port");
+    assert_ne!(port(&all[1]), port(&all[2]));
+    for attempt in &all[1..] {
+        assert_eq!(attempt.parent_span_id, all[0].span_id);
+    }
+    assert_eq!(of(&all[0], "linkerd.attempts"), "2");
+    assert_eq!(of(&all[0], "linkerd.outcome"), "success");
+}
+
+#[tokio::test]
+async fn the_wait_for_discovery_is_an_event_of_the_request() {
+    let server = Server::says("hello").await;
+    let collector = Collector::start().await;
+    let mesh = Mesh::builder().env(COLLECTOR, collector.addr());
+    let mesh = mesh.start().await;
+    mesh.service("web", [server.addr()]);
+    mesh.policy("web").delay(Duration::from_millis(200));
+    let mut client = mesh.http1().await;
+    for path in ["/first", "/second"] {
+        let asked = sampled(&format!("http://web{path}"));
+        assert_eq!(soon(client.send(asked)).await.unwrap().status, 200);
+    }
+    let first = spans(&collector, "/first", 2).await.remove(0);
+    let [event] = &first.events[..] else {
+        panic!("one event: {first:?}");
+    };
+    assert_eq!(event.name, "destination.discovered");
+    let waited = attribute(&event.attributes, "linkerd.wait_us").unwrap();
+    assert!(waited.parse::<u64>().unwrap() >= 200_000, "{waited}");
+    let second = spans(&collector, "/second", 2).await.remove(0);
+    assert!(second.events.is_empty(), "{second:?}");
 }
 
 #[tokio::test]

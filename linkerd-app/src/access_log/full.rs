@@ -152,6 +152,9 @@ fn push_way(line: &mut Vec<u8>, exchange: &Exchange) {
 
 fn push_times(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     let notes = &exchange.notes;
+    if let Some((_, wait)) = notes.discovery() {
+        number!(line, "discovery_us", micros(wait));
+    }
     if let Some(sent) = notes.first_sent() {
         let wait = sent.saturating_duration_since(exchange.start);
         number!(line, "wait_us", micros(wait));

@@ -106,7 +106,11 @@ impl<N: TargetName> RequestTargets<N> {
             router: router.clone(),
             _in_use: stack,
         });
-        request.context_mut().arrived = Instant::now();
+        let (now, context) = (Instant::now(), request.context_mut());
+        if let Some(notes) = &context.notes {
+            notes.discovered(now, now.saturating_duration_since(context.arrived));
+        }
+        context.arrived = now;
         router.call(request).await
     }
 }

@@ -163,5 +163,5 @@ impl ObserveResponse for AttemptObserver {
     }
 }
 
-/// The shortest wait for an endpoint that is shown: a shorter one is that of the choice.
-const LEAST_WAIT: Duration = Duration::from_micros(100);
+/// The shortest wait that is shown: a shorter one is that of a choice.
+pub(super) const LEAST_WAIT: Duration = Duration::from_micros(100);

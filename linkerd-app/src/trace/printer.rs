@@ -1,6 +1,6 @@
 //! Traces for a person: some lines for each request.
 
-use super::spans::{EVENT_CONNECTED, EVENT_QUEUED, EVENT_RESPONSE};
+use super::spans::{EVENT_CONNECTED, EVENT_DISCOVERED, EVENT_QUEUED, EVENT_RESPONSE};
 use linkerd_proxy_core::trace::{AttributeValue, Span, SpanEvent, SpanStatus, TraceBatch};
 use std::{
     fmt::Write,
@@ -31,6 +31,10 @@ fn push_request(out: &mut String, span: &Span) -> std::fmt::Result {
     push_clean(out, text("url.full"))?;
     push_end(out, span)?;
     write!(out, " in {}", Millis(length(span.start, span.end)))?;
+    let mut events = span.events.iter();
+    if let Some(event) = events.find(|event| event.name == EVENT_DISCOVERED) {
+        write!(out, ", discovery {}", Millis(duration_of(event)))?;
+    }
     if let Some(parent) = span.parent {
         write!(out, " (span {}, parent {parent})", span.id)?;
     } else {

@@ -4,6 +4,7 @@
 //! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>). Those that begin with `linkerd.` are this proxy's.
 
 use super::{
+    attempts::LEAST_WAIT,
     exchange::{ServerEnd, TracedExchange},
     head::{MAX_TEXT, text},
 };
@@ -62,9 +63,21 @@ fn server(request: &TracedExchange, end: &ServerEnd) -> Span {
         start: trace.time,
         end: trace.time_of(end.at),
         attributes,
-        events: Vec::new(),
+        events: discovery(request),
         status,
     }
+}
+
+/// The moment at which the destination of a request was known, if it waited for that.
+fn discovery(request: &TracedExchange) -> Vec<SpanEvent> {
+    let waited = request.notes.discovery();
+    let waited = waited.filter(|(_, wait)| *wait >= LEAST_WAIT);
+    let event = waited.map(|(at, wait)| SpanEvent {
+        name: EVENT_DISCOVERED,
+        time: request.trace().time_of(at),
+        attributes: vec![("linkerd.wait_us", Int(micros(wait)))],
+    });
+    event.into_iter().collect()
 }
 
 fn client(
@@ -216,6 +229,8 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// The destination is known after the request waited for it.
+pub(super) const EVENT_DISCOVERED: &str = "destination.discovered";
 /// The attempt begins after the request waited for an endpoint.
 pub(super) const EVENT_QUEUED: &str = "endpoint.available";
 /// A connection is opened for the request.

@@ -21,6 +21,7 @@ pub struct RequestNotes {
     identity: RefCell<Option<Identity>>,
     sent: Cell<u32>,
     returned: Cell<u32>,
+    discovered: Cell<Option<(Instant, Duration)>>,
     first_sent: Cell<Option<Instant>>,
     connecting: Cell<Option<Instant>>,
     connect: Cell<Option<Duration>>,
@@ -47,6 +48,11 @@ impl RequestNotes {
     /// The trace of the request, if it is sampled.
     pub fn trace(&self) -> Option<&RequestTrace> {
         self.trace.as_deref()
+    }
+
+    /// Notes that the destination which the request names is known at `now`, after `wait`.
+    pub fn discovered(&self, now: Instant, wait: Duration) {
+        self.discovered.set(Some((now, wait)));
     }
 
     /// Notes the route of the request.
@@ -144,6 +150,11 @@ impl RequestNotes {
     /// How often endpoints returned it.
     pub fn returned(&self) -> u32 {
         self.returned.get()
+    }
+
+    /// When the destination was known, and how long that took; `None` if it was that of the request before.
+    pub fn discovery(&self) -> Option<(Instant, Duration)> {
+        self.discovered.get()
     }
 
     /// The beginning of the first attempt.
