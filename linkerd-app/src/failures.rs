@@ -1,9 +1,9 @@
-//! The last failures of a worker: requests that the proxy answered or reset itself, and connections that it closed.
+//! The last failures of a thread: requests that the proxy answered or reset itself, and connections that it closed.
 //!
 //! `/state` shows those of all workers as the section `failures`. Both directions write through [`FailureLog`], and only
 //! when something fails: a request that succeeds leaves nothing here.
 //!
-//! - **bounds**: [`MAX_FAILURES`] over all workers, the oldest leaves first; each text is cut at [`MAX_TEXT`] bytes.
+//! - **bounds**: [`MAX_FAILURES`] over all workers and the admin port, the oldest leaves first; each text is cut at [`MAX_TEXT`] bytes.
 //! - **never** holds a query, a header but the trace id, or a body.
 
 mod record;
@@ -182,8 +182,11 @@ fn protocol(responder: &Responder) -> FailureProtocol {
     }
 }
 
-/// The failures kept by all workers together.
+/// The failures kept by all threads together.
 pub const MAX_FAILURES: usize = 1_000;
+
+/// Of these, those of the admin port.
+pub const ADMIN_FAILURES: usize = 20;
 /// The time after a failure for which the heads of requests are kept.
 const HEADS_KEPT_FOR: Duration = Duration::from_secs(600);
 /// The longest text of a failure, in bytes: the longest names and ordinary paths are shorter.

@@ -7,6 +7,7 @@ pub mod config;
 pub mod control;
 mod cut;
 pub mod dialers;
+mod dst_override;
 pub mod endpoint_metrics;
 pub mod explain;
 mod failures;

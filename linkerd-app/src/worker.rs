@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     dialers::Dialers,
     explain::BackendsQuery,
-    failures::{FailureLog, MAX_FAILURES},
+    failures::{ADMIN_FAILURES, FailureLog, MAX_FAILURES},
     identity::MeshIdentity,
     inbound::{self, Inbound},
     listeners::{Direction, ListenerMessage, WorkerListeners},
@@ -89,7 +89,7 @@ impl Worker {
     async fn run(self) {
         let pipes = Rc::new(Pipes::default());
         let failures = FailureLog::new(
-            share(MAX_FAILURES, self.workers),
+            share(MAX_FAILURES - ADMIN_FAILURES, self.workers),
             self.families.failures.clone(),
         );
         let observers = Rc::new(Observers {

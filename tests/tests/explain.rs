@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use http::Method;
-use linkerd_tests::{Http1, MeshFile, Proxy, SOON, Server, binary, eventually, get, soon};
+use linkerd_tests::{Http1, Mesh, MeshFile, Proxy, SOON, Server, binary, eventually, get, soon};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -112,6 +112,27 @@ async fn the_rule_of_a_request_is_explained_and_nothing_is_sent() {
     let endpoint = &states["balancer"]["endpoints"][0]["endpoint"];
     assert_eq!(*endpoint, stable.addr().to_string());
     assert_eq!(stable.requests() + canary.requests(), sent);
+}
+
+#[tokio::test]
+async fn in_ingress_mode_a_header_names_the_target() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::builder().env("LINKERD2_PROXY_INGRESS_MODE", true);
+    let mesh = mesh.start().await;
+    mesh.service("web", [server.addr()]);
+    let mut request = get("http://shop/");
+    let named = "web:80".parse().unwrap();
+    request.headers_mut().insert("l5d-dst-override", named);
+    let reply = soon(mesh.http1().await.send(request)).await.unwrap();
+    assert_eq!(reply.status, 200);
+    let query = "url=http://shop/&header=l5d-dst-override:web:80";
+    let (status, document) = explain(&mesh.proxy, query).await;
+    assert_eq!(status, 200, "{document}");
+    assert_eq!(document["target"], "web:80");
+    let query = "url=http://shop/&header=l5d-dst-override:10.0.0.1:80";
+    let (_, document) = explain(&mesh.proxy, query).await;
+    let refused = document["refused"].as_str().unwrap();
+    assert!(refused.contains("must name a service"), "{refused}");
 }
 
 #[tokio::test]

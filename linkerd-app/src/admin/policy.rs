@@ -5,6 +5,7 @@ use super::{
     secure::{PLAIN, secure},
 };
 use crate::{
+    failures::{FailureLog, RequestFailures, RequestHead},
     identity::MeshIdentity,
     inbound::{Admission, Handshakes, PolicyContext, PortPolicy},
 };
@@ -15,6 +16,7 @@ use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     Error, drain,
     http::{HttpRequest, RequestContext, Responder},
+    tls::TlsStatus,
     transport::{ClientInfo, Io, ListenerContext, Side, TransportStream},
 };
 use serde_json::Value;
@@ -33,6 +35,7 @@ pub struct AdminPolicy {
     listener: Rc<ListenerContext>,
     mesh: Option<MeshIdentity>,
     handshakes: Handshakes,
+    failures: Rc<FailureLog>,
 }
 
 /// The requests of one connection.
@@ -40,17 +43,20 @@ pub(super) struct AdminAdmission {
     port: Rc<PortPolicy>,
     client: Rc<ClientInfo>,
     admission: RefCell<Admission>,
+    failures: RequestFailures,
     /// Whether informational headers are allowed.
     emit_headers: bool,
 }
 
 impl AdminPolicy {
-    /// The policy of the admin server's listener at `addr`, the port of which is watched from the start.
+    /// The policy of the admin server's listener at `addr`, the port of which is watched from the start. What it refuses is
+    /// kept in `failures`.
     pub fn new(
         ctx: &Rc<PolicyContext>,
         addr: SocketAddr,
         mesh: Option<MeshIdentity>,
         drain: drain::Handle,
+        failures: Rc<FailureLog>,
     ) -> Result<Self, Error> {
         Ok(Self {
             port: Rc::new(PortPolicy::new(ctx, addr)?),
@@ -58,6 +64,7 @@ impl AdminPolicy {
             listener: ListenerContext::new(drain),
             mesh,
             handshakes: Handshakes::default(),
+            failures,
         })
     }
 
@@ -78,26 +85,39 @@ impl AdminPolicy {
             None => (stream, Bytes::new(), PLAIN),
             Some(mesh) => {
                 let limits = (timeout, timeout);
-                secure(mesh, &self.handshakes, stream, limits, drain).await?
+                let secured = secure(mesh, &self.handshakes, stream, limits, drain).await;
+                secured.inspect_err(|error| self.failed(peer, error))?
             }
         };
         let mut io = Io::new(stream, self.port.present().peer(&tls).connections());
         io.put_back(read);
-        let client = Rc::new(ClientInfo {
+        let client = Rc::new(self.client(peer, tls));
+        let admission = Admission::new(self.port.clone(), client.clone());
+        let admission = AdminAdmission {
+            port: self.port.clone(),
+            emit_headers: client.tls.identity().is_some(),
+            failures: self.failures.requests(Side::Inbound, &client),
+            client,
+            admission: RefCell::new(admission),
+        };
+        Ok((io, admission))
+    }
+
+    /// Keeps the failure of a connection.
+    fn failed(&self, peer: SocketAddr, error: &Error) {
+        let client = self.client(peer, PLAIN);
+        self.failures
+            .connection(Side::Inbound, &client, self.addr, error);
+    }
+
+    fn client(&self, peer: SocketAddr, tls: TlsStatus) -> ClientInfo {
+        ClientInfo {
             addr: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
             local: self.addr,
             orig_dst: None,
             tls,
             listener: self.listener.clone(),
-        });
-        let admission = Admission::new(self.port.clone(), client.clone());
-        let admission = AdminAdmission {
-            port: self.port.clone(),
-            emit_headers: client.tls.identity().is_some(),
-            client,
-            admission: RefCell::new(admission),
-        };
-        Ok((io, admission))
+        }
     }
 }
 
@@ -119,6 +139,8 @@ impl AdminAdmission {
             Ok(permit) => permit,
             Err(error) => {
                 self.port.count_error(&error);
+                let head = RequestHead::of(&request);
+                self.failures.request(Some(&head), &responder, &error);
                 return refusal(&responder, &error);
             }
         };

@@ -1,9 +1,11 @@
 //! A query for an explanation, as parameters, as JSON or from the command line.
 
+use super::ExplainAnswer;
+use crate::dst_override::{override_target, take_override};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header::HOST};
 use linkerd_profiles::Target;
 use linkerd_proxy_core::http::host_and_port;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The request that is to be explained.
 #[derive(Clone, Debug)]
@@ -39,6 +41,25 @@ pub struct QueryFields {
     pub client: Option<String>,
     /// The identity of that client.
     pub identity: Option<String>,
+}
+
+impl ExplainQuery {
+    /// Makes the service that `l5d-dst-override` names the target, as in ingress mode. `Err` is the answer if it names none.
+    pub fn take_override(&mut self) -> Result<(), ExplainAnswer> {
+        let named = take_override(&mut self.headers);
+        let target = named.and_then(|named| named.as_ref().map(override_target).transpose());
+        match target {
+            Ok(Some(named)) => self.target = named,
+            Ok(None) => {}
+            Err(error) => {
+                return Err(ExplainAnswer::Explained(json!({
+                    "target": self.target.to_string(),
+                    "refused": error.to_string(),
+                })));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A query that cannot be answered.

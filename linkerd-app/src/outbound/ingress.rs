@@ -10,15 +10,16 @@ use super::{
     request_targets::{RequestTargets, TargetName},
     target::Targets,
 };
+use crate::dst_override::{override_target, take_override};
 use futures::future::{LocalBoxFuture, ready};
-use http::{HeaderName, Method, Response, Version, uri::Authority};
+use http::{Method, Response, Version, uri::Authority};
 use linkerd_profiles::Target;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{HttpRequest, ResponseBody, authority, host_and_port},
+    http::{HttpRequest, ResponseBody, authority},
 };
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     rc::Rc,
     task::{Context as TaskContext, Poll},
 };
@@ -86,7 +87,7 @@ impl ByOverride {
                 return Err(Error::new(Reason::InvalidRequest).detail(detail));
             }
         }
-        let named = match take_override(request)? {
+        let named = match take_override(request.headers_mut())? {
             Some(named) => Some(named),
             None if self.original.is_none() => authority(request),
             None => None,
@@ -99,37 +100,11 @@ impl ByOverride {
     }
 }
 
-/// Removes the header and reads it. One that is not an authority is as if it were not there.
-fn take_override(request: &mut HttpRequest) -> Result<Option<Authority>, Error> {
-    let Some(value) = request.headers_mut().remove(DST_OVERRIDE) else {
-        return Ok(None);
-    };
-    let Ok(authority) = Authority::try_from(value.as_bytes()) else {
-        return Ok(None);
-    };
-    let (host, _) = host_and_port(&authority, DEFAULT_PORT);
-    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    if is_address {
-        let detail =
-            format!("l5d-dst-override must name a service, and not an address: {authority}");
-        return Err(Error::new(Reason::InvalidRequest).detail(detail));
-    }
-    Ok(Some(authority))
-}
-
 impl TargetName for OverrideTarget {
     fn target(&self) -> Result<Target, Error> {
         match self {
             Self::Original(addr) => Ok((*addr).into()),
-            Self::Named(authority) => {
-                let (host, port) = host_and_port(authority, DEFAULT_PORT);
-                Target::new(&host, port).map_err(|_| {
-                    // What is before the host may be a secret.
-                    let named = authority.host();
-                    let detail = format!("l5d-dst-override names no host and port: {named}");
-                    Error::new(Reason::InvalidRequest).detail(detail)
-                })
-            }
+            Self::Named(authority) => override_target(authority),
         }
     }
 
@@ -144,8 +119,3 @@ impl TargetName for OverrideTarget {
         "its policy is not for HTTP requests"
     }
 }
-
-/// Names the target of a request; consumed here.
-const DST_OVERRIDE: HeaderName = HeaderName::from_static("l5d-dst-override");
-
-const DEFAULT_PORT: u16 = 80;

@@ -11,6 +11,7 @@ use crate::{
     config::{self, Config, EffectiveValue},
     control::{self, ControlPlane, IdentityParts},
     explain::{ExplainAnswer, Explainer, explain_inbound, explain_known},
+    failures::{ADMIN_FAILURES, FailureLog},
     inbound::PolicyContext,
     listeners::ControlSockets,
     logging::Logger,
@@ -124,13 +125,14 @@ async fn run_control(
     let (inspect, inspected) = mpsc::channel(4);
     let control = Rc::new(control);
     let asked = control.clone();
+    let failures = FailureLog::new(ADMIN_FAILURES, families.failures.clone());
     let admin = AdminContext {
         policy: config.inbound.listen.map(|_| {
             let ctx = Rc::new(PolicyContext {
                 families,
                 server_policies: control.server_policies.clone(),
             });
-            AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone())
+            AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone(), failures.clone())
                 .expect("the policy of the admin port is watched from the start")
         }),
         connections: Cell::default(),
@@ -152,7 +154,11 @@ async fn run_control(
                 workers: parts.workers.clone(),
             },
         ),
-        explain: explainer(control.policies.clone(), parts.workers),
+        explain: explainer(
+            control.policies.clone(),
+            parts.workers,
+            config.outbound.ingress_mode,
+        ),
         explain_inbound: {
             let policies = control.server_policies.clone();
             let opaque = config.inbound.proxy_protocol_ports.clone();
@@ -167,7 +173,7 @@ async fn run_control(
         shutdown: parts.shutdown,
     };
     // Discovery continues while the workers drain.
-    spawn_local(inspect_control(control, inspected));
+    spawn_local(inspect_control(control, failures, inspected));
     if let (Some(listener), Some(server)) = (parts.sockets.tap, &config.tap.server) {
         let server = TapServer {
             registry: parts.taps.clone(),
@@ -189,9 +195,13 @@ async fn end_taps(taps: TapRegistry, mut drain: drain::Watch) {
 }
 
 /// Answers `/explain` from the policies that the proxy holds, and from the workers' backends.
-fn explainer(policies: Policies, workers: Vec<WorkerInspector>) -> Explainer {
-    Box::new(move |query| {
-        let explained = explain_known(&policies, &query);
+fn explainer(policies: Policies, workers: Vec<WorkerInspector>, is_ingress: bool) -> Explainer {
+    Box::new(move |mut query| {
+        let named = match is_ingress {
+            true => query.take_override(),
+            false => Ok(()),
+        };
+        let explained = named.and_then(|()| explain_known(&policies, &query));
         let workers = workers.clone();
         async move {
             let mut explanation = match explained {

@@ -6,14 +6,18 @@ use crate::{
     admin::StateSection,
     config::{EffectiveValue, ShutdownConfig, inspect_effective},
     control::ControlPlane,
-    failures, listeners,
+    failures::{self, FailureLog},
+    listeners,
     logging::Logger,
     process,
     tap::TapRegistry,
     trace::Tracing,
     worker::WorkerQuery,
 };
-use futures::{FutureExt, future::join_all};
+use futures::{
+    FutureExt,
+    future::{join, join_all},
+};
 use linkerd_proxy_core::{metrics::Registry, transport::OwnConnections};
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -34,11 +38,14 @@ pub(super) enum ControlQuery {
     Controllers(oneshot::Sender<Value>),
     /// The certificate of the proxy.
     Identity(oneshot::Sender<Value>),
+    /// The failures of the admin port.
+    Failures(oneshot::Sender<Value>),
 }
 
-/// Answers requests for the state of the controllers' clients, and owns the clients.
+/// Answers requests for the state of the control thread, and owns the controllers' clients.
 pub(super) async fn inspect_control(
     control: Rc<ControlPlane>,
+    failures: Rc<FailureLog>,
     mut asked: mpsc::Receiver<ControlQuery>,
 ) {
     while let Some(query) = asked.recv().await {
@@ -46,6 +53,7 @@ pub(super) async fn inspect_control(
         let _ = match query {
             ControlQuery::Controllers(reply) => reply.send(control.inspect()),
             ControlQuery::Identity(reply) => reply.send(control.inspect_identity()),
+            ControlQuery::Failures(reply) => reply.send(failures.inspect()),
         };
     }
     std::future::pending::<()>().await;
@@ -86,7 +94,7 @@ pub(super) fn sections(
     let service_profiles = control.service_profiles.clone();
     let registry = registry.clone();
     let identity = controllers.clone();
-    let failing = workers.clone();
+    let failing = (workers.clone(), controllers.clone());
     let (listening, number) = (workers.clone(), workers.len());
     let started = Instant::now();
     vec![
@@ -176,11 +184,14 @@ async fn inspect_drain(
     shutdown.inspect(&config, listeners)
 }
 
-async fn inspect_failures(workers: Vec<WorkerInspector>) -> Value {
+/// The failures of all workers and of the admin port as one list.
+async fn inspect_failures((workers, control): (Vec<WorkerInspector>, ControlInspector)) -> Value {
     let workers = workers
         .into_iter()
         .map(|worker| ask(worker, WorkerQuery::Failures));
-    failures::merge(join_all(workers).await)
+    let (mut threads, admin) = join(join_all(workers), ask(control, ControlQuery::Failures)).await;
+    threads.push(admin);
+    failures::merge(threads)
 }
 
 /// Whether all workers run their tasks. It waits for those that are stuck.

@@ -71,6 +71,37 @@ async fn requests_are_let_in_by_the_routes_of_its_policy() {
 }
 
 #[tokio::test]
+async fn what_the_policy_refuses_is_a_failure_with_its_reason() {
+    let mesh = Mesh::builder().env(ADMIT_LOOPBACK, "0").start().await;
+    let admin = mesh.proxy.admin;
+    let policy = ServerPolicy::new("admin")
+        .route(route("/state", Authorization::all("all")))
+        .route(route("/metrics", Authorization::all("all")))
+        .route(route("/env.json", elsewhere()));
+    mesh.controller
+        .server(admin.addr.port())
+        .set(policy.build());
+    eventually(SOON, "the policy is in force", || async {
+        (admin.get("/env.json?token=secret").await.status == 403).then_some(())
+    })
+    .await;
+    let state = admin.state().await;
+    let failure = &state["failures"]["last"][0];
+    for (field, value) in [
+        ("direction", "inbound"),
+        ("reason", "unauthorized"),
+        ("origin", "client"),
+        ("path", "/env.json"),
+    ] {
+        assert_eq!(failure[field], value, "{field} of {failure}");
+    }
+    assert!(!failure["hint"].as_str().unwrap().is_empty(), "{failure}");
+    let failures = mesh.proxy.metrics().await;
+    let counted = [("reason", "unauthorized"), ("direction", "inbound")];
+    assert_eq!(failures.sum("proxy_failures_total", &counted), 1.0);
+}
+
+#[tokio::test]
 async fn a_scraper_of_the_mesh_is_let_in_by_its_identity() {
     let mesh = Meshed::start(|web| web, |api| api.env(ADMIT_LOOPBACK, "0")).await;
     let admin = mesh.api.admin;
