@@ -99,7 +99,8 @@ pub fn side(side: Side) -> &'static str {
 /// The request as the client has sent it.
 fn push_request(line: &mut Vec<u8>, exchange: &Exchange) {
     let head = &exchange.head;
-    text!(line, "method", head.method.as_str().as_bytes());
+    // A token has nothing to be escaped (RFC 9110, 5.6.2).
+    word!(line, "method", head.method.as_str());
     if let Some(scheme) = head.uri.scheme_str() {
         text!(line, "scheme", scheme.as_bytes());
     }

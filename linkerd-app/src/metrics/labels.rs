@@ -11,9 +11,9 @@ use std::{net::SocketAddr, sync::Arc};
 /// `target_addr`, `target_ip`, `target_port`.
 pub fn target_labels(labels: Labels, addr: SocketAddr) -> Labels {
     labels
-        .with("target_addr", addr)
-        .with("target_ip", addr.ip())
-        .with("target_port", addr.port())
+        .with_addr("target_addr", addr)
+        .with_ip("target_ip", addr.ip())
+        .with_number("target_port", addr.port())
 }
 
 /// `tls` and its reason, of a client's connection: `client_id`.
@@ -29,13 +29,13 @@ pub fn server_tls_labels(labels: Labels, tls: &TlsStatus) -> Labels {
 fn tls_labels(labels: Labels, tls: &TlsStatus, identity: &str) -> Labels {
     match tls {
         TlsStatus::None(reason) => labels
-            .with("tls", "no_identity")
-            .with("no_tls_reason", reason.label()),
+            .with_word("tls", "no_identity")
+            .with_word("no_tls_reason", reason.label()),
         TlsStatus::Meshed(peer) => labels
-            .with("tls", "true")
+            .with_word("tls", "true")
             .with(identity, peer.as_ref().map_or("", Identity::as_str)),
         TlsStatus::Passthrough { server_name } => {
-            labels.with("tls", "opaque").with("sni", server_name)
+            labels.with_word("tls", "opaque").with("sni", server_name)
         }
     }
 }
@@ -57,9 +57,9 @@ pub struct EndpointLabels {
 
 impl AddLabels for EndpointLabels {
     fn add_to(&self, labels: Labels) -> Labels {
-        let mut labels = labels.with("direction", "outbound");
+        let mut labels = labels.with_word("direction", "outbound");
         if self.is_transport {
-            labels = labels.with("peer", "dst");
+            labels = labels.with_word("peer", "dst");
         }
         if let Some(authority) = &self.authority {
             labels = labels.with("authority", authority);
@@ -71,7 +71,7 @@ impl AddLabels for EndpointLabels {
             (None, false) => TlsStatus::None(NoTlsReason::NotProvidedByServiceDiscovery),
         };
         labels = server_tls_labels(target_labels(labels, self.endpoint.addr), &tls);
-        labels.with_all("dst_", self.endpoint.labels.iter())
+        self.endpoint.labels.add_to(labels, "dst_")
     }
 }
 

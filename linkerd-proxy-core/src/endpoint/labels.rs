@@ -1,5 +1,6 @@
 //! The labels of an endpoint, held in few bytes: a proxy may know 10,000 endpoints with a dozen labels each.
 
+use crate::metrics::{Labels, is_plain};
 use serde::{Serialize, Serializer};
 
 /// Labels, sorted by key, as one text and where its parts end.
@@ -8,6 +9,8 @@ pub struct EndpointLabels {
     text: Box<str>,
     /// Of a key, of its value, of the next key, and so on.
     ends: Box<[u32]>,
+    /// Whether metrics have them as they are.
+    are_plain: bool,
 }
 
 impl EndpointLabels {
@@ -22,6 +25,14 @@ impl EndpointLabels {
         self.ends
             .chunks_exact(2)
             .map(move |ends| (part(ends[0]), part(ends[1])))
+    }
+
+    /// Adds them to the labels of a series, with a prefix before each key.
+    pub fn add_to(&self, labels: Labels, prefix: &str) -> Labels {
+        match self.are_plain {
+            true => labels.with_all_plain(prefix, self.iter()),
+            false => labels.with_all(prefix, self.iter()),
+        }
     }
 }
 
@@ -41,6 +52,7 @@ impl FromIterator<(String, String)> for EndpointLabels {
         let length = sorted.iter().map(|(key, value)| key.len() + value.len());
         let mut text = String::with_capacity(length.sum());
         let mut ends = Vec::with_capacity(sorted.len() * 2);
+        let are_plain = sorted.iter().all(|(key, value)| is_plain(key, value));
         for (key, value) in &sorted {
             let key_end = u32::try_from(text.len() + key.len());
             let end = u32::try_from(text.len() + key.len() + value.len());
@@ -54,6 +66,7 @@ impl FromIterator<(String, String)> for EndpointLabels {
         Self {
             text: text.into(),
             ends: ends.into(),
+            are_plain,
         }
     }
 }

@@ -67,7 +67,7 @@ impl Document {
         }
     }
 
-    /// Appends the next piece, of about 32 KB. `true` if there is another.
+    /// Appends the next piece, of about 64 KB. `true` if there is another.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let until = out.len() + PIECE;
         out.reserve(PIECE + PIECE / 4);
@@ -114,6 +114,6 @@ impl fmt::Debug for Document {
     }
 }
 
-/// Bytes of a piece. A family is locked while a piece of it is written, some ten microseconds, and a thread that asks
+/// Bytes of a piece. A family is locked while a piece of it is written, some twenty microseconds, and a thread that asks
 /// for a handle waits no longer.
-const PIECE: usize = 32 * 1024;
+const PIECE: usize = 64 * 1024;

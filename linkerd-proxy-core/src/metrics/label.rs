@@ -1,9 +1,8 @@
-//! Label sets: as text, or as a source that renders it.
+//! Labels as text.
 
 use std::{
     fmt::{self, Write},
-    hash::{Hash, Hasher},
-    sync::Arc,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 /// Labels in the text of the exposition format, such as `direction="outbound",peer="src"`.
@@ -21,6 +20,53 @@ impl Labels {
         self.with_prefix("", name, value)
     }
 
+    /// Adds a label of the proxy's own words, in which nothing is to be escaped.
+    pub fn with_word(self, name: &'static str, value: &'static str) -> Self {
+        debug_assert!(is_plain(name, value), "{name}={value}");
+        self.with_plain("", name, value)
+    }
+
+    /// Adds an address with its port. A scrape may write those of 10,000 endpoints several times: `Display` is slower.
+    pub fn with_addr(mut self, name: &'static str, addr: SocketAddr) -> Self {
+        let SocketAddr::V4(v4) = addr else {
+            return self.with(name, addr);
+        };
+        self.begin(name);
+        self.push_ipv4(*v4.ip());
+        self.0.push(':');
+        self.push_number(v4.port());
+        self.0.push('"');
+        self
+    }
+
+    /// Adds an address.
+    pub fn with_ip(mut self, name: &'static str, ip: IpAddr) -> Self {
+        let IpAddr::V4(v4) = ip else {
+            return self.with(name, ip);
+        };
+        self.begin(name);
+        self.push_ipv4(v4);
+        self.0.push('"');
+        self
+    }
+
+    /// Adds a number.
+    pub fn with_number(mut self, name: &'static str, number: u16) -> Self {
+        self.begin(name);
+        self.push_number(number);
+        self.0.push('"');
+        self
+    }
+
+    /// Adds a label that [`is_plain`], with a prefix before its name.
+    fn with_plain(mut self, prefix: &str, name: &str, value: &str) -> Self {
+        self.comma();
+        for part in [prefix, name, "=\"", value, "\""] {
+            self.0.push_str(part);
+        }
+        self
+    }
+
     /// Adds a label whose name has two parts.
     pub fn with_prefix(mut self, prefix: &str, name: &str, value: impl fmt::Display) -> Self {
         self.comma();
@@ -30,6 +76,17 @@ impl Labels {
         write!(Escaped(&mut self.0), "{value}").expect("writing to a string does not fail");
         self.0.push('"');
         self
+    }
+
+    /// Adds labels with a prefix before each name, all of which are plain ([`is_plain`]).
+    pub fn with_all_plain<'a>(
+        self,
+        prefix: &str,
+        labels: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        labels.fold(self, |all, (name, value)| {
+            all.with_plain(prefix, name, value)
+        })
     }
 
     /// Adds labels with names from elsewhere, such as discovery, with a prefix before each name.
@@ -90,17 +147,48 @@ impl Labels {
         })
     }
 
+    /// The rendered text alone.
+    pub(super) fn into_text(self) -> Box<str> {
+        self.0.into()
+    }
+
     /// Removes all labels, and keeps the capacity.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    fn and_text(mut self, text: &str) -> Self {
+    /// Labels with room for most sets.
+    pub(super) fn with_capacity() -> Self {
+        Self(String::with_capacity(MOST))
+    }
+
+    /// Adds labels that were rendered before.
+    pub(super) fn and_text(mut self, text: &str) -> Self {
         if !text.is_empty() {
             self.comma();
             self.0.push_str(text);
         }
         self
+    }
+
+    /// Begins a label of the proxy's own.
+    fn begin(&mut self, name: &'static str) {
+        self.comma();
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+    }
+
+    fn push_ipv4(&mut self, ip: Ipv4Addr) {
+        for (index, octet) in ip.octets().into_iter().enumerate() {
+            if index > 0 {
+                self.0.push('.');
+            }
+            self.push_number(octet.into());
+        }
+    }
+
+    fn push_number(&mut self, number: u16) {
+        self.0.push_str(itoa::Buffer::new().format(number));
     }
 
     fn comma(&mut self) {
@@ -151,6 +239,11 @@ fn unescaped(text: &str) -> Option<(String, usize)> {
     }
 }
 
+/// Whether a label can be written as it is: its name is valid, and nothing in its value is to be escaped.
+pub fn is_plain(name: &str, value: &str) -> bool {
+    is_valid(name) && !has_escapes(value)
+}
+
 fn is_valid(name: &str) -> bool {
     name.bytes().all(|c| is_allowed(c.into()))
 }
@@ -159,122 +252,22 @@ fn is_allowed(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The final labels of a series.
-///
-/// Clones, and all families with a series of these labels, share one source: a text, another set with a text beside it,
-/// or an application's own value. With 10,000 endpoints the texts were most of the memory of their series; they are
-/// rendered during a scrape. Sets are equal if their texts are.
-#[derive(Clone)]
-pub struct LabelSet(Arc<dyn AddLabels>);
-
-/// A source of labels, rendered on demand. It must always give the same labels.
-pub trait AddLabels: Send + Sync + 'static {
-    /// Adds the labels.
-    fn add_to(&self, labels: Labels) -> Labels;
-}
-
-impl LabelSet {
-    /// The labels of `source`.
-    pub fn new(source: impl AddLabels) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// The labels as text, to be extended.
-    pub fn to_labels(&self) -> Labels {
-        self.add_to(Labels(String::with_capacity(MOST)))
-    }
-
-    /// These labels, after others.
-    pub fn after(&self, labels: Labels) -> Self {
-        let (text, base) = (labels.0.into(), self.clone());
-        Self::new(After { text, base })
-    }
-
-    /// These labels, followed by others.
-    pub fn and(&self, labels: Labels) -> Self {
-        let (base, text) = (self.clone(), labels.0.into());
-        Self::new(And { base, text })
-    }
-
-    /// Appends these labels to others.
-    pub fn add_to(&self, labels: Labels) -> Labels {
-        self.0.add_to(labels)
-    }
-}
-
-impl From<Labels> for LabelSet {
-    fn from(labels: Labels) -> Self {
-        Self::new(Text(labels.0.into()))
-    }
-}
-
-impl PartialEq for LabelSet {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
-            || self.to_labels() == other.to_labels()
-    }
-}
-
-impl Eq for LabelSet {}
-
-impl Hash for LabelSet {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.to_labels().hash(state);
-    }
-}
-
-impl fmt::Debug for LabelSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LabelSet")
-            .field(&self.to_labels().0)
-            .finish()
-    }
-}
-
-/// Labels as text.
-struct Text(Box<str>);
-
-impl AddLabels for Text {
-    fn add_to(&self, labels: Labels) -> Labels {
-        labels.and_text(&self.0)
-    }
-}
-
-/// A text, followed by a set.
-struct After {
-    text: Box<str>,
-    base: LabelSet,
-}
-
-impl AddLabels for After {
-    fn add_to(&self, labels: Labels) -> Labels {
-        self.base.add_to(labels.and_text(&self.text))
-    }
-}
-
-/// A set, followed by a text.
-struct And {
-    base: LabelSet,
-    text: Box<str>,
-}
-
-impl AddLabels for And {
-    fn add_to(&self, labels: Labels) -> Labels {
-        self.base.add_to(labels).and_text(&self.text)
-    }
-}
-
 /// Longer than most labels, in bytes.
 const MOST: usize = 512;
+
+/// Whether a value has characters that are escaped.
+fn has_escapes(value: &str) -> bool {
+    // Without an early end, the compiler looks at many bytes at once.
+    let escapes = |found, byte| found | matches!(byte, b'\\' | b'"' | b'\n');
+    value.bytes().fold(false, escapes)
+}
 
 /// Escapes characters that the exposition format does not allow in a label's value.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        // Without an early end, the compiler looks at many bytes at once.
-        let escapes = |found, byte| found | matches!(byte, b'\\' | b'"' | b'\n');
-        if !s.bytes().fold(false, escapes) {
+        if !has_escapes(s) {
             self.0.push_str(s);
             return Ok(());
         }
@@ -312,7 +305,6 @@ mod tests {
     }
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
-    use std::hash::{BuildHasher, RandomState};
 
     #[test]
     fn values_are_escaped_and_names_made_valid() {
@@ -321,6 +313,31 @@ mod tests {
             .and(&Labels::new().with("n", 5))
             .with_prefix("dst_", "d.e", "");
         assert_eq!(labels.as_str(), r#"a_b_c="x\"y\\z\n",n="5",dst_d_e="""#);
+    }
+
+    #[test]
+    fn addresses_and_numbers_are_as_their_display() {
+        for addr in ["10.20.0.255:80", "[2001:db8::1]:65535"] {
+            let addr: SocketAddr = addr.parse().unwrap();
+            let quick = Labels::new()
+                .with_addr("a", addr)
+                .with_ip("i", addr.ip())
+                .with_number("p", addr.port())
+                .with_word("w", "word");
+            let slow = Labels::new()
+                .with("a", addr)
+                .with("i", addr.ip())
+                .with("p", addr.port())
+                .with("w", "word");
+            assert_eq!(quick, slow);
+        }
+        let plain = [("a", "1"), ("b_c", "x-y")];
+        assert!(plain.iter().all(|(name, value)| is_plain(name, value)));
+        let all = Labels::new().with_all_plain("dst_", plain.into_iter());
+        assert_eq!(all, Labels::new().with_all("dst_", plain.into_iter()));
+        for (name, value) in [("a.b", "1"), ("a", "\""), ("a", "\n"), ("a", "\\")] {
+            assert!(!is_plain(name, value), "{name}={value:?}");
+        }
     }
 
     #[test]
@@ -384,30 +401,5 @@ mod tests {
                 prop_assert!(*name != clean || shown == value, "a valid name counts");
             }
         }
-    }
-
-    struct Number(u8);
-
-    impl AddLabels for Number {
-        fn add_to(&self, labels: Labels) -> Labels {
-            labels.with("n", self.0)
-        }
-    }
-
-    #[test]
-    fn sets_with_the_same_text_are_the_same_whatever_they_are_made_of() {
-        let made = LabelSet::new(Number(5)).after(Labels::new().with("peer", "dst"));
-        let made = made.and(Labels::new().with("errno", "")).and(Labels::new());
-        let text = r#"peer="dst",n="5",errno="""#;
-        assert_eq!(made.to_labels().as_str(), text);
-        let whole = LabelSet::from(made.to_labels());
-        let hasher = RandomState::new();
-        assert_eq!(
-            (&made, hasher.hash_one(&made)),
-            (&whole, hasher.hash_one(&whole))
-        );
-        assert_ne!(made, LabelSet::new(Number(5)));
-        let none = LabelSet::from(Labels::new()).and(Labels::new().with("n", 5));
-        assert_eq!(none, LabelSet::new(Number(5)));
     }
 }
