@@ -1,9 +1,12 @@
 //! Hedging: a request that takes long is sent once more, to another endpoint.
 
 use crate::{NEVER, policy, retried};
+use bytes::Bytes;
+use futures::stream;
 use http::{Method, Request, Response};
+use hyper::body::Frame;
 use linkerd_control::{Profile, ProfileMatch, ProfileRoute, RouteRule, RouteTimeouts};
-use linkerd_tests::{Mesh, Server, body, request};
+use linkerd_tests::{Mesh, SOON, Server, body, chunks, eventually, from_channel, request, soon};
 use std::{
     sync::{
         Arc,
@@ -11,6 +14,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::mpsc;
 
 const NAME: &str = "web.default.svc.cluster.local";
 
@@ -80,6 +84,18 @@ impl Hedged {
         self.mesh.policy("web").set(policy(rule));
     }
 
+    /// Why requests were not hedged, each cause once.
+    async fn skipped(&self) -> Vec<String> {
+        let metrics = self.mesh.proxy.metrics().await;
+        let name = "outbound_http_route_hedge_skipped_total";
+        let samples = metrics.samples().filter(|(sample, _)| *sample == name);
+        let reason = |labels: &[(String, String)]| {
+            let reason = labels.iter().find(|(label, _)| label == "reason");
+            reason.unwrap().1.clone()
+        };
+        samples.map(|(_, labels)| reason(labels)).collect()
+    }
+
     /// The value of a counter of hedges.
     async fn counter(&self, name: &str) -> f64 {
         let name = format!("outbound_http_route_hedge_{name}_total");
@@ -141,6 +157,43 @@ async fn a_post_is_not_sent_again() {
     let post = request(Method::POST, "http://web/", body("hello"));
     let mut client = web.mesh.http1().await;
     assert_eq!(client.send(post).await.unwrap().status, 504);
+    assert_eq!(web.counter("requests").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_body_that_is_larger_than_what_is_kept_is_not_sent_again() {
+    let web = Hedged::start(Some("50")).await;
+    web.limit();
+    web.answered("web").await;
+    web.hang.store(1, SeqCst);
+    // Its length is not told before.
+    let piece = || Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])));
+    let large = chunks(stream::iter((0..8).map(move |_| piece())));
+    let put = request(Method::PUT, "http://web/", large);
+    let mut client = web.mesh.http1().await;
+    assert_eq!(client.send(put).await.unwrap().status, 504);
+    assert_eq!(web.skipped().await, ["body_too_large"]);
+    assert_eq!(web.counter("requests").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_body_that_is_still_being_read_is_not_sent_again() {
+    let web = Hedged::start(Some("50")).await;
+    web.limit();
+    web.answered("web").await;
+    web.hang.store(1, SeqCst);
+    let (more, texts) = mpsc::channel(1);
+    more.send("a").await.unwrap();
+    let put = request(Method::PUT, "http://web/", from_channel(texts));
+    let mut client = web.mesh.http1().await;
+    let answer = tokio::spawn(async move { client.send(put).await });
+    let skipped = eventually(SOON, "the hedge is not made", || async {
+        Some(web.skipped().await).filter(|reasons| !reasons.is_empty())
+    });
+    assert_eq!(skipped.await, ["request_unfinished"]);
+    // The limit runs from the end of the body.
+    drop(more);
+    assert_eq!(soon(answer).await.unwrap().unwrap().status, 504);
     assert_eq!(web.counter("requests").await, 0.0);
 }
 
