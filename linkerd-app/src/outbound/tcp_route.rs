@@ -1,6 +1,6 @@
 //! Stages 4 to 7 of connections: the routes of one target, opaque or by server name.
 
-mod endpoint;
+pub(super) mod endpoint;
 mod metrics;
 
 use super::{

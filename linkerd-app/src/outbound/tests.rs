@@ -12,6 +12,7 @@ mod proxy;
 mod router;
 mod routes;
 mod source;
+mod tcp_endpoint;
 mod upgrades;
 
 use proxy::{TestProxy, backend, forward, in_process, in_process_with, only, policy};
