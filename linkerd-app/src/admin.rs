@@ -39,7 +39,7 @@ pub use policy::AdminPolicy;
 
 pub(crate) use busy_body::BusyBody;
 pub(crate) use connection::converse;
-pub(crate) use origin::hostname;
+pub(crate) use origin::{hostname, refuse_foreign_page};
 pub(crate) use reply::infallible;
 pub(crate) use secure::secure;
 

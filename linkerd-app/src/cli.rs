@@ -16,6 +16,7 @@ mod explain;
 mod init;
 mod inject;
 mod mesh;
+mod output;
 mod service_manager;
 mod shutdown;
 mod signals;

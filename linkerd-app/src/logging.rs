@@ -12,7 +12,7 @@ pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
 pub use streams::{LogStream, LogStreamError, LogStreams};
 
-use crate::config::{LogConfig, LogFormat};
+use crate::config::{LogConfig, LogFormat, distance};
 use linkerd_proxy_core::metrics;
 use queue::log_into;
 use std::fmt;
@@ -63,6 +63,14 @@ pub enum LogFilterError {
     /// The logger is gone.
     #[error("the logger is gone")]
     Gone(#[source] reload::Error),
+    /// A word that was probably meant as a level. By itself it would be the name of a module.
+    #[error("{found:?} is no level; did you mean {level}?")]
+    Misspelt {
+        /// The word.
+        found: String,
+        /// The level.
+        level: &'static str,
+    },
 }
 
 /// Errors at the installation of the logger.
@@ -132,10 +140,36 @@ impl LogFilter {
 
     /// Replaces the directives, all or none.
     pub fn replace(&self, directives: &str) -> Result<(), LogFilterError> {
+        if let Some((found, level)) = misspelt_level(directives) {
+            let found = found.to_owned();
+            return Err(LogFilterError::Misspelt { found, level });
+        }
         let filter = without_access_log(builder().parse(directives.trim())?);
         self.handle.reload(filter).map_err(LogFilterError::Gone)
     }
 }
+
+/// A directive that is nearly a level, and that level: `infoo` would end the log of all modules but one of this name.
+fn misspelt_level(directives: &str) -> Option<(&str, &'static str)> {
+    let words = directives.split(',').map(str::trim);
+    let words = words.filter(|word| word.chars().all(char::is_alphabetic));
+    let near = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        let distance = |level: &&str| distance(&word, level);
+        let level = LEVELS.into_iter().min_by_key(distance)?;
+        (1..=MOST_TYPOS)
+            .contains(&distance(&level))
+            .then_some(level)
+    };
+    words
+        .filter(|word| word.len() >= SHORTEST_LEVEL)
+        .find_map(|word| Some((word, near(word)?)))
+}
+
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+const SHORTEST_LEVEL: usize = 3;
+/// `h2`, `hyper` and `tower` are modules.
+const MOST_TYPOS: usize = 1;
 
 fn subscriber<W>(
     log: &LogConfig,
@@ -221,6 +255,21 @@ const FLUSH: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_level_is_told_and_a_module_is_not() {
+        for (directives, expected) in [
+            ("infoo", Some(("infoo", "info"))),
+            ("warn,degub", Some(("degub", "debug"))),
+            ("info", None),
+            ("INFO,linkerd=debug", None),
+            ("tower", None),
+            ("linkerd_app::inbound=trace,hyper", None),
+            ("", None),
+        ] {
+            assert_eq!(misspelt_level(directives), expected, "{directives}");
+        }
+    }
     use crate::config::{Env, LogConfig};
     use std::io::Write;
     use std::sync::{Arc, Mutex};

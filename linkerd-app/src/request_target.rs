@@ -18,6 +18,24 @@ pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     }
 }
 
+/// A URL without its user, password and fragment, and without the query unless that is asked for.
+pub fn push_url<'u>(url: &'u [u8], with_query: bool, mut push: impl FnMut(&'u [u8])) {
+    let end = url
+        .iter()
+        .position(|byte| *byte == b'#' || (*byte == b'?' && !with_query));
+    let url = &url[..end.unwrap_or(url.len())];
+    let Some(authority) = url.windows(2).position(|pair| pair == b"//") else {
+        // No URL in full; what is before an @ may be a secret all the same.
+        return push(without_userinfo(url));
+    };
+    let (scheme, rest) = url.split_at(authority + 2);
+    let path = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    let (authority, path) = rest.split_at(path.unwrap_or(rest.len()));
+    push(scheme);
+    push(without_userinfo(authority));
+    push(path);
+}
+
 /// The trace id of a valid `traceparent` (W3C Trace Context): version "-" trace-id "-" parent-id "-" flags.
 pub fn trace_id(traceparent: &HeaderValue) -> Option<&str> {
     let value = traceparent.to_str().ok()?;
@@ -39,6 +57,24 @@ mod tests {
         let origin = Uri::from_static("/a");
         assert_eq!(authority(&origin, Some(&host)), b"web:80");
         assert_eq!(authority(&origin, None), b"");
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_secrets() {
+        for (url, with_query, expected) in [
+            ("https://me:secret@web/a?b#c", false, "https://web/a"),
+            ("https://me:secret@web?b#c", true, "https://web?b"),
+            ("https://web", false, "https://web"),
+            ("/a?b", false, "/a"),
+            ("", false, ""),
+            ("secret@web/a", false, "web/a"),
+        ] {
+            let mut pushed = Vec::new();
+            push_url(url.as_bytes(), with_query, |part| {
+                pushed.extend_from_slice(part)
+            });
+            assert_eq!(pushed, expected.as_bytes(), "{url}");
+        }
     }
 
     #[test]

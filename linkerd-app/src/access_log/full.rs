@@ -3,9 +3,12 @@
 use super::{
     escape::{Escape, push_addr, push_number, push_text},
     exchange::{Exchange, ExchangeEnd},
-    head::{RequestHead, push_url},
+    head::RequestHead,
 };
-use crate::utc::{Fraction, UtcClock};
+use crate::{
+    request_target::push_url,
+    utc::{Fraction, UtcClock},
+};
 use http::Version;
 use linkerd_proxy_core::{
     Reason,

@@ -2,7 +2,7 @@
 
 use crate::{
     config::AccessLogConfig,
-    request_target::{authority, trace_id, without_userinfo},
+    request_target::{authority, trace_id},
 };
 use http::{
     HeaderName, HeaderValue, Method, Uri, Version,
@@ -114,23 +114,6 @@ impl RequestHead {
     }
 }
 
-/// A URL without its user, password and fragment, and without the query unless that is asked for.
-pub fn push_url<'u>(url: &'u [u8], with_query: bool, mut push: impl FnMut(&'u [u8])) {
-    let end = url
-        .iter()
-        .position(|byte| *byte == b'#' || (*byte == b'?' && !with_query));
-    let url = &url[..end.unwrap_or(url.len())];
-    let Some(authority) = url.windows(2).position(|pair| pair == b"//") else {
-        return push(url);
-    };
-    let (scheme, rest) = url.split_at(authority + 2);
-    let path = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
-    let (authority, path) = rest.split_at(path.unwrap_or(rest.len()));
-    push(scheme);
-    push(without_userinfo(authority));
-    push(path);
-}
-
 /// Headers with the id of a trace, the most telling one first.
 const TRACES: &[&str] = &["traceparent", "x-b3-traceid"];
 const INCUMBENT_TRACES: &[&str] = &["x-b3-traceid", "x-request-id", "x-amzn-trace-id"];
@@ -196,18 +179,5 @@ mod tests {
         assert_eq!(absolute.path(true), b"/a?token=1");
         let origin = head(AccessLogFormat::Full, "/a", &[("host", "web:80")]);
         assert_eq!(origin.authority(), b"web:80");
-        for (url, with_query, expected) in [
-            ("https://me:secret@web/a?b#c", false, "https://web/a"),
-            ("https://me:secret@web?b#c", true, "https://web?b"),
-            ("https://web", false, "https://web"),
-            ("/a?b", false, "/a"),
-            ("", false, ""),
-        ] {
-            let mut pushed = Vec::new();
-            push_url(url.as_bytes(), with_query, |part| {
-                pushed.extend_from_slice(part)
-            });
-            assert_eq!(pushed, expected.as_bytes(), "{url}");
-        }
     }
 }

@@ -4,8 +4,11 @@ use super::{
     escape::{Escape, push_addr, push_text},
     exchange::Exchange,
 };
-use crate::utc::{Fraction, UtcClock};
-use http::{HeaderValue, StatusCode};
+use crate::{
+    request_target::without_userinfo,
+    utc::{Fraction, UtcClock},
+};
+use http::{HeaderValue, StatusCode, uri::Authority};
 use std::{io::Write, time::Duration};
 
 /// The status of a response, and its content length.
@@ -49,7 +52,7 @@ pub fn push_json(
     push_addr(line, exchange.connection.client.addr);
     line.push(b'"');
     push_field(line, "client.id", identity(exchange));
-    push_field(line, "host", bytes(head.host.as_ref()));
+    push_field(line, "host", without_userinfo(bytes(head.host.as_ref())));
     push_field(line, "method", method(exchange));
     if answer.is_some() {
         push_field(line, "processing_ns", nanos(exchange.busy.get()).as_bytes());
@@ -99,8 +102,17 @@ fn method(exchange: &Exchange) -> &[u8] {
     exchange.head.method.as_str().as_bytes()
 }
 
+/// The target without user and password, which the incumbent's lines have.
 fn uri(exchange: &Exchange) -> String {
-    exchange.head.uri.to_string()
+    let uri = &exchange.head.uri;
+    let whole = uri.to_string();
+    let Some(authority) = uri.authority().map(Authority::as_str) else {
+        return whole;
+    };
+    match authority.rfind('@') {
+        Some(at) => whole.replacen(&authority[..=at], "", 1),
+        None => whole,
+    }
 }
 
 /// The most bytes of a URI.

@@ -18,8 +18,8 @@ pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: 
         push_text(line, word.as_bytes(), MAX_TEXT, Escape::Hex);
     }
     line.push(b' ');
-    push_text(line, head.authority(), MAX_TEXT, Escape::Hex);
-    push_text(line, head.path(exchange.has_query), MAX_TEXT, Escape::Hex);
+    push_word(line, head.authority());
+    push_word(line, head.path(exchange.has_query));
     line.extend_from_slice(b" -> ");
     push_result(line, end);
     line.extend_from_slice(b" in ");
@@ -43,6 +43,16 @@ pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: 
         push_text(line, message.as_bytes(), MAX_TEXT, Escape::Hex);
         line.extend_from_slice(b". ");
         line.extend_from_slice(reason.hint().as_bytes());
+    }
+}
+
+/// A text that is one word: a client's spaces could look like the result.
+fn push_word(line: &mut Vec<u8>, text: &[u8]) {
+    for (index, part) in text.split(|byte| *byte == b' ').enumerate() {
+        if index > 0 {
+            line.extend_from_slice(b"\\x20");
+        }
+        push_text(line, part, MAX_TEXT, Escape::Hex);
     }
 }
 

@@ -1,6 +1,11 @@
 //! The admin server's connections: bounded in number, each served in a task of its own.
 
-use super::{busy_body::BusyBody, context::AdminContext, request::READ_TIMEOUT, router};
+use super::{
+    busy_body::BusyBody,
+    context::AdminContext,
+    request::{AdminClient, READ_TIMEOUT},
+    router,
+};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -26,8 +31,29 @@ pub(super) struct Connections {
 }
 
 struct OpenConnection {
-    used: Rc<Cell<Instant>>,
+    used: Rc<LastUse>,
     task: AbortHandle,
+}
+
+/// The last use of a connection: its beginning, or a request.
+struct LastUse {
+    at: Cell<Instant>,
+    has_asked: Cell<bool>,
+}
+
+impl LastUse {
+    fn begin() -> Rc<Self> {
+        Rc::new(Self {
+            at: Cell::new(Instant::now()),
+            has_asked: Cell::default(),
+        })
+    }
+
+    /// Notes a request.
+    fn now(&self) {
+        self.at.set(Instant::now());
+        self.has_asked.set(true);
+    }
 }
 
 impl Connections {
@@ -72,7 +98,7 @@ impl Connections {
             tracing::debug!(client.addr = %peer, "Closing an idle admin connection for a new one");
             open.task.abort();
         }
-        let used = Rc::new(Cell::new(Instant::now()));
+        let used = LastUse::begin();
         let (admin, touch) = (admin.clone(), used.clone());
         let drain = drain.clone();
         let task = self.tasks.spawn_local(async move {
@@ -84,42 +110,53 @@ impl Connections {
     }
 
     fn least_recently_used(&self) -> Option<Id> {
-        let oldest = self.open.iter().min_by_key(|(_, open)| open.used.get());
+        // A flood of silent ones must not end a scrape.
+        let order = |used: &LastUse| (used.has_asked.get(), used.at.get());
+        let oldest = self.open.iter().min_by_key(|(_, open)| order(&open.used));
         oldest.map(|(id, _)| *id)
     }
 }
 
-/// Serves a connection by the policy of the port, if there is one. `used` is set at each request.
+/// Serves a connection by the policy of the port, if there is one. `used` is told of each request.
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     admin: Rc<AdminContext>,
-    used: Rc<Cell<Instant>>,
+    used: Rc<LastUse>,
     mut drain: drain::Watch,
 ) -> Result<(), BoxError> {
-    let Some(policy) = &admin.policy else {
-        let answer = move |request| {
-            used.set(Instant::now());
+    let client = AdminClient::new(peer);
+    let stalled = client.stalled.clone();
+    let served = async {
+        let Some(policy) = &admin.policy else {
             let admin = admin.clone();
-            async move { router::route(&admin, peer, request).await }
+            let answer = move |request| {
+                used.now();
+                let (admin, client) = (admin.clone(), client.clone());
+                async move { router::route(&admin, client, request).await }
+            };
+            return converse(stream, answer, READ_TIMEOUT, drain).await;
         };
-        return converse(stream, answer, READ_TIMEOUT, drain).await;
+        stream.set_nodelay(true)?;
+        let stream = Socket::from(stream).into();
+        let accepting = policy.accept(stream, peer, READ_TIMEOUT, &mut drain);
+        let (io, admission) = accepting.await?;
+        let parts = Rc::new((admin.clone(), admission));
+        let answer = move |request| {
+            used.now();
+            let (parts, client) = (parts.clone(), client.clone());
+            async move {
+                let (admin, admission) = &*parts;
+                let answer = |request| router::route(admin, client, request);
+                admission.answer(request, answer).await
+            }
+        };
+        converse_over(io, answer, READ_TIMEOUT, drain).await
     };
-    stream.set_nodelay(true)?;
-    let stream = Socket::from(stream).into();
-    let accepting = policy.accept(stream, peer, READ_TIMEOUT, &mut drain);
-    let (io, admission) = accepting.await?;
-    let parts = Rc::new((admin.clone(), admission));
-    let answer = move |request| {
-        used.set(Instant::now());
-        let parts = parts.clone();
-        async move {
-            let (admin, admission) = &*parts;
-            let answer = |request| router::route(admin, peer, request);
-            admission.answer(request, answer).await
-        }
-    };
-    converse_over(io, answer, READ_TIMEOUT, drain).await
+    tokio::select! {
+        served = served => served,
+        () = stalled.notified() => Err("its reader takes nothing".into()),
+    }
 }
 
 /// Serves HTTP/1 or HTTP/2 over a connection that is not counted: it is not part of the mesh. As [`converse_over`] does.
@@ -188,4 +225,5 @@ where
     Ok(())
 }
 
-const MAX_STREAMS: u32 = 100;
+/// Scrapers and people have one or two.
+const MAX_STREAMS: u32 = 16;

@@ -10,14 +10,20 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Body, Frame};
-use linkerd_proxy_core::{metrics::Document, yielding::TimeSlice};
+use linkerd_proxy_core::{metrics::Document, task::spawn_local, yielding::TimeSlice};
 use std::{
     convert::Infallible,
     io::Write,
     pin::Pin,
+    rc::Rc,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::{Context, Poll},
+    time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// All metrics; compressed if the client accepts it.
 pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
@@ -34,6 +40,8 @@ pub(super) fn metrics(admin: &AdminContext, request: &AdminRequest) -> Reply {
         true => reply::text(StatusCode::OK, first),
         false => {
             scrape.made = Some(first);
+            let progress = Arc::downgrade(&scrape.pieces);
+            spawn_local(cut_off_stalled(progress, request.client.stalled.clone()));
             reply::text_stream(StatusCode::OK, scrape)
         }
     };
@@ -55,8 +63,30 @@ fn accepts_gzip(request: &AdminRequest) -> bool {
     accepted.any(|value| value.contains("gzip"))
 }
 
+/// Closes the connection of a reader that takes no piece for [`STALLED`]. Series whose owners are gone stay as long as a document
+/// is open.
+async fn cut_off_stalled(progress: Weak<AtomicUsize>, stalled: Rc<Notify>) {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(STALLED).await;
+        let Some(pieces) = progress.upgrade() else {
+            return;
+        };
+        let pieces = pieces.load(Relaxed);
+        if pieces == before {
+            return stalled.notify_one();
+        }
+        before = pieces;
+    }
+}
+
+/// A scraper reads within seconds.
+const STALLED: Duration = Duration::from_secs(30);
+
 /// A document as a body, piece by piece.
 struct Scrape {
+    /// The number of pieces so far.
+    pieces: Arc<AtomicUsize>,
     document: Document,
     piece: Vec<u8>,
     gzip: Option<GzEncoder<Vec<u8>>>,
@@ -74,6 +104,7 @@ impl Scrape {
         // Metrics shrink to a tenth even at the fastest level, and this thread has other work.
         let encoder = || GzEncoder::new(Vec::new(), Compression::fast());
         Self {
+            pieces: Arc::default(),
             document,
             piece: Vec::new(),
             gzip: gzip.then(encoder),
@@ -86,6 +117,7 @@ impl Scrape {
 
     /// The next bytes; may be empty before the end.
     fn next(&mut self) -> Vec<u8> {
+        self.pieces.fetch_add(1, Relaxed);
         self.ended = !self.document.write(&mut self.piece);
         let Some(gzip) = &mut self.gzip else {
             return std::mem::take(&mut self.piece);

@@ -15,6 +15,14 @@ pub(super) fn refuse_foreign<B>(request: &Request<B>, hostname: Option<&str>) ->
     Some(reply::text(StatusCode::FORBIDDEN, text))
 }
 
+/// Why a request that a page of another site makes is refused, for other servers on this host.
+pub(crate) fn refuse_foreign_page<B>(request: &Request<B>) -> Option<String> {
+    let problem = problem(request, hostname().as_deref())?;
+    Some(format!(
+        "This is not for pages of other sites: {problem}.\n"
+    ))
+}
+
 /// The name of this machine.
 pub(crate) fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;

@@ -10,19 +10,39 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, rc::Rc, time::Duration};
+use tokio::sync::Notify;
 
 /// A request and its client.
 pub(super) struct AdminRequest {
     pub(super) http: Request<Incoming>,
-    pub(super) peer: SocketAddr,
+    pub(super) client: AdminClient,
+}
+
+/// The client of a connection.
+#[derive(Clone)]
+pub(super) struct AdminClient {
+    /// Its address.
+    pub(super) addr: SocketAddr,
+    /// Notified to close the connection: its reader takes nothing.
+    pub(super) stalled: Rc<Notify>,
+}
+
+impl AdminClient {
+    /// The client at an address.
+    pub(super) fn new(addr: SocketAddr) -> Self {
+        Self {
+            addr,
+            stalled: Rc::default(),
+        }
+    }
 }
 
 impl AdminRequest {
     /// Refuses requests that only this host may make, if they come from elsewhere or from another site's page in a
     /// local browser.
     pub(super) fn refuse_remote(&self, admin: &AdminContext) -> Option<Reply> {
-        let local = self.peer.ip().to_canonical().is_loopback();
+        let local = self.client.addr.ip().to_canonical().is_loopback();
         if !local {
             return Some(reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY));
         }

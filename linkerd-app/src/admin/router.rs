@@ -1,14 +1,17 @@
 //! The table of the admin server's endpoints.
 
 use super::{
-    console, context::AdminContext, env, explain, log_level, logs, metrics, probes, reply,
-    reply::Reply, request::AdminRequest, shutdown, state, tap,
+    console,
+    context::AdminContext,
+    env, explain, log_level, logs, metrics, probes, reply,
+    reply::Reply,
+    request::{AdminClient, AdminRequest},
+    shutdown, state, tap,
 };
 use crate::config::ConsoleAccess;
 use futures::future::LocalBoxFuture;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use std::net::SocketAddr;
 
 /// An endpoint: one path, matched exactly; its handler reads the query.
 pub(super) struct AdminEndpoint {
@@ -21,12 +24,12 @@ pub(super) struct AdminEndpoint {
 /// Routes a request to its endpoint.
 pub(super) async fn route(
     admin: &AdminContext,
-    peer: SocketAddr,
+    client: AdminClient,
     request: Request<Incoming>,
 ) -> Reply {
     let request = AdminRequest {
         http: request,
-        peer,
+        client,
     };
     let path = request.http.uri().path();
     match ENDPOINTS.iter().find(|endpoint| endpoint.path == path) {
@@ -43,7 +46,10 @@ fn console(admin: &AdminContext, request: &AdminRequest) -> Reply {
     };
     match name.and_then(console::asset) {
         Some(asset) => console::serve(admin, request, asset),
-        None => reply::empty(StatusCode::NOT_FOUND),
+        None => reply::text(
+            StatusCode::NOT_FOUND,
+            "There is no such path; / lists them.\n",
+        ),
     }
 }
 

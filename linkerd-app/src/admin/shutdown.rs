@@ -17,7 +17,7 @@ pub(super) fn shutdown(admin: &AdminContext, request: &AdminRequest) -> Reply {
         return refusal;
     }
     let Some(shutdown) = &admin.shutdown else {
-        return reply::text(StatusCode::NOT_FOUND, "shutdown endpoint is not enabled\n");
+        return reply::text(StatusCode::NOT_FOUND, DISABLED);
     };
     match shutdown.try_send(()) {
         Ok(()) | Err(TrySendError::Full(())) => reply::text(StatusCode::OK, "shutdown\n"),
@@ -27,3 +27,6 @@ pub(super) fn shutdown(admin: &AdminContext, request: &AdminRequest) -> Reply {
         ),
     }
 }
+
+const DISABLED: &str =
+    "shutdown endpoint is not enabled: LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED=true enables it\n";

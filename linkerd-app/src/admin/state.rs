@@ -19,6 +19,19 @@ pub(super) async fn state(admin: &AdminContext, request: AdminRequest) -> Reply 
         return reply::not_allowed(&[Method::GET]);
     }
     let query = request.http.uri().query().unwrap_or_default();
+    let known = || admin.sections.iter().map(|section| section.name);
+    let is_known = |wanted: &str| wanted == "admin" || known().any(|name| name == wanted);
+    if let Some(unknown) = query
+        .split('&')
+        .find(|wanted| !wanted.is_empty() && !is_known(wanted))
+    {
+        let known: Vec<_> = known().chain(["admin"]).collect();
+        let problem = format!(
+            "{unknown:?} is no section of the state; there are {}",
+            known.join(", ")
+        );
+        return reply::json_error(StatusCode::NOT_FOUND, &problem);
+    }
     let is_wanted = |name: &str| query.is_empty() || query.split('&').any(|wanted| wanted == name);
     let sections = admin.sections.iter();
     let sections = sections.filter(|section| is_wanted(section.name));

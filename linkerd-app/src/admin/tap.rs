@@ -23,7 +23,7 @@ pub(super) fn tap(admin: &AdminContext, request: &AdminRequest) -> Reply {
         return reply::not_allowed(&[Method::GET]);
     }
     let fields = TapFields::of_parameters(request.http.uri().query().unwrap_or_default());
-    let settings = fields.and_then(|fields| fields.check(format!("admin {}", request.peer)));
+    let settings = fields.and_then(|fields| fields.check(format!("admin {}", request.client.addr)));
     let settings = match settings {
         Ok(settings) => settings,
         Err(invalid) => return reply::json_error(StatusCode::BAD_REQUEST, &invalid.to_string()),

@@ -6,7 +6,10 @@ mod console;
 mod explain;
 mod foreign;
 
-use super::{request::READ_TIMEOUT, *};
+use super::{
+    request::{AdminClient, READ_TIMEOUT},
+    *,
+};
 use crate::{
     config::{ConsoleAccess, Env, LogConfig},
     logging,
@@ -77,7 +80,7 @@ async fn from(peer: &str, admin: AdminContext, head: &str) -> Answer {
             let (stream, _) = listener.accept().await.unwrap();
             let answer = move |request| {
                 let admin = admin.clone();
-                async move { router::route(&admin, peer, request).await }
+                async move { router::route(&admin, AdminClient::new(peer), request).await }
             };
             converse(stream, answer, READ_TIMEOUT, drain.watch())
                 .await
@@ -372,7 +375,7 @@ async fn shutdown_is_asked_for() {
             (disabled.status, disabled.kind()),
             (404, Some("text/plain"))
         );
-        assert_eq!(disabled.text(), "shutdown endpoint is not enabled\n");
+        assert_eq!(disabled.text(), "shutdown endpoint is not enabled: LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED=true enables it\n");
     })
     .await;
 }

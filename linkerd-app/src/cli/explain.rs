@@ -6,6 +6,7 @@ mod inbound_text;
 mod mesh;
 mod text;
 
+use super::output;
 use crate::{
     config::EXIT_USAGE,
     explain::{ExplainAnswer, QueryFields},
@@ -45,10 +46,13 @@ pub fn run(fields: &QueryFields, source: ExplainSource, json: bool) -> ExitCode 
             return ExitCode::FAILURE;
         }
     };
-    match json {
-        true => println!("{document:#}"),
-        false if is_inbound => print!("{}", inbound_text::render(&document)),
-        false => print!("{}", text::render(&document)),
+    let text = match json {
+        true => format!("{document:#}\n"),
+        false if is_inbound => inbound_text::render(&document),
+        false => text::render(&document),
+    };
+    if let Err(failed) = output::print(&text) {
+        return failed;
     }
     if is_inbound {
         return match document.get("refused") {

@@ -5,6 +5,7 @@ use super::env::Env;
 use super::errors::ConfigError;
 use super::grammar::kinds::Text;
 use super::grammar::{Grammar, InvalidValue, ValueKind};
+use super::mask::without_credentials;
 use super::unknown;
 use super::variables::{
     DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey, VariableStatus,
@@ -209,6 +210,7 @@ fn is_tracing_text(variable: &Variable) -> bool {
 
 /// A value as messages quote it: a whole certificate would hide the message.
 fn shorten(text: &str) -> String {
+    let text = &*without_credentials(text);
     match text.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),

@@ -37,7 +37,7 @@ pub struct ControlSockets {
 /// A listener of the configuration cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "Failed to bind {what} listener on {addr}: {error}; is another process using it? `{variable}` sets it"
+    "Failed to bind {what} listener on {addr}: {error}; {}; `{variable}` sets it", advice(.error)
 )]
 pub struct BindError {
     /// The listener.
@@ -48,6 +48,17 @@ pub struct BindError {
     pub error: io::Error,
     /// The variable that sets the address.
     pub variable: &'static str,
+}
+
+/// What to look at, by the system's error.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 are for root and for CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => "it is not an address of this host",
+        _ => "is another process using it?",
+    }
 }
 
 /// Addresses of the listeners.

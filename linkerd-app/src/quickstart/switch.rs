@@ -17,7 +17,10 @@ pub(super) async fn serve(
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let answer = move |request: Request<Incoming>| {
-        let (status, text) = switch(&backends, &switched, request.uri().path());
+        let (status, text) = match crate::admin::refuse_foreign_page(&request) {
+            Some(problem) => (StatusCode::FORBIDDEN, problem),
+            None => switch(&backends, &switched, request.uri().path()),
+        };
         let mut response: Response<Body> = Response::new(whole(text));
         *response.status_mut() = status;
         std::future::ready(response)

@@ -170,7 +170,10 @@ impl View {
         head += &line("as the guest", &[&guest, &hint]);
         head += &line(
             "look inside",
-            &[&format!("curl http://{admin}/state"), "(or /metrics)"],
+            &[
+                &format!("http://{admin}/console"),
+                "(or curl /state, /metrics)",
+            ],
         );
         head += &line(
             "change it",

@@ -1,19 +1,41 @@
 //! The headers of an event: secrets are redacted, long values cut.
 
 use super::event::Headers;
-use http::{HeaderMap, HeaderName};
+use crate::request_target::{push_url, without_userinfo};
+use http::{
+    HeaderMap, HeaderName,
+    header::{HOST, REFERER},
+};
+use std::borrow::Cow;
 
 /// Copies headers for an event, at most [`MAX_HEADERS`] of them and [`MAX_VALUE`] bytes of a value. The values of secrets are
 /// replaced by [`REDACTED`] unless `shows_secrets`.
 pub fn copied(headers: &HeaderMap, shows_secrets: bool) -> Headers {
     let copied = headers.iter().take(MAX_HEADERS).map(|(name, value)| {
-        let value = match is_secret(name) && !shows_secrets {
-            true => REDACTED,
-            false => &value.as_bytes()[..value.len().min(MAX_VALUE)],
+        let value = match shows_secrets {
+            true => value.as_bytes().into(),
+            false => shown(name, value.as_bytes()),
         };
-        (name.as_str().to_owned(), value.into())
+        let cut = &value[..value.len().min(MAX_VALUE)];
+        (name.as_str().to_owned(), cut.into())
     });
     copied.collect()
+}
+
+/// The value of a header without its secrets: user and password of a host or URL, and the query of the latter.
+fn shown<'v>(name: &HeaderName, value: &'v [u8]) -> Cow<'v, [u8]> {
+    if is_secret(name) {
+        return REDACTED.into();
+    }
+    match name {
+        name if *name == HOST => without_userinfo(value).into(),
+        name if *name == REFERER => {
+            let mut url = Vec::new();
+            push_url(value, false, |part| url.extend_from_slice(part));
+            url.into()
+        }
+        _ => value.into(),
+    }
 }
 
 /// Whether the value of a header is a credential, by its name. Better one header too many than a session in a terminal.
@@ -68,6 +90,15 @@ mod tests {
         for (_, value) in copied(&headers, true).iter() {
             assert_eq!(&**value, b"hidden");
         }
+        headers.clear();
+        headers.insert(HOST, HeaderValue::from_static("me:pw@web"));
+        let url = "http://me:pw@web/a?token=x";
+        headers.insert(REFERER, HeaderValue::from_static(url));
+        let values: Vec<_> = copied(&headers, false)
+            .iter()
+            .map(|(_, value)| value.to_vec())
+            .collect();
+        assert_eq!(values, [&b"web"[..], b"http://web/a"]);
         headers.clear();
         headers.insert("x-tenant", HeaderValue::from_static("seven"));
         let copied = copied(&headers, false);

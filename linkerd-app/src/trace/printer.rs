@@ -26,9 +26,9 @@ fn push_request(out: &mut String, span: &Span) -> std::fmt::Result {
     write!(out, " {} ", text("http.request.method"))?;
     let address = text("server.address");
     if !text("url.full").starts_with("http") {
-        push_clean(out, address)?;
+        push_url(out, address)?;
     }
-    push_clean(out, text("url.full"))?;
+    push_url(out, text("url.full"))?;
     push_end(out, span)?;
     write!(out, " in {}", Millis(length(span.start, span.end)))?;
     let mut events = span.events.iter();
@@ -110,12 +110,24 @@ fn duration_of(event: &SpanEvent) -> Duration {
     Duration::from_micros(micros.unwrap_or_default())
 }
 
-/// A text that others wrote. Control characters could move the cursor of a terminal.
+/// A URL without its query, as one word: a client's spaces could look like the result.
+fn push_url(out: &mut String, url: &str) -> std::fmt::Result {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    url.chars()
+        .try_for_each(|char| match char.is_ascii_graphic() {
+            true => out.write_char(char),
+            false => write!(out, "{}", char.escape_default()),
+        })
+}
+
+/// A text that others wrote. Control characters could move the cursor of a terminal, and so could those that change the direction
+/// of a text.
 fn push_clean(out: &mut String, text: &str) -> std::fmt::Result {
-    text.chars().try_for_each(|char| match char.is_control() {
-        true => write!(out, "{}", char.escape_default()),
-        false => out.write_char(char),
-    })
+    text.chars()
+        .try_for_each(|char| match char.is_ascii() && !char.is_control() {
+            true => out.write_char(char),
+            false => write!(out, "{}", char.escape_default()),
+        })
 }
 
 fn length(from: SystemTime, to: SystemTime) -> Duration {

@@ -42,6 +42,7 @@ impl BodyError {
     /// The reason for which a response's body ended.
     pub fn reason(&self) -> Reason {
         match &self.0 {
+            Cause::Http(_) if self.reset_code().is_some() => Reason::StreamReset,
             Cause::Http(_) => Reason::ConnectionLost,
             Cause::Ended(ended) => ended.error.reason(),
         }

@@ -26,6 +26,19 @@ function controllers(found) {
   return [el("h3", {}, "Controllers"), rows.length ? table("Connections to the control plane", ["Controller", "Address", "State"], rows) : el("p", { class: "bad" }, "None is resolved.")];
 }
 
+// Controllers without a connection, each with the cause.
+export function unreachedControllers(state) {
+  const list = [];
+  for (const controller of state.controllers || []) {
+    const all = (controller.balancer && controller.balancer.endpoints) || [];
+    if (all.some((endpoint) => endpoint.state === "ready")) continue;
+    const failed = all.find((endpoint) => endpoint.last_error);
+    if (failed) list.push({ controller, why: failed.endpoint + ": " + failed.last_error });
+    else if (!all.length) list.push({ controller, why: "Its name is not resolved." });
+  }
+  return list;
+}
+
 function streams(found) {
   const rows = found.map((stream) => [
     stream.what,

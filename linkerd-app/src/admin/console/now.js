@@ -2,14 +2,14 @@
 
 import { el } from "./elements.js";
 import { ago, count } from "./texts.js";
-import { freshness } from "./mesh.js";
+import { freshness, unreachedControllers } from "./mesh.js";
 import { isConsequence, recent } from "./failures.js";
 import { mergedTargets } from "./topology.js";
 
 const EXPIRES_SOON_MS = 10 * 60 * 1000;
 
 export function now(state) {
-  const problems = [...endpoints(state), ...causes(state), ...controlPlane(state), ...certificate(state)];
+  const problems = [...controllers(state), ...endpoints(state), ...causes(state), ...lostStreams(state), ...certificate(state)];
   if (!problems.length) return el("p", { class: "good" }, "Nothing is wrong: every endpoint takes requests, and none failed in the last minute.");
   return el("ul", { class: "now" }, ...problems.map(({ text, why, kind, to }) => el("li", {},
     el("a", { class: kind, href: "#" + to }, text), why ? el("div", {}, why) : "")));
@@ -49,7 +49,17 @@ function causes(state) {
   }));
 }
 
-function controlPlane(state) {
+// Without them nothing is known of any service.
+function controllers(state) {
+  return unreachedControllers(state).map(({ controller, why }) => ({
+    text: "The " + (controller.role ? controller.role + " " : "") + "controller " + controller.controller + " is not reached",
+    why,
+    kind: "bad",
+    to: "mesh",
+  }));
+}
+
+function lostStreams(state) {
   return freshness(state).filter((stream) => stream.opened && !stream.connected).map((stream) => ({
     text: "The stream of the " + stream.what + " is lost" + (stream.disconnected_ms === null ? "" : " for " + ago(stream.disconnected_ms)),
     why: stream.last_error || "",

@@ -2,7 +2,7 @@
 
 import { el, svg } from "./elements.js";
 import { ago, capital, ms, number, share } from "./texts.js";
-import { freshness } from "./mesh.js";
+import { freshness, unreachedControllers } from "./mesh.js";
 
 export const POLL_MS = 2000;
 const KEPT_MS = 5 * 60 * 1000;
@@ -26,10 +26,13 @@ export function cards(state) {
   list.push(["In flight", String(sum((w) => w.outbound && w.outbound.in_flight) + sum((w) => w.inbound && w.inbound.in_flight))]);
   const kept = state.failures || {};
   const minute = (kept.last || []).filter((failure) => failure.time_ms >= Date.now() - 60 * 1000).length;
-  list.push(["Failures, last minute", minute === kept.limit ? minute + " or more" : String(minute), minute ? "bad" : ""]);
+  const isCut = minute && minute === kept.last.length && kept.total > minute;
+  list.push(["Failures, last minute", isCut ? minute + " or more" : String(minute), minute ? "bad" : ""]);
   const streams = freshness(state);
   const lost = streams.filter((stream) => stream.opened && !stream.connected).length;
-  list.push(["Control plane", lost ? lost + " of " + streams.length + " lost" : "connected", lost ? "bad" : ""]);
+  const unreached = unreachedControllers(state).length;
+  const health = unreached ? "not reached" : lost ? lost + " of " + streams.length + " lost" : "connected";
+  list.push(["Control plane", health, unreached || lost ? "bad" : ""]);
   return list.map(([name, value, kind]) => el("dl", { class: "card" }, el("dt", {}, name), el("dd", { class: kind || "" }, value)));
 }
 

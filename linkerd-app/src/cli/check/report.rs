@@ -1,6 +1,6 @@
 //! The report of a check: lines with their results and fixes, as text or JSON.
 
-use crate::{config::EXIT_USAGE, cut::cut};
+use crate::{cli::output, config::EXIT_USAGE, cut::cut};
 use serde_json::{Value, json};
 use std::{fmt, process::ExitCode};
 
@@ -56,11 +56,14 @@ impl CheckReport {
 
     /// Prints the report to standard output.
     pub(super) fn print(&self, json: bool) -> ExitCode {
-        match json {
-            true => println!("{:#}", self.to_json()),
-            false => println!("{self}"),
+        let text = match json {
+            true => format!("{:#}\n", self.to_json()),
+            false => format!("{self}\n"),
+        };
+        match output::print(&text) {
+            Ok(()) => ExitCode::from(self.exit_code()),
+            Err(failed) => failed,
         }
-        ExitCode::from(self.exit_code())
     }
 
     fn to_json(&self) -> Value {

@@ -59,13 +59,10 @@ pub(super) fn header(header: &Value) -> String {
 
 fn request(event: &Value) -> String {
     let part = |name: &str| event[name].as_str().unwrap_or_default();
-    format!(
-        "{} {} {}{}",
-        part("direction"),
-        part("method"),
-        part("authority"),
-        part("path")
-    )
+    // A client's spaces could look like the result.
+    let word = |name| part(name).replace(char::is_whitespace, "\u{fffd}");
+    let (direction, method) = (part("direction"), part("method"));
+    format!("{direction} {method} {}{}", word("authority"), word("path"))
 }
 
 /// The client, the endpoint and the encryption of either, the backend.
@@ -105,9 +102,12 @@ fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = line.write_fmt(text);
 }
 
-/// Replaces control characters: a request must not move the cursor of a terminal.
+/// Replaces control characters, and those that change the direction or the line of a text: a request must not move the cursor of a
+/// terminal.
 fn printable(text: &str) -> String {
-    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let moves =
+        |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let printable = |c: char| if moves(c) { '\u{fffd}' } else { c };
     text.chars().map(printable).collect()
 }
 
