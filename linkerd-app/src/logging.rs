@@ -260,7 +260,7 @@ mod tests {
     fn a_misspelt_level_is_told_and_a_module_is_not() {
         for (directives, expected) in [
             ("infoo", Some(("infoo", "info"))),
-            ("warn,degub", Some(("degub", "debug"))),
+            ("warn,debgu", Some(("debgu", "debug"))),
             ("info", None),
             ("INFO,linkerd=debug", None),
             ("tower", None),

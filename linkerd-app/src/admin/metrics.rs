@@ -160,3 +160,37 @@ impl Body for Scrape {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::task::LocalSet;
+
+    /// Whether a reader is cut off within two minutes, in which it takes a piece at each of these seconds.
+    async fn is_cut_off(takes: &[u64]) -> bool {
+        let test = async {
+            let (pieces, stalled) = (Arc::new(AtomicUsize::new(1)), Rc::new(Notify::new()));
+            spawn_local(cut_off_stalled(Arc::downgrade(&pieces), stalled.clone()));
+            let start = Instant::now();
+            for second in takes {
+                let at = start + Duration::from_secs(*second);
+                tokio::select! {
+                    () = stalled.notified() => return true,
+                    () = tokio::time::sleep_until(at) => pieces.fetch_add(1, Relaxed),
+                };
+            }
+            let end = start + Duration::from_secs(120);
+            tokio::time::timeout_at(end, stalled.notified())
+                .await
+                .is_ok()
+        };
+        LocalSet::new().run_until(test).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
+        assert!(is_cut_off(&[]).await);
+        assert!(is_cut_off(&[20, 40]).await);
+        assert!(!is_cut_off(&[20, 40, 65, 95, 119]).await);
+    }
+}
