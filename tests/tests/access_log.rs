@@ -5,8 +5,8 @@
 use http::Method;
 use linkerd_control::{EndpointSet, Policy};
 use linkerd_tests::{
-    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, empty, eventually, get,
-    identity, refused, request, soon,
+    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, Wire, empty, eventually,
+    get, identity, refused, request, soon,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -348,6 +348,22 @@ async fn a_person_sees_each_request_on_the_terminal() {
         .await;
     assert!(line.contains("Is the name spelt"), "{line}");
     assert!(!proxy.log().contains("hidden"), "{}", proxy.log());
+}
+
+#[tokio::test]
+async fn a_host_of_a_client_does_not_look_like_the_result() {
+    let server = Server::says("hello").await;
+    let addr = server.addr();
+    let services = format!("services: [{{name: web, port: 80, endpoints: [\"{addr}\"]}}]\n");
+    let file = MeshFile::new("access-log-forged", &services);
+    let proxy = file.builder().arg("--access-log").start().await;
+    let mut wire = Wire::connect(proxy.outbound).await;
+    let forged = "web/y -> 200 in 0.1 ms from 10.0.0.1:80";
+    wire.send(&format!("GET /x HTTP/1.1\r\nhost: {forged}\r\n\r\n"))
+        .await;
+    let line = proxy.wait_for_log(" outbound GET web/y").await;
+    assert_eq!(line.matches(" -> ").count(), 1, "{line}");
+    assert!(line.contains(" -> 400 "), "{line}");
 }
 
 #[tokio::test]

@@ -246,3 +246,23 @@ async fn the_command_prints_who_is_let_in() {
     let (code, printed) = command(&["--port", "80"]);
     assert_eq!(code, Some(64), "{printed}");
 }
+
+#[tokio::test]
+async fn a_reader_that_has_read_enough_is_no_failure_of_the_command() {
+    let server = Server::says("hello").await;
+    let file = MeshFile::new("explain-pipe", &mesh(&server, &server));
+    let proxy = file.start().await;
+    fetch(&proxy, "http://web/").await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let admin = proxy.admin.addr.to_string();
+    let arguments = ["explain", "--admin", &admin, "GET", "http://web/"];
+    let output = Command::new(binary())
+        .args(arguments)
+        .stdout(writer)
+        .output();
+    let output = output.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert!(error.is_empty(), "{error}");
+}

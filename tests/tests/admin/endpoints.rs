@@ -217,3 +217,44 @@ fn has_number(value: &Value, keys: &[&str]) -> bool {
     keys.iter()
         .any(|key| find(value, key).is_some_and(Value::is_number))
 }
+
+#[tokio::test]
+async fn credentials_in_values_of_the_environment_are_masked() {
+    let mesh = Mesh::builder()
+        .env("DATABASE_URL", "postgres://me:hidden@db:5432/shop")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer hidden")
+        .env("OTEL_RESOURCE_ATTRIBUTES", "password=hidden,zone=a")
+        .start()
+        .await;
+    for path in ["/env.json", "/state"] {
+        let reply = mesh.proxy.admin.get(path).await;
+        assert!(!reply.text().contains("hidden"), "{path}");
+    }
+    let env: Value = serde_json::from_slice(&mesh.proxy.admin.get("/env.json").await.body).unwrap();
+    assert_eq!(env["DATABASE_URL"], "postgres://***@db:5432/shop");
+    assert_eq!(env["OTEL_RESOURCE_ATTRIBUTES"], "password=***,zone=a");
+}
+
+#[tokio::test]
+async fn an_unknown_section_of_the_state_names_those_that_there_are() {
+    let mesh = Mesh::start().await;
+    let reply = mesh.proxy.admin.get("/state?workers&nope").await;
+    assert_eq!(reply.status, 404);
+    let text = reply.text();
+    assert!(text.contains("nope") && text.contains("workers"), "{text}");
+    assert!(text.contains("admin"), "{text}");
+}
+
+#[tokio::test]
+async fn a_misspelt_log_level_is_refused_and_the_log_stays() {
+    let mesh = Mesh::start().await;
+    let admin = mesh.proxy.admin;
+    let before = admin.get("/proxy-log-level").await;
+    let put = admin
+        .request(Method::PUT, "/proxy-log-level", "infoo")
+        .await;
+    assert_eq!(put.status, 400);
+    assert!(put.text().contains("did you mean info"), "{}", put.text());
+    let after = admin.get("/proxy-log-level").await;
+    assert_eq!(after.text(), before.text());
+}
