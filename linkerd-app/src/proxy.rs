@@ -95,6 +95,8 @@ pub async fn start(
         tracing.register(&registry);
     }
     let readiness = Readiness::new();
+    // The admin server answers before the workers have their conditions.
+    let starting = readiness.wait_for("the start of the proxy");
     let (signal, drain) = drain::channel();
     let record = ShutdownRecord::serving();
     let (shutdown_tx, shutdown) = mpsc::channel(1);
@@ -146,7 +148,7 @@ pub async fn start(
     )?;
 
     let (mut listeners, messages) = ProxyListeners::channel(decision.workers, own_listeners);
-    let mut pending = Vec::new();
+    let mut pending = vec![starting];
     for (index, (inspect, listeners)) in inspected.into_iter().zip(messages).enumerate() {
         pending.push(readiness.wait_for(format!("worker {index} to take connections")));
         let worker = Worker {
