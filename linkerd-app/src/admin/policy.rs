@@ -14,7 +14,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
-    Error, drain,
+    Error, Reason, drain,
     http::{HttpRequest, RequestContext, Responder},
     tls::TlsStatus,
     transport::{ClientInfo, Io, ListenerContext, Side, TransportStream},
@@ -103,8 +103,11 @@ impl AdminPolicy {
         Ok((io, admission))
     }
 
-    /// Keeps the failure of a connection.
+    /// Keeps the failure of a connection. Browsers open some that they do not use.
     fn failed(&self, peer: SocketAddr, error: &Error) {
+        if error.reason() == Reason::ClosedBeforeDetection {
+            return;
+        }
         let client = self.client(peer, PLAIN);
         self.failures
             .connection(Side::Inbound, &client, self.addr, error);

@@ -51,6 +51,12 @@ export function recent(kept, since) {
   return grouped((kept.last || []).filter((failure) => failure.time_ms >= since));
 }
 
+// Whether failures since then are not kept any more.
+export function isCut(kept, since) {
+  const last = kept.last || [];
+  return last.length > 0 && kept.total > last.length && last.every((failure) => failure.time_ms >= since);
+}
+
 // Requests that found no usable endpoint follow from what happened to others.
 export function isConsequence(failure) {
   return /^(failfast|unavailable)_/.test(failure.reason) && !failure.reason.endsWith("_no_endpoints");

@@ -3,13 +3,16 @@
 import { el } from "./elements.js";
 import { ago, count } from "./texts.js";
 import { freshness, unreachedControllers } from "./mesh.js";
-import { isConsequence, recent } from "./failures.js";
+import { isConsequence, isCut, recent } from "./failures.js";
 import { mergedTargets } from "./topology.js";
 
 const EXPIRES_SOON_MS = 10 * 60 * 1000;
 
 export function now(state) {
-  const problems = [...controllers(state), ...endpoints(state), ...causes(state), ...lostStreams(state), ...certificate(state)];
+  const all = endpoints(state);
+  // A breaker opens because of failures: their cause comes before it.
+  const [opened, others] = [all.filter((problem) => problem.isOpened), all.filter((problem) => !problem.isOpened)];
+  const problems = [...controllers(state), ...others, ...causes(state), ...opened, ...lostStreams(state), ...certificate(state)];
   if (!problems.length) return el("p", { class: "good" }, "Nothing is wrong: every endpoint takes requests, and none failed in the last minute.");
   return el("ul", { class: "now" }, ...problems.map(({ text, why, kind, to }) => el("li", {},
     el("a", { class: kind, href: "#" + to }, text), why ? el("div", {}, why) : "")));
@@ -27,7 +30,7 @@ function endpoints(state) {
       const why = error || (opened && "circuit breakers are open: " + opened) || backend.fails
         || (all.length ? "" : backend.resolved ? "The control plane gives none. Does the Service select any ready pod?" : "The control plane has not answered.");
       const text = all.length ? usable + " of " + count(all.length, "endpoint") + " of " + backend.name + (usable === 1 ? " takes" : " take") + " requests" : backend.name + " has no endpoints";
-      list.push({ text, why, kind: usable ? "warn" : "bad", to: "topology" });
+      list.push({ text, why, kind: usable ? "warn" : "bad", to: "topology", isOpened: !error && Boolean(opened) });
     }
   }
   return list;
@@ -36,17 +39,26 @@ function endpoints(state) {
 // The failures of the last minute. Those that only follow from endpoints that are not usable are left to the lines above.
 function causes(state) {
   const reasons = new Map();
-  for (const { failure, times } of recent(state.failures || {}, Date.now() - 60 * 1000)) {
+  const kept = state.failures || {};
+  const since = Date.now() - 60 * 1000;
+  const least = isCut(kept, since) ? "at least " : "";
+  for (const { failure, times } of recent(kept, since)) {
     if (isConsequence(failure)) continue;
     const known = reasons.get(failure.reason);
     if (known) known.times += times; else reasons.set(failure.reason, { failure, times });
   }
   return [...reasons.values()].slice(0, 5).map(({ failure, times }) => ({
-    text: count(times, "failure") + " in the last minute: " + failure.reason,
-    why: failure.detail + ". " + failure.hint,
+    text: least + count(times, "failure") + " in the last minute: " + failure.reason,
+    why: failure.detail + ". " + failure.hint + client(state, failure),
     kind: "bad",
     to: "failures",
   }));
+}
+
+// What the refusing side knows this proxy by.
+function client(state, failure) {
+  if (failure.reason !== "unauthorized" || failure.direction !== "outbound") return "";
+  return state.identity ? " This proxy is " + state.identity.identity + "." : " This proxy has no identity.";
 }
 
 // Without them nothing is known of any service.

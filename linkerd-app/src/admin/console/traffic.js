@@ -2,6 +2,7 @@
 
 import { el, svg } from "./elements.js";
 import { ago, capital, ms, number, share } from "./texts.js";
+import { isCut } from "./failures.js";
 import { freshness, unreachedControllers } from "./mesh.js";
 
 export const POLL_MS = 2000;
@@ -26,8 +27,8 @@ export function cards(state) {
   list.push(["In flight", String(sum((w) => w.outbound && w.outbound.in_flight) + sum((w) => w.inbound && w.inbound.in_flight))]);
   const kept = state.failures || {};
   const minute = (kept.last || []).filter((failure) => failure.time_ms >= Date.now() - 60 * 1000).length;
-  const isCut = minute && minute === kept.last.length && kept.total > minute;
-  list.push(["Failures, last minute", isCut ? minute + " or more" : String(minute), minute ? "bad" : ""]);
+  const cut = isCut(kept, Date.now() - 60 * 1000);
+  list.push(["Failures, last minute", cut ? minute + " or more" : String(minute), minute ? "bad" : ""]);
   const streams = freshness(state);
   const lost = streams.filter((stream) => stream.opened && !stream.connected).length;
   const unreached = unreachedControllers(state).length;
