@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use http::Method;
+use futures::stream;
+use http::{Method, Response};
+use hyper::body::Frame;
 use linkerd_control::{EndpointSet, Policy};
 use linkerd_tests::{
-    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, Wire, empty, eventually,
-    get, identity, refused, request, soon,
+    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, Wire, chunks, empty,
+    eventually, get, identity, refused, request, soon,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -171,6 +173,28 @@ async fn a_failure_has_its_reason_and_hint() {
         line["hint"].is_string() && line["error"].is_string(),
         "{line}"
     );
+}
+
+#[tokio::test]
+async fn a_response_that_its_endpoint_resets_has_one_reason_everywhere() {
+    let server = Server::start(|_| async {
+        let reset = h2::Error::from(h2::Reason::INTERNAL_ERROR);
+        let frames = [Ok(Frame::data("begun".into())), Err(reset.into())];
+        Ok(Response::new(chunks(stream::iter(frames))))
+    })
+    .await;
+    let mesh = Mesh::builder().env(FORMAT, "full").start().await;
+    mesh.service("web", [server.addr()]);
+    let client = mesh.http2().await;
+    assert!(soon(client.get("http://web/x")).await.is_err());
+    let line = object(&mesh.proxy, "\"path\":\"/x\"").await;
+    assert_eq!(line["reason"], "stream_reset", "{line}");
+    let reason = [("reason", "stream_reset")];
+    mesh.proxy
+        .metric_reaches("proxy_failures_total", &reason, 1.0)
+        .await;
+    let state = mesh.proxy.admin.state().await;
+    assert_eq!(state["failures"]["last"][0]["reason"], "stream_reset");
 }
 
 #[tokio::test]
