@@ -264,6 +264,26 @@ async fn a_hangup_while_the_file_is_read_does_not_kill_it() {
 }
 
 #[tokio::test]
+async fn a_check_warns_of_a_service_without_endpoints() {
+    let file = MeshFile::new(
+        "empty",
+        "services: [{name: web, port: 80, endpoints: []}]\n",
+    );
+    let path = file.path().to_str().unwrap();
+    let exit = file
+        .builder()
+        .arguments(&["check", "--mesh", path])
+        .run()
+        .await;
+    assert!(
+        exit.output.contains("the service web has no endpoint"),
+        "{}",
+        exit.output
+    );
+    assert!(exit.output.contains("`endpoints`"), "{}", exit.output);
+}
+
+#[tokio::test]
 async fn a_check_reports_all_that_is_wrong_at_once() {
     let server = Server::says("hello").await;
     let file = MeshFile::new("check", &web(&server));

@@ -69,6 +69,14 @@ impl Mesh {
         self.services.iter().map(endpoints).sum()
     }
 
+    /// The names of services to which requests go and that have no endpoint.
+    pub fn without_endpoints(&self) -> impl Iterator<Item = &str> {
+        let is_own = |s: &&Service| s.backends.is_empty() && s.routes.is_empty();
+        let is_empty = |s: &&Service| s.endpoints.is_empty() && s.hosts.is_empty();
+        let services = self.services.iter().filter(is_own).filter(is_empty);
+        services.map(|service| &*service.name)
+    }
+
     /// The host names of endpoints and of services' addresses.
     pub(crate) fn hosts(&self) -> BTreeSet<String> {
         let hosts = self.services.iter().flat_map(Service::all_hosts);

@@ -73,7 +73,15 @@ fn mesh_file(path: &Path) -> Vec<CheckLine> {
                 count(mesh.services(), "service"),
                 count(mesh.endpoints(), "endpoint")
             );
-            vec![CheckLine::ok("mesh file", detail)]
+            let empty = mesh.without_endpoints().take(MAX_EMPTY).map(|name| {
+                let problem = format!(
+                    "the service {name} has no endpoint: its requests are answered with 503"
+                );
+                let fix = "list their addresses under its `endpoints`";
+                CheckLine::warn("mesh file", problem).fix(fix)
+            });
+            let ok = CheckLine::ok("mesh file", detail);
+            [ok].into_iter().chain(empty).collect()
         }
         Err(error) => {
             let text = error.to_string();
@@ -95,6 +103,9 @@ fn count(count: usize, what: &str) -> String {
         count => format!("{count} {what}s"),
     }
 }
+
+/// The services without endpoints that are named.
+const MAX_EMPTY: usize = 10;
 
 /// Set in each container of Kubernetes.
 const KUBERNETES: &str = "KUBERNETES_SERVICE_HOST";
