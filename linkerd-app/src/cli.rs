@@ -232,10 +232,17 @@ fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
         Err(errors) => {
             log_errors(&errors);
             eprintln!("{}", errors.summary_line());
+            if !env.is_set(variables::DESTINATION_SVC_ADDR.name()) {
+                eprintln!("{WITHOUT_ENVIRONMENT}");
+            }
             Err(ExitCode::from(EXIT_USAGE))
         }
     }
 }
+
+/// For one who tries the binary by hand, where no injector has set the environment.
+const WITHOUT_ENVIRONMENT: &str = "Without a command this is a sidecar, which its environment configures. To try it here: \
+     linkerd-proxy quickstart, or linkerd-proxy run --mesh FILE; linkerd-proxy --help lists all commands.";
 
 /// To the log, as the incumbent does.
 fn log_errors(errors: &config::ConfigErrors) {

@@ -16,6 +16,7 @@ mod peer_proxy;
 mod profile;
 mod routes;
 mod servers;
+mod syntax;
 #[cfg(test)]
 mod testing;
 mod values;

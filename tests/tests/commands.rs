@@ -22,6 +22,15 @@ fn the_version_names_binary_revision_and_profile() {
 }
 
 #[test]
+fn without_an_environment_the_last_line_says_how_to_try_it() {
+    let output = Command::new(binary()).env_clear().output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.contains("linkerd-proxy quickstart"), "{text}");
+}
+
+#[test]
 fn completions_and_a_manual_page_come_out_of_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&["completions", shell]);

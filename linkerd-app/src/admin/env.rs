@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// All variables, or those named in the query.
 pub(super) fn env(admin: &AdminContext, request: &AdminRequest) -> Reply {
     if request.http.method() != Method::GET {
-        return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
+        return reply::not_allowed(&[Method::GET]);
     }
     if let Some(refusal) = request.refuse_foreign(admin) {
         return refusal;

@@ -70,6 +70,10 @@ fn is_own(host: &str, hostname: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
+    // What stands before an @ is no part of a host, and no tool writes it there (RFC 9110, section 4.2.4).
+    if authority.as_str().contains('@') {
+        return false;
+    }
     let name = authority.host();
     let bare = name
         .strip_prefix('[')

@@ -61,9 +61,11 @@ pub(super) fn json_error(status: StatusCode, error: &str) -> Reply {
     json(status, body.to_string())
 }
 
-/// The response to a method that is not allowed; each allowed one has a header of its own.
+/// The response to a method that is not allowed; each allowed one has a header of its own, as the incumbent's.
 pub(super) fn not_allowed(allowed: &[Method]) -> Reply {
-    let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
+    let names: Vec<_> = allowed.iter().map(Method::as_str).collect();
+    let hint = format!("Use {} here.\n", names.join(" or "));
+    let mut reply = text(StatusCode::METHOD_NOT_ALLOWED, hint);
     for method in allowed {
         if let Ok(value) = HeaderValue::from_str(method.as_str()) {
             reply.headers_mut().append(header::ALLOW, value);

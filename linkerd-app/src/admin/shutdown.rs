@@ -11,7 +11,7 @@ use tokio::sync::mpsc::error::TrySendError;
 /// Requests shutdown. Repeated requests have no further effect.
 pub(super) fn shutdown(admin: &AdminContext, request: &AdminRequest) -> Reply {
     if request.http.method() != Method::POST {
-        return reply::empty(StatusCode::METHOD_NOT_ALLOWED);
+        return reply::not_allowed(&[Method::POST]);
     }
     if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;

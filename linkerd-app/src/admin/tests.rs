@@ -318,7 +318,7 @@ async fn the_environment_is_json() {
         );
 
         let other = request(addr, "POST /env.json", "").await;
-        assert_eq!((other.status, other.text()), (405, ""));
+        assert_eq!((other.status, other.text()), (405, "Use GET here.\n"));
         for (accept, status) in [
             ("application/json", 200),
             ("text/html, application/*;q=0.1", 200),
@@ -349,7 +349,7 @@ async fn shutdown_is_asked_for() {
     };
     with(enabled(), |addr| async move {
         let other = get(addr, "/shutdown").await;
-        assert_eq!((other.status, other.text()), (405, ""));
+        assert_eq!((other.status, other.text()), (405, "Use POST here.\n"));
         for _ in 0..2 {
             let asked = request(addr, "POST /shutdown", "").await;
             assert_eq!((asked.status, asked.kind()), (200, Some("text/plain")));

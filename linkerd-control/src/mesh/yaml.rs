@@ -2,8 +2,8 @@
 //!
 //! A syntax error ends the tree. Complete items before it are kept: their problems are reported as well.
 
-use super::error::Problem;
-use granit_parser::{Event, Options, Parser, ScalarStyle};
+use super::{error::Problem, syntax};
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError};
 use std::collections::HashMap;
 
 /// A line and a column, both from 1.
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str) -> YamlTree {
                 (documents > 1).then(|| at.problem("the file has a second document; remove it"))
             }
             Ok((event, span)) => builder.event(event, place(&span.start)).err(),
-            Err(error) => Some(place(error.marker()).problem(error.info())),
+            Err(error) => Some(builder.syntax_error(text, &error)),
         };
         if error.is_some() {
             return builder.finish(error);
@@ -177,6 +177,12 @@ impl Builder {
             },
             Value::Null | Value::Scalar(_) => {}
         }
+    }
+
+    fn syntax_error(&self, text: &str, error: &ScanError) -> Problem {
+        let at = place(error.marker());
+        let open: Vec<_> = self.open.iter().map(|node| node.at).collect();
+        at.problem(syntax::reason(&error.info(), text, at, &open))
     }
 
     /// Closes the open nodes: lists keep their items, and of fields only the outermost ones are kept, since an

@@ -23,6 +23,13 @@ export function table(caption, columns, rows) {
   return el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...body));
 }
 
+// A hint of the proxy, whose mentions of /state become links to the part of this page that shows it.
+export function hint(text) {
+  const [before, ...after] = text.split("/state");
+  const part = /control plane reachable|identity controller/.test(text) ? ["#mesh", "Identity and control plane"] : ["#topology", "Topology"];
+  return [before, ...after.flatMap((rest) => [el("a", { href: part[0] }, part[1]), rest])];
+}
+
 export function options(id, values) {
   const list = byId(id);
   if (list.children.length === values.length) return;
@@ -38,6 +45,6 @@ export function replace(id, nodes) {
   const part = byId(id);
   const selection = getSelection();
   if (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) return;
-  if (part.contains(document.activeElement)) return;
+  if (document.activeElement !== part && part.contains(document.activeElement)) return;
   part.replaceChildren(...[nodes].flat().filter(Boolean));
 }

@@ -30,10 +30,15 @@ async function explain(event) {
   try {
     const answer = await fetch("/explain?" + query, { cache: "no-store" });
     const found = await answer.json();
-    part.replaceChildren(...[verdict(found)].flat(), el("pre", { tabindex: "0", "aria-label": "The whole answer" }, JSON.stringify(found, null, 2)));
+    part.replaceChildren(...[verdict(found)].flat(), whole(found));
   } catch (error) {
     part.replaceChildren(el("p", { class: "bad" }, "No answer: " + error.message));
   }
+}
+
+function whole(found) {
+  const json = el("pre", { tabindex: "0", "aria-label": "The whole answer" }, JSON.stringify(found, null, 2));
+  return el("details", {}, el("summary", {}, "The whole answer, as JSON"), json);
 }
 
 function verdict(found) {
@@ -52,6 +57,7 @@ function verdict(found) {
   return [
     el("p", { class: unready.length ? "warn" : "good" }, capital(parts.join(", ") || "answered") + "."),
     ...unready.map((line) => el("p", { class: "bad" }, line)),
+    found.authorized_by ? "" : el("p", { class: "quiet" }, "Whether the endpoint lets it in is its own proxy's to say: explain it there, as inbound, with the identity of this proxy."),
   ];
 }
 

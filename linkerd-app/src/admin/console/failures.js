@@ -1,6 +1,6 @@
 // The last failures, those that are alike as one row.
 
-import { el, table } from "./elements.js";
+import { el, hint, table } from "./elements.js";
 import { clock } from "./texts.js";
 
 const SHOWN_FAILURES = 100;
@@ -22,8 +22,8 @@ export function failures(kept) {
   const sorted = [...groups.filter(({ failure }) => !isConsequence(failure)), ...groups.filter(({ failure }) => isConsequence(failure))];
   const rows = sorted.slice(0, SHOWN_FAILURES).map(({ failure, times }) => [
     [clock(failure.time_ms), times > 1 ? el("div", { class: "quiet" }, times + " times") : ""],
-    [el("strong", { class: "bad" }, failure.reason), el("div", { class: "quiet" }, failure.told_by_peer ? "at the endpoint's proxy" : ORIGINS[failure.origin] || failure.origin)],
-    [el("div", { class: "mono" }, failure.detail), el("div", {}, failure.hint), isConsequence(failure) ? el("div", { class: "quiet" }, "A consequence: look at the rows above and at the topology.") : ""],
+    [el("strong", { class: "bad" }, failure.reason), el("div", { class: "quiet" }, whereItLies(failure))],
+    [el("div", { class: "mono" }, failure.detail), el("div", {}, hint(failure.hint)), isConsequence(failure) ? el("div", { class: "quiet" }, "A consequence: look at the rows above and at the topology.") : ""],
     [el("div", { class: "mono" }, failure.destination + (failure.path || "")), el("div", { class: "quiet" }, whose(failure))],
     failure.reset ? "reset" : failure.status === null ? "closed" : failure.status + (failure.grpc_code === null ? "" : ", gRPC " + failure.grpc_code),
   ]);
@@ -60,6 +60,13 @@ export function isCut(kept, since) {
 // Requests that found no usable endpoint follow from what happened to others.
 export function isConsequence(failure) {
   return /^(failfast|unavailable)_/.test(failure.reason) && !failure.reason.endsWith("_no_endpoints");
+}
+
+// A timeout is the endpoint's or the limit's: the proxy cannot know how long an answer should take.
+function whereItLies(failure) {
+  if (failure.told_by_peer) return "at the endpoint's proxy";
+  const origin = ORIGINS[failure.origin] || failure.origin;
+  return failure.origin === "endpoint" && /_timeout$/.test(failure.reason) ? origin + ", or the limit is too short" : origin;
 }
 
 function whose(failure) {

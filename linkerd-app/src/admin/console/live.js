@@ -1,7 +1,7 @@
 // Requests as they happen, from /tap. A tap costs the proxy something for each request, so that it is open only on demand,
 // and no longer than the page can be seen.
 
-import { byId, el, replace, table } from "./elements.js";
+import { byId, el, hint, replace, table } from "./elements.js";
 import { clock, ms } from "./texts.js";
 
 const SHOWN_REQUESTS = 50;
@@ -111,7 +111,7 @@ function answer(request) {
   const grpc = request.grpc_status ? ", gRPC " + request.grpc_status : "";
   if (request.event !== "end") return request.status ? [el("span", { class: kind }, status), " and a body"] : "waits";
   const parts = [el("span", { class: kind }, status + grpc + (request.cancelled ? ", cancelled by the client" : ""))];
-  if (request.reason) parts.push(el("div", {}, el("strong", { class: "bad" }, request.reason)), el("div", { class: "mono" }, request.detail), el("div", {}, request.hint));
+  if (request.reason) parts.push(el("div", {}, el("strong", { class: "bad" }, request.reason)), el("div", { class: "mono" }, request.detail), el("div", {}, hint(request.hint)));
   return parts;
 }
 

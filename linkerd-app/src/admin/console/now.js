@@ -1,6 +1,6 @@
 // What is wrong at this moment, the cause before its consequences.
 
-import { el } from "./elements.js";
+import { el, hint } from "./elements.js";
 import { ago, count } from "./texts.js";
 import { freshness, unreachedControllers } from "./mesh.js";
 import { isConsequence, isCut, recent } from "./failures.js";
@@ -49,7 +49,7 @@ function causes(state) {
   }
   return [...reasons.values()].slice(0, 5).map(({ failure, times }) => ({
     text: least + count(times, "failure") + " in the last minute: " + failure.reason,
-    why: failure.detail + ". " + failure.hint + client(state, failure),
+    why: [failure.detail + ". ", hint(failure.hint), client(state, failure)].flat(),
     kind: "bad",
     to: "failures",
   }));

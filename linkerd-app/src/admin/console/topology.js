@@ -54,6 +54,7 @@ function backendPart(backend) {
   const usable = endpoints.filter((endpoint) => endpoint.state === "ready").length;
   const rows = endpoints.slice(0, SHOWN_ENDPOINTS).map((endpoint) => [
     endpoint.name,
+    endpoint.identity || "none: plain text",
     [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.cause ? el("div", {}, "breaker open: " + endpoint.cause) : "", endpoint.retry === null ? "" : el("div", { class: "quiet" }, "next try in " + ms(endpoint.retry)), endpoint.error ? el("div", { class: "mono" }, endpoint.error) : ""],
     String(endpoint.inFlight),
     ms(endpoint.latency),
@@ -62,12 +63,13 @@ function backendPart(backend) {
   ]);
   const more = endpoints.length > SHOWN_ENDPOINTS ? ", the first " + SHOWN_ENDPOINTS : "";
   const queue = backend.queue ? ", " + backend.queue + " requests wait" : "";
-  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "State", "In flight", "Load estimate", "Connections", "Weight"], rows)];
+  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "Expected identity", "State", "In flight", "Load estimate", "Connections", "Weight"], rows)];
 }
 
 // The targets of all workers, each once.
 export function mergedTargets(state) {
   const targets = new Map();
+  const identities = expectedIdentities(state);
   for (const worker of state.workers || []) {
     for (const found of (worker && worker.outbound && worker.outbound.targets) || []) {
       const target = entry(targets, found.target, () => ({ name: found.target, connections: 0, routes: new Map(), backends: new Map() }));
@@ -75,13 +77,22 @@ export function mergedTargets(state) {
       for (const http of found.http || []) {
         for (const rule of (http.routes && http.routes.first) || []) target.routes.set(rule.route + rule.matches + rule.hosts, rule);
       }
-      walk(found, (part) => { if (part.balancer || part.forward || part.fails) addBackend(target, part); });
+      walk(found, (part) => { if (part.balancer || part.forward || part.fails) addBackend(target, part, identities); });
     }
   }
   return [...targets.values()].sort((a, b) => a.name.localeCompare(b.name));
 }
 
-function addBackend(target, part) {
+// By destination and address: who the control plane says an endpoint is.
+function expectedIdentities(state) {
+  const identities = new Map();
+  for (const found of (state.discovery && state.discovery.destinations) || []) {
+    for (const endpoint of found.endpoints || []) identities.set(found.destination + " " + endpoint.addr, endpoint.identity);
+  }
+  return identities;
+}
+
+function addBackend(target, part, identities) {
   const name = part.backend || part.destination || target.name;
   const backend = entry(target.backends, name, () => ({ name, destination: part.destination, resolved: false, queue: 0, fails: part.fails, endpoints: new Map() }));
   const status = part.connections || {};
@@ -90,7 +101,7 @@ function addBackend(target, part) {
   backend.resolved = backend.resolved || balancer.resolved === true;
   backend.queue += (balancer.queue && balancer.queue.length) || 0;
   for (const found of balancer.endpoints || []) {
-    const endpoint = entry(backend.endpoints, found.endpoint, () => ({ name: found.endpoint, state: "ready", inFlight: 0, latency: null, connections: 0, weight: found.weight ?? null, cause: "", retry: null, error: "" }));
+    const endpoint = entry(backend.endpoints, found.endpoint, () => ({ name: found.endpoint, identity: identities.get(part.destination + " " + found.endpoint), state: "ready", inFlight: 0, latency: null, connections: 0, weight: found.weight ?? null, cause: "", retry: null, error: "" }));
     // The worst of the workers' states: a sound one needs no eye.
     if (found.state !== "ready") endpoint.state = found.state;
     if (found.breaker && found.breaker.cause && found.breaker.state !== "closed") endpoint.cause = found.breaker.cause;

@@ -91,6 +91,13 @@ impl Checker {
                 None
             }
             Some(parsed) => Some(parsed),
+            None if text.contains('@') => {
+                // What stands before it may be a secret.
+                let reason = "an endpoint's address has no user, no password and no `@`; write an IP address or a \
+                              host name with a port, such as 127.0.0.1:9001";
+                self.problem(at, reason);
+                None
+            }
             None => {
                 let reason = format!(
                     "{text:?} is not an endpoint's address; write an IP address or a host name with a port, \

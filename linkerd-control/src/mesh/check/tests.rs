@@ -112,6 +112,41 @@ fn no_services_have_to_be_said() {
 }
 
 #[test]
+fn a_syntax_error_tells_the_likely_mistake() {
+    let service = "services:\n  - name: web\n";
+    for (lines, problem) in [
+        (
+            "    endpoints:\n      - 127.0.0.1:1\n     port: 80\n",
+            "5:6: 5 spaces indent this line, and 4 those that it could continue, from line 2 on (",
+        ),
+        (
+            "   port: 80\n",
+            "3:4: 3 spaces indent this line, and 2 those that it could continue, from line 2 on (",
+        ),
+        (
+            "      port: 80\n",
+            "3:11: this line is indented deeper than the one before",
+        ),
+        ("\tport: 80\n", "3:1: a tab indents this line; use spaces ("),
+        (
+            "    port: 1: 2\n",
+            "3:12: a `:` with a space in a value needs quotes",
+        ),
+        ("    port 80\n    namespace: a\n", "3:5: expected `name: value` or `- item`;"),
+        (
+            "    ports: [80\n    namespace: a\n",
+            "4:14: is a `]` or `}` missing before this? (",
+        ),
+        (
+            "    namespace: \"a\n    port: 80\n",
+            "4:5: is the closing quote missing on a line before this? (",
+        ),
+    ] {
+        refused(&format!("{service}{lines}"), problem);
+    }
+}
+
+#[test]
 fn a_refusal_tells_line_column_and_remedy() {
     for (text, problem) in [
         ("", "1:1: no services are given; write `services: []`"),

@@ -56,6 +56,10 @@ fn wrong_endpoints_are_refused() {
             "4:15: expected an address such as 127.0.0.1:9001, or `address:` with its other fields, not a list",
         ),
         (
+            "['http://user:pass@web:80']",
+            "4:15: an endpoint's address has no user, no password and no `@`; write an IP address or a host name",
+        ),
+        (
             "[127.0.0.1]",
             "4:15: \"127.0.0.1\" is not an endpoint's address",
         ),
