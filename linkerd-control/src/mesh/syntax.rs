@@ -13,8 +13,8 @@ pub(super) fn reason(words: &str, text: &str, at: Position, open: &[Position]) -
 }
 
 fn likely(words: &str, text: &str, at: Position, open: &[Position]) -> Option<String> {
-    if words.starts_with("tabs ") {
-        return Some("a tab indents this line; use spaces".to_owned());
+    if words.starts_with("tabs ") || words.contains("found a tab") {
+        return Some("a tab indents this line or the next one; use spaces".to_owned());
     }
     if words.contains("did not find expected") {
         return misaligned(text, at, open);
@@ -58,11 +58,12 @@ fn is_deeper_than_the_line_before(text: &str, at: Position) -> bool {
     before.next() < indentation(text, at.line)
 }
 
-/// The spaces before the text of a line, counted from 1; `None` for one without text.
+/// How far the text of a line is indented; lines count from 1, and `None` is for one without text.
 fn indentation(text: &str, line: u64) -> Option<u64> {
     let index = usize::try_from(line).ok()?.checked_sub(1)?;
     let line = text.lines().nth(index)?;
-    let text = line.trim_start_matches(' ');
+    // An item begins after its hyphen.
+    let text = line.trim_start_matches([' ', '-']);
     let has_text = !text.is_empty() && !text.starts_with('#');
     has_text.then(|| (line.len() - text.len()) as u64)
 }

@@ -179,7 +179,11 @@ impl Builder {
         }
     }
 
-    fn syntax_error(&self, text: &str, error: &ScanError) -> Problem {
+    fn syntax_error(&mut self, text: &str, error: &ScanError) -> Problem {
+        // A line that continues no item was meant for the last one, which is not complete.
+        if let Some(Value::List(items)) = self.open.last_mut().map(|open| &mut open.value) {
+            items.pop();
+        }
         let at = place(error.marker());
         let open: Vec<_> = self.open.iter().map(|node| node.at).collect();
         at.problem(syntax::reason(&error.info(), text, at, &open))
