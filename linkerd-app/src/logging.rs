@@ -1,27 +1,26 @@
 //! Logging: the filter, the format, and changes of both while the proxy runs.
 //!
-//! A filter sits in front of a formatter, whose lines a thread writes to standard output: with a slow reader
-//! lines are lost, but no task waits. Beside it, live streams for people have filters of their own. A line below the filter's levels costs one comparison of an atomic at its call
-//! site, so the path of a request pays nothing for it.
+//! A filter sits in front of a formatter, whose lines a thread writes to standard output: with a slow reader lines are
+//! lost, but no task waits. Beside it, live streams for people have filters of their own. A line below the filter's
+//! levels costs one comparison of an atomic at its call site, so the path of a request pays nothing for it.
 
+mod filter;
 mod output;
 mod queue;
 mod streams;
 
+pub use filter::{LogFilter, LogFilterError};
 pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
 pub use streams::{LogStream, LogStreamError, LogStreams};
 
-use crate::config::{LogConfig, LogFormat, distance};
+use crate::config::{LogConfig, LogFormat};
 use linkerd_proxy_core::metrics;
 use queue::log_into;
 use std::fmt;
 use std::io;
 use std::time::Duration;
-use streams::Streamed;
 use tracing::Subscriber;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{Directive, EnvFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -46,31 +45,6 @@ pub enum LogClock {
     Uptime,
     /// Date and time in UTC, for people.
     Wall,
-}
-
-/// Reads and replaces the filter of a proxy that is running.
-#[derive(Clone, Debug)]
-pub struct LogFilter {
-    handle: reload::Handle<EnvFilter, Streamed>,
-}
-
-/// Errors of a replacement of the filter.
-#[derive(Debug, thiserror::Error)]
-pub enum LogFilterError {
-    /// The directives are not valid.
-    #[error(transparent)]
-    Invalid(#[from] tracing_subscriber::filter::ParseError),
-    /// The logger is gone.
-    #[error("the logger is gone")]
-    Gone(#[source] reload::Error),
-    /// A word that was probably meant as a level. By itself it would be the name of a module.
-    #[error("{found:?} is no level; did you mean {level}?")]
-    Misspelt {
-        /// The word.
-        found: String,
-        /// The level.
-        level: &'static str,
-    },
 }
 
 /// Errors at the installation of the logger.
@@ -130,47 +104,6 @@ pub(crate) fn write_dropped(dropped: u64, out: &mut metrics::Exposition<'_>) {
     );
 }
 
-impl LogFilter {
-    /// The current directives, the most specific ones first.
-    pub fn current(&self) -> Result<String, LogFilterError> {
-        self.handle
-            .with_current(ToString::to_string)
-            .map_err(LogFilterError::Gone)
-    }
-
-    /// Replaces the directives, all or none.
-    pub fn replace(&self, directives: &str) -> Result<(), LogFilterError> {
-        if let Some((found, level)) = misspelt_level(directives) {
-            let found = found.to_owned();
-            return Err(LogFilterError::Misspelt { found, level });
-        }
-        let filter = without_access_log(builder().parse(directives.trim())?);
-        self.handle.reload(filter).map_err(LogFilterError::Gone)
-    }
-}
-
-/// A directive that is nearly a level, and that level: `infoo` would end the log of all modules but one of this name.
-fn misspelt_level(directives: &str) -> Option<(&str, &'static str)> {
-    let words = directives.split(',').map(str::trim);
-    let words = words.filter(|word| word.chars().all(char::is_alphabetic));
-    let near = |word: &str| {
-        let word = word.to_ascii_lowercase();
-        let distance = |level: &&str| distance(&word, level);
-        let level = LEVELS.into_iter().min_by_key(distance)?;
-        (1..=MOST_TYPOS)
-            .contains(&distance(&level))
-            .then_some(level)
-    };
-    words
-        .filter(|word| word.len() >= SHORTEST_LEVEL)
-        .find_map(|word| Some((word, near(word)?)))
-}
-
-const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
-const SHORTEST_LEVEL: usize = 3;
-/// `h2`, `hyper` and `tower` are modules.
-const MOST_TYPOS: usize = 1;
-
 fn subscriber<W>(
     log: &LogConfig,
     clock: LogClock,
@@ -179,8 +112,7 @@ fn subscriber<W>(
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let filter = without_access_log(builder().parse_lossy(log.filter.trim()));
-    let (filter, handle) = reload::Layer::new(filter);
+    let (filter, handle) = reload::Layer::new(filter::at_start(&log.filter));
     let (registry, streams) = LogStreams::install();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer)
@@ -202,22 +134,7 @@ where
             Box::new(registry.with(lines.with_filter(filter)))
         }
     };
-    (subscriber, LogFilter { handle }, streams)
-}
-
-/// Values are compared literally: patterns chosen at run time could cost any amount of time.
-fn builder() -> tracing_subscriber::filter::Builder {
-    EnvFilter::builder()
-        .with_default_directive(LevelFilter::WARN.into())
-        .with_regex(false)
-}
-
-/// Excludes the target of access log lines, which have an output of their own.
-fn without_access_log(filter: EnvFilter) -> EnvFilter {
-    let off: Directive = "_access_log=off"
-        .parse()
-        .expect("a constant directive that a test installs");
-    filter.add_directive(off)
+    (subscriber, LogFilter::new(handle), streams)
 }
 
 /// Seconds since the proxy started: `[     0.000697s]`.
@@ -255,24 +172,10 @@ const FLUSH: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_misspelt_level_is_told_and_a_module_is_not() {
-        for (directives, expected) in [
-            ("infoo", Some(("infoo", "info"))),
-            ("warn,debgu", Some(("debgu", "debug"))),
-            ("info", None),
-            ("INFO,linkerd=debug", None),
-            ("tower", None),
-            ("linkerd_app::inbound=trace,hyper", None),
-            ("", None),
-        ] {
-            assert_eq!(misspelt_level(directives), expected, "{directives}");
-        }
-    }
     use crate::config::{Env, LogConfig};
     use std::io::Write;
     use std::sync::{Arc, Mutex};
+    use tracing::level_filters::LevelFilter;
 
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);

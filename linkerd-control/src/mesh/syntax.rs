@@ -21,7 +21,9 @@ fn likely(words: &str, text: &str, at: Position, open: &[Position]) -> Option<St
     }
     if words.starts_with("mapping values are not allowed") {
         let mistake = match is_deeper_than_the_line_before(text, at) {
-            true => "this line is indented deeper than the one before, which already has a value or lacks its `:`",
+            true => {
+                "this line is indented deeper than the one before, which already has a value or lacks its `:`"
+            }
             false => "a `:` with a space in a value needs quotes around the value",
         };
         return Some(mistake.to_owned());

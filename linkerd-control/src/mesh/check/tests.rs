@@ -127,12 +127,18 @@ fn a_syntax_error_tells_the_likely_mistake() {
             "      port: 80\n",
             "3:11: this line is indented deeper than the one before",
         ),
-        ("\tport: 80\n", "2:11: a tab indents this line or the next one; use spaces ("),
+        (
+            "\tport: 80\n",
+            "2:11: a tab indents this line or the next one; use spaces (",
+        ),
         (
             "    port: 1: 2\n",
             "3:12: a `:` with a space in a value needs quotes",
         ),
-        ("    port 80\n    namespace: a\n", "3:5: expected `name: value` or `- item`;"),
+        (
+            "    port 80\n    namespace: a\n",
+            "3:5: expected `name: value` or `- item`;",
+        ),
         (
             "    ports: [80\n    namespace: a\n",
             "4:14: is a `]` or `}` missing before this? (",
