@@ -110,12 +110,9 @@ impl ControllerClient {
             (None, true) => TlsStatus::None(NoTlsReason::Loopback),
             (None, false) => TlsStatus::None(NoTlsReason::NotProvidedByServiceDiscovery),
         };
+        let logged: Rc<str> = format!("{role} {name}").into();
         let new_endpoint = move |addr| {
-            let connect = Connect {
-                addr,
-                dialer: dialer.clone(),
-                tls: tls.clone(),
-            };
+            let connect = Connect::new(logged.clone(), addr, dialer.clone(), tls.clone());
             let status = EndpointStatus::new(Capacity::Connecting);
             let settings = http2.clone();
             let service =
