@@ -217,7 +217,7 @@ fn announce(addresses: &ListenAddresses, config: &Config) {
     }
     match addresses.tap {
         Some(tap) => tracing::info!("Tap interface on {tap}"),
-        None => tracing::info!("Tap DISABLED"),
+        None => tracing::info!("Tap DISABLED for others; the admin server has /tap for this host"),
     }
     if let Some(identity) = &config.identity {
         tracing::info!("SNI is {}", identity.local.server_name);

@@ -94,7 +94,7 @@ impl InboundFamilies {
             ),
             http_errors: legacy(
                 "inbound_http_errors_total",
-                "Total count of inbound HTTP requests that the proxy answered with an error",
+                "Total count of inbound HTTP requests that the proxy answered with an error, without those that it did not let in",
             ),
             tcp_errors: legacy(
                 "inbound_tcp_errors_total",

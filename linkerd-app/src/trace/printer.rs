@@ -24,11 +24,12 @@ fn push_request(out: &mut String, span: &Span) -> std::fmt::Result {
     let text = |key| text_of(span, key);
     write!(out, "trace {} {}", span.trace, text("direction"))?;
     write!(out, " {} ", text("http.request.method"))?;
-    let address = text("server.address");
-    if !text("url.full").starts_with("http") {
-        push_url(out, address)?;
+    let url = text("url.full");
+    // A path as it was received; the target of CONNECT has its host.
+    if url.starts_with('/') || url == "*" {
+        push_url(out, text("server.address"))?;
     }
-    push_url(out, text("url.full"))?;
+    push_url(out, url)?;
     push_end(out, span)?;
     write!(out, " in {}", Millis(length(span.start, span.end)))?;
     let mut events = span.events.iter();
@@ -189,10 +190,18 @@ mod tests {
         }];
         let server = span(2, SpanKind::Server, (0, 12), server, SpanStatus::Unset);
         let printed = String::from_utf8(print(&TraceBatch(vec![server, attempt]))).unwrap();
+        let connect = vec![
+            ("http.request.method", Text("CONNECT".to_owned())),
+            ("server.address", Text("web".to_owned())),
+            ("url.full", Text("web:443".to_owned())),
+        ];
+        let connect = span(2, SpanKind::Server, (0, 12), connect, SpanStatus::Unset);
         let expected = "\
 trace 01010101010101010101010101010101 outbound GET web/a\\u{1b}: 200 in 12.0 ms (span 0202020202020202, first of its trace)
   attempt 1 at +1.0 ms to 10.0.0.1:80 failed connect_refused (refused) in 2.0 ms, connect 1.5 ms (span 0303030303030303)
 ";
         assert_eq!(printed, expected);
+        let printed = String::from_utf8(print(&TraceBatch(vec![connect]))).unwrap();
+        assert!(printed.contains(" CONNECT web:443 "), "{printed}");
     }
 }
