@@ -13,6 +13,7 @@ use crate::{
     cli::Counts,
     compare::backend,
     control::Control,
+    cpu,
     error::{Context, Error, Result},
     http::Client,
     load::requests_h2,
@@ -26,7 +27,7 @@ use crate::{
 };
 use budget::Budget;
 use callgrind::Cost;
-use order::Order;
+use order::{Order, Start};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -100,16 +101,22 @@ impl Counting<'_> {
         let mut counted = Counted::new();
         for workload in workload::ALL {
             match workload.name {
-                "meshed-h1" | "meshed-h2" if self.order.is_some() => {}
+                "meshed-h1" if self.order.is_some() => {
+                    self.startup(Start::Meshed, subject, workload)?;
+                }
+                "meshed-h2" if self.order.is_some() => {}
                 "h1" | "h2" | "meshed-h1" | "meshed-h2" => {
                     self.syscalls(subject, workload, &mut counted)?;
                     self.instructions(subject, workload, &mut counted)?;
+                    if workload.name == "meshed-h1" {
+                        self.meshed_memory(subject, workload, &mut counted)?;
+                    }
                 }
                 "h1-policy" | "h2-policy" if subject.name() == OURS => {
                     self.instructions(subject, workload, &mut counted)?;
                 }
                 "idle" => {
-                    self.startup(subject, workload)?;
+                    self.startup(Start::Plain, subject, workload)?;
                     self.memory(subject, workload, &mut counted)?;
                 }
                 _ => {}
@@ -204,11 +211,10 @@ impl Counting<'_> {
         let cost = run(WARM_UP + SIMULATED)?.less(few);
         if let Some(directory) = self.profiles {
             let name = format!("{}.{name}", subject.name());
-            for (number, suffix) in [".callgrind", ".1.callgrind"].into_iter().enumerate() {
-                if workload.is_meshed || number == 0 {
-                    let kept = directory.join(format!("{name}{suffix}"));
-                    fs::copy(self.profile(number), &kept).context(kept.display().to_string())?;
-                }
+            let suffixes = [".callgrind", ".1.callgrind"].into_iter();
+            for (number, suffix) in suffixes.take(workload.proxies()).enumerate() {
+                let kept = directory.join(format!("{name}{suffix}"));
+                fs::copy(self.profile(number), &kept).context(kept.display().to_string())?;
             }
         }
         Ok(cost)
@@ -220,17 +226,19 @@ impl Counting<'_> {
     }
 
     /// Adds the functions that run until the first response to the order: the memory at the start is measured then.
-    fn startup(&self, subject: &dyn Subject, workload: &Workload) -> Result<()> {
+    fn startup(&self, start: Start, subject: &dyn Subject, workload: &Workload) -> Result<()> {
         let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) else {
             return Ok(());
         };
-        let file = self.scratch.join("callgrind.out");
-        let proxy = self.start(subject, workload, |_, program| {
-            callgrind::under(program, &file, false)
+        let proxies = self.start(subject, workload, |number, program| {
+            callgrind::under(program, &self.profile(number), false)
         })?;
-        callgrind::finish(proxy, |_| file.clone())?;
-        let profile = callgrind::read(&file)?;
-        order.borrow_mut().add_startup(&profile, "linkerd-proxy");
+        callgrind::finish(proxies, |number| self.profile(number))?;
+        for number in 0..workload.proxies() {
+            let profile = callgrind::read(&self.profile(number))?;
+            let mut order = order.borrow_mut();
+            order.add_startup(start, &profile, "linkerd-proxy");
+        }
         Ok(())
     }
 
@@ -262,6 +270,19 @@ impl Counting<'_> {
                 counted.insert(name.to_owned(), *value);
             }
         }
+        Ok(())
+    }
+
+    /// The memory of a meshed proxy after its first response: that of the larger one.
+    fn meshed_memory(
+        &self,
+        subject: &dyn Subject,
+        workload: &Workload,
+        counted: &mut Counted,
+    ) -> Result<()> {
+        let proxies = self.start(subject, workload, |_, program| program)?;
+        let largest = proxies.pids().map(cpu::rss).max().unwrap_or_default();
+        counted.insert("meshed-idle-megabytes".to_owned(), largest as f64 / 1e6);
         Ok(())
     }
 

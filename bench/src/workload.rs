@@ -243,6 +243,11 @@ pub const ALL: &[Workload] = &[
 ];
 
 impl Workload {
+    /// How many proxies a request crosses.
+    pub fn proxies(&self) -> usize {
+        1 + usize::from(self.is_meshed)
+    }
+
     /// The protocol.
     pub fn protocol(&self) -> Protocol {
         match self.traffic {

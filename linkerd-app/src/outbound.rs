@@ -29,6 +29,7 @@ mod explicit;
 mod forwarded;
 mod hedge;
 mod http;
+mod http_service;
 mod ingress;
 mod lazy;
 mod limits;
@@ -71,6 +72,7 @@ use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
 use endpoint::{EndpointService, NewEndpoint, OnlyEndpoint};
 use hedge::{Hedge, HedgeBudget, HedgeLayer, HedgedRoutes};
+use http_service::{HttpService, future_bytes};
 use limits::{Limits, LimitsLayer};
 use linkerd_balance::Balance;
 use linkerd_profiles::{
@@ -78,7 +80,7 @@ use linkerd_profiles::{
     PeakEwma, RouteRule, Target,
 };
 use linkerd_proxy_core::{
-    Error, NewService, ObserveLayer, RcLayer, Shared, StageNames,
+    NewService, ObserveLayer, RcLayer, Shared, StageNames,
     http::{HttpRequest, ResponseBody},
     metrics::{LabelSet, Labels},
     stack::{Observe, RcService},
@@ -97,7 +99,6 @@ use tower::{
     layer::{Layer, util::Identity},
     util::{Either, option_layer},
 };
-use tower_service::Service;
 
 /// Routes the requests of one target and HTTP version.
 pub type HttpRouter = Router<HttpRoutes>;
@@ -166,8 +167,7 @@ impl HttpRoutes {
             let layers = profile_route_layers(families, logical, profile, retries);
             return self.http_route(routing, rule, labels, layers);
         }
-        let filters = (!rule.filters.is_empty()).then(|| self.filters(&rule.filters));
-        let filters = option_layer(filters);
+        let filters = option_layer(self.filters(&rule.filters));
         if rule.retry.is_some() || rule.allows_request_headers {
             let limits = self.limits(routing, rule, &labels);
             let features = (limits, RcLayer, filters);
@@ -182,18 +182,21 @@ impl HttpRoutes {
 
     /// Timeouts and retries of a rule.
     fn limits(&self, routing: &HttpRouting, rule: &RouteRule, labels: &Labels) -> LimitsLayer {
-        let families = &self.families(routing).retries;
+        let families = &self
+            .ctx
+            .families
+            .outbound
+            .of_routes(routing.is_grpc)
+            .retries;
+        let counts = PolicyRetries::new(families, labels.clone().into());
+        let retries = RouteRetries::new(counts, self.budgets.of_policy(), self.ctx.rng());
         LimitsLayer {
             limits: Limits {
                 timeouts: rule.timeouts,
                 retry: rule.retry.clone().map(Rc::new),
             },
             allows_headers: rule.allows_request_headers,
-            retries: {
-                let counts = PolicyRetries::new(families, labels.clone().into());
-                let budget = self.budgets.of_policy();
-                Rc::new(RouteRetries::new(counts, budget, self.ctx.rng()))
-            },
+            retries: Rc::new(retries),
         }
     }
 
@@ -206,16 +209,12 @@ impl HttpRoutes {
     ) -> Option<(HedgeLayer, RcLayer)> {
         let hedged = self.hedged.as_ref()?;
         let budget = HedgeBudget::of_rule(&self.budgets, routing, rule);
-        let counts = HedgeCounts::new(&self.families(routing).hedges, labels.clone().into());
+        let counts = HedgeCounts::new(
+            &self.ctx.families.outbound.of_routes(routing.is_grpc).hedges,
+            labels.clone().into(),
+        );
         let route = hedged.add(rule.meta.to_string(), budget, counts);
         Some((HedgeLayer::new(route), RcLayer))
-    }
-
-    fn families(&self, routing: &HttpRouting) -> &RouteFamilies {
-        match routing.is_grpc {
-            true => &self.ctx.families.outbound.grpc,
-            false => &self.ctx.families.outbound.http,
-        }
     }
 
     /// The stack of a rule, counted with `labels`. `features` are the layers that it asks for, between its metrics and its
@@ -230,7 +229,7 @@ impl HttpRoutes {
     where
         L: Layer<HttpBackends, Service: HttpService + 'static>,
     {
-        let families = self.families(routing);
+        let families = self.ctx.families.outbound.of_routes(routing.is_grpc);
         let backends = RouteBackends::new(&rule.distribution, |used| {
             self.backend(families, routing, rule, used)
         });
@@ -252,9 +251,8 @@ impl HttpRoutes {
             None => labels.clone(),
         };
         let note = StageNote::Route(rule.meta.to_string().into(), noted);
-        let metrics = rule
-            .is_of_policy()
-            .then(|| RouteMetrics::new(families, labels, routing.is_grpc));
+        let metrics = || RouteMetrics::new(families, labels, routing.is_grpc);
+        let metrics = rule.is_of_policy().then(metrics);
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((names, (note, metrics))))
             .layer(features)
@@ -279,24 +277,23 @@ impl HttpRoutes {
         let handle = self.backends.get(key, |key| self.dispatch(key));
         let meta = &used.backend.meta;
         let labels = RouteFamilies::backend_labels(&routing.parent, &rule.meta, meta);
-        let metrics = rule
-            .is_of_policy()
-            .then(|| BackendMetrics::new(families, labels.into(), routing.is_grpc));
+        let metrics = || BackendMetrics::new(families, labels.into(), routing.is_grpc);
+        let metrics = rule.is_of_policy().then(metrics);
         let note = StageNote::Backend(handle.name().into());
         let names = [handle.name(), format!("backend {meta}")];
-        let filters = (!used.filters.is_empty()).then(|| self.filters(&used.filters));
         let stack = ServiceBuilder::new()
             .layer(ObserveLayer::new((
                 (note, metrics),
                 StageNames::of_endpoint(names),
             )))
-            .option_layer(filters)
+            .option_layer(self.filters(&used.filters))
             .service(handle.service.clone());
         (stack, handle)
     }
 
-    fn filters(&self, filters: &[HttpFilter]) -> FiltersLayer {
-        FiltersLayer::new(filters, self.ctx.rng())
+    /// `None` without filters.
+    fn filters(&self, filters: &[HttpFilter]) -> Option<FiltersLayer> {
+        (!filters.is_empty()).then(|| FiltersLayer::new(filters, self.ctx.rng()))
     }
 
     /// Stage 6, the endpoints of a backend. One that cannot be made fails its requests and nothing else.
@@ -400,20 +397,4 @@ impl MakeRule for HttpRoutes {
     fn hostname_labels(&self) -> bool {
         self.ctx.config.outbound.hostname_labels
     }
-}
-
-/// A service for requests of a route.
-trait HttpService:
-    Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
-{
-}
-
-impl<S> HttpService for S where
-    S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error, Future: 'static>
-{
-}
-
-/// The size of the future of a request.
-fn future_bytes<S: Service<HttpRequest>>(_: &S) -> usize {
-    size_of::<S::Future>()
 }

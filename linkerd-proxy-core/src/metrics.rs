@@ -7,6 +7,7 @@
 //! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
 
 mod document;
+mod escape;
 mod exposition;
 mod family;
 mod figures;

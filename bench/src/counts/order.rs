@@ -7,29 +7,40 @@ use super::callgrind::Names;
 use crate::error::{Context, Result};
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fmt::Write,
     path::Path,
     process::Command,
 };
+
+/// A start, until the first response. What a plain one runs comes before what only a meshed one runs, as a plain proxy does
+/// without the latter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Start {
+    /// Of a proxy without an identity.
+    Plain,
+    /// Of one with a certificate, and mutual TLS.
+    Meshed,
+}
 
 /// Functions that ran, with their own instructions.
 #[derive(Debug, Default)]
 pub struct Order {
     functions: BTreeMap<String, u64>,
     /// Those that ran until the first response.
-    startup: BTreeSet<String>,
+    startup: BTreeMap<String, Start>,
     /// The number of functions of each name, as instances of a generic one have one name without its hash.
     instances: HashMap<String, usize>,
 }
 
 impl Order {
     /// Adds the functions that run until the first response.
-    pub fn add_startup(&mut self, profile: &str, program: &str) {
+    pub fn add_startup(&mut self, start: Start, profile: &str, program: &str) {
         let mut startup = Self::default();
         startup.add(profile, program);
         for (function, cost) in startup.functions {
-            self.startup.insert(function.clone());
+            let first = self.startup.entry(function.clone()).or_insert(start);
+            *first = start.min(*first);
             *self.functions.entry(function).or_default() += cost;
         }
     }
@@ -86,10 +97,10 @@ impl Order {
     pub fn script(&self) -> String {
         let mut patterns: Vec<_> = self.functions.iter().collect();
         patterns.sort_by_key(|(pattern, cost)| {
-            let is_startup = self.startup.contains(*pattern);
+            let start = self.startup.get(*pattern).copied();
             let instances = self.instances.get(*pattern).copied().unwrap_or(1);
-            let is_scattered = is_startup && instances > MANY;
-            (!is_startup, is_scattered, Reverse(**cost))
+            let is_scattered = start.is_some() && instances > MANY;
+            (start.is_none(), start, is_scattered, Reverse(**cost))
         });
         let mut text = HEAD.to_owned();
         for (pattern, _) in patterns {
@@ -211,7 +222,9 @@ fn=(4) (below main)
         let mut order = Order::default();
         order.add(&profile(&[("hot", 90), ("both", 80)]), "linkerd-proxy");
         let startup = profile(&[("both", 5), ("_ZN4grow17h0E", 50), ("once", 1)]);
-        order.add_startup(&startup, "linkerd-proxy");
+        order.add_startup(Start::Plain, &startup, "linkerd-proxy");
+        let meshed = profile(&[("both", 500), ("tls", 2)]);
+        order.add_startup(Start::Meshed, &meshed, "linkerd-proxy");
         let listing: String = (0..9)
             .map(|n| format!("00f0 t _ZN4grow17h{n}E\n"))
             .collect();
@@ -220,8 +233,8 @@ fn=(4) (below main)
         let names = script
             .lines()
             .filter_map(|line| line.trim().strip_prefix(".text*."));
-        let names: Vec<_> = names.take(4).collect();
-        assert_eq!(names, ["both", "once", "_ZN4grow17h*", "hot"]);
+        let names: Vec<_> = names.take(5).collect();
+        assert_eq!(names, ["both", "once", "_ZN4grow17h*", "tls", "hot"]);
     }
 
     #[test]

@@ -106,6 +106,14 @@ pub struct UpdateSeries {
 }
 
 impl OutboundFamilies {
+    /// The families of the routes of a protocol.
+    pub fn of_routes(&self, is_grpc: bool) -> &RouteFamilies {
+        match is_grpc {
+            true => &self.grpc,
+            false => &self.http,
+        }
+    }
+
     pub(super) fn register(registry: &Registry) -> Self {
         let legacy = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
         let open = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);

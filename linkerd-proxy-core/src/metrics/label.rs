@@ -1,5 +1,6 @@
 //! Labels as text.
 
+use super::escape::{Escaped, has_escapes, unescaped};
 use std::{
     fmt::{self, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -223,22 +224,6 @@ impl Labels {
     }
 }
 
-/// A value up to its closing quote, and the length of its escaped text.
-fn unescaped(text: &str) -> Option<(String, usize)> {
-    let mut value = String::new();
-    let mut chars = text.char_indices();
-    loop {
-        match chars.next()? {
-            (end, '"') => return Some((value, end)),
-            (_, '\\') => match chars.next()?.1 {
-                'n' => value.push('\n'),
-                escaped => value.push(escaped),
-            },
-            (_, c) => value.push(c),
-        }
-    }
-}
-
 /// Whether a label can be written as it is: its name is valid, and nothing in its value is to be escaped.
 pub fn is_plain(name: &str, value: &str) -> bool {
     is_valid(name) && !has_escapes(value)
@@ -255,37 +240,11 @@ fn is_allowed(c: char) -> bool {
 /// Longer than most labels, in bytes.
 const MOST: usize = 512;
 
-/// Whether a value has characters that are escaped.
-fn has_escapes(value: &str) -> bool {
-    // Without an early end, the compiler looks at many bytes at once.
-    let escapes = |found, byte| found | matches!(byte, b'\\' | b'"' | b'\n');
-    value.bytes().fold(false, escapes)
-}
-
-/// Escapes characters that the exposition format does not allow in a label's value.
-struct Escaped<'a>(&'a mut String);
-
-impl Write for Escaped<'_> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        if !has_escapes(s) {
-            self.0.push_str(s);
-            return Ok(());
-        }
-        for c in s.chars() {
-            match c {
-                '\\' => self.0.push_str("\\\\"),
-                '"' => self.0.push_str("\\\""),
-                '\n' => self.0.push_str("\\n"),
-                c => self.0.push(c),
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn pairs_are_the_names_and_values_that_were_added() {
@@ -303,8 +262,6 @@ mod tests {
         assert_eq!(pairs, expected);
         assert_eq!(Labels::new().pairs().count(), 0);
     }
-    use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn values_are_escaped_and_names_made_valid() {
