@@ -13,6 +13,7 @@ mod hosts;
 mod model;
 mod near;
 mod peer_proxy;
+mod position;
 mod profile;
 mod routes;
 mod servers;

@@ -7,10 +7,11 @@ use super::breaker::breaker;
 use super::error::Problem;
 use super::form::{FieldReader, Given, Spanned, shown};
 use super::peer_proxy::{PeerProxy, peer_proxy};
+use super::position::Position;
 use super::profile::{ServiceProfile, profile};
 use super::routes::{ServiceRoute, routes};
 use super::servers::{MeshServer, servers};
-use super::yaml::{self, Node, Position, Value};
+use super::yaml::{self, Node, Value};
 use crate::policy::{Breaker, Protocol};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,8 @@
 
 use super::error::Problem;
 use super::near::near;
-use super::yaml::{Node, Position, Value};
+use super::position::Position;
+use super::yaml::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value and its position.

@@ -10,7 +10,8 @@ mod matches;
 use super::backend_ref::BackendRef;
 use super::form::{FieldReader, Fields, Given, Spanned};
 use super::host_name::{hostname, is_dns_name};
-use super::yaml::{Node, Position};
+use super::position::Position;
+use super::yaml::Node;
 use crate::policy::{Protocol, Route, RouteRule};
 
 /// A route with its rules, whose backends are of type `B`.

@@ -1,6 +1,6 @@
 //! What a syntax error of YAML means for the one who wrote the line.
 
-use super::yaml::Position;
+use super::position::Position;
 
 /// The reason to show for an error of the parser: the likely mistake, and the parser's own words.
 ///

@@ -2,16 +2,9 @@
 //!
 //! A syntax error ends the tree. Complete items before it are kept: their problems are reported as well.
 
-use super::{error::Problem, syntax};
+use super::{error::Problem, position::Position, syntax};
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError};
 use std::collections::HashMap;
-
-/// A line and a column, both from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
-    pub(super) line: u64,
-    pub(super) column: u64,
-}
 
 /// A value and its position.
 #[derive(Clone, Debug)]
@@ -61,19 +54,6 @@ pub(super) fn parse(text: &str) -> YamlTree {
         }
     }
     builder.finish(None)
-}
-
-impl Position {
-    /// The start of a text.
-    pub(super) const START: Self = Self { line: 1, column: 1 };
-
-    pub(super) fn problem(self, reason: impl Into<String>) -> Problem {
-        Problem {
-            line: self.line,
-            column: self.column,
-            reason: reason.into(),
-        }
-    }
 }
 
 /// A list or fields without an end so far.

@@ -5,7 +5,7 @@ use crate::mesh::error::Problem;
 use crate::mesh::form::{Given, Spanned};
 use crate::mesh::host_name::{is_dns_name, is_host_name};
 use crate::mesh::model::{Service, full_name};
-use crate::mesh::yaml::Position;
+use crate::mesh::position::Position;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 

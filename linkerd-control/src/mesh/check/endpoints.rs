@@ -6,7 +6,7 @@ use crate::mesh::decl;
 use crate::mesh::form::Spanned;
 use crate::mesh::host_name::is_host_name;
 use crate::mesh::model::{HostEndpoint, Service};
-use crate::mesh::yaml::Position;
+use crate::mesh::position::Position;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
