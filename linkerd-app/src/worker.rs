@@ -142,7 +142,7 @@ impl Worker {
                 half_sent: HalfSent::default(),
                 failures: failures.clone(),
                 handshakes: inbound::Handshakes::default(),
-                http1: Http1Pools::new(self.config.inbound.pool),
+                http1: Http1Pools::bound(self.config.inbound.pool),
             }),
             gateway,
         );

@@ -2,6 +2,7 @@
 
 use crate::failures::{RequestFailures, RequestHead};
 use http::{Response, Version};
+use http_body::Body;
 use linkerd_proxy_core::{
     Error,
     http::{
@@ -152,8 +153,12 @@ where
         let mut response = match ready!(this.inner.poll(cx)) {
             Ok(mut response) => {
                 if this.responding.answers.version != Version::HTTP_2 {
-                    // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
-                    *response.version_mut() = Version::HTTP_11;
+                    match ends_with_connection(&response) {
+                        // Chunks would tell the client that the body is whole, which is not known.
+                        true => this.responder.end_with_connection(),
+                        // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
+                        false => *response.version_mut() = Version::HTTP_11,
+                    }
                 }
                 if let Some(failure) = response.peer_failure() {
                     let failures = &this.responding.failures;
@@ -173,6 +178,14 @@ where
         response.body_mut().hold(this.busy.take());
         Poll::Ready(Ok(response))
     }
+}
+
+/// Whether the body of an endpoint's response ends with its connection, in the version that has no other way.
+fn ends_with_connection(response: &Response<ResponseBody>) -> bool {
+    let body = response.body();
+    response.version() == Version::HTTP_10
+        && !body.is_end_stream()
+        && body.size_hint().exact().is_none()
 }
 
 #[cfg(test)]

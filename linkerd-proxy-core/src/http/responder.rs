@@ -39,6 +39,11 @@ impl Responder {
         self
     }
 
+    /// Ends a response without a length with the client's connection, as with a client of HTTP/1.0.
+    pub fn end_with_connection(&mut self) {
+        self.version = Version::HTTP_10;
+    }
+
     /// Whether a response without a length ends with the client's connection.
     pub(super) fn ends_with_connection(&self) -> bool {
         self.version == Version::HTTP_10

@@ -70,13 +70,13 @@ async fn an_answer_in_http_1_0_keeps_the_clients_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_in_http_1_0_without_a_length_is_chunked() {
+async fn an_answer_in_http_1_0_without_a_length_ends_with_the_clients_connection() {
     let (mesh, _server) = mesh(b"HTTP/1.0 200 OK\r\n\r\nhello").await;
-    let mut wire = get(&mesh, "").await;
-    let head = wire.head().await;
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    assert!(head.contains("transfer-encoding: chunked"), "{head}");
-    assert_eq!(wire.until(b"0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
+    let all = get(&mesh, "").await.rest().await;
+    let (head, body) = all.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 OK\r\n"), "{all}");
+    assert!(!head.contains("transfer-encoding"), "{all}");
+    assert_eq!(body, "hello");
 }
 
 #[tokio::test]

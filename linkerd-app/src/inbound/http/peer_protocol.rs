@@ -3,7 +3,9 @@
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING};
 use linkerd_proxy_core::{
     Error,
-    http::{HttpRequest, ResponseBody, host_from_target, prepare_response, to_origin_form},
+    http::{
+        HttpRequest, ResponseBody, add_host, host_from_target, prepare_response, to_origin_form,
+    },
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -105,9 +107,12 @@ fn restore_version(request: &mut HttpRequest) -> bool {
             return false;
         }
     };
-    // Host is made from the authority, whatever came beside it (RFC 9113, section 8.3.1).
-    host_from_target(request);
-    if !value.ends_with("; absolute-form") {
+    if value.ends_with("; absolute-form") {
+        // As over HTTP/1: the target counts, whatever Host is beside it (RFC 9112, section 3.2.2).
+        add_host(request);
+    } else {
+        // Host is made from the authority, whatever came beside it (RFC 9113, section 8.3.1).
+        host_from_target(request);
         to_origin_form(request.uri_mut());
     }
     *request.version_mut() = version;

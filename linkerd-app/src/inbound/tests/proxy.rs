@@ -105,7 +105,7 @@ impl TestProxy {
             pipes: Rc::new(Pipes::default()),
             half_sent: HalfSent::default(),
             failures: crate::failures::FailureLog::new(10, metrics.families.failures.clone()),
-            http1: Http1Pools::new(config.inbound.pool),
+            http1: Http1Pools::bound(config.inbound.pool),
             config,
         });
         Self {

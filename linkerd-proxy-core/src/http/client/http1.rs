@@ -1,5 +1,6 @@
 //! Requests to one endpoint over HTTP/1.
 
+mod binding;
 mod exchange;
 mod pool;
 mod pools;
@@ -77,7 +78,7 @@ where
         let pool = &self.0;
         // A request that came back takes a new connection: other idle ones are as old as the one that was lost.
         let fresh = !is_reusable(&request) || request.context().returns.any();
-        let idle = if fresh { None } else { pool.checkout() };
+        let idle = if fresh { None } else { pool.checkout(&request) };
         match idle {
             Some(connection) => Box::pin(Reuse {
                 first: Some(connection.exchange(request)),
@@ -173,7 +174,7 @@ where
         let Some(unsent) = rejected.request else {
             return Err(rejected);
         };
-        let Some(connection) = pool.checkout() else {
+        let Some(connection) = pool.checkout(&unsent) else {
             return send(pool, unsent).await;
         };
         match connection.exchange(unsent).await {

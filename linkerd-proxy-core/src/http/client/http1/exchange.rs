@@ -23,7 +23,7 @@ impl<C: 'static, B: Body + 'static> Connection<C, B> {
         mut self: Box<Self>,
         request: HttpRequest<B>,
     ) -> impl Future<Output = Exchanged<B>> + use<C, B> {
-        self.reusable = is_reusable(&request);
+        self.reusable = is_reusable(&request) & self.binding.bind(&request);
         let (request, context) = request.into_parts();
         self.context = Some(context);
         let uploads = !request.body().is_end_stream();

@@ -1,13 +1,14 @@
 //! The connections of one endpoint, kept for reuse.
 
 use super::{
+    binding::Binding,
     pools::{Http1Pools, IdleLeft, MaintainPool, PoolEntry},
     socket::attach,
 };
 use crate::{
     Backoff, EndpointStatus, Error, Reason,
     http::{
-        Now, RequestContext,
+        HttpRequest, Now, RequestContext,
         client::{
             body::{Lease, PolledFrame},
             driven::Driven,
@@ -48,6 +49,8 @@ pub(super) struct Pool<C, B> {
 pub(super) struct Connection<C, B> {
     pub(super) driven: Driven<B>,
     pool: Weak<Pool<C, B>>,
+    /// Whose requests it may carry.
+    pub(super) binding: Binding,
     /// Whether it serves another exchange after this one.
     pub(super) reusable: bool,
     idle_since: Instant,
@@ -88,19 +91,29 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         })
     }
 
-    /// Takes an idle connection that still lives. [`Pool::maintain`] keeps out those that were idle for too long.
+    /// Takes an idle connection that still lives and may carry a request. [`Pool::maintain`] keeps out those that were idle for
+    /// too long.
     ///
     /// A connection that has sent something while it was idle is none: the next request would take it for its response.
     /// That is found when the request is sent, as far as the runtime knows; of a connection that became idle since it has
     /// asked the system, it does not. So another one is preferred, and if there is none the system is asked.
-    pub(super) fn checkout(&self) -> Option<Box<Connection<C, B>>> {
+    pub(super) fn checkout(&self, request: &HttpRequest<B>) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
         let round = transport::round();
         loop {
-            let known = idle.iter().rposition(|idle| idle.idle_round != round);
+            // Clients can name any number of hosts, each of which has a connection of its own.
+            let first = idle.len().saturating_sub(MOST_LOOKED_AT);
+            let recent = idle[first..].iter();
+            let allowed = |idle: &Connection<C, B>| idle.binding.allows(request);
+            let known = recent
+                .clone()
+                .rposition(|idle| idle.idle_round != round && allowed(idle));
             let mut connection = match known {
-                Some(at) => idle.remove(at),
-                None => idle.pop()?,
+                Some(at) => idle.remove(first + at),
+                None => {
+                    let at = recent.clone().rposition(|idle| allowed(idle))?;
+                    idle.remove(first + at)
+                }
             };
             let has_unread = |peek: &Peek| known.is_none() && peek.has_unread();
             if !connection.peek.as_ref().is_some_and(has_unread) && connection.driven.is_ready() {
@@ -197,6 +210,7 @@ where
         Ok(Box::new(Connection {
             driven: Driven::new(sender, connection),
             pool: Rc::downgrade(self),
+            binding: Binding::new(self.entry.are_bound()),
             reusable: true,
             idle_since: Instant::now(),
             idle_round: transport::round(),
@@ -242,3 +256,6 @@ impl<C, B> Drop for Open<C, B> {
         }
     }
 }
+
+/// Idle connections that are looked at for one that may carry a request.
+pub(super) const MOST_LOOKED_AT: usize = 64;

@@ -27,6 +27,8 @@ pub struct Http1Pools(Rc<PoolsState>);
 
 struct PoolsState {
     settings: PoolSettings,
+    /// Whether a connection carries the requests of one client to one host.
+    are_bound: bool,
     /// Those that had idle connections at the last look, and others since.
     idle: RefCell<Vec<Weak<dyn MaintainPool>>>,
     /// How many of them have connections that are not parked.
@@ -62,10 +64,20 @@ pub(super) struct PoolEntry {
 }
 
 impl Http1Pools {
-    /// Pools within these bounds. There are none yet.
+    /// Pools within these bounds, whose connections carry all requests. There are none yet.
     pub fn new(settings: PoolSettings) -> Self {
+        Self::with(settings, false)
+    }
+
+    /// Pools within these bounds, each of whose connections carries the requests of one client to one host.
+    pub fn bound(settings: PoolSettings) -> Self {
+        Self::with(settings, true)
+    }
+
+    fn with(settings: PoolSettings, are_bound: bool) -> Self {
         Self(Rc::new(PoolsState {
             settings,
+            are_bound,
             idle: RefCell::default(),
             warm: Cell::new(0),
             crowded: Notify::new(),
@@ -99,6 +111,11 @@ impl fmt::Debug for Http1Pools {
 }
 
 impl PoolEntry {
+    /// Whether each connection carries the requests of one client to one host.
+    pub(super) fn are_bound(&self) -> bool {
+        self.pools.are_bound
+    }
+
     /// The bounds of the pool.
     pub(super) fn settings(&self) -> &PoolSettings {
         &self.pools.settings

@@ -15,6 +15,7 @@ use tokio::{
     task::{JoinHandle, LocalSet},
 };
 
+mod binding;
 mod unasked;
 
 type TestBody = UnsyncBoxBody<Bytes, Infallible>;
