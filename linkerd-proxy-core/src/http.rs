@@ -47,7 +47,7 @@ pub use observe::{
 pub use peer_failure::{PeerAnswer, PeerFailure};
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
-pub use request_notes::RequestNotes;
+pub use request_notes::{RequestNotes, RequestWay};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;
 pub use response::{ObserveBrokenResponse, ResponseBody};
