@@ -19,6 +19,7 @@ mod proxy_status;
 mod replay;
 mod replay_layer;
 mod request;
+mod request_copy;
 mod request_notes;
 mod respond;
 mod responder;
@@ -47,6 +48,7 @@ pub use observe::{
 pub use peer_failure::{PeerAnswer, PeerFailure};
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
+pub use request_copy::RequestCopy;
 pub use request_notes::{RequestNotes, RequestWay};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};
 pub use responder::Responder;

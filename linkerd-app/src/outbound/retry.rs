@@ -15,7 +15,7 @@ use http::Response;
 use linkerd_profiles::{RetryPolicy, Timeouts};
 use linkerd_proxy_core::{
     Backoff, Error, Reason,
-    http::{HttpRequest, ResponseBody, ResponseClasses},
+    http::{HttpRequest, RequestCopy, ResponseBody, ResponseClasses},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
@@ -209,7 +209,7 @@ where
 struct Exchange<S> {
     retry: Retry<S>,
     /// The request, for the next attempt. `None`: its body is too large, or it can be sent once only.
-    copy: Option<HttpRequest>,
+    copy: Option<RequestCopy>,
     /// The retries that were made.
     retries: u16,
     /// The end of the request's timeout.
@@ -313,9 +313,10 @@ where
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let Some(mut request) = self.copy.take() else {
+            let Some(copy) = self.copy.take() else {
                 return last;
             };
+            let mut request = copy.into_request();
             let now = Instant::now();
             let context = request.context_mut();
             (context.arrived, context.attempted) = (now, now);

@@ -147,13 +147,18 @@ impl RequestLimits {
     /// one would pass that begins now.
     fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
         let sent = self.sent().unwrap_or(now);
-        let end = self.end.map(|at| (at, Reason::RequestTimeout));
-        let response = self.response;
-        let response = response.map(|limit| (sent + limit, Reason::ResponseTimeout));
-        let headers = self.headers;
-        let headers = headers.map(|limit| (sent + limit, Reason::ResponseHeadersTimeout));
-        let limits = [end, response, headers].into_iter().flatten();
-        limits.min_by_key(|(at, _)| *at)
+        let mut nearest = self.end.map(|at| (at, Reason::RequestTimeout));
+        for (limit, reason) in [
+            (self.response, Reason::ResponseTimeout),
+            (self.headers, Reason::ResponseHeadersTimeout),
+        ] {
+            if let Some(limit) = limit
+                && nearest.is_none_or(|(at, _)| sent + limit < at)
+            {
+                nearest = Some((sent + limit, reason));
+            }
+        }
+        nearest
     }
 
     /// When all of the request had been sent; `None` if that goes on.
