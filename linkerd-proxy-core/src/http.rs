@@ -34,7 +34,7 @@ mod upload;
 pub use body::{RequestBody, Scrub};
 pub use body_error::BodyError;
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
-pub use deadline::{Deadline, LastFrame};
+pub use deadline::{Deadline, LastFrame, TimerPool};
 pub use exec::LocalExec;
 pub use half_sent::{HalfSent, HalfSentBound};
 pub use head::{prepare_request, prepare_response};
