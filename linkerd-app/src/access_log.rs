@@ -1,8 +1,8 @@
 //! The access log: a line for each HTTP request.
 //!
-//! The layer sits below the one that answers errors, in both directions, and only where the log is on. It keeps what a line
-//! needs of a request; stages below add notes to the request's context ([`RequestNotes`]). At the end of the response the line
-//! is formatted into a buffer of the worker, and given to a queue that never blocks.
+//! The layer sits below the one that answers errors, in both directions, and only where the log is on. It keeps the
+//! line itself, as far as the request shows it. Stages below add notes to the request's context
+//! ([`RequestNotes`]). At the end of the response they are added to the line, and it is given to a queue that never blocks.
 //!
 //! | file | what it has |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! | `exchange.rs` | the facts of an exchange |
 //! | `head.rs` | the parts of a request that lines show |
 //! | `full.rs`, `text.rs`, `incumbent.rs` | the forms of a line |
+//! | `line.rs` | a line on its way |
+//! | `ways.rs` | routes, backends and endpoints as lines show them |
 //! | `escape.rs`, `utc.rs` | values of a line |
 //! | `loss.rs` | the line in the place of lost ones |
 //! | `stage_note.rs` | the notes of routes and backends |
@@ -23,12 +25,14 @@ mod exchange;
 mod full;
 mod head;
 mod incumbent;
+mod line;
 mod loss;
 mod record;
 mod stage_note;
 #[cfg(test)]
 mod tests;
 mod text;
+mod ways;
 
 pub use connection::ConnectionLog;
 pub use record::AccessRecord;
@@ -39,10 +43,19 @@ use crate::{
     logging::{LineOutput, Logger},
     utc::UtcClock,
 };
+use exchange::Arrival;
+use line::Line;
 use linkerd_proxy_core::metrics::{Exposition, MetricKind, Registry};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
-use std::{cell::RefCell, fmt, io, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::{RefCell, RefMut},
+    fmt, io,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+use ways::WayTexts;
 
 /// The access log of a proxy. Clones share it.
 #[derive(Clone, Debug)]
@@ -57,8 +70,11 @@ struct AccessLogState {
 /// A worker's side of the access log.
 pub struct AccessLogWriter {
     log: AccessLog,
-    /// The line that is being formatted, and the clock of its date.
-    buffer: RefCell<(Vec<u8>, UtcClock)>,
+    /// The clock of the lines' dates.
+    clock: RefCell<UtcClock>,
+    ways: RefCell<WayTexts>,
+    /// Memory of lines before.
+    spare: RefCell<Vec<Vec<u8>>>,
     rng: RefCell<SmallRng>,
 }
 
@@ -105,7 +121,9 @@ impl AccessLog {
     pub fn writer(&self) -> Rc<AccessLogWriter> {
         Rc::new(AccessLogWriter {
             log: self.clone(),
-            buffer: RefCell::default(),
+            clock: RefCell::default(),
+            ways: RefCell::default(),
+            spare: RefCell::default(),
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
         })
     }
@@ -136,16 +154,33 @@ impl AccessLogWriter {
         sample >= 1.0 || self.rng.borrow_mut().random::<f64>() < sample
     }
 
-    /// Writes a line that `format` adds, without its end.
-    fn write(&self, format: impl FnOnce(&mut Vec<u8>, &mut UtcClock)) {
-        let (line, clock) = &mut *self.buffer.borrow_mut();
-        line.reserve(LINE);
-        format(line, clock);
-        line.push(b'\n');
-        self.log.0.output.lines.push(line);
-        line.clear();
-        if line.capacity() > KEPT_BYTES {
-            line.shrink_to(KEPT_BYTES);
+    /// The texts of ways to endpoints.
+    fn ways(&self) -> RefMut<'_, WayTexts> {
+        self.ways.borrow_mut()
+    }
+
+    /// Begins the line of a request that arrives.
+    fn begin(&self, arrival: &Arrival<'_>) -> Line {
+        let memory = self.spare.borrow_mut().pop();
+        let mut line = Line::new(memory.unwrap_or_else(|| Vec::with_capacity(LINE)));
+        let clock = &mut *self.clock.borrow_mut();
+        match self.format() {
+            AccessLogFormat::Full => full::begin(&mut line, clock, arrival),
+            AccessLogFormat::Text => text::begin(&mut line.bytes, clock, arrival),
+            AccessLogFormat::Apache => incumbent::begin_apache(&mut line.bytes, clock, arrival),
+            AccessLogFormat::Json => incumbent::begin_json(&mut line, clock, arrival),
+        }
+        line
+    }
+
+    /// Writes a line that is formatted but for its end.
+    fn write(&self, line: &mut Line) {
+        let mut bytes = std::mem::take(&mut line.bytes);
+        bytes.push(b'\n');
+        self.log.0.output.lines.push(&bytes[line.start..]);
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE && bytes.capacity() <= KEPT_BYTES {
+            spare.push(bytes);
         }
     }
 }
@@ -162,5 +197,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// A line is rarely longer.
 const LINE: usize = 1024;
 
-/// Capacity that a buffer keeps: longer lines are rare.
+/// Memory that is kept of a line: longer ones are rare.
 const KEPT_BYTES: usize = 4096;
+
+/// Lines of which the memory is kept.
+const SPARE: usize = 16;

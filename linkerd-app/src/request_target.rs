@@ -4,10 +4,15 @@ use http::{HeaderValue, Uri};
 
 /// The authority of a request's target, or else its `host`, without user and password; empty if it has neither.
 pub fn authority<'r>(uri: &'r Uri, host: Option<&'r HeaderValue>) -> &'r [u8] {
-    without_userinfo(match uri.authority() {
+    without_userinfo(whole_authority(uri, host))
+}
+
+/// The authority of a request's target, or else its `host`; empty if it has neither.
+pub fn whole_authority<'r>(uri: &'r Uri, host: Option<&'r HeaderValue>) -> &'r [u8] {
+    match uri.authority() {
         Some(authority) => authority.as_str().as_bytes(),
         None => host.map_or(&b""[..], HeaderValue::as_bytes),
-    })
+    }
 }
 
 /// An authority without its user and password.

@@ -170,8 +170,10 @@ impl RouteRule {
 
     /// The most specific of its conditions that the request meets.
     fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
-        if self.matches.is_empty() {
-            return RequestMatch::Http(HttpMatch::default()).meets(request);
+        match &self.matches[..] {
+            [] => return RequestMatch::Http(HttpMatch::default()).meets(request),
+            [only] => return only.meets(request),
+            _ => {}
         }
         let met = self
             .matches

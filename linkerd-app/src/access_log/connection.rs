@@ -1,6 +1,11 @@
 //! The access log of a client's connection.
 
-use super::{AccessLogWriter, exchange::LoggedConnection, full, record::AccessRecord};
+use super::{
+    AccessLogWriter,
+    exchange::{LastText, LoggedConnection},
+    full,
+    record::AccessRecord,
+};
 use linkerd_proxy_core::{
     http::HttpRequest,
     transport::{ClientInfo, Side},
@@ -11,7 +16,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct ConnectionLog {
     writer: Rc<AccessLogWriter>,
-    connection: Rc<LoggedConnection>,
+    connection: LoggedConnection,
 }
 
 impl ConnectionLog {
@@ -21,11 +26,12 @@ impl ConnectionLog {
         let is_logged = side == Side::Inbound || !writer.format().is_incumbent();
         is_logged.then(|| Self {
             writer: writer.clone(),
-            connection: Rc::new(LoggedConnection {
+            connection: LoggedConnection {
                 side,
                 client: client.clone(),
                 fields: full::connection_fields(side, client),
-            }),
+                authority: LastText::default(),
+            },
         })
     }
 

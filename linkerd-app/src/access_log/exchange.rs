@@ -8,7 +8,7 @@ use linkerd_proxy_core::{
     transport::{ClientInfo, Side},
 };
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::{Duration, SystemTime},
 };
@@ -23,21 +23,48 @@ pub struct LoggedConnection {
     pub client: Rc<ClientInfo>,
     /// The fields of the full form that all its requests share.
     pub fields: Vec<u8>,
+    /// The text of the last authority.
+    pub authority: LastText,
 }
 
-/// A request and what has happened to it so far.
-pub struct Exchange {
+/// The text of a value that most requests have in common with the one before.
+#[derive(Debug, Default)]
+pub struct LastText(RefCell<Option<(Vec<u8>, Vec<u8>)>>);
+
+impl LastText {
+    /// Adds the text of a value, which `format` adds if it is another one than the last.
+    pub fn push(&self, line: &mut Vec<u8>, value: &[u8], format: impl FnOnce(&mut Vec<u8>)) {
+        let mut last = self.0.borrow_mut();
+        if last.as_ref().is_none_or(|(known, _)| known != value) {
+            let mut text = Vec::new();
+            format(&mut text);
+            *last = Some((value.to_vec(), text));
+        }
+        if let Some((_, text)) = &*last {
+            line.extend_from_slice(text);
+        }
+    }
+}
+
+/// A request that arrives.
+pub struct Arrival<'r> {
     /// The client's connection.
-    pub connection: Rc<LoggedConnection>,
+    pub connection: &'r LoggedConnection,
     /// The request.
-    pub head: RequestHead,
+    pub head: RequestHead<'r>,
     /// Whether queries are shown.
     pub has_query: bool,
+    /// Notes of the stages; so far, that of its trace.
+    pub notes: &'r RequestNotes,
+    /// The time.
+    pub time: SystemTime,
+}
+
+/// What happens to a request.
+pub struct Exchange {
     /// Notes of the stages.
     pub notes: Rc<RequestNotes>,
     /// When the request arrived.
-    pub time: SystemTime,
-    /// The same, by the clock that measures durations.
     pub start: Instant,
     /// Bytes of the request's body in its last attempt.
     pub request_bytes: Cell<u64>,

@@ -2,16 +2,19 @@
 
 use super::{
     escape::{Escape, push_addr, push_number, push_text},
-    exchange::{Exchange, ExchangeEnd},
+    exchange::{Arrival, Exchange, ExchangeEnd, Outcome},
     head::RequestHead,
+    line::Line,
+    ways::WayTexts,
 };
 use crate::{
-    request_target::push_url,
+    request_target::{push_url, without_userinfo},
     utc::{Fraction, UtcClock},
 };
 use http::Version;
 use linkerd_proxy_core::{
     Reason,
+    http::RequestWay,
     transport::{ClientInfo, Side},
 };
 use std::time::Duration;
@@ -61,21 +64,42 @@ macro_rules! number {
     };
 }
 
-/// Adds the line of an exchange.
-pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: &ExchangeEnd) {
-    line.extend_from_slice(b"{\"time\":\"");
-    clock.push(line, exchange.time, Fraction::Micros);
-    line.push(b'"');
-    line.extend_from_slice(&exchange.connection.fields);
-    word!(line, "outcome", end.outcome.name());
-    push_request(line, exchange);
-    push_response(line, exchange, end);
-    push_way(line, exchange);
-    number!(line, "request_bytes", exchange.request_bytes.get());
-    number!(line, "response_bytes", exchange.response_bytes.get());
-    push_times(line, exchange, end);
-    push_origin(line, exchange);
-    line.push(b'}');
+/// Begins a line with all that the request shows. Most succeed, so that the outcome is success until it is another.
+pub fn begin(line: &mut Line, clock: &mut UtcClock, arrival: &Arrival<'_>) {
+    push_origin(&mut line.bytes, arrival);
+    line.start = line.bytes.len();
+    let bytes = &mut line.bytes;
+    bytes.extend_from_slice(b"{\"time\":\"");
+    clock.push(bytes, arrival.time, Fraction::Micros);
+    bytes.push(b'"');
+    bytes.extend_from_slice(&arrival.connection.fields);
+    name!(bytes, "outcome");
+    line.marks[0] = bytes.len();
+    bytes.extend_from_slice(SUCCESS);
+    push_request(bytes, arrival);
+}
+
+/// Ends a line.
+pub fn end(line: &mut Line, ways: &mut WayTexts, exchange: &Exchange, end: &ExchangeEnd) {
+    if end.outcome != Outcome::Success {
+        set_outcome(line, end.outcome);
+    }
+    let bytes = &mut line.bytes;
+    push_response(bytes, exchange, end);
+    let way = exchange.notes.way();
+    bytes.extend_from_slice(ways.text(&way, |text| push_way(text, &way)));
+    number!(bytes, "request_bytes", exchange.request_bytes.get());
+    number!(bytes, "response_bytes", exchange.response_bytes.get());
+    push_times(bytes, exchange, end);
+    bytes.extend_from_within(..line.start);
+    bytes.push(b'}');
+}
+
+#[cold]
+fn set_outcome(line: &mut Line, outcome: Outcome) {
+    let success = line.marks[0]..line.marks[0] + SUCCESS.len();
+    let name = format!("\"{}\"", outcome.name());
+    line.bytes.splice(success, name.into_bytes());
 }
 
 /// The fields that all requests of a connection share.
@@ -100,22 +124,31 @@ pub fn side(side: Side) -> &'static str {
 }
 
 /// The request as the client has sent it.
-fn push_request(line: &mut Vec<u8>, exchange: &Exchange) {
-    let head = &exchange.head;
+fn push_request(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
+    let head = &arrival.head;
     // A token has nothing to be escaped (RFC 9110, 5.6.2).
     word!(line, "method", head.method.as_str());
     if let Some(scheme) = head.uri.scheme_str() {
         text!(line, "scheme", scheme.as_bytes());
     }
-    text!(line, "authority", head.authority());
-    text!(line, "path", head.path(exchange.has_query), MAX_PATH);
-    word!(line, "version", version(head.version));
+    let authority = head.whole_authority();
+    arrival.connection.authority.push(line, authority, |text| {
+        text!(text, "authority", without_userinfo(authority));
+    });
+    text!(line, "path", head.path(arrival.has_query), MAX_PATH);
+    match head.version {
+        Version::HTTP_10 => line.extend_from_slice(b",\"version\":\"HTTP/1.0\""),
+        Version::HTTP_2 => line.extend_from_slice(b",\"version\":\"HTTP/2\""),
+        _ => line.extend_from_slice(b",\"version\":\"HTTP/1.1\""),
+    }
 }
 
 /// The response, or the failure.
 fn push_response(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     if let Some(status) = end.status {
-        number!(line, "status", status.as_u16().into());
+        // Three digits.
+        name!(line, "status");
+        line.extend_from_slice(status.as_str().as_bytes());
     }
     if let Some(code) = end.grpc_status {
         number!(line, "grpc_status", code.into());
@@ -123,8 +156,13 @@ fn push_response(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     if let Some((reason, message)) = &end.failure {
         push_failure(line, *reason, message);
     }
-    number!(line, "sent", exchange.notes.sent().into());
-    number!(line, "returned", exchange.notes.returned().into());
+    match (exchange.notes.sent(), exchange.notes.returned()) {
+        (1, 0) => line.extend_from_slice(b",\"sent\":1,\"returned\":0"),
+        (sent, returned) => {
+            number!(line, "sent", sent.into());
+            number!(line, "returned", returned.into());
+        }
+    }
 }
 
 #[cold]
@@ -138,18 +176,17 @@ fn push_failure(line: &mut Vec<u8>, reason: Reason, message: &str) {
 }
 
 /// The way to the endpoint.
-fn push_way(line: &mut Vec<u8>, exchange: &Exchange) {
-    let notes = &exchange.notes;
-    if let Some(route) = notes.route() {
+fn push_way(line: &mut Vec<u8>, way: &RequestWay) {
+    if let Some(route) = &way.route {
         text!(line, "route", route.as_bytes());
     }
-    if let Some(backend) = notes.backend() {
+    if let Some(backend) = &way.backend {
         text!(line, "backend", backend.as_bytes());
     }
-    if let Some(endpoint) = notes.endpoint() {
+    if let Some(endpoint) = way.endpoint {
         addr!(line, "endpoint", endpoint);
     }
-    if let Some(identity) = notes.identity() {
+    if let Some(identity) = &way.identity {
         text!(line, "endpoint_identity", identity.as_str().as_bytes());
     }
 }
@@ -160,7 +197,11 @@ fn push_times(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
         number!(line, "discovery_us", micros(wait));
     }
     if let Some(sent) = notes.first_sent() {
-        let wait = sent.saturating_duration_since(exchange.start);
+        // Most did not wait, which a comparison shows.
+        let wait = match sent == exchange.start {
+            true => Duration::ZERO,
+            false => sent.saturating_duration_since(exchange.start),
+        };
         number!(line, "wait_us", micros(wait));
     }
     if let Some(connect) = notes.connect() {
@@ -173,11 +214,11 @@ fn push_times(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
 }
 
 /// The claims of the client about itself.
-fn push_origin(line: &mut Vec<u8>, exchange: &Exchange) {
-    let (head, with_query) = (&exchange.head, exchange.has_query);
+fn push_origin(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
+    let (head, with_query) = (&arrival.head, arrival.has_query);
     if let Some(trace) = head.trace_id() {
         text!(line, "trace_id", trace);
-    } else if let Some(trace) = exchange.notes.trace() {
+    } else if let Some(trace) = arrival.notes.trace() {
         // It begins here.
         word!(line, "trace_id", trace.id().to_string());
     }
@@ -198,7 +239,7 @@ fn push_origin(line: &mut Vec<u8>, exchange: &Exchange) {
 }
 
 /// The listed headers. One may come more than once, and a key may not: the first is shown.
-fn push_listed(line: &mut Vec<u8>, head: &RequestHead) {
+fn push_listed(line: &mut Vec<u8>, head: &RequestHead<'_>) {
     name!(line, "headers");
     let mut before = b'{';
     for (index, (name, value)) in head.listed.iter().enumerate() {
@@ -215,20 +256,14 @@ fn push_listed(line: &mut Vec<u8>, head: &RequestHead) {
     line.push(b'}');
 }
 
-fn version(version: Version) -> &'static str {
-    match version {
-        Version::HTTP_10 => "HTTP/1.0",
-        Version::HTTP_2 => "HTTP/2",
-        _ => "HTTP/1.1",
-    }
-}
-
 /// Whole microseconds.
 fn micros(time: Duration) -> u64 {
     time.as_secs()
         .saturating_mul(1_000_000)
         .saturating_add(time.subsec_micros().into())
 }
+
+const SUCCESS: &[u8] = b"\"success\"";
 
 /// The most bytes of a path.
 const MAX_PATH: usize = 4096;

@@ -1,8 +1,8 @@
-//! The parts of a request that lines show, kept while the request is on its way.
+//! The parts of a request that lines show.
 
 use crate::{
     config::AccessLogConfig,
-    request_target::{authority, trace_id},
+    request_target::{authority, trace_id, whole_authority},
 };
 use http::{
     HeaderName, HeaderValue, Method, Uri, Version,
@@ -10,36 +10,36 @@ use http::{
 };
 use linkerd_proxy_core::http::HttpRequest;
 
-/// The head of a request. Values are shared with the message, not copied.
-pub struct RequestHead {
+/// The head of a request, for as long as that has it.
+pub struct RequestHead<'r> {
     /// The method.
-    pub method: Method,
+    pub method: &'r Method,
     /// The target, as the client has sent it.
-    pub uri: Uri,
+    pub uri: &'r Uri,
     /// The version of the client's connection.
     pub version: Version,
     /// `host`.
-    pub host: Option<HeaderValue>,
+    pub host: Option<&'r HeaderValue>,
     /// `user-agent`.
-    pub user_agent: Option<HeaderValue>,
+    pub user_agent: Option<&'r HeaderValue>,
     /// `referer`.
-    pub referer: Option<HeaderValue>,
+    pub referer: Option<&'r HeaderValue>,
     /// `content-length`.
-    pub content_length: Option<HeaderValue>,
+    pub content_length: Option<&'r HeaderValue>,
     /// Whether it is gRPC, by its content type.
     pub is_grpc: bool,
     /// The trace, by its most telling header, and the rank of that.
-    trace: Option<(usize, HeaderValue)>,
+    trace: Option<(usize, &'r HeaderValue)>,
     /// The headers of the list, in the order of the request.
-    pub listed: Vec<(HeaderName, HeaderValue)>,
+    pub listed: Vec<(&'r HeaderName, &'r HeaderValue)>,
 }
 
-impl RequestHead {
-    /// Keeps the head of a request, with the headers that the log lists.
-    pub fn of(request: &HttpRequest, config: &AccessLogConfig) -> Self {
+impl<'r> RequestHead<'r> {
+    /// The head of a request, with the headers that the log lists.
+    pub fn of(request: &'r HttpRequest, config: &AccessLogConfig) -> Self {
         let mut head = Self {
-            method: request.method().clone(),
-            uri: request.uri().clone(),
+            method: request.method(),
+            uri: request.uri(),
             version: request.version(),
             host: None,
             user_agent: None,
@@ -56,24 +56,24 @@ impl RequestHead {
         // One pass: comparing a handful of names is quicker than hashing them.
         for (name, value) in request.headers() {
             if let Some(field) = head.field(name) {
-                field.get_or_insert_with(|| value.clone());
+                field.get_or_insert(value);
             } else if *name == CONTENT_TYPE {
                 head.is_grpc = value.as_bytes().starts_with(b"application/grpc");
             } else if let Some(rank) = traces.iter().position(|trace| name.as_str() == *trace) {
-                let known = head.trace.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
+                let known = head.trace.map_or(usize::MAX, |(rank, _)| rank);
                 if rank < known {
-                    head.trace = Some((rank, value.clone()));
+                    head.trace = Some((rank, value));
                 }
             }
             if config.headers.contains(name) {
-                head.listed.push((name.clone(), value.clone()));
+                head.listed.push((name, value));
             }
         }
         head
     }
 
     /// The field of a header that has one.
-    fn field(&mut self, name: &HeaderName) -> Option<&mut Option<HeaderValue>> {
+    fn field(&mut self, name: &HeaderName) -> Option<&mut Option<&'r HeaderValue>> {
         match name {
             name if *name == HOST => Some(&mut self.host),
             name if *name == USER_AGENT => Some(&mut self.user_agent),
@@ -84,15 +84,13 @@ impl RequestHead {
     }
 
     /// The value of the header by which the incumbent knows a trace.
-    pub fn incumbent_trace(&self) -> &[u8] {
-        self.trace
-            .as_ref()
-            .map_or(b"", |(_, value)| value.as_bytes())
+    pub fn incumbent_trace(&self) -> &'r [u8] {
+        self.trace.map_or(b"", |(_, value)| value.as_bytes())
     }
 
     /// The trace id: that of `traceparent`, or else of B3.
-    pub fn trace_id(&self) -> Option<&[u8]> {
-        let (rank, value) = self.trace.as_ref()?;
+    pub fn trace_id(&self) -> Option<&'r [u8]> {
+        let (rank, value) = self.trace?;
         match rank {
             0 => trace_id(value).map(str::as_bytes),
             _ => Some(value.as_bytes()),
@@ -100,12 +98,17 @@ impl RequestHead {
     }
 
     /// The authority that the request is for, without user and password.
-    pub fn authority(&self) -> &[u8] {
-        authority(&self.uri, self.host.as_ref())
+    pub fn authority(&self) -> &'r [u8] {
+        authority(self.uri, self.host)
+    }
+
+    /// The same, with them.
+    pub fn whole_authority(&self) -> &'r [u8] {
+        whole_authority(self.uri, self.host)
     }
 
     /// The path, without the query unless that is asked for. That of CONNECT is empty.
-    pub fn path(&self, with_query: bool) -> &[u8] {
+    pub fn path(&self, with_query: bool) -> &'r [u8] {
         let path = match (self.uri.path_and_query(), with_query) {
             (Some(whole), true) => whole.as_str(),
             _ => self.uri.path(),
@@ -126,14 +129,17 @@ mod tests {
         testing::request,
     };
 
-    fn head(format: AccessLogFormat, uri: &str, headers: &[(&'static str, &str)]) -> RequestHead {
-        let config = AccessLogConfig {
+    fn config(format: AccessLogFormat) -> AccessLogConfig {
+        AccessLogConfig {
             format,
             output: AccessLogOutput::Stderr,
             sample: 1.0,
             query: false,
             headers: vec![HeaderName::from_static("x-tenant")],
-        };
+        }
+    }
+
+    fn asked(uri: &str, headers: &[(&'static str, &str)]) -> HttpRequest {
         let mut request = request("");
         *request.uri_mut() = uri.parse().unwrap();
         request.headers_mut().clear();
@@ -141,7 +147,7 @@ mod tests {
             let value = HeaderValue::from_str(value).unwrap();
             request.headers_mut().append(*name, value);
         }
-        RequestHead::of(&request, &config)
+        request
     }
 
     #[test]
@@ -152,32 +158,38 @@ mod tests {
             ("x-b3-traceid", "b3"),
             ("traceparent", traceparent),
         ];
-        let full = head(AccessLogFormat::Full, "/", &headers);
+        let request = asked("/", &headers);
+        let full = RequestHead::of(&request, &config(AccessLogFormat::Full));
         assert_eq!(
             full.trace_id().unwrap(),
             b"0af7651916cd43dd8448eb211c80319c"
         );
-        let json = head(AccessLogFormat::Json, "/", &headers);
+        let json = RequestHead::of(&request, &config(AccessLogFormat::Json));
         assert_eq!(json.incumbent_trace(), b"b3");
-        let broken = head(AccessLogFormat::Full, "/", &[("traceparent", "00-0af7")]);
+        let request = asked("/", &[("traceparent", "00-0af7")]);
+        let broken = RequestHead::of(&request, &config(AccessLogFormat::Full));
         assert_eq!(broken.trace_id(), None);
     }
 
     #[test]
     fn only_listed_headers_are_kept() {
         let headers = [("x-tenant", "a"), ("x-other", "b"), ("x-tenant", "c")];
-        let head = head(AccessLogFormat::Full, "/", &headers);
-        let values: Vec<_> = head.listed.iter().map(|(_, value)| value).collect();
+        let request = asked("/", &headers);
+        let head = RequestHead::of(&request, &config(AccessLogFormat::Full));
+        let values: Vec<_> = head.listed.iter().map(|(_, value)| *value).collect();
         assert_eq!(values, ["a", "c"]);
     }
 
     #[test]
     fn passwords_and_queries_are_left_out() {
-        let absolute = head(AccessLogFormat::Full, "http://me:secret@web/a?token=1", &[]);
+        let full = config(AccessLogFormat::Full);
+        let request = asked("http://me:secret@web/a?token=1", &[]);
+        let absolute = RequestHead::of(&request, &full);
         assert_eq!(absolute.authority(), b"web");
         assert_eq!(absolute.path(false), b"/a");
         assert_eq!(absolute.path(true), b"/a?token=1");
-        let origin = head(AccessLogFormat::Full, "/a", &[("host", "web:80")]);
+        let request = asked("/a", &[("host", "web:80")]);
+        let origin = RequestHead::of(&request, &full);
         assert_eq!(origin.authority(), b"web:80");
     }
 }

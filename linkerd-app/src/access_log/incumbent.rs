@@ -2,7 +2,8 @@
 
 use super::{
     escape::{Escape, push_addr, push_text},
-    exchange::Exchange,
+    exchange::Arrival,
+    line::Line,
 };
 use crate::{
     request_target::without_userinfo,
@@ -14,68 +15,74 @@ use std::{io::Write, time::Duration};
 /// The status of a response, and its content length.
 type Answer<'a> = (StatusCode, Option<&'a [u8]>);
 
-/// Adds `CLIENT IDENTITY - [TIME] "METHOD URI VERSION" STATUS`; without a response there is no status.
-pub fn push_apache(
-    line: &mut Vec<u8>,
-    clock: &mut UtcClock,
-    exchange: &Exchange,
-    answer: Option<Answer<'_>>,
-) {
-    push_addr(line, exchange.connection.client.addr);
+/// Adds `CLIENT IDENTITY - [TIME] "METHOD URI VERSION"`.
+pub fn begin_apache(line: &mut Vec<u8>, clock: &mut UtcClock, arrival: &Arrival<'_>) {
+    push_addr(line, arrival.connection.client.addr);
     line.push(b' ');
-    push_text(line, identity(exchange), MAX_VALUE, Escape::Hex);
+    push_text(line, identity(arrival), MAX_VALUE, Escape::Hex);
     line.extend_from_slice(b" - [");
-    clock.push(line, exchange.time, Fraction::Nanos);
+    clock.push(line, arrival.time, Fraction::Nanos);
     line.extend_from_slice(b"] \"");
-    push_text(line, method(exchange), MAX_VALUE, Escape::Hex);
+    push_text(line, method(arrival), MAX_VALUE, Escape::Hex);
     line.push(b' ');
-    push_text(line, uri(exchange).as_bytes(), MAX_URI, Escape::Hex);
+    push_text(line, uri(arrival).as_bytes(), MAX_URI, Escape::Hex);
     // A vector takes all.
-    let _ = write!(line, " {:?}\"", exchange.head.version);
+    let _ = write!(line, " {:?}\"", arrival.head.version);
+}
+
+/// Adds ` STATUS`; without a response there is none.
+pub fn end_apache(line: &mut Vec<u8>, answer: Option<Answer<'_>>) {
     if let Some((status, _)) = answer {
         line.push(b' ');
         line.extend_from_slice(status.as_str().as_bytes());
     }
 }
 
-/// Adds an object, with its keys in the order of the alphabet.
-pub fn push_json(
-    line: &mut Vec<u8>,
-    clock: &mut UtcClock,
-    exchange: &Exchange,
-    answer: Option<Answer<'_>>,
-    total: Duration,
-) {
-    let head = &exchange.head;
+/// Adds an object, with its keys in the order of the alphabet, and marks the places of those that come with the response.
+pub fn begin_json(line: &mut Line, clock: &mut UtcClock, arrival: &Arrival<'_>) {
+    let head = &arrival.head;
+    let bytes = &mut line.bytes;
+    bytes.extend_from_slice(b"{\"client.addr\":\"");
+    push_addr(bytes, arrival.connection.client.addr);
+    bytes.push(b'"');
+    push_field(bytes, "client.id", identity(arrival));
+    push_field(bytes, "host", without_userinfo(value(head.host)));
+    push_field(bytes, "method", method(arrival));
+    let busy = bytes.len();
+    push_field(bytes, "request_bytes", value(head.content_length));
+    let response = bytes.len();
+    bytes.extend_from_slice(b",\"timestamp\":\"");
+    clock.push(bytes, arrival.time, Fraction::Nanos);
+    bytes.push(b'"');
+    let total = bytes.len();
+    push_field(bytes, "trace_id", head.incumbent_trace());
+    push_value(bytes, "uri", uri(arrival).as_bytes(), MAX_URI);
+    push_field(bytes, "user_agent", value(head.user_agent));
+    push_field(bytes, "version", format!("{:?}", head.version).as_bytes());
+    bytes.push(b'}');
+    line.marks = [busy, response, total];
+}
+
+/// Adds the keys that come with the response, the last one first. `busy` is the time that the stages took, and `total` that of all.
+pub fn end_json(line: &mut Line, answer: Option<Answer<'_>>, busy: Duration, total: Duration) {
+    let Some((status, length)) = answer else {
+        return;
+    };
     let nanos = |time: Duration| time.as_nanos().to_string();
-    line.extend_from_slice(b"{\"client.addr\":\"");
-    push_addr(line, exchange.connection.client.addr);
-    line.push(b'"');
-    push_field(line, "client.id", identity(exchange));
-    push_field(line, "host", without_userinfo(bytes(head.host.as_ref())));
-    push_field(line, "method", method(exchange));
-    if answer.is_some() {
-        push_field(line, "processing_ns", nanos(exchange.busy.get()).as_bytes());
-    }
-    push_field(line, "request_bytes", bytes(head.content_length.as_ref()));
-    if let Some((status, length)) = answer {
+    let [at_busy, at_response, at_total] = line.marks;
+    line.insert(at_total, |bytes| {
+        push_field(bytes, "total_ns", nanos(total).as_bytes());
+    });
+    line.insert(at_response, |bytes| {
         if let Some(length) = length {
-            push_field(line, "response_bytes", length);
+            push_field(bytes, "response_bytes", length);
         }
-        line.extend_from_slice(b",\"status\":");
-        line.extend_from_slice(status.as_str().as_bytes());
-    }
-    line.extend_from_slice(b",\"timestamp\":\"");
-    clock.push(line, exchange.time, Fraction::Nanos);
-    line.push(b'"');
-    if answer.is_some() {
-        push_field(line, "total_ns", nanos(total).as_bytes());
-    }
-    push_field(line, "trace_id", head.incumbent_trace());
-    push_value(line, "uri", uri(exchange).as_bytes(), MAX_URI);
-    push_field(line, "user_agent", bytes(head.user_agent.as_ref()));
-    push_field(line, "version", format!("{:?}", head.version).as_bytes());
-    line.push(b'}');
+        bytes.extend_from_slice(b",\"status\":");
+        bytes.extend_from_slice(status.as_str().as_bytes());
+    });
+    line.insert(at_busy, |bytes| {
+        push_field(bytes, "processing_ns", nanos(busy).as_bytes());
+    });
 }
 
 fn push_field(line: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -89,22 +96,22 @@ fn push_value(line: &mut Vec<u8>, name: &str, value: &[u8], max: usize) {
     line.push(b'"');
 }
 
-fn bytes(value: Option<&HeaderValue>) -> &[u8] {
+fn value(value: Option<&HeaderValue>) -> &[u8] {
     value.map_or(b"", HeaderValue::as_bytes)
 }
 
-fn identity(exchange: &Exchange) -> &[u8] {
-    let identity = exchange.connection.client.tls.identity();
+fn identity<'r>(arrival: &Arrival<'r>) -> &'r [u8] {
+    let identity = arrival.connection.client.tls.identity();
     identity.map_or(b"-", |identity| identity.as_str().as_bytes())
 }
 
-fn method(exchange: &Exchange) -> &[u8] {
-    exchange.head.method.as_str().as_bytes()
+fn method<'r>(arrival: &Arrival<'r>) -> &'r [u8] {
+    arrival.head.method.as_str().as_bytes()
 }
 
 /// The target without user and password, which the incumbent's lines have.
-fn uri(exchange: &Exchange) -> String {
-    let uri = &exchange.head.uri;
+fn uri(arrival: &Arrival<'_>) -> String {
+    let uri = arrival.head.uri;
     let whole = uri.to_string();
     let Some(authority) = uri.authority().map(Authority::as_str) else {
         return whole;

@@ -1,11 +1,13 @@
-//! An exchange on its way to its line: the moments at which something is known, and the one at which the line is written.
+//! An exchange and its line: the moments at which something is known, and the one at which the line is written.
 
 use super::{
     AccessLogWriter,
-    exchange::{Exchange, ExchangeEnd, LoggedConnection, Outcome},
+    exchange::{Arrival, Exchange, ExchangeEnd, LoggedConnection, Outcome},
     full,
     head::RequestHead,
-    incumbent, text,
+    incumbent,
+    line::Line,
+    text,
 };
 use crate::{config::AccessLogFormat, response_metrics::Classification};
 use http::{Response, StatusCode, header::CONTENT_LENGTH};
@@ -17,7 +19,7 @@ use linkerd_proxy_core::{
     },
 };
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     time::{Duration, SystemTime},
 };
@@ -27,11 +29,15 @@ use tokio::time::Instant;
 pub struct AccessRecord {
     writer: Rc<AccessLogWriter>,
     exchange: Exchange,
+    /// The line, begun when the request arrived.
+    line: RefCell<Line>,
+    is_http2: bool,
+    is_grpc: bool,
     /// Whether the line shows the time that the stages below take.
     is_timed: bool,
     first_byte: Cell<Option<Duration>>,
     /// The endpoint's proxy has answered it.
-    peer_failure: RefCell<Option<PeerFailure>>,
+    peer_failure: OnceCell<PeerFailure>,
     is_written: Cell<bool>,
 }
 
@@ -39,19 +45,25 @@ impl AccessRecord {
     /// A request that arrives. Stages below make their notes in its context.
     pub fn new(
         writer: &Rc<AccessLogWriter>,
-        connection: &Rc<LoggedConnection>,
+        connection: &LoggedConnection,
         request: &mut HttpRequest,
     ) -> Rc<Self> {
         let notes = request.context().notes.clone().unwrap_or_default();
         let config = writer.config();
+        let arrival = Arrival {
+            connection,
+            head: RequestHead::of(request, config),
+            has_query: config.query,
+            notes: &notes,
+            time: SystemTime::now(),
+        };
         let record = Rc::new(Self {
             writer: writer.clone(),
+            line: RefCell::new(writer.begin(&arrival)),
+            is_http2: arrival.head.version == http::Version::HTTP_2,
+            is_grpc: arrival.head.is_grpc,
             exchange: Exchange {
-                connection: connection.clone(),
-                head: RequestHead::of(request, config),
-                has_query: config.query,
                 notes: notes.clone(),
-                time: SystemTime::now(),
                 start: request.context().arrived,
                 request_bytes: Cell::default(),
                 response_bytes: Cell::default(),
@@ -59,7 +71,7 @@ impl AccessRecord {
             },
             is_timed: config.format == AccessLogFormat::Json,
             first_byte: Cell::default(),
-            peer_failure: RefCell::default(),
+            peer_failure: OnceCell::new(),
             is_written: Cell::default(),
         });
         if !record.is_incumbent() {
@@ -87,7 +99,7 @@ impl AccessRecord {
         let elapsed = self.exchange.start.elapsed();
         self.first_byte.set(Some(elapsed));
         if let Some(failure) = response.peer_failure() {
-            self.peer_failure.replace(Some(failure.clone()));
+            let _ = self.peer_failure.set(failure.clone());
         }
         if self.is_incumbent() {
             let length = response.headers().get(CONTENT_LENGTH);
@@ -102,9 +114,8 @@ impl AccessRecord {
 
     /// The failure that the proxy answers, or passes on as a reset.
     pub fn failed(&self, error: &Error) {
-        let is_http2 = self.exchange.head.version == http::Version::HTTP_2;
-        let is_reset = is_http2 && error.reset_code().is_some();
-        let answers_grpc = is_http2 && self.exchange.head.is_grpc;
+        let is_reset = self.is_http2 && error.reset_code().is_some();
+        let answers_grpc = self.is_http2 && self.is_grpc;
         let status = match answers_grpc {
             true => StatusCode::OK,
             false => error.status(),
@@ -148,10 +159,12 @@ impl AccessRecord {
 
     fn write_incumbent(&self, answer: Option<(StatusCode, Option<&[u8]>)>, total: Duration) {
         self.is_written.set(true);
-        self.writer.write(|line, clock| match self.writer.format() {
-            AccessLogFormat::Apache => incumbent::push_apache(line, clock, &self.exchange, answer),
-            _ => incumbent::push_json(line, clock, &self.exchange, answer, total),
-        });
+        let mut line = self.line.borrow_mut();
+        match self.writer.format() {
+            AccessLogFormat::Apache => incumbent::end_apache(&mut line.bytes, answer),
+            _ => incumbent::end_json(&mut line, answer, self.exchange.busy.get(), total),
+        }
+        self.writer.write(&mut line);
     }
 
     fn write(&self, end: &ExchangeEnd) {
@@ -161,10 +174,12 @@ impl AccessRecord {
         if end.outcome == Outcome::Success && !self.writer.is_sampled() {
             return;
         }
-        self.writer.write(|line, clock| match self.writer.format() {
-            AccessLogFormat::Text => text::push(line, clock, &self.exchange, end),
-            _ => full::push(line, clock, &self.exchange, end),
-        });
+        let mut line = self.line.borrow_mut();
+        match self.writer.format() {
+            AccessLogFormat::Text => text::end(&mut line.bytes, &self.exchange, end),
+            _ => full::end(&mut line, &mut self.writer.ways(), &self.exchange, end),
+        }
+        self.writer.write(&mut line);
     }
 }
 
@@ -187,7 +202,7 @@ impl ObserveResponse for AccessRecord {
 
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let code = response.grpc_code(end);
-        let told = self.peer_failure.take();
+        let told = self.peer_failure.get();
         let outcome = match end {
             BodyEnd::Dropped => Outcome::Cancelled,
             _ if told.is_some() => Outcome::Failure,
@@ -200,7 +215,7 @@ impl ObserveResponse for AccessRecord {
             grpc_status: code.map(u16::from),
             failure: match end {
                 BodyEnd::Failed(error) => Some((error.reason(), error.to_string())),
-                BodyEnd::Complete(_) | BodyEnd::Dropped => told.as_ref().map(PeerFailure::describe),
+                BodyEnd::Complete(_) | BodyEnd::Dropped => told.map(PeerFailure::describe),
             },
             first_byte: self.first_byte.get(),
             duration: now.since(self.exchange.start),

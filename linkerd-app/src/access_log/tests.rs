@@ -310,7 +310,7 @@ async fn bytes_are_those_of_the_last_attempt() {
     let mut log = TestLog::new(AccessLogFormat::Full);
     let answered = log.stage.call(request("hello"));
     let (mut first, respond) = log.below.next_request().await.unwrap();
-    let second = first.replayable(1000).unwrap();
+    let second = first.replayable(1000).unwrap().into_request();
     for attempt in [first, second] {
         let (attempt, _) = attempt.into_parts();
         attempt.into_body().collect().await.unwrap();

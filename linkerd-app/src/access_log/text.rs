@@ -2,24 +2,27 @@
 
 use super::{
     escape::{Escape, push_addr, push_number, push_text},
-    exchange::{Exchange, ExchangeEnd, Outcome},
+    exchange::{Arrival, Exchange, ExchangeEnd, Outcome},
     full::side,
 };
 use crate::utc::UtcClock;
 use std::{io::Write, time::Duration};
 
-/// Adds `10:42:03.462 outbound GET web/path -> 200 in 1.2 ms from 10.0.0.1:80`, with the backend, the cause of a failure and
-/// its hint.
-pub fn push(line: &mut Vec<u8>, clock: &mut UtcClock, exchange: &Exchange, end: &ExchangeEnd) {
-    let head = &exchange.head;
-    clock.push_time_of_day(line, exchange.time);
-    for word in [side(exchange.connection.side), head.method.as_str()] {
+/// Adds `10:42:03.462 outbound GET web/path`.
+pub fn begin(line: &mut Vec<u8>, clock: &mut UtcClock, arrival: &Arrival<'_>) {
+    let head = &arrival.head;
+    clock.push_time_of_day(line, arrival.time);
+    for word in [side(arrival.connection.side), head.method.as_str()] {
         line.push(b' ');
         push_text(line, word.as_bytes(), MAX_TEXT, Escape::Hex);
     }
     line.push(b' ');
     push_word(line, head.authority());
-    push_word(line, head.path(exchange.has_query));
+    push_word(line, head.path(arrival.has_query));
+}
+
+/// Adds ` -> 200 in 1.2 ms from 10.0.0.1:80`, with the backend, the cause of a failure and its hint.
+pub fn end(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     line.extend_from_slice(b" -> ");
     push_result(line, end);
     line.extend_from_slice(b" in ");

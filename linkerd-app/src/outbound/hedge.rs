@@ -9,7 +9,7 @@ use futures::{future::LocalBoxFuture, poll};
 use http::Response;
 use linkerd_proxy_core::{
     Error,
-    http::{AttemptNotes, HttpRequest, ResponseBody, is_idempotent},
+    http::{AttemptNotes, HttpRequest, RequestCopy, ResponseBody, is_idempotent},
 };
 use race::{Winner, before, race};
 pub use route::{HedgeBudget, HedgedRoute, HedgedRoutes};
@@ -93,7 +93,7 @@ where
 struct Plan {
     at: Instant,
     /// `None`: the body is too large, or the request can be sent once only.
-    copy: Option<HttpRequest>,
+    copy: Option<RequestCopy>,
     first: Rc<AttemptNotes>,
 }
 

@@ -15,7 +15,7 @@ use http::Response;
 use linkerd_profiles::{RetryPolicy, Timeouts};
 use linkerd_proxy_core::{
     Backoff, Error, Reason,
-    http::{HttpRequest, ResponseBody, ResponseClasses},
+    http::{HttpRequest, RequestCopy, ResponseBody, ResponseClasses, TimerPool},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
@@ -60,12 +60,13 @@ pub struct RetryRules {
     backoff: Option<Backoff>,
 }
 
-/// Counters, budget and jitter of a route's retries, shared by all of its requests.
+/// Counters, budget, jitter and timers of a route's retries, shared by all of its requests.
 #[derive(Debug)]
 pub struct RouteRetries {
     counts: Box<dyn CountRetries>,
     budget: SharedBudget,
     rng: RefCell<SmallRng>,
+    timers: TimerPool,
 }
 
 /// See [`RetryLayer`].
@@ -82,6 +83,7 @@ impl RouteRetries {
             counts: Box::new(counts),
             budget: budget.clone(),
             rng: RefCell::new(rng),
+            timers: TimerPool::default(),
         }
     }
 }
@@ -209,7 +211,7 @@ where
 struct Exchange<S> {
     retry: Retry<S>,
     /// The request, for the next attempt. `None`: its body is too large, or it can be sent once only.
-    copy: Option<HttpRequest>,
+    copy: Option<RequestCopy>,
     /// The retries that were made.
     retries: u16,
     /// The end of the request's timeout.
@@ -239,7 +241,14 @@ impl<S> Exchange<S> {
         let by_code = layer.rules.results.depend_on_code(request.headers());
         // After a retry its outcome is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
-        let limits = RequestLimits::apply(&mut request, &layer.timeouts, self.end, headers_limit);
+        let RouteRetries { timers, .. } = &*layer.route;
+        let limits = RequestLimits::apply(
+            &mut request,
+            &layer.timeouts,
+            self.end,
+            headers_limit,
+            timers,
+        );
         Attempt::new(TimedFuture::new(inner.call(request), limits), peeks)
     }
 
@@ -313,9 +322,10 @@ where
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let Some(mut request) = self.copy.take() else {
+            let Some(copy) = self.copy.take() else {
                 return last;
             };
+            let mut request = copy.into_request();
             let now = Instant::now();
             let context = request.context_mut();
             (context.arrived, context.attempted) = (now, now);

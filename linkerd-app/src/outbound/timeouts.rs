@@ -5,7 +5,7 @@ use http_body::Body;
 use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{AttemptNotes, Deadline, HttpRequest, LastFrame, ResponseBody, Upload},
+    http::{AttemptNotes, Deadline, HttpRequest, LastFrame, ResponseBody, TimerPool, Upload},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -40,6 +40,7 @@ pub struct TimeoutsLayer(Timeouts);
 pub struct TimedRoute<S> {
     inner: S,
     timeouts: Timeouts,
+    timers: TimerPool,
 }
 
 /// The layer of a route's timeouts; nothing if it has none.
@@ -51,8 +52,11 @@ impl<S> Layer<S> for TimeoutsLayer {
     type Service = TimedRoute<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let timeouts = self.0;
-        TimedRoute { inner, timeouts }
+        TimedRoute {
+            inner,
+            timeouts: self.0,
+            timers: TimerPool::default(),
+        }
     }
 }
 
@@ -71,7 +75,7 @@ where
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let arrived = request.context().arrived;
         let end = self.timeouts.request.map(|limit| arrived + limit);
-        let limits = RequestLimits::apply(&mut request, &self.timeouts, end, None);
+        let limits = RequestLimits::apply(&mut request, &self.timeouts, end, None, &self.timers);
         TimedFuture::new(self.inner.call(request), limits)
     }
 }
@@ -86,6 +90,7 @@ pub(super) struct RequestLimits {
     called: Instant,
     /// The request's body, if it has one.
     upload: Option<Rc<Upload>>,
+    timers: TimerPool,
     /// Where an attempt that is given up is noted, if it may be.
     attempts: Option<Rc<AttemptNotes>>,
 }
@@ -98,6 +103,7 @@ impl RequestLimits {
         timeouts: &Timeouts,
         end: Option<Instant>,
         headers: Option<Duration>,
+        timers: &TimerPool,
     ) -> Self {
         let called = request.context().arrived;
         let upload = request.body().upload();
@@ -125,6 +131,7 @@ impl RequestLimits {
             idle,
             called,
             upload,
+            timers: timers.clone(),
             attempts: is_limited.then(|| attempts.get_or_insert_default().clone()),
         }
     }
@@ -147,13 +154,18 @@ impl RequestLimits {
     /// one would pass that begins now.
     fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
         let sent = self.sent().unwrap_or(now);
-        let end = self.end.map(|at| (at, Reason::RequestTimeout));
-        let response = self.response;
-        let response = response.map(|limit| (sent + limit, Reason::ResponseTimeout));
-        let headers = self.headers;
-        let headers = headers.map(|limit| (sent + limit, Reason::ResponseHeadersTimeout));
-        let limits = [end, response, headers].into_iter().flatten();
-        limits.min_by_key(|(at, _)| *at)
+        let mut nearest = self.end.map(|at| (at, Reason::RequestTimeout));
+        for (limit, reason) in [
+            (self.response, Reason::ResponseTimeout),
+            (self.headers, Reason::ResponseHeadersTimeout),
+        ] {
+            if let Some(limit) = limit
+                && nearest.is_none_or(|(at, _)| sent + limit < at)
+            {
+                nearest = Some((sent + limit, reason));
+            }
+        }
+        nearest
     }
 
     /// When all of the request had been sent; `None` if that goes on.
@@ -169,7 +181,7 @@ impl RequestLimits {
         if body.is_end_stream() || !self.are_for_bodies() {
             return;
         }
-        let mut deadline = timer.unwrap_or_default();
+        let mut deadline = timer.unwrap_or_else(|| self.timers.deadline());
         if let Some(at) = self.end {
             deadline.end_at(at, Reason::RequestTimeout);
         }
@@ -236,7 +248,9 @@ where
             return Poll::Ready(result);
         }
         while let Some(at) = *this.next {
-            let timer = this.timer.get_or_insert_default();
+            let timer = this
+                .timer
+                .get_or_insert_with(|| this.limits.timers.deadline());
             ready!(timer.poll_at(at, cx));
             let now = Instant::now();
             let nearest = this.limits.nearest(now);

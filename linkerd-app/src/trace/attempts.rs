@@ -65,6 +65,7 @@ where
 /// Begins the span of an attempt, if the request is sampled.
 #[cold]
 fn begin(request: &mut HttpRequest) -> Option<Box<OpenAttempt>> {
+    request.context().notes.as_ref()?.trace()?;
     let context = request.context();
     let notes = context.notes.clone()?;
     let trace = notes.trace()?;

@@ -36,7 +36,8 @@ pub struct RetryBudget {
     /// The amount of a deposit.
     deposit: i64,
     reserve: i64,
-    slot_length: Duration,
+    /// The length of a part in nanoseconds.
+    slot_length: u64,
     /// The sum of each part of the time to live; the present part is at `now % SLOTS`.
     slots: [i64; SLOTS],
     begun: Instant,
@@ -51,7 +52,7 @@ impl RetryBudget {
         Self {
             deposit: amount(settings.ratio.into()),
             reserve: amount(reserve),
-            slot_length: (settings.ttl / SLOTS_U32).max(Duration::from_nanos(1)),
+            slot_length: nanos(settings.ttl / SLOTS_U32).max(1),
             slots: [0; SLOTS],
             begun,
             now: 0,
@@ -81,8 +82,7 @@ impl RetryBudget {
 
     /// The sum of the present part. Parts older than the time to live are forgotten.
     fn present(&mut self, now: Instant) -> &mut i64 {
-        let elapsed = now.saturating_duration_since(self.begun).as_nanos();
-        let part = u64::try_from(elapsed / self.slot_length.as_nanos()).unwrap_or(u64::MAX);
+        let part = nanos(now.saturating_duration_since(self.begun)) / self.slot_length;
         let passed = part.saturating_sub(self.now).min(SLOTS as u64);
         for age in 0..passed {
             self.slots[index(part - age)] = 0;
@@ -90,6 +90,11 @@ impl RetryBudget {
         self.now = self.now.max(part);
         &mut self.slots[index(self.now)]
     }
+}
+
+/// Nanoseconds, of 584 years at most: a division of more would be a call.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The place of a part.

@@ -243,9 +243,12 @@ impl HeaderMatch {
 
 /// The length of `prefix` without slashes at its end, if it is one of `path` by segments.
 fn prefix_length(prefix: &str, path: &str) -> Option<usize> {
-    let prefix = prefix.trim_end_matches('/');
-    let rest = path.strip_prefix(prefix)?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
+    let mut prefix = prefix.as_bytes();
+    while let [shorter @ .., b'/'] = prefix {
+        prefix = shorter;
+    }
+    let rest = path.as_bytes().strip_prefix(prefix)?;
+    matches!(rest, [] | [b'/', ..]).then_some(prefix.len())
 }
 
 #[cfg(test)]

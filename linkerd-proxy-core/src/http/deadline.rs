@@ -2,9 +2,8 @@
 
 use super::{BodyError, Now};
 use crate::{Error, Reason};
-use pin_project_lite::pin_project;
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -24,18 +23,52 @@ use tokio::time::{Instant, Sleep, sleep_until};
 ///
 /// The timer runs only while something is waited for, and is moved only to an earlier time, or when it has run down.
 #[derive(Debug, Default)]
-pub struct Deadline(Pin<Box<Timer>>);
+pub struct Deadline(Box<Timer>);
 
-pin_project! {
-    #[derive(Debug, Default)]
-    struct Timer {
-        #[pin]
-        sleep: Option<Sleep>,
-        // The nearest of the limits that pass at a fixed time.
-        end: Option<(Instant, Reason)>,
-        idle: Option<IdleLimit>,
+#[derive(Debug, Default)]
+struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// The nearest of the limits that pass at a fixed time.
+    end: Option<(Instant, Reason)>,
+    idle: Option<IdleLimit>,
+    /// Takes the sleep when it is not needed any more.
+    pool: Option<TimerPool>,
+}
+
+/// Timers that requests of a route have left while they ran. They run on for the next requests: most have the same limits, so
+/// that a timer which is early is moved once for many of them, and none is put into the runtime's wheel and taken out of it.
+#[derive(Clone, Debug, Default)]
+pub struct TimerPool(Rc<RefCell<Vec<Pin<Box<Sleep>>>>>);
+
+impl TimerPool {
+    /// A deadline without limits, which takes a timer from here and leaves it here.
+    pub fn deadline(&self) -> Deadline {
+        Deadline(Box::new(Timer {
+            sleep: self.0.borrow_mut().pop(),
+            end: None,
+            idle: None,
+            pool: Some(self.clone()),
+        }))
+    }
+
+    /// Keeps a timer. It is dropped outside of the borrow if it is one too many: it may own a task.
+    fn put(&self, sleep: Pin<Box<Sleep>>) {
+        if self.0.borrow().len() < MAX_FREE {
+            self.0.borrow_mut().push(sleep);
+        }
     }
 }
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let (Some(pool), Some(sleep)) = (&self.pool, self.sleep.take()) {
+            pool.put(sleep);
+        }
+    }
+}
+
+/// As many as requests that end before others begin. Each keeps the memory of the task that it would have woken.
+const MAX_FREE: usize = 8;
 
 /// The time without a frame after which a body ends.
 #[derive(Clone, Debug)]
@@ -100,7 +133,7 @@ impl Deadline {
 
     /// Adds a limit that passes at `at`.
     pub fn end_at(&mut self, at: Instant, reason: Reason) {
-        let end = self.0.as_mut().project().end;
+        let end = &mut self.0.end;
         if end.is_none_or(|(known, _)| at < known) {
             *end = Some((at, reason));
         }
@@ -113,15 +146,16 @@ impl Deadline {
             limit,
             reason,
         };
-        *self.0.as_mut().project().idle = Some(idle);
+        self.0.idle = Some(idle);
     }
 
     /// The same limits, for another attempt to send a request.
     pub(super) fn another(&self) -> Self {
-        Self(Box::pin(Timer {
+        Self(Box::new(Timer {
             sleep: None,
             end: self.0.end,
             idle: self.0.idle.clone(),
+            pool: self.0.pool.clone(),
         }))
     }
 
@@ -130,35 +164,33 @@ impl Deadline {
         let Some(mut others) = others else {
             return self;
         };
-        let others = others.0.as_mut().project();
-        if let Some((at, reason)) = *others.end {
+        if let Some((at, reason)) = others.0.end {
             self.end_at(at, reason);
         }
-        let idle = self.0.as_mut().project().idle;
-        *idle = idle.take().or_else(|| others.idle.take());
+        let idle = &mut self.0.idle;
+        *idle = idle.take().or_else(|| others.0.idle.take());
         self
     }
 
-    /// Ready at a time before the body, which is `at` or, if the timer runs already, that of the call which started it.
+    /// Ready at a time before the body, which is `at` or, if the timer runs already, an earlier one.
     pub fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut sleep = self.0.as_mut().project().sleep;
-        match sleep.as_mut().as_pin_mut() {
-            None => sleep.set(Some(sleep_until(at))),
-            Some(sleep) if sleep.is_elapsed() && sleep.deadline() != at => sleep.reset(at),
-            Some(_) => {}
+        let sleep = &mut self.0.sleep;
+        let sleep = sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        let deadline = sleep.deadline();
+        if at < deadline || (at != deadline && sleep.is_elapsed()) {
+            sleep.as_mut().reset(at);
         }
-        let sleep = sleep.as_pin_mut().expect("it was set");
-        sleep.poll(cx)
+        sleep.as_mut().poll(cx)
     }
 
     /// Takes note of a frame or the end of the body. The body's error if a limit had passed before it.
     pub(super) fn pass(&mut self, now: &Now) -> Option<BodyError> {
-        let timer = self.0.as_mut().project();
-        let passed = match nearest(timer.end, timer.idle, now) {
+        let timer = &*self.0;
+        let passed = match nearest(&timer.end, &timer.idle, now) {
             Some((at, reason)) if at <= now.get() => Some(Error::new(reason).into()),
             _ => None,
         };
-        if let Some(idle) = timer.idle {
+        if let Some(idle) = &timer.idle {
             idle.last.set(now);
         }
         passed
@@ -166,15 +198,17 @@ impl Deadline {
 
     /// Waits for the first of the limits while nothing comes. Ready with the body's error as soon as it has passed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: &Now) -> Poll<BodyError> {
-        let mut timer = self.0.as_mut().project();
-        while let Some((at, reason)) = nearest(timer.end, timer.idle, now) {
-            match timer.sleep.as_mut().as_pin_mut() {
-                None => timer.sleep.set(Some(sleep_until(at))),
+        let timer = &mut *self.0;
+        while let Some((at, reason)) = nearest(&timer.end, &timer.idle, now) {
+            match &mut timer.sleep {
+                None => timer.sleep = Some(Box::pin(sleep_until(at))),
                 Some(sleep) if sleep.is_elapsed() && at <= Instant::now() => {
                     return Poll::Ready(Error::new(reason).into());
                 }
-                Some(sleep) if sleep.is_elapsed() || at < sleep.deadline() => sleep.reset(at),
-                Some(sleep) => ready!(sleep.poll(cx)),
+                Some(sleep) if sleep.is_elapsed() || at < sleep.deadline() => {
+                    sleep.as_mut().reset(at);
+                }
+                Some(sleep) => ready!(sleep.as_mut().poll(cx)),
             }
         }
         Poll::Pending
@@ -221,6 +255,26 @@ mod tests {
             let at = Instant::now() + end * SEC;
             assert_pending!(headers.enter(|cx, _| deadline.poll_at(at, cx)));
             assert_eq!(ends(deadline).await, (expected.0, expected.1 * SEC));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_another_request_has_left_ends_a_body_in_time() {
+        let timers = TimerPool::default();
+        for (given_up, limit) in [(5, 9), (9, 5), (1, 1), (5, 20)] {
+            let mut other = timers.deadline();
+            let mut task = spawn(());
+            let at = Instant::now() + given_up * SEC;
+            assert_pending!(task.enter(|cx, _| other.poll_at(at, cx)));
+            drop(other);
+            tokio::time::advance(2 * SEC).await;
+            let mut deadline = timers.deadline();
+            assert_eq!(timers.0.borrow().len(), 0);
+            let at = Instant::now() + limit * SEC;
+            deadline.end_at(at, END);
+            assert_pending!(task.enter(|cx, _| deadline.poll_at(at, cx)));
+            assert_eq!(ends(deadline).await, (END, limit * SEC));
+            assert_eq!(timers.0.borrow().len(), 1);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Returning a request to the balancer when its connection, or the peer proxy's to its application, failed before a response.
 
-use super::{HttpRequest, PeerAnswer};
+use super::{HttpRequest, PeerAnswer, RequestCopy};
 use crate::{Error, Rejected, reason::Retry};
 use http::Method;
 use pin_project_lite::pin_project;
@@ -114,7 +114,7 @@ const PEER_FAILED: &str = "the endpoint's proxy did not reach its application";
 
 /// A copy of a request.
 struct Kept {
-    request: HttpRequest,
+    request: RequestCopy,
     idempotent: bool,
 }
 
@@ -149,7 +149,7 @@ impl Kept {
         if !allowed || !self.request.body().is_whole() {
             return None;
         }
-        Some(self.request)
+        Some(self.request.into_request())
     }
 }
 

@@ -3,7 +3,6 @@
 use super::{RequestBody, RequestNotes, ResponseClasses};
 use crate::{tls::Identity, trace::AttemptSpan, transport::ClientInfo};
 use http::Request;
-use hyper::upgrade::OnUpgrade;
 use std::{
     any::Any,
     cell::Cell,
@@ -98,27 +97,6 @@ pub struct Returns {
     pub lost: u8,
     /// Refused before it was processed.
     pub refused: u8,
-}
-
-impl HttpRequest {
-    /// Makes a copy for another attempt, the body of which may have at most `max_bytes`; from here on it is kept as it passes.
-    ///
-    /// `None`: the body is known to be larger, or the request can be sent once only, as its connection may become something
-    /// else.
-    pub fn replayable(&mut self, max_bytes: usize) -> Option<Self> {
-        // Extensions hold what belongs to the connection, such as a pending upgrade. They are not copied.
-        if self.extensions().get::<OnUpgrade>().is_some() {
-            return None;
-        }
-        let context = self.context().clone();
-        let body = self.body_mut().replayable(max_bytes)?;
-        let mut copy = Self::new(Request::new(body), context);
-        *copy.method_mut() = self.method().clone();
-        *copy.uri_mut() = self.uri().clone();
-        *copy.version_mut() = self.version();
-        *copy.headers_mut() = self.headers().clone();
-        Some(copy)
-    }
 }
 
 impl<B> HttpRequest<B> {

@@ -2,7 +2,7 @@
 
 use crate::{metrics::LabelSet, tls::Identity, trace::RequestTrace};
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, Ref, RefCell},
     net::SocketAddr,
     rc::Rc,
     time::Duration,
@@ -15,10 +15,7 @@ use tokio::time::Instant;
 /// Without an access log and without a tap, and unless it is sampled, a request has none, and a stage pays for one comparison.
 #[derive(Debug, Default)]
 pub struct RequestNotes {
-    route: RefCell<Option<Rc<str>>>,
-    backend: RefCell<Option<Rc<str>>>,
-    endpoint: Cell<Option<SocketAddr>>,
-    identity: RefCell<Option<Identity>>,
+    way: RefCell<RequestWay>,
     sent: Cell<u32>,
     returned: Cell<u32>,
     discovered: Cell<Option<(Instant, Duration)>>,
@@ -29,6 +26,19 @@ pub struct RequestNotes {
     route_labels: RefCell<Option<LabelSet>>,
     endpoint_labels: RefCell<Option<LabelSet>>,
     trace: Option<Box<RequestTrace>>,
+}
+
+/// The way of a request's last attempt.
+#[derive(Clone, Debug, Default)]
+pub struct RequestWay {
+    /// The route.
+    pub route: Option<Rc<str>>,
+    /// The backend.
+    pub backend: Option<Rc<str>>,
+    /// The endpoint.
+    pub endpoint: Option<SocketAddr>,
+    /// The identity of the endpoint, if the connection is encrypted.
+    pub identity: Option<Identity>,
 }
 
 impl RequestNotes {
@@ -57,10 +67,11 @@ impl RequestNotes {
 
     /// Notes the route of the request.
     pub fn of_route(&self, name: &Rc<str>) {
-        *self.route.borrow_mut() = Some(name.clone());
+        self.way.borrow_mut().route = Some(name.clone());
     }
 
     /// Notes the labels of the route, if they are wanted.
+    #[inline]
     pub fn of_route_labels(&self, labels: &LabelSet) {
         if self.wants_labels.get() {
             *self.route_labels.borrow_mut() = Some(labels.clone());
@@ -68,6 +79,7 @@ impl RequestNotes {
     }
 
     /// Notes the labels of the endpoint of the present attempt, if they are wanted.
+    #[inline]
     pub fn of_endpoint_labels(&self, labels: &LabelSet) {
         if self.wants_labels.get() {
             *self.endpoint_labels.borrow_mut() = Some(labels.clone());
@@ -76,13 +88,13 @@ impl RequestNotes {
 
     /// Notes the backend of the present attempt.
     pub fn of_backend(&self, name: &Rc<str>) {
-        *self.backend.borrow_mut() = Some(name.clone());
+        self.way.borrow_mut().backend = Some(name.clone());
     }
 
     /// Notes that an attempt, which began at `now`, is given to an endpoint.
     pub fn send_to(&self, endpoint: SocketAddr, now: Instant) {
-        self.endpoint.set(Some(endpoint));
-        *self.identity.borrow_mut() = None;
+        let mut way = self.way.borrow_mut();
+        (way.endpoint, way.identity) = (Some(endpoint), None);
         self.sent.set(self.sent.get().saturating_add(1));
         if self.first_sent.get().is_none() {
             self.first_sent.set(Some(now));
@@ -91,7 +103,7 @@ impl RequestNotes {
 
     /// Notes the identity of the endpoint of the present attempt.
     pub fn of_endpoint(&self, identity: &Identity) {
-        *self.identity.borrow_mut() = Some(identity.clone());
+        self.way.borrow_mut().identity = Some(identity.clone());
     }
 
     /// Notes that an endpoint returned the request.
@@ -112,9 +124,14 @@ impl RequestNotes {
         }
     }
 
+    /// The way of the last attempt.
+    pub fn way(&self) -> Ref<'_, RequestWay> {
+        self.way.borrow()
+    }
+
     /// The route of the request.
     pub fn route(&self) -> Option<Rc<str>> {
-        self.route.borrow().clone()
+        self.way.borrow().route.clone()
     }
 
     /// The labels of the route, if they are wanted.
@@ -129,17 +146,12 @@ impl RequestNotes {
 
     /// The backend of the last attempt.
     pub fn backend(&self) -> Option<Rc<str>> {
-        self.backend.borrow().clone()
+        self.way.borrow().backend.clone()
     }
 
     /// The endpoint of the last attempt.
     pub fn endpoint(&self) -> Option<SocketAddr> {
-        self.endpoint.get()
-    }
-
-    /// The identity of that endpoint, if the connection is encrypted.
-    pub fn identity(&self) -> Option<Identity> {
-        self.identity.borrow().clone()
+        self.way.borrow().endpoint
     }
 
     /// How often the request was given to an endpoint.
@@ -212,8 +224,8 @@ mod tests {
         let addr = SocketAddr::from(([10, 0, 0, 1], 1));
         notes.send_to(addr, now);
         notes.of_endpoint(&"web.shop".parse().unwrap());
-        assert!(notes.identity().is_some());
+        assert!(notes.way().identity.is_some());
         notes.send_to(addr, now);
-        assert_eq!(notes.identity(), None);
+        assert_eq!(notes.way().identity, None);
     }
 }

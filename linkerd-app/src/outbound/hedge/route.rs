@@ -7,7 +7,7 @@ use crate::{
 };
 use linkerd_balance::LatencyQuantile;
 use linkerd_profiles::{HttpRouting, RouteRule};
-use linkerd_proxy_core::http::HttpRequest;
+use linkerd_proxy_core::http::{HttpRequest, RequestCopy};
 use serde_json::{Value, json};
 use std::{
     cell::RefCell,
@@ -127,7 +127,7 @@ impl HedgedRoute {
     /// The request to send once more, taken from the budget, or the reason not to.
     pub fn hedge(
         &self,
-        copy: Option<HttpRequest>,
+        copy: Option<RequestCopy>,
         now: Instant,
     ) -> Result<HttpRequest, HedgeSkipped> {
         let copy = copy.ok_or(HedgeSkipped::NotReplayable)?;
@@ -141,7 +141,7 @@ impl HedgedRoute {
         } else if !self.budget.shared.borrow_mut().withdraw(now) {
             Err(HedgeSkipped::Budget)
         } else {
-            Ok(copy)
+            Ok(copy.into_request())
         }
     }
 
