@@ -140,6 +140,7 @@ mod tests {
     use http::{
         Request,
         header::{CONTENT_LENGTH, HOST},
+        request::Builder,
     };
     use linkerd_proxy_core::{
         Reason,
@@ -148,8 +149,23 @@ mod tests {
     use std::{cell::RefCell, rc::Rc};
     use tower::service_fn;
 
+    #[tokio::test]
+    async fn a_host_beside_an_absolute_target_is_not_touched_and_beside_another_it_is_the_targets()
+    {
+        for (orig_proto, host) in [("HTTP/1.1; absolute-form", "other"), ("HTTP/1.1", "web:80")] {
+            let request = Request::get("http://web:80/a").header(HOST, "other");
+            let (seen, _) = exchanged(request.header(L5D_ORIG_PROTO, orig_proto)).await;
+            assert_eq!(seen.headers()[HOST], host, "{orig_proto}");
+        }
+    }
+
     /// The request that the application gets, and the response that the peer gets.
     async fn exchange(orig_proto: &str) -> (Request<()>, Response<ResponseBody>) {
+        let request = Request::get("http://web:80/a").header(L5D_ORIG_PROTO, orig_proto);
+        exchanged(request).await
+    }
+
+    async fn exchanged(request: Builder) -> (Request<()>, Response<ResponseBody>) {
         let seen = Rc::new(RefCell::new(None));
         let noted = seen.clone();
         let application = service_fn(move |request: HttpRequest| {
@@ -159,10 +175,7 @@ mod tests {
             *response.version_mut() = Version::HTTP_11;
             std::future::ready(Ok::<_, Error>(response))
         });
-        let request = Request::get("http://web:80/a")
-            .version(Version::HTTP_2)
-            .header(L5D_ORIG_PROTO, orig_proto)
-            .body(RequestBody::empty());
+        let request = request.version(Version::HTTP_2).body(RequestBody::empty());
         let request = HttpRequest::new(request.unwrap(), RequestContext::arriving(None));
         let layer = PeerProtocolLayer {
             version: Version::HTTP_2,
