@@ -139,10 +139,14 @@ impl FieldReader {
 
     pub(super) fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         let Value::List(items) = &node.value else {
-            self.report(
-                node.at,
-                "expected a list, each item on a line that begins with `- `",
-            );
+            let mut reason =
+                "expected a list, each item on a line that begins with `- `".to_owned();
+            if let Value::Fields(fields) = &node.value
+                && let Some((key, _)) = fields.first()
+            {
+                reason.push_str(&format!(", not the field {}", shown(key)));
+            }
+            self.report(node.at, reason);
             return None;
         };
         Some(items)

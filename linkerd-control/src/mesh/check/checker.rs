@@ -159,7 +159,7 @@ impl Checker {
                 targets
             } else {
                 let reason = format!(
-                    "{text:?} is not an IP address or a host name; write it without a port, such as 10.0.0.10"
+                    "{text:?} is not an IP address or a host name; write it without a port, such as 10.0.0.10; the service's servers, with their ports, belong under `endpoints`"
                 );
                 self.problem(address.at, reason);
                 continue;

@@ -217,8 +217,12 @@ fn a_refusal_tells_line_column_and_remedy() {
             "4:13: `h2` is no protocol; use detect, http1, http2, grpc or opaque",
         ),
         (
+            "services:\n  web:\n    port: 1\n",
+            "2:3: expected a list, each item on a line that begins with `- `, not the field `web`",
+        ),
+        (
             "services:\n- name: web\n  port: 1\n  addresses: [10.0.0.1:80]\n",
-            "4:15: \"10.0.0.1:80\" is not an IP address or a host name; write it without a port",
+            "4:15: \"10.0.0.1:80\" is not an IP address or a host name; write it without a port, such as 10.0.0.10; the service's servers, with their ports, belong under `endpoints`",
         ),
         (
             "services:\n- name: web\n  port: 1\n  hostnames: [web:80]\n",
