@@ -110,7 +110,11 @@ where
         Some(Plan {
             at: called + delay,
             first: first.clone(),
-            copy: request.replayable(self.route.max_bytes()),
+            copy: {
+                // The endpoint's stages copy it, too.
+                request.share_head();
+                request.replayable(self.route.max_bytes())
+            },
         })
     }
 
