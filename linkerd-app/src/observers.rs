@@ -86,16 +86,16 @@ impl Observers {
 
 impl ConnectionObservers {
     #[inline]
-    fn begin(&self, request: &mut HttpRequest) -> Option<Box<ObservedExchange>> {
+    fn begin(&self, request: &mut HttpRequest) -> ObservedExchange {
         match self.is_on || !self.taps.is_empty() {
             true => self.begin_observed(request),
-            false => None,
+            false => ObservedExchange::Unobserved,
         }
     }
 
     /// Spans come first: the log and taps share their notes.
     #[inline(never)]
-    fn begin_observed(&self, request: &mut HttpRequest) -> Option<Box<ObservedExchange>> {
+    fn begin_observed(&self, request: &mut HttpRequest) -> ObservedExchange {
         let tracer = self.tracer.as_ref();
         let span = tracer.and_then(|tracer| tracer.begin(request));
         let access_log = self.access_log.as_ref();
@@ -104,8 +104,13 @@ impl ConnectionObservers {
             true => None,
             false => self.taps.begin(request),
         };
-        let is_observed = span.is_some() || record.is_some() || tap.is_some();
-        is_observed.then(|| Box::new(ObservedExchange { tap, record, span }))
+        match (tap, record, span) {
+            (None, None, None) => ObservedExchange::Unobserved,
+            (None, Some(record), None) => ObservedExchange::Logged(record),
+            (tap, record, span) => {
+                ObservedExchange::Observed(Box::new(ExchangeObservers { tap, record, span }))
+            }
+        }
     }
 }
 
@@ -131,15 +136,10 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        match self.observers.begin(&mut request) {
-            None => ObserversFuture {
-                inner: self.inner.call(request),
-                exchange: None,
-            },
-            Some(exchange) => ObserversFuture {
-                inner: exchange.turn(|| self.inner.call(request)),
-                exchange: Some(exchange),
-            },
+        let exchange = self.observers.begin(&mut request);
+        ObserversFuture {
+            inner: exchange.turn(|| self.inner.call(request)),
+            exchange,
         }
     }
 }
@@ -150,8 +150,7 @@ pin_project! {
         // Dropped before the exchange, so that attempts have ended when their request does.
         #[pin]
         inner: F,
-        // `None` for a request that nobody watches.
-        exchange: Option<Box<ObservedExchange>>,
+        exchange: ObservedExchange,
     }
 }
 
@@ -163,9 +162,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let Some(exchange) = this.exchange else {
-            return this.inner.poll(cx);
-        };
+        let exchange = this.exchange;
         let mut polled = exchange.turn(|| this.inner.poll(cx));
         match &mut polled {
             Poll::Pending => {}
@@ -176,8 +173,18 @@ where
     }
 }
 
-/// A watched request, which may be dropped before its response.
-struct ObservedExchange {
+/// A request with its observers, which may be dropped before its response.
+enum ObservedExchange {
+    /// Nobody watches it.
+    Unobserved,
+    /// The access log alone, as is common: it needs no box.
+    Logged(Rc<AccessRecord>),
+    /// Others, too.
+    Observed(Box<ExchangeObservers>),
+}
+
+/// The observers of a request.
+struct ExchangeObservers {
     tap: Option<Rc<TapRecord>>,
     record: Option<Rc<AccessRecord>>,
     span: Option<Rc<ServerSpan>>,
@@ -185,52 +192,77 @@ struct ObservedExchange {
 
 impl ObservedExchange {
     /// Gives the stages below a turn.
+    #[inline]
     fn turn<T>(&self, call: impl FnOnce() -> T) -> T {
-        let called = match &self.record {
-            Some(record) => record.measured(call),
-            None => call(),
-        };
-        if let Some(tap) = &self.tap {
-            tap.advance();
+        match self {
+            Self::Unobserved => call(),
+            Self::Logged(record) => record.measured(call),
+            Self::Observed(observers) => {
+                let called = match &observers.record {
+                    Some(record) => record.measured(call),
+                    None => call(),
+                };
+                if let Some(tap) = &observers.tap {
+                    tap.advance();
+                }
+                called
+            }
         }
-        called
     }
 
     fn answered(&self, response: &mut Response<ResponseBody>) {
-        if let Some(tap) = &self.tap {
-            tap.answered(response);
-        }
-        if let Some(record) = &self.record {
-            record.answered(response);
-        }
-        if let Some(span) = &self.span {
-            span.answered(response);
+        match self {
+            Self::Unobserved => {}
+            Self::Logged(record) => record.answered(response),
+            Self::Observed(observers) => {
+                if let Some(tap) = &observers.tap {
+                    tap.answered(response);
+                }
+                if let Some(record) = &observers.record {
+                    record.answered(response);
+                }
+                if let Some(span) = &observers.span {
+                    span.answered(response);
+                }
+            }
         }
     }
 
     fn failed(&self, error: &Error) {
-        if let Some(tap) = &self.tap {
-            tap.failed(error);
-        }
-        if let Some(record) = &self.record {
-            record.failed(error);
-        }
-        if let Some(span) = &self.span {
-            span.failed(error);
+        match self {
+            Self::Unobserved => {}
+            Self::Logged(record) => record.failed(error),
+            Self::Observed(observers) => {
+                if let Some(tap) = &observers.tap {
+                    tap.failed(error);
+                }
+                if let Some(record) = &observers.record {
+                    record.failed(error);
+                }
+                if let Some(span) = &observers.span {
+                    span.failed(error);
+                }
+            }
         }
     }
 }
 
 impl Drop for ObservedExchange {
     fn drop(&mut self) {
-        if let Some(tap) = &self.tap {
-            tap.given_up();
-        }
-        if let Some(record) = &self.record {
-            record.given_up();
-        }
-        if let Some(span) = &self.span {
-            span.given_up();
+        match self {
+            Self::Unobserved => {}
+            Self::Logged(record) => record.given_up(),
+            Self::Observed(observers) => {
+                if let Some(tap) = &observers.tap {
+                    tap.given_up();
+                }
+                if let Some(record) = &observers.record {
+                    record.given_up();
+                }
+                if let Some(span) = &observers.span {
+                    span.given_up();
+                }
+            }
         }
     }
 }
