@@ -144,6 +144,14 @@ impl AccessLogWriter {
         &self.log.0.config
     }
 
+    /// What the worker keeps of lines before, for `/state`.
+    pub fn inspect(&self) -> Value {
+        json!({
+            "ways": self.ways.borrow().inspect(),
+            "spare_lines": { "kept": self.spare.borrow().len(), "limit": SPARE },
+        })
+    }
+
     fn format(&self) -> AccessLogFormat {
         self.config().format
     }

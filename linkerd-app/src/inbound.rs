@@ -19,6 +19,7 @@ mod http;
 mod policy;
 mod profiles;
 mod proxy_protocol;
+mod service_name;
 mod silent;
 #[cfg(test)]
 mod tests;

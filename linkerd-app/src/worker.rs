@@ -123,6 +123,7 @@ impl Worker {
                 policies: Rc::new(inbound::PolicyContext {
                     families: self.families.clone(),
                     server_policies: self.server_policies,
+                    authority_labels: self.config.inbound.authority_labels,
                 }),
                 profiles: inbound::InboundProfiles::new(
                     self.service_profiles,
@@ -133,7 +134,7 @@ impl Worker {
                 dialer: self.dialers.inbound,
                 mesh: self.mesh,
                 workers: self.workers,
-                observers,
+                observers: observers.clone(),
                 in_flight: InFlightLimit::new(share(
                     self.config.inbound.max_in_flight,
                     self.workers,
@@ -159,6 +160,7 @@ impl Worker {
             index: self.index,
             outbound,
             inbound,
+            observers,
             pipes,
             failures,
             listeners: listeners.clone(),
@@ -185,6 +187,7 @@ struct InspectedParts {
     index: usize,
     outbound: Rc<Outbound>,
     inbound: Rc<Inbound>,
+    observers: Rc<Observers>,
     pipes: Rc<Pipes>,
     failures: Rc<FailureLog>,
     listeners: Rc<WorkerListeners>,
@@ -209,11 +212,13 @@ impl InspectedParts {
     }
 
     fn inspect(&self) -> Value {
+        let access_log = self.observers.access_log.as_ref();
         json!({
             "worker": self.index,
             "listeners": self.listeners.inspect(),
             "outbound": self.outbound.inspect(),
             "inbound": self.inbound.inspect(),
+            "access_log": access_log.map(|log| log.inspect()),
             "pipes": self.pipes.inspect(),
         })
     }

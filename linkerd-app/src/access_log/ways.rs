@@ -2,6 +2,7 @@
 //! way of another one before.
 
 use linkerd_proxy_core::http::RequestWay;
+use serde_json::{Value, json};
 use std::{
     net::{IpAddr, SocketAddr},
     rc::Rc,
@@ -31,6 +32,16 @@ impl WayTexts {
             }
         });
         &known.text
+    }
+
+    /// Their number and bytes, for `/state`.
+    pub fn inspect(&self) -> Value {
+        let texts = self.0.iter().flatten();
+        json!({
+            "known": texts.clone().count(),
+            "limit": SLOTS,
+            "bytes": texts.map(|known| known.text.len()).sum::<usize>(),
+        })
     }
 }
 
@@ -108,5 +119,8 @@ mod tests {
             assert_eq!(text, name.as_bytes());
             assert_eq!(formatted, expected, "{name}");
         }
+        let state = texts.inspect();
+        assert_eq!((&state["known"], &state["limit"]), (&json!(2), &json!(256)));
+        assert_ne!(state["bytes"], 0);
     }
 }

@@ -55,11 +55,8 @@ fn row(out: &mut String, variable: &Variable) {
         .collect::<Vec<_>>()
         .join(" ");
     let status = match variable.status {
-        VariableStatus::Used => String::new(),
-        VariableStatus::Later(feature) => {
-            format!(" *Accepted and checked; {feature} comes in a later version.*")
-        }
-        VariableStatus::Ignored => " *Accepted; does nothing.*".to_owned(),
+        VariableStatus::Used => "",
+        VariableStatus::Ignored => " *Accepted; does nothing.*",
     };
     line(
         out,

@@ -3,13 +3,10 @@
 use super::effective::{EffectiveValue, ValueSource};
 use super::env::Env;
 use super::errors::ConfigError;
-use super::grammar::kinds::Text;
 use super::grammar::{Grammar, InvalidValue, ValueKind};
 use super::mask::without_credentials;
 use super::unknown;
-use super::variables::{
-    DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey, VariableStatus,
-};
+use super::variables::{DefaultedKey, VARIABLES, Variable, VariableDefault, VariableKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reader of an environment.
@@ -106,35 +103,9 @@ impl<'e> Reader<'e> {
         self.derived.insert(key.name(), value.to_string());
     }
 
-    /// Checks the variables of features that come later, and warns about unknown names.
+    /// Warns about unknown names.
     pub(super) fn finish(&mut self) {
-        for variable in VARIABLES {
-            let VariableStatus::Later(feature) = variable.status else {
-                continue;
-            };
-            match read(self.env, variable, variable.kind.check) {
-                // Skipped variables have a warning already.
-                Some(Err(_)) if self.skipped.contains(variable.name) => {}
-                Some(Err(error)) if !is_tracing_text(variable) => self.refuse(variable.name, error),
-                Some(Ok(())) if warns_when_set(variable) && !self.says_nothing(variable) => {
-                    self.warnings.push(format!(
-                        "{} is set, but {feature} comes in a later version",
-                        variable.name
-                    ));
-                }
-                _ => {}
-            }
-        }
         self.warnings.extend(unknown::warnings(self.env));
-    }
-
-    /// Whether a variable is set to the empty string or to its default.
-    fn says_nothing(&self, variable: &Variable) -> bool {
-        match (self.env.text(variable.name), variable.default) {
-            (Ok(Some("")), _) => true,
-            (Ok(Some(text)), VariableDefault::Text(default)) => text == default,
-            _ => false,
-        }
     }
 
     /// Effective values and sources of all variables.
@@ -196,16 +167,6 @@ fn read<T>(
         expected,
         fix: invalid.fix,
     }))
-}
-
-/// Whether a warning is due if the variable is set: names without a prefix are for other programs.
-fn warns_when_set(variable: &Variable) -> bool {
-    variable.is_prefixed()
-}
-
-/// The texts about tracing come from files and other programs: invalid UTF-8 in them is no error.
-fn is_tracing_text(variable: &Variable) -> bool {
-    variable.status == VariableStatus::Later("tracing") && variable.kind.name == Text::NAME
 }
 
 /// A value as messages quote it: a whole certificate would hide the message.

@@ -6,8 +6,7 @@
 //!   proxy only; `bare` for names without a prefix.
 //! - *default*: `default("text")`, read with the row's own grammar; `derived("how")` if other variables give it;
 //!   `required`; `unset`.
-//! - *status*: `used`; `later("feature")` for variables that are accepted and checked, but whose feature comes in a
-//!   later version; `ignored` for variables that are accepted and have no effect, on purpose.
+//! - *status*: `used`; `ignored` for variables that are accepted and have no effect, on purpose.
 //!
 //! Each row becomes a constant, by which the loader reads it, and an item of [`VARIABLES`].
 
@@ -54,8 +53,6 @@ pub enum VariableDefault {
 pub enum VariableStatus {
     /// It has an effect.
     Used,
-    /// It is accepted and checked, but this feature comes in a later version.
-    Later(&'static str),
     /// It is accepted and has no effect, on purpose.
     Ignored,
 }
@@ -143,9 +140,6 @@ macro_rules! status_of {
     (used) => {
         VariableStatus::Used
     };
-    (later $feature:literal) => {
-        VariableStatus::Later($feature)
-    };
     (ignored) => {
         VariableStatus::Ignored
     };
@@ -155,7 +149,7 @@ macro_rules! variables {
     ($( $group:literal { $(
         $(#[doc = $doc:literal])+
         $prefix:ident $id:ident: $grammar:ident = $default:ident $(($default_text:literal))?,
-        $status:ident $(($feature:literal))?, $(unit($unit:literal),)? since($since:literal);
+        $status:ident, $(unit($unit:literal),)? since($since:literal);
     )+ } )+) => {
         $($(
             $(#[doc = $doc])+
@@ -166,7 +160,7 @@ macro_rules! variables {
                 kind: ValueKind::of::<$grammar>(),
                 default: default_of!($default $($default_text)?),
                 unit: concat!($($unit)?),
-                status: status_of!($status $($feature)?),
+                status: status_of!($status),
                 since: $since,
             });
         )+)+
@@ -461,8 +455,8 @@ variables! {
         linkerd2 INBOUND_DISCOVERY_IDLE_TIMEOUT: Duration = default("90s"), used, since("0.1");
         /// Names that a gateway may forward to.
         linkerd2 INBOUND_GATEWAY_SUFFIXES: Suffixes = default(""), used, since("0.1");
-        /// Whether metrics have an `authority` label, whose values clients choose.
-        linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), later("authority labels"), since("0.1");
+        /// Whether `request_total`, `response_total` and `response_latency_ms` have an `authority` label: the service that a request names, which clients choose. 100 of each route are told apart, further ones are `other`.
+        linkerd2 INBOUND_METRICS_AUTHORITY_LABELS: AuthorityLabels = default(""), used, since("0.1");
         /// Set by some control planes, and read by no proxy.
         linkerd2 INBOUND_PORTS_REQUIRE_IDENTITY: Text = unset, ignored, since("0.1");
         /// Set by some control planes, and read by no proxy.

@@ -4,6 +4,7 @@
 //! looked up once for a snapshot, or for a connection, and not for a request.
 
 mod admission;
+mod authority_series;
 mod connection;
 mod peer;
 mod policy_context;

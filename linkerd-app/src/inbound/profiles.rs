@@ -6,10 +6,11 @@ mod service;
 pub use profile_routes::CountedProfileRoute;
 pub use service::ProfiledService;
 
+use super::service_name::service_name;
 use crate::{metrics::ProfileRouteFamilies, server::InUse};
 use linkerd_profiles::ServiceProfiles;
 use linkerd_proxy_core::{Destination, subscription::CacheFull};
-use std::{fmt, net::IpAddr, rc::Rc, time::Duration};
+use std::{fmt, rc::Rc, time::Duration};
 
 /// The services with profiles that are in use on one worker.
 ///
@@ -78,40 +79,5 @@ impl fmt::Debug for InboundProfiles {
     }
 }
 
-/// The name and port of a service. Addresses are no services; without a port it is that of HTTP.
-fn service_name(authority: &str) -> Option<Destination> {
-    let name = match authority.rsplit_once(':') {
-        Some((name, port)) => Destination::new(name, port.parse().ok()?).ok()?,
-        None => Destination::new(authority, 80).ok()?,
-    };
-    let is_address = name.name().starts_with('[') || name.name().parse::<IpAddr>().is_ok();
-    (!is_address).then_some(name)
-}
-
 /// How long a worker keeps a service that no connection uses.
 const KEPT: Duration = Duration::from_secs(5);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_authority_is_a_service_unless_it_is_an_address() {
-        for (authority, expected) in [
-            ("web.shop.svc", Some("web.shop.svc:80")),
-            ("Web.shop.svc.:8080", Some("web.shop.svc:8080")),
-            ("10.0.0.1", None),
-            ("10.0.0.1:80", None),
-            ("[2001:db8::1]:80", None),
-            ("[2001:db8::1]", None),
-            ("web.shop.svc:", None),
-            ("web.shop.svc:0", None),
-            ("a b", None),
-            ("", None),
-        ] {
-            let name = service_name(authority);
-            let name = name.as_ref().map(Destination::as_str);
-            assert_eq!(name, expected, "{authority:?}");
-        }
-    }
-}

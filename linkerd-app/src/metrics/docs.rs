@@ -368,7 +368,7 @@ Groups of labels:
 
 | group | labels |
 |---|---|
-| *endpoint* | outbound: `authority`, `target_*`, `tls`, `no_tls_reason`, and `dst_*` for each label that discovery gives; inbound: `target_*`, `tls`, `no_tls_reason`, `srv_*`, and for requests `route_*`, `authz_*` |
+| *endpoint* | outbound: `authority`, `target_*`, `tls`, `no_tls_reason`, and `dst_*` for each label that discovery gives; inbound: `authority` with `LINKERD2_PROXY_INBOUND_METRICS_AUTHORITY_LABELS`, `target_*`, `tls`, `no_tls_reason`, `srv_*`, and for requests `route_*`, `authz_*` |
 | `dst_*` | names of discovery, with `_` for each character that Prometheus does not allow; if two become equal (`a.b`, `a_b`), the one that is valid as it is counts, else the first in the order of their names |
 | `target_*` | `target_addr`, `target_ip`, `target_port` |
 | `parent_*`, `backend_*` | `_group`, `_kind`, `_namespace`, `_name`, `_port`, `_section_name` of the resource |

@@ -131,6 +131,7 @@ async fn run_control(
             let ctx = Rc::new(PolicyContext {
                 families,
                 server_policies: control.server_policies.clone(),
+                authority_labels: false,
             });
             AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone(), failures.clone())
                 .expect("the policy of the admin port is watched from the start")

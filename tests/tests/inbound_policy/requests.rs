@@ -5,7 +5,10 @@ use linkerd_control::{
     Authorization, HeaderChanges, InboundRoute, RateLimit, Route, RouteFilter, RouteMatch,
     RouteRule, ServerPolicy,
 };
-use linkerd_tests::{SOON, eventually, netns::isolated};
+use linkerd_tests::{
+    SOON, Wire, eventually,
+    netns::{Pod, isolated},
+};
 
 #[test]
 fn a_change_to_deny_takes_effect_on_a_live_connection() {
@@ -175,4 +178,43 @@ fn an_audited_request_is_logged() {
         let line = pod.proxy.wait_for_log("Request allowed").await;
         assert!(line.contains("default/audit"), "{line}");
     });
+}
+
+/// As the label's place and form are the incumbent's: no port if it is 80, none for an address.
+#[test]
+fn requests_are_counted_by_their_authority_if_that_is_asked_for() {
+    isolated(
+        "requests::requests_are_counted_by_their_authority_if_that_is_asked_for",
+        async {
+            let application = application().await;
+            let (addr, port) = (application.addr(), port_of(&application));
+            let pod = Pod::start(|proxy| {
+                let labels = "LINKERD2_PROXY_INBOUND_METRICS_AUTHORITY_LABELS";
+                let proxy = proxy.env(labels, "unsafe");
+                proxy.env("LINKERD2_PROXY_INBOUND_PORTS", port)
+            })
+            .await;
+            let mut wire = Wire::connect(addr).await;
+            for host in ["Web.shop", "web.shop:80", "web.shop:8080", "10.0.0.7"] {
+                wire.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"))
+                    .await;
+                let (head, _) = wire.response().await;
+                assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+            }
+            let metrics = pod.proxy.metrics().await;
+            for (authority, count) in [
+                (r#"authority="web.shop","#, 2),
+                (r#"authority="web.shop:8080","#, 1),
+                ("", 1),
+            ] {
+                let begin = format!(
+                    r#"request_total{{direction="inbound",{authority}target_addr="{addr}""#
+                );
+                let mut lines = metrics.text().lines();
+                let line = lines.find(|line| line.starts_with(&begin));
+                let line = line.unwrap_or_else(|| panic!("no {begin}"));
+                assert!(line.ends_with(&format!("}} {count}")), "{line}");
+            }
+        },
+    );
 }

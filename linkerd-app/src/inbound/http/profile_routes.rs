@@ -4,12 +4,13 @@ use crate::{
     inbound::{
         context::Context,
         profiles::{CountedProfileRoute, ProfiledService},
+        service_name::service_authority,
     },
     profile_metrics::{ProfileCall, ProfileRouteMetrics},
     server::L5D_DST_CANONICAL,
 };
 use futures::future::LocalBoxFuture;
-use http::{HeaderValue, Response, header::HOST};
+use http::Response;
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody},
@@ -74,12 +75,14 @@ impl<S> Layer<S> for ProfileRoutesLayer {
 impl<S> CountByProfile<S> {
     /// The service of a request, if it has a profile.
     fn service(&mut self, request: &mut HttpRequest) -> Option<Rc<ProfiledService>> {
-        let canonical = request.headers_mut().remove(L5D_DST_CANONICAL);
-        let text = match (&canonical, request.uri().authority()) {
-            (Some(canonical), _) => canonical.as_bytes(),
-            (None, Some(authority)) => authority.as_str().as_bytes(),
-            (None, None) => request.headers().get(HOST).map(HeaderValue::as_bytes)?,
-        };
+        let service = self.find(request);
+        // The application has no use for it.
+        request.headers_mut().remove(L5D_DST_CANONICAL);
+        service
+    }
+
+    fn find(&mut self, request: &HttpRequest) -> Option<Rc<ProfiledService>> {
+        let text = service_authority(request)?;
         match &self.last {
             Some(last) if *last.text == *text => last.service.clone(),
             _ => {

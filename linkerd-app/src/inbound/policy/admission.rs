@@ -82,7 +82,7 @@ impl Admission {
             filters.borrow_mut().apply(request)?;
         }
         self.check_rate(http)?;
-        request.context_mut().route_series = Some(permit.application.clone());
+        request.context_mut().route_series = Some(permit.series(request));
         Ok(permit)
     }
 

@@ -1,12 +1,15 @@
 //! Clients of one TLS status under one policy: the series that they are counted in.
 
-use super::{route_metrics::InboundRouteMetrics, scope::PolicyScope};
+use super::{
+    authority_series::AuthoritySeries, route_metrics::InboundRouteMetrics, scope::PolicyScope,
+};
 use crate::{
     endpoint_metrics::EndpointSeries,
     metrics::{client_tls_labels, inbound_meta_labels, target_labels},
 };
 use linkerd_profiles::{Authorization, Meta, ServerProtocol};
 use linkerd_proxy_core::{
+    http::HttpRequest,
     metrics::{Counter, Labels},
     tls::TlsStatus,
     transport::TransportSeries,
@@ -35,10 +38,21 @@ pub struct RoutePermit {
     pub route: InboundRouteMetrics,
     /// Counts them, and their responses, as of the application.
     pub application: Rc<EndpointSeries>,
+    /// The same with a label for the authority, if there is to be one.
+    by_authority: Option<AuthoritySeries>,
     /// The name of the route.
     pub route_name: Rc<str>,
     /// The authorization, if its admissions are logged.
     pub audit: Option<Arc<Meta>>,
+}
+
+impl RoutePermit {
+    /// The series that count a request as of the application.
+    pub fn series<B>(&self, request: &HttpRequest<B>) -> Rc<EndpointSeries> {
+        let by_authority = self.by_authority.as_ref();
+        let series = by_authority.and_then(|all| all.of_request(request));
+        series.unwrap_or_else(|| self.application.clone())
+    }
 }
 
 impl PolicyPeer {
@@ -97,8 +111,9 @@ impl PolicyPeer {
         let allowed = client_tls_labels(allowed, &self.tls);
         let parent = inbound_meta_labels(Labels::new(), "parent", &policy.meta)
             .with("parent_port", scope.addr.port());
-        let application = target_labels(Labels::new().with("direction", "inbound"), scope.addr);
-        let application = scope.server_labels(client_tls_labels(application, &self.tls));
+        let inbound = Labels::new().with("direction", "inbound");
+        let application = client_tls_labels(target_labels(Labels::new(), scope.addr), &self.tls);
+        let application = authz(route(scope.server_labels(application)));
         let (route_families, grpc) = match &policy.protocol {
             ServerProtocol::Grpc(_) => (&families.inbound.grpc_route, true),
             _ => (&families.inbound.http_route, false),
@@ -108,9 +123,12 @@ impl PolicyPeer {
             route: InboundRouteMetrics::new(route_families, route(parent).into(), grpc),
             application: Rc::new(EndpointSeries::new(
                 &families.endpoint,
-                authz(route(application)).into(),
+                inbound.clone().and(&application).into(),
                 scope.addr,
             )),
+            by_authority: scope.ctx.authority_labels.then(|| {
+                AuthoritySeries::new(&families.endpoint, scope.addr, (inbound, application))
+            }),
             route_name: routes
                 .get(rule)
                 .map_or_else(|| "".into(), |route| route.meta.to_string().into()),

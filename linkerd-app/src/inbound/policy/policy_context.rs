@@ -10,4 +10,6 @@ pub struct PolicyContext {
     pub families: Families,
     /// Policies of ports.
     pub server_policies: ServerPolicies,
+    /// Whether requests are counted by their authority, too.
+    pub authority_labels: bool,
 }

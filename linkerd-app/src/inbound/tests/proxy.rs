@@ -79,6 +79,7 @@ impl TestProxy {
                     },
                     Handle::current(),
                 ),
+                authority_labels: config.inbound.authority_labels,
             }),
             profiles: InboundProfiles::new(
                 ServiceProfiles::new(
