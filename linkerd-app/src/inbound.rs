@@ -33,9 +33,10 @@ pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
-    metrics::target_labels,
     outbound::ForwardedTargets,
-    server::{DetectSettings, SilentDestinations, accept, detect},
+    server::{
+        BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect, relay_connection,
+    },
 };
 use ::http::Version;
 use application::{Application, Applications};
@@ -45,9 +46,7 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     tls::{NoTlsReason, TlsStatus},
-    transport::{
-        Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream, relay,
-    },
+    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
 use policy::PolicySnapshot;
 use proxy_protocol::ProxyHeader;
@@ -332,13 +331,12 @@ impl Inbound {
                 return Ok(());
             }
         }
-        let relayed = tokio::select! {
-            relayed = relay(&mut io, &mut server, &self.ctx.pipes) => relayed,
+        let end = tokio::select! {
+            end = relay_connection(&mut io, &mut server, &self.ctx.pipes) => end,
             error = &mut revoked => return Err(error),
         };
-        match relayed {
-            Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
-            Err(error) => tracing::debug!(%error, "opaque connection broke off"),
+        if end == RelayEnd::BrokenOff {
+            self.ctx.count_tcp_error(application.addr(), BROKEN_OFF);
         }
         Ok(())
     }
@@ -355,8 +353,6 @@ impl Inbound {
                 tracing::debug!(%destination, reason, %error, hint, "connection failed");
             }
         }
-        let labels = Labels::new().with("error", reason.error_label());
-        let family = &self.ctx.families.inbound.tcp_errors;
-        family.get(target_labels(labels, destination)).incr();
+        self.ctx.count_tcp_error(destination, reason.error_label());
     }
 }

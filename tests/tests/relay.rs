@@ -4,8 +4,8 @@
 
 use linkerd_control::{EndpointSet, Policy};
 use linkerd_tests::{
-    SOON, Tcp, eventually,
-    netns::{PEER, Pod, SERVICE, isolated},
+    SOON, Tcp, Wire, eventually,
+    netns::{PEER, POD, Pod, SERVICE, isolated},
     soon,
 };
 use std::{net::SocketAddr, time::Duration};
@@ -182,7 +182,31 @@ fn a_reset_ends_the_other_side() {
         let reset = [("direction", "outbound"), ("errno", "ECONNRESET")];
         let proxy = &opaque.pod.proxy;
         proxy.metric_reaches("tcp_close_total", &reset, 2.0).await;
+        let broken = [("error", "i/o")];
+        let errors = "outbound_tcp_errors_total";
+        proxy.metric_reaches(errors, &broken, 2.0).await;
     });
+}
+
+#[test]
+fn a_connection_that_the_application_resets_is_counted() {
+    isolated(
+        "a_connection_that_the_application_resets_is_counted",
+        async {
+            let reset_all = |mut socket: tokio::net::TcpStream| async move {
+                let _ = socket.read_u8().await;
+                let _ = socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+            };
+            let application = Tcp::start_at(SocketAddr::from((POD, 0)), reset_all).await;
+            let pod = Pod::start(|proxy| proxy).await;
+            let mut wire = Wire::connect(application.addr()).await;
+            wire.send("custom protocol\n").await;
+            let port = application.addr().port().to_string();
+            let labels = [("error", "i/o"), ("target_port", &*port)];
+            let errors = "inbound_tcp_errors_total";
+            pod.proxy.metric_reaches(errors, &labels, 1.0).await;
+        },
+    );
 }
 
 /// Writes until the buffers are full, and returns the number of bytes.

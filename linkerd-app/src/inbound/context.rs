@@ -2,14 +2,19 @@
 
 use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
 use crate::{
-    config::Config, failures::FailureLog, identity::MeshIdentity, metrics::Families,
-    observers::Observers, server::InFlightLimit,
+    config::Config,
+    failures::FailureLog,
+    identity::MeshIdentity,
+    metrics::{Families, target_labels},
+    observers::Observers,
+    server::InFlightLimit,
 };
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
+    metrics::Labels,
     transport::{Dialer, Pipes},
 };
-use std::{rc::Rc, sync::Arc};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 /// One worker's view of the proxy.
 #[derive(Debug)]
@@ -45,6 +50,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// Counts a connection to `destination` that ended with an error.
+    pub fn count_tcp_error(&self, destination: SocketAddr, error: &'static str) {
+        let labels = target_labels(Labels::new().with("error", error), destination);
+        self.families.inbound.tcp_errors.get(labels).incr();
+    }
+
     /// How peers are served.
     pub fn server_settings(&self) -> ServerSettings {
         ServerSettings {

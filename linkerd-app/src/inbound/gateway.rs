@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     outbound::ForwardedTargets,
-    server::{self, Answers, ClientClaims, InFlightLimitLayer, NormaliseLayer, RespondLayer},
+    server::{
+        self, Answers, BROKEN_OFF, ClientClaims, InFlightLimitLayer, NormaliseLayer, RelayEnd,
+        RespondLayer,
+    },
 };
 use ::http::Version;
 use linkerd_profiles::Target;
@@ -108,10 +111,14 @@ impl Gateway {
         let (targets, target) = self.target(name)?;
         let mut revoked = Box::pin(policy.revoked(client.addr, &client.tls));
         let relayed = async { targets.get(target).await?.relay(io).await };
-        tokio::select! {
-            relayed = relayed => relayed,
-            error = &mut revoked => Err(error),
+        let end = tokio::select! {
+            relayed = relayed => relayed?,
+            error = &mut revoked => return Err(error),
+        };
+        if end == RelayEnd::BrokenOff {
+            self.ctx.count_tcp_error(client.going_to(), BROKEN_OFF);
         }
+        Ok(())
     }
 
     /// The target of a name that this gateway forwards to. Fails as `GatewayNotAllowed`.

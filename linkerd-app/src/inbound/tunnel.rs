@@ -7,7 +7,7 @@
 use super::{
     application::Application, context::Context, http::forwarded::ForwardedRules, policy::Admission,
 };
-use crate::server::remove_claims;
+use crate::server::{relay_connection, remove_claims};
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +21,7 @@ use linkerd_proxy_core::{
     },
     limits,
     task::spawn_local,
-    transport::{ClientInfo, Detected, Io, Lookalikes, TransportStream, detect_until_drain, relay},
+    transport::{ClientInfo, Detected, Io, Lookalikes, TransportStream, detect_until_drain},
 };
 use std::{
     cell::RefCell,
@@ -125,8 +125,8 @@ async fn tunnelled(
             tracing::debug!("HTTP/2 in a tunnel to the application is refused")
         }
         Some(Detected::Opaque) | None => {
-            let relayed = relay(&mut client, &mut server, &ctx.pipes).await;
-            tracing::debug!(?relayed, "tunnel ended");
+            let end = relay_connection(&mut client, &mut server, &ctx.pipes).await;
+            tracing::debug!(?end, "tunnel ended");
         }
     }
 }

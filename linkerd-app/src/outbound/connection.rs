@@ -14,7 +14,7 @@ use super::{
 use crate::{
     explain::BackendsQuery,
     metrics::{client_tls_labels, meta_labels, target_labels},
-    server::{DetectSettings, SilentDestinations, accept, detect},
+    server::{BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect},
 };
 use ::http::Version;
 use hyper::upgrade::OnUpgrade;
@@ -270,10 +270,8 @@ impl Outbound {
         client: &ClientInfo,
         stack: &TargetStack,
     ) {
-        let relayed = stack.opaque(&self.ctx).relay(io, server);
-        if let Err(error) = relayed.await {
-            self.failed_target(client, stack.target(), &error);
-        }
+        let relayed = stack.opaque(&self.ctx).relay(io, server).await;
+        self.relayed(client, stack.target(), relayed);
     }
 
     /// A TLS connection, which has a route by its server name.
@@ -287,8 +285,15 @@ impl Outbound {
             stack.tls(&self.ctx).relay(io, server_name).await
         };
         // In a box: few connections need it, and all would have room for it.
-        if let Err(error) = Box::pin(relayed).await {
-            self.failed_target(client, stack.target(), &error);
+        let relayed = Box::pin(relayed).await;
+        self.relayed(client, stack.target(), relayed);
+    }
+
+    fn relayed(&self, client: &ClientInfo, target: &Target, relayed: Result<RelayEnd, Error>) {
+        match relayed {
+            Ok(RelayEnd::Complete) => {}
+            Ok(RelayEnd::BrokenOff) => self.count_error(address(target), BROKEN_OFF),
+            Err(error) => self.failed_target(client, target, &error),
         }
     }
 
@@ -321,7 +326,11 @@ impl Outbound {
         self.record(client, destination, error);
         let reason = error.reason();
         tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
-        let labels = target_labels(Labels::new(), destination).with("error", reason.error_label());
+        self.count_error(destination, reason.error_label());
+    }
+
+    fn count_error(&self, destination: SocketAddr, error: &'static str) {
+        let labels = target_labels(Labels::new(), destination).with("error", error);
         self.ctx.families.outbound.tcp_errors.get(labels).incr();
     }
 

@@ -5,6 +5,7 @@ use super::{
     context::Context,
     target::{TargetStack, Targets},
 };
+use crate::server::RelayEnd;
 use http::Version;
 use linkerd_profiles::{ProtocolKind, Target};
 use linkerd_proxy_core::{Error, Reason, transport::Io};
@@ -49,7 +50,7 @@ impl ForwardedTarget {
     }
 
     /// Relays a connection to an endpoint until both sides have ended.
-    pub async fn relay(&self, io: Io) -> Result<(), Error> {
+    pub async fn relay(&self, io: Io) -> Result<RelayEnd, Error> {
         self.stack.opaque(&self.ctx).relay(io, None).await
     }
 }

@@ -8,8 +8,9 @@
 use super::{
     context::Context,
     router::{Refusal, Router, Routes},
-    tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes, relay_to},
+    tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
+use crate::server::{RelayEnd, relay_connection};
 use linkerd_profiles::{Discovered, DiscoveryWatch, RouteSource, Target};
 use linkerd_proxy_core::{Error, transport::Io};
 use serde_json::Value;
@@ -41,13 +42,16 @@ impl Opaque {
     }
 
     /// Relays a connection until both sides have ended, to `server` or to a new connection.
-    pub async fn relay(&self, mut io: Io, server: Option<RoutedConnection>) -> Result<(), Error> {
-        let server = match server {
+    pub async fn relay(
+        &self,
+        mut io: Io,
+        server: Option<RoutedConnection>,
+    ) -> Result<RelayEnd, Error> {
+        let mut server = match server {
             Some(server) => server,
             None => self.connect().await?,
         };
-        relay_to(&self.ctx, &mut io, server).await;
-        Ok(())
+        Ok(relay_connection(&mut io, server.io(), &self.ctx.pipes).await)
     }
 
     /// The backends, for `/state`.

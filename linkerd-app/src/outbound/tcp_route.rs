@@ -18,7 +18,7 @@ use linkerd_profiles::{Backend, Dispatcher, Endpoint, RouteSpec, Target, TcpFilt
 use linkerd_proxy_core::{
     Destination, Error, ObserveLayer, Reason, Shared, StageNames,
     metrics::{LabelSet, Labels},
-    transport::{Connect, Io, relay},
+    transport::{Connect, Io},
 };
 pub use metrics::RoutedConnection;
 use metrics::TcpRouteMetricsLayer;
@@ -206,13 +206,5 @@ impl TcpKind {
                 Error::new(Reason::InvalidBackend).detail(format!("invalid {kind} backend: {text}"))
             }
         }
-    }
-}
-
-/// Relays a connection to an endpoint's until both sides have ended.
-pub async fn relay_to(ctx: &Context, io: &mut Io, mut server: RoutedConnection) {
-    match relay(io, server.io(), &ctx.pipes).await {
-        Ok((sent, received)) => tracing::debug!(sent, received, "opaque connection ended"),
-        Err(error) => tracing::debug!(%error, "opaque connection broke off"),
     }
 }

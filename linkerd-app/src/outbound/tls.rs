@@ -8,8 +8,9 @@ use super::{
     backends::BackendKey,
     context::Context,
     router::{Refusal, Router, Routes},
-    tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes, relay_to},
+    tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
+use crate::server::{RelayEnd, relay_connection};
 use futures::future::LocalBoxFuture;
 use linkerd_profiles::{Discovered, DiscoveryWatch, TlsRouting};
 use linkerd_proxy_core::{Error, Reason, transport::Io};
@@ -48,10 +49,9 @@ impl TlsConnections {
     }
 
     /// Relays a connection for a server name until both sides have ended.
-    pub async fn relay(&self, mut io: Io, server_name: String) -> Result<(), Error> {
-        let server = self.router.clone().call(server_name).await?;
-        relay_to(&self.ctx, &mut io, server).await;
-        Ok(())
+    pub async fn relay(&self, mut io: Io, server_name: String) -> Result<RelayEnd, Error> {
+        let mut server = self.router.clone().call(server_name).await?;
+        Ok(relay_connection(&mut io, server.io(), &self.ctx.pipes).await)
     }
 
     /// The routes and backends, for `/state`.
