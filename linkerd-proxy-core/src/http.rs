@@ -9,7 +9,6 @@ mod exec;
 mod framing;
 mod half_sent;
 mod head;
-mod head_copy;
 mod hop_by_hop;
 mod host;
 mod idle;

@@ -110,11 +110,7 @@ where
         Some(Plan {
             at: called + delay,
             first: first.clone(),
-            copy: {
-                // The endpoint's stages copy it, too.
-                request.share_head();
-                request.replayable(self.route.max_bytes())
-            },
+            copy: request.replayable(self.route.max_bytes()),
         })
     }
 

@@ -226,8 +226,6 @@ impl<S> Exchange<S> {
         let rules = &self.retry.layer.rules;
         if self.retries < rules.max_retries {
             request.context_mut().attempts.get_or_insert_default();
-            // The endpoint's stages copy it, too.
-            request.share_head();
             self.copy = request.replayable(rules.max_request_bytes);
         }
     }

@@ -1,6 +1,6 @@
 //! A request on its way through the stages.
 
-use super::{RequestBody, RequestNotes, ResponseClasses, head_copy::HeadCopy};
+use super::{RequestBody, RequestNotes, ResponseClasses};
 use crate::{tls::Identity, trace::AttemptSpan, transport::ClientInfo};
 use http::Request;
 use std::{
@@ -18,8 +18,6 @@ pub struct HttpRequest<B = RequestBody>(Box<Parts<B>>);
 struct Parts<B> {
     request: Request<B>,
     context: RequestContext,
-    /// A copy of the head as it is, for copies of the request. Whatever may change the head drops it.
-    head: Option<Rc<HeadCopy>>,
 }
 
 /// Facts about a request that are not part of its message. It carries them to its endpoint, so that a stage needs nothing
@@ -104,21 +102,7 @@ pub struct Returns {
 impl<B> HttpRequest<B> {
     /// A request in its context.
     pub fn new(request: Request<B>, context: RequestContext) -> Self {
-        Self(Box::new(Parts {
-            request,
-            context,
-            head: None,
-        }))
-    }
-
-    /// The body, to be changed.
-    pub fn body_mut(&mut self) -> &mut B {
-        self.0.request.body_mut()
-    }
-
-    /// The copy of the head, if there is one of it as it is.
-    pub(super) fn head_copy(&mut self) -> &mut Option<Rc<HeadCopy>> {
-        &mut self.0.head
+        Self(Box::new(Parts { request, context }))
     }
 
     /// The context.
@@ -133,9 +117,7 @@ impl<B> HttpRequest<B> {
 
     /// The message, and its context.
     pub fn into_parts(self) -> (Request<B>, RequestContext) {
-        let Parts {
-            request, context, ..
-        } = *self.0;
+        let Parts { request, context } = *self.0;
         (request, context)
     }
 }
@@ -206,7 +188,6 @@ impl<B> Deref for HttpRequest<B> {
 
 impl<B> DerefMut for HttpRequest<B> {
     fn deref_mut(&mut self) -> &mut Request<B> {
-        self.0.head = None;
         &mut self.0.request
     }
 }
