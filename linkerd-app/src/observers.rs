@@ -138,7 +138,10 @@ where
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let exchange = self.observers.begin(&mut request);
         ObserversFuture {
-            inner: exchange.turn(|| self.inner.call(request)),
+            inner: match exchange {
+                ObservedExchange::Unobserved => self.inner.call(request),
+                _ => exchange.turn(|| self.inner.call(request)),
+            },
             exchange,
         }
     }
@@ -163,6 +166,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let exchange = this.exchange;
+        if let ObservedExchange::Unobserved = exchange {
+            return this.inner.poll(cx);
+        }
         let mut polled = exchange.turn(|| this.inner.poll(cx));
         match &mut polled {
             Poll::Pending => {}
@@ -192,7 +198,6 @@ struct ExchangeObservers {
 
 impl ObservedExchange {
     /// Gives the stages below a turn.
-    #[inline]
     fn turn<T>(&self, call: impl FnOnce() -> T) -> T {
         match self {
             Self::Unobserved => call(),

@@ -218,6 +218,7 @@ impl FollowDestination {
             self.freshness.generation,
             Instant::now(),
         );
+        tracing::debug!(destination = %self.destination, endpoints = set.endpoints.len(), "endpoints updated");
         let set = Arc::new(set);
         self.published = Some(set.clone());
         self.publisher.publish(Resolution::Known(set));

@@ -207,11 +207,14 @@ impl FollowTarget {
         }
         let state = match &outcome {
             JoinOutcome::Wait | JoinOutcome::WaitForProfile(_) => return,
-            JoinOutcome::Ready { policy, profile } => DiscoveryState::Ready(Arc::new(Discovered {
-                target: self.target.clone(),
-                policy: policy.clone(),
-                profile: profile.clone(),
-            })),
+            JoinOutcome::Ready { policy, profile } => {
+                tracing::debug!(lookup = %self.target, parent = %policy.parent, "policy updated");
+                DiscoveryState::Ready(Arc::new(Discovered {
+                    target: self.target.clone(),
+                    policy: policy.clone(),
+                    profile: profile.clone(),
+                }))
+            }
             JoinOutcome::Failed(status) => DiscoveryState::Failed(Arc::new(DiscoveryError {
                 target: self.target.clone(),
                 status: status.clone(),

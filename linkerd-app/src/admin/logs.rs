@@ -14,16 +14,16 @@ use http_body_util::StreamBody;
 use std::{convert::Infallible, time::Duration};
 use tokio::time::timeout;
 
-/// Streams events, a line of JSON each. The filter is the parameter `filter`, or the body of a QUERY.
+/// Streams events, a line of JSON each. The filter is the query, or its parameter `filter`, or the body of a QUERY.
 pub(super) async fn logs(admin: &AdminContext, request: AdminRequest) -> Reply {
     if let Some(refusal) = request.refuse_remote(admin) {
         return refusal;
     }
     let Some(log) = &admin.log else {
-        return reply::empty(StatusCode::NOT_FOUND);
+        return reply::json_error(StatusCode::NOT_FOUND, OFF);
     };
     let filter = match request.http.method().as_str() {
-        "GET" => of_parameter(request.http.uri().query().unwrap_or_default()),
+        "GET" => of_query(request.http.uri().query().unwrap_or_default()),
         "QUERY" => match read_body(request.http.into_body()).await {
             Ok(body) => String::from_utf8(body.into()).ok(),
             Err(refusal) => return refusal,
@@ -47,10 +47,17 @@ pub(super) async fn logs(admin: &AdminContext, request: AdminRequest) -> Reply {
     }
 }
 
-fn of_parameter(query: &str) -> Option<String> {
+/// The filter of a query: that of the parameter `filter`, or all of the query, as with the incumbent.
+fn of_query(query: &str) -> Option<String> {
     let mut parameters = form_urlencoded::parse(query.as_bytes());
-    let filter = parameters.find(|(name, _)| name == "filter");
-    filter.map(|(_, filter)| filter.into_owned())
+    if let Some((_, filter)) = parameters.find(|(name, _)| name == "filter") {
+        return Some(filter.into_owned());
+    }
+    // As a value of a parameter, it is decoded as such.
+    let whole = format!("filter={query}");
+    let mut whole = form_urlencoded::parse(whole.as_bytes());
+    let filter = whole.next().map(|(_, filter)| filter.into_owned());
+    filter.filter(|filter| !filter.is_empty())
 }
 
 /// The lines of a stream. While there is none, a line says so regularly, by which a reader that is gone is found.
@@ -68,4 +75,5 @@ fn lines(
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
 const NOTHING: &[u8] = b"{\"dropped_events\":0}\n";
+const OFF: &str = "the log is off: set LINKERD2_PROXY_LOG to something else, such as warn";
 const NO_FILTER: &str = "a filter is needed, such as /logs.json?filter=warn,linkerd=debug";

@@ -25,6 +25,8 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
         };
         match accepted {
             Ok(accepted) => {
+                let client = &accepted.client;
+                tracing::debug!(client = %client.addr, destination = %client.going_to(), "connection accepted");
                 spawn_local(serve(accepted));
             }
             Err(error) => {

@@ -96,6 +96,7 @@ impl FollowPort {
             }
             keep_rate_limit(published, &mut policy);
         }
+        tracing::debug!(port = self.port, server = %policy.meta, "policy of the port updated");
         let policy = Arc::new(policy);
         self.publisher.publish(policy.clone());
         self.published = Some(policy);

@@ -59,15 +59,17 @@ impl Dialer {
     /// Dials `addr`. Cancel safe.
     pub async fn connect(&self, addr: SocketAddr) -> Result<TransportStream, Error> {
         self.guard.check(addr)?;
-        match &self.network {
+        let stream = match &self.network {
             Network::System => {
                 let (stream, own) = self.in_time(addr, self.dial(addr)).await?;
                 self.check_connected(addr, &stream)?;
                 self.options.socket.apply(&stream);
-                Ok(Socket::dialled(stream, own).into())
+                Socket::dialled(stream, own).into()
             }
-            Network::InProcess(network) => self.in_time(addr, network.open(addr)).await,
-        }
+            Network::InProcess(network) => self.in_time(addr, network.open(addr)).await?,
+        };
+        tracing::debug!(peer = %addr, "connected");
+        Ok(stream)
     }
 
     /// Waits for an attempt, for the connect timeout at most.

@@ -62,6 +62,39 @@ async fn events_are_streamed_by_a_filter_of_their_reader() {
     }
 }
 
+/// As the incumbent's clients ask: the filter is the whole query, or the body of a QUERY.
+#[tokio::test]
+async fn a_request_that_succeeds_can_be_followed_in_the_events() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", [server.addr()]);
+    let filter = "info,linkerd=debug";
+    let length = filter.len();
+    for request in [
+        format!("GET /logs.json?{filter} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        format!(
+            "QUERY /logs.json HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{filter}"
+        ),
+    ] {
+        let mut wire = Wire::connect(mesh.proxy.admin.addr).await;
+        wire.send(request).await;
+        let head = wire.head().await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert_eq!(mesh.get("http://web/").await.text(), "hello");
+        wire.until(b"connection accepted").await;
+    }
+    let mut wire = Wire::connect(mesh.proxy.admin.addr).await;
+    wire.send("GET /logs.json?linkerd%3Ddebug HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await;
+    let new = Server::says("hello").await;
+    mesh.service("api", [new.addr()]);
+    assert_eq!(mesh.get("http://api/").await.text(), "hello");
+    let events = wire.until(b"\"connected\"").await;
+    for event in ["policy updated", "endpoints updated"] {
+        assert!(events.contains(event), "{events}");
+    }
+}
+
 #[tokio::test]
 async fn a_log_that_is_never_read_does_not_keep_the_process() {
     let mut mesh = Mesh::start().await;
