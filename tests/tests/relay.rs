@@ -185,6 +185,9 @@ fn a_reset_ends_the_other_side() {
         let broken = [("error", "i/o")];
         let errors = "outbound_tcp_errors_total";
         proxy.metric_reaches(errors, &broken, 2.0).await;
+        let closed = "outbound_tcp_route_close_total";
+        let unexpected = [("error", "unexpected")];
+        proxy.metric_reaches(closed, &unexpected, 2.0).await;
     });
 }
 

@@ -10,7 +10,7 @@ use super::{
     router::{Refusal, Router, Routes},
     tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
-use crate::server::{RelayEnd, relay_connection};
+use crate::server::RelayEnd;
 use linkerd_profiles::{Discovered, DiscoveryWatch, RouteSource, Target};
 use linkerd_proxy_core::{Error, transport::Io};
 use serde_json::Value;
@@ -47,11 +47,11 @@ impl Opaque {
         mut io: Io,
         server: Option<RoutedConnection>,
     ) -> Result<RelayEnd, Error> {
-        let mut server = match server {
+        let server = match server {
             Some(server) => server,
             None => self.connect().await?,
         };
-        Ok(relay_connection(&mut io, server.io(), &self.ctx.pipes).await)
+        Ok(server.relay(&mut io, &self.ctx.pipes).await)
     }
 
     /// The backends, for `/state`.

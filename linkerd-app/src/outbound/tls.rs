@@ -10,7 +10,7 @@ use super::{
     router::{Refusal, Router, Routes},
     tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
-use crate::server::{RelayEnd, relay_connection};
+use crate::server::RelayEnd;
 use futures::future::LocalBoxFuture;
 use linkerd_profiles::{Discovered, DiscoveryWatch, TlsRouting};
 use linkerd_proxy_core::{Error, Reason, transport::Io};
@@ -50,8 +50,8 @@ impl TlsConnections {
 
     /// Relays a connection for a server name until both sides have ended.
     pub async fn relay(&self, mut io: Io, server_name: String) -> Result<RelayEnd, Error> {
-        let mut server = self.router.clone().call(server_name).await?;
-        Ok(relay_connection(&mut io, server.io(), &self.ctx.pipes).await)
+        let server = self.router.clone().call(server_name).await?;
+        Ok(server.relay(&mut io, &self.ctx.pipes).await)
     }
 
     /// The routes and backends, for `/state`.

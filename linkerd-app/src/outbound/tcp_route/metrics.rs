@@ -1,10 +1,13 @@
 //! Counts the connections of a route: `outbound_{tcp,tls}_route_open_total`, `outbound_{tcp,tls}_route_close_total`.
 
-use crate::metrics::TcpRouteFamilies;
+use crate::{
+    metrics::TcpRouteFamilies,
+    server::{RelayEnd, relay_connection},
+};
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::{Counter, Family, Labels},
-    transport::Io,
+    transport::{Io, Pipes},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -32,7 +35,7 @@ pub struct TcpRouteMetrics<S> {
 /// A connection to an endpoint, counted as one of its route.
 pub struct RoutedConnection {
     io: Io,
-    _open: Option<OpenConnection>,
+    open: Option<OpenConnection>,
 }
 
 /// An open connection of a route, until it is dropped.
@@ -116,22 +119,31 @@ where
                 Reason::Forbidden => "forbidden",
                 Reason::InvalidBackend => "invalid_backend",
                 Reason::InvalidPolicy => "invalid_policy",
-                _ => "unexpected",
+                _ => UNEXPECTED,
             };
         }
-        Poll::Ready(connected.map(|io| RoutedConnection { io, _open: open }))
+        Poll::Ready(connected.map(|io| RoutedConnection { io, open }))
     }
 }
 
 impl RoutedConnection {
     /// A connection that no route counts.
     pub fn without_route(io: Io) -> Self {
-        Self { io, _open: None }
+        Self { io, open: None }
     }
 
     /// The connection.
     pub fn io(&mut self) -> &mut Io {
         &mut self.io
+    }
+
+    /// Relays a client's connection until both sides have ended.
+    pub async fn relay(mut self, client: &mut Io, pipes: &Pipes) -> RelayEnd {
+        let end = relay_connection(client, &mut self.io, pipes).await;
+        if let (RelayEnd::BrokenOff, Some(open)) = (end, &mut self.open) {
+            open.error = UNEXPECTED;
+        }
+        end
     }
 }
 
@@ -148,8 +160,10 @@ const ERRORS: [&str; 5] = [
     "forbidden",
     "invalid_backend",
     "invalid_policy",
-    "unexpected",
+    UNEXPECTED,
 ];
+
+const UNEXPECTED: &str = "unexpected";
 
 #[cfg(test)]
 mod tests {
