@@ -94,17 +94,26 @@ impl Order {
 
     /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages, and those
     /// of many instances after the others of them. The most expensive functions come before others.
+    ///
+    /// Each of these groups is a statement of its own: within one the linker keeps the order of its input.
     pub fn script(&self) -> String {
-        let mut patterns: Vec<_> = self.functions.iter().collect();
-        patterns.sort_by_key(|(pattern, cost)| {
-            let start = self.startup.get(*pattern).copied();
-            let instances = self.instances.get(*pattern).copied().unwrap_or(1);
+        let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (pattern, cost) in &self.functions {
+            let start = self.startup.get(pattern).copied();
+            let instances = self.instances.get(pattern).copied().unwrap_or(1);
             let is_scattered = start.is_some() && instances > MANY;
-            (start.is_none(), start, is_scattered, Reverse(**cost))
-        });
+            let group = groups.entry((start.is_none(), start, is_scattered));
+            group.or_default().push((Reverse(*cost), pattern));
+        }
         let mut text = HEAD.to_owned();
-        for (pattern, _) in patterns {
-            writeln!(text, "      .text*.{pattern}").expect("writing to a string does not fail");
+        for mut functions in groups.into_values() {
+            functions.sort();
+            text.push_str("    *(\n");
+            for (_, pattern) in functions {
+                writeln!(text, "      .text*.{pattern}")
+                    .expect("writing to a string does not fail");
+            }
+            text.push_str("    )\n");
         }
         text + TAIL
     }
@@ -165,10 +174,8 @@ SECTIONS
 {
   .text :
   {
-    *(
 ";
-const TAIL: &str = "    )
-    *(.text .text.*)
+const TAIL: &str = "    *(.text .text.*)
   }
 }
 INSERT AFTER .fini;
@@ -235,6 +242,9 @@ fn=(4) (below main)
             .filter_map(|line| line.trim().strip_prefix(".text*."));
         let names: Vec<_> = names.take(5).collect();
         assert_eq!(names, ["both", "once", "_ZN4grow17h*", "tls", "hot"]);
+        let groups: Vec<_> = script.split("*(").skip(1).collect();
+        assert_eq!(groups.len(), 5, "and the rest: {script}");
+        assert!(groups[0].contains("both") && groups[0].contains("once"));
     }
 
     #[test]
