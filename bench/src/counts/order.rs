@@ -7,7 +7,7 @@ use super::callgrind::Names;
 use crate::error::{Context, Result};
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Write,
     path::Path,
     process::Command,
@@ -29,6 +29,8 @@ pub struct Order {
     functions: BTreeMap<String, u64>,
     /// Those that ran until the first response.
     startup: BTreeMap<String, Start>,
+    /// The full names of those that ran.
+    names: BTreeMap<String, BTreeSet<String>>,
     /// The number of functions of each name, as instances of a generic one have one name without its hash.
     instances: HashMap<String, usize>,
 }
@@ -42,6 +44,9 @@ impl Order {
             let first = self.startup.entry(function.clone()).or_insert(start);
             *first = start.min(*first);
             *self.functions.entry(function).or_default() += cost;
+        }
+        for (pattern, names) in startup.names {
+            self.names.entry(pattern).or_default().extend(names);
         }
     }
 
@@ -83,7 +88,10 @@ impl Order {
             }
         }
         for (function, cost) in own.into_iter().filter(|(name, _)| is_symbol(name)) {
-            *self.functions.entry(pattern(function)).or_default() += cost;
+            let pattern = pattern(function);
+            let names = self.names.entry(pattern.clone()).or_default();
+            names.insert(without_level(function).to_owned());
+            *self.functions.entry(pattern).or_default() += cost;
         }
     }
 
@@ -92,26 +100,36 @@ impl Order {
         self.functions.is_empty()
     }
 
-    /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages, and those
-    /// of many instances after the others of them. The most expensive functions come before others.
+    /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages. The most
+    /// expensive functions come before others.
     ///
-    /// Each of these groups is a statement of its own: within one the linker keeps the order of its input.
+    /// Of a function with many instances few run: those have their full names, which hold for one version of the compiler, and
+    /// all others come last. Each group is a statement of its own: within one the linker keeps the order of its input.
     pub fn script(&self) -> String {
         let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (pattern, cost) in &self.functions {
             let start = self.startup.get(pattern).copied();
             let instances = self.instances.get(pattern).copied().unwrap_or(1);
             let is_scattered = start.is_some() && instances > MANY;
-            let group = groups.entry((start.is_none(), start, is_scattered));
-            group.or_default().push((Reverse(*cost), pattern));
+            let mut add = |group, name| {
+                let functions: &mut Vec<_> = groups.entry(group).or_default();
+                functions.push((Reverse(*cost), name));
+            };
+            let group = (false, start.is_none(), start);
+            if is_scattered {
+                let names = self.names.get(pattern).into_iter().flatten();
+                names.for_each(|name| add(group, name));
+                add((true, true, None), pattern);
+            } else {
+                add(group, pattern);
+            }
         }
         let mut text = HEAD.to_owned();
         for mut functions in groups.into_values() {
             functions.sort();
             text.push_str("    *(\n");
-            for (_, pattern) in functions {
-                writeln!(text, "      .text*.{pattern}")
-                    .expect("writing to a string does not fail");
+            for (_, name) in functions {
+                writeln!(text, "      .text*.{name}").expect("writing to a string does not fail");
             }
             text.push_str("    )\n");
         }
@@ -136,8 +154,7 @@ fn is_symbol(name: &str) -> bool {
 
 /// The part of a function's name that is the same with other versions of compiler and crates.
 fn pattern(name: &str) -> String {
-    // `'2` is a recursion of the second level, `@` a version.
-    let name = name.split(['\'', '@']).next().unwrap_or_default();
+    let name = without_level(name);
     if name.starts_with("_ZN") {
         return match name.rfind(HASH) {
             Some(at) => format!("{}*", &name[..at + HASH.len()]),
@@ -161,6 +178,11 @@ fn pattern(name: &str) -> String {
         }
     }
     pattern
+}
+
+/// A name without what callgrind adds: `'2` is a recursion of the second level, `@` a version.
+fn without_level(name: &str) -> &str {
+    name.split(['\'', '@']).next().unwrap_or_default()
 }
 
 /// Prefix of the sixteen digits at the end of a name.
@@ -218,7 +240,7 @@ fn=(4) (below main)
     }
 
     #[test]
-    fn what_runs_at_the_start_comes_first_and_those_of_many_instances_after_it() {
+    fn what_runs_at_the_start_comes_first_and_other_instances_of_it_last() {
         let profile = |functions: &[(&str, u32)]| {
             let mut text = "ob=(1) ./linkerd-proxy\n".to_owned();
             for (number, (name, cost)) in functions.iter().enumerate() {
@@ -240,8 +262,16 @@ fn=(4) (below main)
         let names = script
             .lines()
             .filter_map(|line| line.trim().strip_prefix(".text*."));
-        let names: Vec<_> = names.take(5).collect();
-        assert_eq!(names, ["both", "once", "_ZN4grow17h*", "tls", "hot"]);
+        let names: Vec<_> = names.take(6).collect();
+        let ordered = [
+            "both",
+            "_ZN4grow17h0E",
+            "once",
+            "tls",
+            "hot",
+            "_ZN4grow17h*",
+        ];
+        assert_eq!(names, ordered);
         let groups: Vec<_> = script.split("*(").skip(1).collect();
         assert_eq!(groups.len(), 5, "and the rest: {script}");
         assert!(groups[0].contains("both") && groups[0].contains("once"));
