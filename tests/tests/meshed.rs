@@ -185,6 +185,18 @@ async fn a_stranger_does_not_get_in_by_the_proxys_own_port() {
 }
 
 #[tokio::test]
+async fn a_silent_stranger_is_cut_off_at_the_proxys_own_port() {
+    let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
+    let mesh = Meshed::start(|web| web, |api| api.env(timeout, "100ms")).await;
+    let mut wire = Wire::connect(mesh.api.inbound).await;
+    assert_eq!(wire.rest().await, "");
+    let error = [("error", "tls detection timeout")];
+    mesh.api
+        .metric_reaches("inbound_tcp_errors_total", &error, 1.0)
+        .await;
+}
+
+#[tokio::test]
 async fn certificates_are_renewed_under_load_without_a_failure() {
     let server = Server::says("hello").await;
     let mesh = Meshed::start(

@@ -84,14 +84,8 @@ pub async fn secure(
                 gateway: None,
             })
         }
-        Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => {
-            let detail = format!("the client's first message was not whole after {timeout:?}");
-            Err(Error::new(Reason::TlsDetectionTimeout).detail(detail))
-        }
-        Err(NoClientHello::TimedOut(_)) => Ok(SecuredConnection {
-            protocol: KnownProtocol::Silent,
-            ..SecuredConnection::plain(stream, client, destination)
-        }),
+        Err(NoClientHello::TimedOut(timeout)) if !read.is_empty() => Err(timed_out(timeout)),
+        Err(NoClientHello::TimedOut(_)) => Ok(silent(ctx, stream, client, destination)),
         Err(_) => Ok(SecuredConnection {
             read,
             ..SecuredConnection::plain(stream, client, destination)
@@ -112,11 +106,27 @@ pub async fn secure_expected_silent(
     let wait = ctx.config.inbound.detect_timeout.min(PEER_CONNECT_TIMEOUT);
     match tokio::time::timeout(wait, begins).await {
         Ok(()) => secure(ctx, mesh, stream, client, destination).await,
-        Err(_) => Ok(SecuredConnection {
-            protocol: KnownProtocol::Silent,
-            ..SecuredConnection::plain(stream, client, destination)
-        }),
+        Err(_) => Ok(silent(ctx, stream, client, destination)),
     }
+}
+
+/// A connection whose client is silent. It goes on, and is counted as the incumbent counts those that it closes then.
+fn silent(
+    ctx: &Context,
+    stream: TransportStream,
+    client: Rc<ClientInfo>,
+    destination: SocketAddr,
+) -> SecuredConnection {
+    ctx.count_tcp_error(destination, Reason::TlsDetectionTimeout.error_label());
+    SecuredConnection {
+        protocol: KnownProtocol::Silent,
+        ..SecuredConnection::plain(stream, client, destination)
+    }
+}
+
+fn timed_out(timeout: Duration) -> Error {
+    let detail = format!("the client's first message was not whole after {timeout:?}");
+    Error::new(Reason::TlsDetectionTimeout).detail(detail)
 }
 
 /// Terminates the encryption of a connection to the proxy's own port, and reads what it is for.
@@ -129,7 +139,10 @@ pub async fn secure_direct(
 ) -> Result<SecuredConnection, Error> {
     let not_meshed = || Error::new(Reason::NotMeshed);
     let first = first_bytes(ctx, &mut stream, &client).await?;
-    let hello = first.hello.map_err(|_| not_meshed())?;
+    let hello = first.hello.map_err(|none| match none {
+        NoClientHello::TimedOut(timeout) => timed_out(timeout),
+        _ => not_meshed(),
+    })?;
     let server = mesh.server();
     if !server.is_asked_for(&hello) {
         return Err(not_meshed());

@@ -899,7 +899,7 @@ impl Reason {
                 origin: Origin::Client,
                 phase: Phase::Detect,
                 text: "TLS detection timed out",
-                hint: "The client began a TLS handshake and did not go on. A lossy network may be the cause.",
+                hint: "The client began a TLS handshake and did not go on, or was silent on a port of the proxy itself. A lossy network may be the cause.",
             },
             Reason::ClientTlsFailed => &Row {
                 status: 400,

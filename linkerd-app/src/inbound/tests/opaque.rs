@@ -63,6 +63,9 @@ async fn with_an_identity_a_silent_peer_is_waited_for_once() {
         let mut peer = proxy.wire(DB);
         let mut application = TestWire::from(accepting.recv().await.unwrap());
         assert_eq!(start.elapsed().as_secs(), 10, "the detect timeout");
+        let label = "error=\"tls detection timeout\"";
+        let counted = proxy.metric("inbound_tcp_errors_total", &[label]);
+        assert_eq!(counted, 1.0, "as of the incumbent, which closes it");
         application.send("hello").await;
         peer.expect("hello").await;
     })
