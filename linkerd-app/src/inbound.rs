@@ -33,6 +33,7 @@ pub use profiles::InboundProfiles;
 
 use crate::{
     identity::MeshIdentity,
+    logging::LogLimit,
     outbound::ForwardedTargets,
     server::{
         BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect, relay_connection,
@@ -61,6 +62,8 @@ pub struct Inbound {
     applications: Applications,
     silent: SilentDestinations<SocketAddr>,
     gateway: Gateway,
+    /// The log lines of connections for other addresses, which peers can provoke.
+    log: LogLimit,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -73,6 +76,7 @@ impl Inbound {
             ctx,
             applications: Applications::default(),
             silent: SilentDestinations::default(),
+            log: LogLimit::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -222,10 +226,10 @@ impl Inbound {
     fn check_destination(&self, destination: SocketAddr) -> Result<(), Error> {
         let inbound = &self.ctx.config.inbound;
         if !inbound.ips.is_empty() && !inbound.ips.contains(&destination.ip()) {
-            tracing::warn!(
-                ip = %destination.ip(),
-                "inbound connections are not allowed on this IP address"
-            );
+            if let Some(unreported) = self.log.take(Instant::now()) {
+                let ip = destination.ip();
+                tracing::warn!(%ip, unreported, "inbound connections are not allowed on this IP address");
+            }
             return Err(Error::new(Reason::NotAllowedAddress).peer(destination));
         }
         if self.is_own_port(destination) && self.ctx.mesh.is_none() {

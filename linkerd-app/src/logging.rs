@@ -5,11 +5,13 @@
 //! levels costs one comparison of an atomic at its call site, so the path of a request pays nothing for it.
 
 mod filter;
+mod limit;
 mod output;
 mod queue;
 mod streams;
 
 pub use filter::{LogFilter, LogFilterError};
+pub use limit::LogLimit;
 pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
 pub use streams::{LogStream, LogStreamError, LogStreams};

@@ -103,7 +103,8 @@ fn restore_version(request: &mut HttpRequest) -> bool {
         _ if value.starts_with("HTTP/1.1") => Version::HTTP_11,
         _ if value.starts_with("HTTP/1.0") => Version::HTTP_10,
         _ => {
-            tracing::warn!(%value, "unknown original protocol");
+            // No warning: any client can send it.
+            tracing::debug!(%value, "unknown original protocol");
             return false;
         }
     };

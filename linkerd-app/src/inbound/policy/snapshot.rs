@@ -1,7 +1,7 @@
 //! One policy of an address, with everything that is made for it.
 
 use super::{peer::PolicyPeer, policy_context::PolicyContext, scope::PolicyScope};
-use crate::route_filters::RequestFilters;
+use crate::{logging::LogLimit, route_filters::RequestFilters};
 use linkerd_profiles::{Denial, Meta, ServerPolicy};
 use linkerd_proxy_core::tls::TlsStatus;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -11,7 +11,6 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 use tokio::time::Instant;
 
@@ -26,7 +25,7 @@ pub struct PolicySnapshot {
     /// Clients by their TLS status.
     peers: RefCell<HashMap<TlsStatus, Rc<PolicyPeer>>>,
     /// The log lines of denials and of audited admissions, which peers can provoke.
-    log: RefCell<LogLimit>,
+    log: LogLimit,
 }
 
 impl PolicySnapshot {
@@ -44,7 +43,7 @@ impl PolicySnapshot {
             },
             filters: (0..rules).map(|_| OnceCell::new()).collect(),
             peers: RefCell::default(),
-            log: RefCell::default(),
+            log: LogLimit::default(),
         })
     }
 
@@ -87,7 +86,7 @@ impl PolicySnapshot {
 
     /// Logs a denial, unless there are too many.
     pub fn log_denial(&self, denial: &Denial, message: &'static str) {
-        let Some(unreported) = self.log.borrow_mut().take(Instant::now()) else {
+        let Some(unreported) = self.log.take(Instant::now()) else {
             return;
         };
         let text = |meta: &Meta| meta.kind_and_name().to_string();
@@ -112,7 +111,7 @@ impl PolicySnapshot {
         route: Option<&Meta>,
         authz: &Meta,
     ) {
-        let Some(unreported) = self.log.borrow_mut().take(Instant::now()) else {
+        let Some(unreported) = self.log.take(Instant::now()) else {
             return;
         };
         tracing::info!(
@@ -145,45 +144,3 @@ impl std::fmt::Display for Identified<'_> {
 
 /// The TLS statuses of clients that are told apart at a time.
 const MAX_PEERS: usize = 1024;
-
-/// Log lines of one second.
-#[derive(Default)]
-struct LogLimit {
-    since: Option<Instant>,
-    lines: usize,
-    unreported: u64,
-}
-
-impl LogLimit {
-    /// The number of lines that were left out since the last one, if there may be one now.
-    fn take(&mut self, now: Instant) -> Option<u64> {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= SECOND {
-            (self.since, self.lines) = (Some(now), 0);
-        }
-        if self.lines == MAX_LINES {
-            self.unreported += 1;
-            return None;
-        }
-        self.lines += 1;
-        Some(std::mem::take(&mut self.unreported))
-    }
-}
-
-/// The log lines of a second. These show who is denied; a client that insists must not fill the log.
-const MAX_LINES: usize = 10;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_that_insists_does_not_fill_the_log() {
-        let (mut limit, start) = (LogLimit::default(), Instant::now());
-        let lines = (0..100).filter_map(|_| limit.take(start));
-        assert_eq!(lines.collect::<Vec<_>>(), [0; MAX_LINES]);
-        assert_eq!(limit.take(start + SECOND), Some(90));
-    }
-}
