@@ -4,19 +4,21 @@ use super::{
     Duplex, OwnConnection, Pipe, outbox,
     socket_state::{Peek, SocketState},
 };
+use bytes::BufMut;
 use rustix::{
     io::Errno,
     net::{Shutdown, shutdown},
 };
 use std::{
     io::{self, IoSlice},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
+    task::yield_now,
 };
 
 /// A TCP socket.
@@ -30,6 +32,8 @@ pub struct Socket {
     state: Arc<SocketState>,
     /// The end was read: no further read would report a failed write.
     has_ended: bool,
+    /// Bytes that may still be read before the task gives way.
+    turn: u32,
 }
 
 impl From<TcpStream> for Socket {
@@ -48,6 +52,7 @@ impl Socket {
         Self {
             state: Arc::new(SocketState::new(stream, own)),
             has_ended: false,
+            turn: READ_TURN,
         }
     }
 
@@ -63,13 +68,21 @@ impl Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Option<Poll<io::Result<()>>> {
-        let room = buf.remaining();
+        if self.turn == 0 {
+            self.turn = READ_TURN;
+            return Some(poll_give_way(cx));
+        }
+        let room = buf.remaining().min(self.turn as usize);
         let stream = self.stream();
         let read = attempt(stream, Interest::READABLE, room, || {
-            stream.try_read_buf(buf)
+            stream.try_read_buf(&mut buf.limit(room))
         });
         match read {
-            Ok(1..) => Some(Poll::Ready(Ok(()))),
+            Ok(length @ 1..) => {
+                // At most what there was.
+                self.turn -= length as u32;
+                Some(Poll::Ready(Ok(())))
+            }
             Ok(0) if room == 0 => Some(Poll::Ready(Ok(()))),
             blocked if would_block(&blocked) => None,
             ended => Some(self.poll_ended(ended, cx)),
@@ -145,6 +158,16 @@ fn attempt(
     }
 }
 
+/// Lets the thread's other tasks, sockets and timers have a turn. The task is woken after them.
+#[cold]
+fn poll_give_way(cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pin!(yield_now()).poll(cx).map(Ok)
+}
+
+/// Bytes that a task reads of a socket before it gives way. A parser may take as long for each of them as it likes: of
+/// endless interim responses or leading zeros, hyper would read 128 buffers of 500 KB in one go, which takes half a second.
+const READ_TURN: u32 = 256 * 1024;
+
 fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
@@ -166,7 +189,11 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.stream().poll_read_ready(cx))?;
+            let Poll::Ready(ready) = self.stream().poll_read_ready(cx) else {
+                self.turn = READ_TURN;
+                return Poll::Pending;
+            };
+            ready?;
             if let Some(read) = self.try_read(cx, buf) {
                 return read;
             }

@@ -1,6 +1,9 @@
 //! Invalid responses of endpoints.
 
-use linkerd_tests::{Mesh, Tcp, Wire};
+use linkerd_control::Policy;
+use linkerd_tests::{Mesh, Server, Tcp, Wire};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn mesh(bytes: &'static [u8]) -> (Mesh, Tcp) {
     let server = Tcp::answers(bytes).await;
@@ -101,4 +104,46 @@ async fn a_response_that_breaks_off_at_once_reaches_the_client_as_far_as_it_came
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert_eq!(wire.rest().await.as_bytes(), came);
     }
+}
+
+/// A service whose endpoint writes `again` without end after `first`, and another that answers.
+async fn endless(first: &'static [u8], again: &'static [u8]) -> (Mesh, Tcp, Server) {
+    let flood = Tcp::start(move |mut socket| async move {
+        let _ = socket.read(&mut [0; 1024]).await;
+        let _ = socket.write_all(first).await;
+        let many = again.repeat(64 * 1024 / again.len());
+        while socket.write_all(&many).await.is_ok() {}
+    })
+    .await;
+    let other = Server::says("hello").await;
+    let mesh = Mesh::builder()
+        .env("LINKERD2_PROXY_CORES", "1")
+        .start()
+        .await;
+    mesh.service("web", [flood.addr()]);
+    mesh.service("other", [other.addr()]);
+    let timeout = Duration::from_secs(1);
+    mesh.policy("web")
+        .set(Policy::balance("web", 80).request_timeout(timeout));
+    (mesh, flood, other)
+}
+
+#[tokio::test]
+async fn a_flood_of_interim_responses_holds_up_no_other_request_and_no_timeout() {
+    let (mesh, _flood, _other) = endless(b"", b"HTTP/1.1 103 X\r\nlink: </a>\r\n\r\n").await;
+    let mut flooded = get(&mesh, "").await;
+    assert_eq!(mesh.get("http://other/").await.status, 200);
+    let head = flooded.head().await;
+    assert!(head.starts_with("HTTP/1.1 504"), "{head}");
+}
+
+#[tokio::test]
+async fn an_endless_length_of_a_chunk_holds_up_no_other_request_and_no_timeout() {
+    let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (mesh, _flood, _other) = endless(head, b"0").await;
+    let mut flooded = get(&mesh, "").await;
+    assert_eq!(mesh.get("http://other/").await.status, 200);
+    let all = flooded.rest().await;
+    assert!(all.starts_with("HTTP/1.1 200"), "{all}");
+    assert!(!all.ends_with("0\r\n\r\n"), "{all}");
 }

@@ -215,3 +215,31 @@ async fn who_has_read_the_end_is_told_by_the_write_itself() {
 }
 
 const SHORT_AND_MORE: usize = 3 * 1024;
+
+#[tokio::test]
+async fn a_task_that_always_finds_something_to_read_gives_way() {
+    let (near, mut far) = pair().await;
+    let mut near = Socket::from(near);
+    const ALL: usize = 4 * 1024 * 1024;
+    let writes = tokio::spawn(async move { far.write_all(&vec![b'.'; ALL]).await });
+    let (mut all, mut at_once) = (0, 0);
+    let mut bytes = vec![0; 48 * 1024];
+    while all < ALL {
+        poll_fn(|cx| {
+            let mut buf = ReadBuf::new(&mut bytes);
+            let polled = Pin::new(&mut near).poll_read(cx, &mut buf);
+            let count = buf.filled().len();
+            all += count;
+            at_once = if polled.is_ready() {
+                at_once + count
+            } else {
+                0
+            };
+            polled
+        })
+        .await
+        .unwrap();
+        assert!(at_once <= READ_TURN as usize, "{at_once}");
+    }
+    writes.await.unwrap().unwrap();
+}
