@@ -5,12 +5,14 @@
 //! levels costs one comparison of an atomic at its call site, so the path of a request pays nothing for it.
 
 mod filter;
+mod libraries;
 mod limit;
 mod output;
 mod queue;
 mod streams;
 
 pub use filter::{LogFilter, LogFilterError};
+pub use libraries::LibraryLimit;
 pub use limit::LogLimit;
 pub use output::{LineOutput, LineSource};
 pub use queue::LineQueue;
@@ -27,7 +29,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::{Layer, reload};
+use tracing_subscriber::{Layer, filter::FilterExt, reload};
 
 /// The logger of the process.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct Logger {
     pub lines: LineQueue,
     /// Opens live streams of its events.
     pub streams: LogStreams,
+    /// Limit of the libraries' lines.
+    pub libraries: LibraryLimit,
 }
 
 /// The time at the start of a plain line.
@@ -74,12 +78,14 @@ pub fn install(log: &LogConfig, clock: LogClock) -> Result<Option<Logger>, LogIn
             );
         });
     })?;
-    let (subscriber, filter, streams) = subscriber(log, clock, lines.clone());
+    let libraries = LibraryLimit::default();
+    let (subscriber, filter, streams) = subscriber(log, clock, lines.clone(), &libraries);
     tracing::subscriber::set_global_default(subscriber).map_err(LogInstallError::Installed)?;
     Ok(Some(Logger {
         filter,
         lines,
         streams,
+        libraries,
     }))
 }
 
@@ -110,11 +116,13 @@ fn subscriber<W>(
     log: &LogConfig,
     clock: LogClock,
     writer: W,
+    libraries: &LibraryLimit,
 ) -> (Box<dyn Subscriber + Send + Sync>, LogFilter, LogStreams)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let (filter, handle) = reload::Layer::new(filter::at_start(&log.filter));
+    let filter = filter.and(libraries.clone());
     let (registry, streams) = LogStreams::install();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer)
@@ -210,7 +218,7 @@ mod tests {
     fn with_clock(log: &LogConfig, clock: LogClock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (subscriber, filter, _) = subscriber(log, clock, move || writer.clone());
+        let (subscriber, filter, _) = subscriber(log, clock, move || writer.clone(), &LibraryLimit::default());
         tracing::subscriber::with_default(subscriber, || act(&lines, &filter));
     }
 
@@ -303,7 +311,7 @@ mod tests {
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
         let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
-        let (subscriber, filter, _) = subscriber(&log, LogClock::Uptime, io::sink);
+        let (subscriber, filter, _) = subscriber(&log, LogClock::Uptime, io::sink, &LibraryLimit::default());
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));

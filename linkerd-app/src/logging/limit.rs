@@ -8,8 +8,9 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub struct LogLimit(RefCell<LogSecond>);
 
+/// The lines of the present second; see [`LogLimit`].
 #[derive(Debug, Default)]
-struct LogSecond {
+pub(super) struct LogSecond {
     since: Option<Instant>,
     lines: usize,
     unreported: u64,
@@ -18,17 +19,23 @@ struct LogSecond {
 impl LogLimit {
     /// The number of lines that were left out since the last one, if there may be one now.
     pub fn take(&self, now: Instant) -> Option<u64> {
-        let mut second = self.0.borrow_mut();
-        let since = *second.since.get_or_insert(now);
+        self.0.borrow_mut().take(now)
+    }
+}
+
+impl LogSecond {
+    /// See [`LogLimit::take`].
+    pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
+        let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= SECOND {
-            (second.since, second.lines) = (Some(now), 0);
+            (self.since, self.lines) = (Some(now), 0);
         }
-        if second.lines == MAX_LINES {
-            second.unreported += 1;
+        if self.lines == MAX_LINES {
+            self.unreported += 1;
             return None;
         }
-        second.lines += 1;
-        Some(std::mem::take(&mut second.unreported))
+        self.lines += 1;
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 

@@ -126,6 +126,7 @@ pub(super) fn sections(
             log.as_ref().map_or(Value::Null, |log| {
                 let mut state = log.lines.inspect();
                 state["streams"] = log.streams.inspect();
+                state["left_out_of_libraries"] = log.libraries.left_out().into();
                 state
             })
         }),

@@ -8,7 +8,7 @@ mod http2;
 mod peer;
 mod watched;
 
-pub(super) use body::{ClientBody, Lease};
+pub(super) use body::{ClientBody, Lease, StreamBody};
 pub(super) use http1::socket::upgraded_io;
 pub use http1::{Http1Client, Http1Pools};
 pub use http2::Http2Client;

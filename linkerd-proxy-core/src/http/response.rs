@@ -4,11 +4,11 @@ mod peek;
 
 use super::{
     BodyError, Busy, ClassMatch, Deadline, Responder, Upload,
-    client::{ClientBody, Lease},
+    client::{ClientBody, Lease, StreamBody},
     grpc_status,
     observe::{BodyEnd, Now, ObserveResponse, ResponseObservers},
 };
-use crate::Error;
+use crate::{Error, Reason};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -72,13 +72,14 @@ impl ResponseBody {
         }))
     }
 
-    /// The response of an endpoint. `lease` is what it holds until its body has ended.
+    /// The response of an endpoint. `lease` is what it holds until its body has ended; `stream` is known of HTTP/2.
     pub(super) fn of_endpoint(
         response: Response<Incoming>,
         lease: Box<dyn Lease>,
+        stream: Option<StreamBody>,
     ) -> Response<Self> {
         let (head, incoming) = response.into_parts();
-        let endpoint = ClientBody::new(incoming, lease);
+        let endpoint = ClientBody::new(incoming, lease, stream);
         let mut observers = ResponseObservers::new(head.status, grpc_status(&head.headers));
         if endpoint.has_ended() {
             observers.end(BodyEnd::Complete(None), &Now::default());
@@ -217,6 +218,13 @@ impl Inner {
     }
 }
 
+/// The stream ended before its end. Its code is `NO_ERROR`, which the client could take for a whole response, too.
+#[cold]
+fn cut_short() -> BodyError {
+    let detail = "the endpoint gave up the stream, with NO_ERROR, before the end of the response";
+    Error::new(Reason::StreamReset).detail(detail).into()
+}
+
 /// Observer of responses that break off after their head.
 pub trait ObserveBrokenResponse {
     /// A response to a request of `responder` broke off, and not by its client.
@@ -267,6 +275,7 @@ impl Body for ResponseBody {
         let frame = match ready!(polled) {
             Some(Err(error)) => return this.fail(error.into(), cx),
             Some(Ok(frame)) => frame,
+            None if endpoint.is_cut_short() => return this.fail(cut_short(), cx),
             None => {
                 this.observers.end(BodyEnd::Complete(None), &now);
                 return Poll::Ready(None);

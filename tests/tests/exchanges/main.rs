@@ -6,7 +6,8 @@
 //! valid together.
 //!
 //! `LINKERD_TESTS_EXCHANGE_SECONDS=3600` runs for an hour, `LINKERD_TESTS_SEED=n` repeats the plans of a run, and
-//! `LINKERD_TESTS_EXCHANGE_CASE=n` one of them again and again. Timing is not repeated.
+//! `LINKERD_TESTS_EXCHANGE_CASE=n` one of them again and again, `LINKERD_TESTS_EXCHANGE_FIRST=n` those from one on. Timing is not
+//! repeated.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

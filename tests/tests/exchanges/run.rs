@@ -22,6 +22,8 @@ pub struct Options {
     time: Duration,
     /// Only this case, repeatedly.
     case: Option<u64>,
+    /// The first case.
+    first: u64,
     carried: bool,
 }
 
@@ -43,7 +45,7 @@ pub struct Usage {
 }
 
 impl Options {
-    /// `LINKERD_TESTS_SEED`, `LINKERD_TESTS_EXCHANGE_SECONDS`, `LINKERD_TESTS_EXCHANGE_CASE`.
+    /// `LINKERD_TESTS_SEED`, `LINKERD_TESTS_EXCHANGE_SECONDS`, `LINKERD_TESTS_EXCHANGE_CASE`, `LINKERD_TESTS_EXCHANGE_FIRST`.
     pub fn read(seconds: u64, carried: bool) -> Self {
         let number = |name: &str| {
             std::env::var(name)
@@ -58,6 +60,7 @@ impl Options {
             seed: number("LINKERD_TESTS_SEED").unwrap_or_else(clock),
             time: Duration::from_secs(number("LINKERD_TESTS_EXCHANGE_SECONDS").unwrap_or(seconds)),
             case: number("LINKERD_TESTS_EXCHANGE_CASE"),
+            first: number("LINKERD_TESTS_EXCHANGE_FIRST").unwrap_or(0),
             carried,
         }
     }
@@ -71,7 +74,7 @@ impl Options {
         let mut report = Report::default();
         let start = Instant::now();
         let mut running = JoinSet::new();
-        let mut number = self.case.unwrap_or(0);
+        let mut number = self.case.unwrap_or(self.first);
         loop {
             while running.len() < AT_A_TIME && start.elapsed() < self.time {
                 let case = Case::generate(self.seed, number, self.carried);

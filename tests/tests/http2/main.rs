@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod connections;
+mod cut_short;
 mod explicit;
 mod frames;
 mod grpc;

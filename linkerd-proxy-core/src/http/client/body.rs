@@ -14,6 +14,14 @@ pub(in crate::http) struct ClientBody {
     incoming: Incoming,
     lease: Option<Box<dyn Lease>>,
     ended: bool,
+    stream: Option<StreamBody>,
+}
+
+/// The body is that of an HTTP/2 stream.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct StreamBody {
+    /// Whether the request has a body, too.
+    pub(in crate::http) uploads: bool,
 }
 
 /// A frame of an endpoint's body, its error, or its end.
@@ -31,11 +39,16 @@ pub(in crate::http) trait Lease {
 }
 
 impl ClientBody {
-    pub(in crate::http) fn new(incoming: Incoming, lease: Box<dyn Lease>) -> Self {
+    pub(in crate::http) fn new(
+        incoming: Incoming,
+        lease: Box<dyn Lease>,
+        stream: Option<StreamBody>,
+    ) -> Self {
         let mut body = Self {
             incoming,
             lease: Some(lease),
             ended: false,
+            stream,
         };
         body.complete_at_end(&Now::default());
         body
@@ -49,6 +62,18 @@ impl ClientBody {
     /// Whether its end has been seen. Asking hyper anew takes a lock of the connection with HTTP/2.
     pub(in crate::http) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Whether a body that has no further frame was cut short, as far as one can know.
+    ///
+    /// hyper takes a stream that is reset with `NO_ERROR`, or that a GOAWAY with this code leaves out, as ended: an endpoint may
+    /// end a request's body so, after the whole response (RFC 9113, section 8.1). Of such a response only a length tells whether
+    /// it is whole; where there was nothing to upload, it is not.
+    pub(in crate::http) fn is_cut_short(&self) -> bool {
+        self.stream.is_some_and(|stream| {
+            let lacks_some = || self.size_hint().lower() > 0;
+            !self.incoming.is_end_stream() && (!stream.uploads || lacks_some())
+        })
     }
 
     /// Polls the next frame. `now` is the time of the event, for all who see it.

@@ -1,7 +1,7 @@
 //! HTTP/2 connections of one endpoint: as many as its stream limit asks for.
 
 use super::{
-    body::Lease,
+    body::{Lease, StreamBody},
     failure::classify,
     peer::{Peer, Reads, peer_limit},
     watched::Watched,
@@ -134,10 +134,15 @@ where
             return Box::pin(ready(Err(Rejected::returned(error, request))));
         };
         let (request, context) = request.into_parts();
+        let uploads = !request.body().is_end_stream();
         let sent = stream.connection.sender.clone().try_send_request(request);
         Box::pin(async move {
             match sent.await {
-                Ok(response) => Ok(ResponseBody::of_endpoint(response, Box::new(stream))),
+                Ok(response) => {
+                    let body = Some(StreamBody { uploads });
+                    let stream = Box::new(stream);
+                    Ok(ResponseBody::of_endpoint(response, stream, body))
+                }
                 Err(mut error) => {
                     let unsent = error.take_message();
                     let unsent = unsent.map(|request| HttpRequest::new(request, context));

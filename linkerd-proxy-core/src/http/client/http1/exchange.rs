@@ -88,7 +88,7 @@ where
         if *this.uploads {
             connection.driven.detach();
         }
-        Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection)))
+        Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection, None)))
     }
 }
 

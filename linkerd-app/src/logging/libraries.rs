@@ -1,0 +1,85 @@
+//! A limit of the warnings of libraries, which peers can provoke.
+
+use super::limit::LogSecond;
+use parking_lot::Mutex;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+use tokio::time::Instant;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Filter};
+
+/// Lets ten warnings and errors of libraries through in a second, of all together, and counts the others. One frame of 17 bytes
+/// makes h2 warn, for example. Lower levels are on only where somebody asked for them, and our own lines have limits where a
+/// peer can provoke them. Clones share the limit.
+#[derive(Clone, Debug, Default)]
+pub struct LibraryLimit(Arc<LibraryLines>);
+
+#[derive(Debug, Default)]
+struct LibraryLines {
+    second: Mutex<LogSecond>,
+    left_out: AtomicU64,
+}
+
+impl LibraryLimit {
+    /// The lines that were left out so far.
+    pub fn left_out(&self) -> u64 {
+        self.0.left_out.load(Relaxed)
+    }
+
+    fn admits(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
+        let is_limited = *metadata.level() <= Level::WARN && !metadata.target().starts_with(OURS);
+        if !is_limited || self.0.second.lock().take(now).is_some() {
+            return true;
+        }
+        self.0.left_out.fetch_add(1, Relaxed);
+        false
+    }
+}
+
+impl<S: Subscriber> Filter<S> for LibraryLimit {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        self.admits(event.metadata(), Instant::now())
+    }
+}
+
+/// The beginning of our crates' names.
+const OURS: &str = "linkerd";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing_subscriber::{Layer, layer::SubscriberExt};
+
+    #[test]
+    fn a_library_that_a_peer_makes_warn_does_not_fill_the_log() {
+        let limit = LibraryLimit::default();
+        let lines = Arc::new(AtomicU64::new(0));
+        let subscriber = tracing_subscriber::registry()
+            .with(Lines(lines.clone()).with_filter(limit.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..100 {
+                tracing::warn!(target: "h2::proto::ping_pong", "recv PING ack that we never sent");
+                tracing::debug!(target: "h2::proto", "asked for");
+                tracing::warn!(target: "linkerd_app::proxy", "ours");
+            }
+        });
+        let (shown, left_out) = (lines.load(Relaxed), limit.left_out());
+        assert_eq!(shown + left_out, 300);
+        // A second may end meanwhile.
+        assert!((80..=90).contains(&left_out), "{left_out}");
+    }
+
+    struct Lines(Arc<AtomicU64>);
+
+    impl<S: Subscriber> Layer<S> for Lines {
+        fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Responses that an HTTP/2 endpoint gives up in the middle, without an error code.
+
+use bytes::Bytes;
+use h2::Reason;
+use http::Response;
+use linkerd_control::Endpoint;
+use linkerd_tests::{Mesh, Tcp};
+
+/// An endpoint that sends three bytes of a response and gives its stream up with `NO_ERROR`.
+async fn quitter(length: Option<usize>) -> (Mesh, Tcp) {
+    let server = Tcp::start(move |socket| async move {
+        let mut connection = h2::server::handshake(socket).await.unwrap();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let mut head = Response::builder();
+            if let Some(length) = length {
+                head = head.header("content-length", length);
+            }
+            let mut body = respond.send_response(head.body(()).unwrap(), false).unwrap();
+            body.send_data(Bytes::from_static(b"par"), false).unwrap();
+            tokio::spawn(async move {
+                // After the data.
+                tokio::task::yield_now().await;
+                body.send_reset(Reason::NO_ERROR);
+            });
+        }
+    })
+    .await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", []);
+    mesh.endpoints("web")
+        .set(linkerd_control::EndpointSet::new([Endpoint::new(server.addr()).h2()]));
+    (mesh, server)
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_no_error_before_its_end_is_no_whole_response() {
+    for length in [None, Some(7)] {
+        let (mesh, _server) = quitter(length).await;
+        let mut wire = mesh.wire().await;
+        wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+        let all = wire.rest().await;
+        assert!(all.starts_with("HTTP/1.1 200"), "{all}");
+        assert!(!all.ends_with("\r\n0\r\n\r\n"), "{all}");
+    }
+}
