@@ -1,17 +1,17 @@
-//! From declarations to services. All problems are collected, to be fixed at once.
+//! From declarations to services. Problems are collected, to be fixed at once.
 
 mod backends;
 mod checker;
 mod endpoints;
 
 use super::decl;
-use super::error::Problem;
+use super::error::Problems;
 use super::model::Mesh;
 use backends::References;
 use checker::Checker;
 
 /// Checks the declarations of a file; `problems` are those of its form.
-pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Vec<Problem>> {
+pub(super) fn check(file: decl::File, problems: Problems) -> Result<Mesh, Problems> {
     let mut checker = Checker {
         problems,
         partial: file.partial,
@@ -27,14 +27,13 @@ pub(super) fn check(file: decl::File, problems: Vec<Problem>) -> Result<Mesh, Ve
         references.resolve(&mut checker, &mut services, index);
     }
     checker.hosts(&services);
-    if checker.problems.is_empty() {
+    if checker.problems.count() == 0 {
         Ok(Mesh {
             services,
             servers: file.servers,
         })
     } else {
-        checker.problems.sort_by_key(|p| (p.line, p.column));
-        Err(checker.problems)
+        Err(checker.problems.sorted())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::backend_ref::BackendRef;
 use super::breaker::breaker;
-use super::error::Problem;
+use super::error::Problems;
 use super::form::{FieldReader, Given, Spanned, shown};
 use super::peer_proxy::{PeerProxy, peer_proxy};
 use super::position::Position;
@@ -57,13 +57,15 @@ pub(super) enum Hint {
 }
 
 /// Reads a text, and reports the parts without the form of a mesh file.
-pub(super) fn parse(text: &str) -> (File, Vec<Problem>) {
+pub(super) fn parse(text: &str) -> (File, Problems) {
     let tree = yaml::parse(text);
     let mut reader = FieldReader::default();
     let partial = tree.error.is_some();
     let (services, servers) = contents(&mut reader, tree.root.as_ref(), partial);
     let mut problems = reader.problems;
-    problems.extend(tree.error);
+    if let Some(error) = tree.error {
+        problems.push(|| error);
+    }
     let unnamed = |service: &Service| !matches!(service.name, Given::Is(_));
     let partial = partial || services.iter().any(unnamed);
     let file = File {

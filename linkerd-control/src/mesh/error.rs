@@ -14,9 +14,17 @@ pub enum MeshError {
     Invalid {
         /// The file's name.
         file: String,
-        /// All problems, in the order of the file. A syntax error hides those after it.
-        problems: Vec<Problem>,
+        /// The problems. A syntax error hides those after it.
+        problems: Problems,
     },
+}
+
+/// The problems of a mesh file, in its order once it is refused: [`MAX_LISTED`], and how many more there are. A file that is
+/// none may have a million.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems {
+    listed: Vec<Problem>,
+    unlisted: usize,
 }
 
 /// A problem in a mesh file.
@@ -30,16 +38,43 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl Problems {
+    /// Adds a problem, or counts it if enough are listed.
+    pub(super) fn push(&mut self, problem: impl FnOnce() -> Problem) {
+        match self.listed.len() < MAX_LISTED {
+            true => self.listed.push(problem()),
+            false => self.unlisted += 1,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.listed.len() + self.unlisted
+    }
+
+    /// In the order of the file.
+    pub(super) fn sorted(mut self) -> Self {
+        self.listed.sort_by_key(|p| (p.line, p.column));
+        self
+    }
+}
+
+/// As many as a person reads at once.
+const MAX_LISTED: usize = 100;
+
 impl fmt::Display for MeshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { file, reason } => write!(f, "{file}: cannot be read: {reason}"),
             Self::Invalid { file, problems } => {
-                for (n, problem) in problems.iter().enumerate() {
+                for (n, problem) in problems.listed.iter().enumerate() {
                     let newline = if n == 0 { "" } else { "\n" };
                     write!(f, "{newline}{file}:{problem}")?;
                 }
-                Ok(())
+                match problems.unlisted {
+                    0 => Ok(()),
+                    more => write!(f, "\n{file}: and {more} more problems"),
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Reads nodes as fields, lists, texts and numbers, and reports those of the wrong form.
 
-use super::error::Problem;
+use super::error::Problems;
 use super::near::near;
 use super::position::Position;
 use super::yaml::{Node, Value};
@@ -30,7 +30,7 @@ pub(super) struct Fields<'n> {
 /// Reads nodes and collects problems.
 #[derive(Default)]
 pub(super) struct FieldReader {
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Problems,
     /// The regular expressions of the policy or profile at hand.
     pub(super) patterns: BTreeSet<String>,
 }
@@ -57,7 +57,7 @@ impl<'n> Fields<'n> {
 
 impl FieldReader {
     pub(super) fn report(&mut self, at: Position, reason: impl Into<String>) {
-        self.problems.push(at.problem(reason));
+        self.problems.push(|| at.problem(reason));
     }
 
     /// The fields of a node. A misspelt one is read as its nearest name, so that its value is checked, too.

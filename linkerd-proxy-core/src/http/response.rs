@@ -172,15 +172,23 @@ impl Inner {
         }
         self.observers.end(end, &Now::default());
         if let Some(trailers) = self.responder().and_then(|answer| answer.rescue(&error)) {
-            (self.endpoint, self.text) = (None, None);
+            self.text = None;
+            self.give_up();
             return Poll::Ready(Some(Ok(trailers)));
         }
         self.break_off();
-        self.endpoint = None;
+        self.give_up();
         self.broken = Some(error);
         // After the tasks that write what was given to them.
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Gives up the endpoint's body.
+    fn give_up(&mut self) {
+        if let Some(endpoint) = self.endpoint.take() {
+            endpoint.give_up();
+        }
     }
 
     /// Marks the client's connection as broken, if its end would look like the end of the body.
@@ -223,6 +231,12 @@ impl Inner {
 fn cut_short() -> BodyError {
     let detail = "the endpoint gave up the stream, with NO_ERROR, before the end of the response";
     Error::new(Reason::StreamReset).detail(detail).into()
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.give_up();
+    }
 }
 
 /// Observer of responses that break off after their head.

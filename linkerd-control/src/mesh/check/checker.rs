@@ -1,7 +1,7 @@
 //! Checks of the declarations of services, one by one and against one another.
 
 use crate::mesh::decl;
-use crate::mesh::error::Problem;
+use crate::mesh::error::Problems;
 use crate::mesh::form::{Given, Spanned};
 use crate::mesh::host_name::{is_dns_name, is_host_name};
 use crate::mesh::model::{Service, full_name};
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The problems that were found, and the names that were seen.
 #[derive(Default)]
 pub(super) struct Checker {
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Problems,
     /// Whether declared services may be missing.
     pub(super) partial: bool,
     /// Full names, and the places of their declarations.
@@ -23,7 +23,7 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn problem(&mut self, at: Position, reason: impl Into<String>) {
-        self.problems.push(at.problem(reason));
+        self.problems.push(|| at.problem(reason));
     }
 
     pub(super) fn service(&mut self, decl: decl::Service) -> Service {

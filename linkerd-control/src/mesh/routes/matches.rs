@@ -34,7 +34,7 @@ pub(super) fn matches(
     let mut matches: Vec<RouteMatch> = Vec::new();
     let mut prefixes = 0;
     for node in r.items(fields, "matches") {
-        let problems = r.problems.len();
+        let problems = r.problems.count();
         let read = match protocol {
             Protocol::Grpc => grpc_match(r, node),
             _ => http_match(r, node, &mut prefixes),
@@ -43,7 +43,7 @@ pub(super) fn matches(
             continue;
         };
         // A match with a problem lacks the part that may tell it from another.
-        if problems == r.problems.len() && matches.contains(&read) {
+        if problems == r.problems.count() && matches.contains(&read) {
             r.report(node.at, "this match is listed twice; remove one");
         }
         matches.push(read);

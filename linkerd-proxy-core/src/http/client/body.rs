@@ -1,13 +1,16 @@
 //! The body of an endpoint's response, which holds its connection until it ends.
 
-use crate::http::observe::Now;
+use crate::{http::observe::Now, task::spawn_local};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
+    future::poll_fn,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
+use tokio::{runtime::Handle, time::timeout};
 
 /// An endpoint's response body, and the connection that it holds until it ends.
 pub(in crate::http) struct ClientBody {
@@ -76,6 +79,31 @@ impl ClientBody {
         })
     }
 
+    /// Gives the body up, before its end or after it.
+    ///
+    /// A stream whose request's body goes on is read for a while. Dropped, nobody would read it, and the endpoint might wait for
+    /// that before it reads the request: an upload that waits for the endpoint's window does not see that its client has gone,
+    /// and keeps the window of all other uploads of the connection.
+    pub(in crate::http) fn give_up(self) {
+        let uploads = self.stream.is_some_and(|stream| stream.uploads);
+        // At the end of a runtime its connections end, too.
+        if uploads && !self.ended && Handle::try_current().is_ok() {
+            spawn_local(timeout(GIVEN_UP, self.discard()));
+        }
+    }
+
+    /// Reads to the end, which comes soon where the request's body sees that its client has gone.
+    async fn discard(mut self) {
+        let mut bytes = 0;
+        while bytes < MAX_DISCARDED {
+            let frame = poll_fn(|cx| self.poll_frame(cx, &Now::default())).await;
+            match frame {
+                Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, Bytes::len),
+                Some(Err(_)) | None => return,
+            }
+        }
+    }
+
     /// Polls the next frame. `now` is the time of the event, for all who see it.
     pub(in crate::http) fn poll_frame(&mut self, cx: &mut Context<'_>, now: &Now) -> PolledFrame {
         let frame = ready!(match &mut self.lease {
@@ -113,6 +141,12 @@ impl ClientBody {
         }
     }
 }
+
+/// Time for an endpoint to go on with the request once nobody takes the response.
+const GIVEN_UP: Duration = Duration::from_secs(30);
+
+/// Most bytes of a response that are read for nobody.
+const MAX_DISCARDED: usize = 16 * 1024 * 1024;
 
 impl std::fmt::Debug for ClientBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -97,7 +97,7 @@ async fn answer(
             _ => "",
         };
         let response = incoming(&format!("{head}5\r\nhello\r\n{rest}")).await;
-        let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease));
+        let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease), None);
         let limit = Deadline::new(Instant::now() + LIMIT, Reason::ConnectTimeout);
         response.body_mut().end_by(limit);
         response

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 /// The response to what an endpoint answers after its first line, with an observer.
 async fn response(answer: &str) -> (Response<ResponseBody>, Rc<Notes>) {
     let response = incoming(&format!("HTTP/1.1 200 OK\r\n{answer}")).await;
-    let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease));
+    let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease), None);
     let notes = Rc::new(Notes::default());
     response.body_mut().observe(notes.clone(), Instant::now());
     (response, notes)
