@@ -218,7 +218,8 @@ mod tests {
     fn with_clock(log: &LogConfig, clock: LogClock, act: impl FnOnce(&Lines, &LogFilter)) {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (subscriber, filter, _) = subscriber(log, clock, move || writer.clone(), &LibraryLimit::default());
+        let (subscriber, filter, _) =
+            subscriber(log, clock, move || writer.clone(), &LibraryLimit::default());
         tracing::subscriber::with_default(subscriber, || act(&lines, &filter));
     }
 
@@ -311,7 +312,8 @@ mod tests {
     fn the_filter_of_the_injector_costs_one_comparison_below_info() {
         let injected = "warn,linkerd=info,hickory=error,[{headers}]=off,[{request}]=off";
         let log = log(&[("LINKERD2_PROXY_LOG", injected)]);
-        let (subscriber, filter, _) = subscriber(&log, LogClock::Uptime, io::sink, &LibraryLimit::default());
+        let (subscriber, filter, _) =
+            subscriber(&log, LogClock::Uptime, io::sink, &LibraryLimit::default());
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
         filter.replace("linkerd=debug").unwrap();
         assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::DEBUG));

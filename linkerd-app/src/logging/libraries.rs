@@ -60,8 +60,8 @@ mod tests {
     fn a_library_that_a_peer_makes_warn_does_not_fill_the_log() {
         let limit = LibraryLimit::default();
         let lines = Arc::new(AtomicU64::new(0));
-        let subscriber = tracing_subscriber::registry()
-            .with(Lines(lines.clone()).with_filter(limit.clone()));
+        let subscriber =
+            tracing_subscriber::registry().with(Lines(lines.clone()).with_filter(limit.clone()));
         tracing::subscriber::with_default(subscriber, || {
             for _ in 0..100 {
                 tracing::warn!(target: "h2::proto::ping_pong", "recv PING ack that we never sent");

@@ -15,7 +15,9 @@ async fn quitter(length: Option<usize>) -> (Mesh, Tcp) {
             if let Some(length) = length {
                 head = head.header("content-length", length);
             }
-            let mut body = respond.send_response(head.body(()).unwrap(), false).unwrap();
+            let mut body = respond
+                .send_response(head.body(()).unwrap(), false)
+                .unwrap();
             body.send_data(Bytes::from_static(b"par"), false).unwrap();
             tokio::spawn(async move {
                 // After the data.
@@ -28,7 +30,10 @@ async fn quitter(length: Option<usize>) -> (Mesh, Tcp) {
     let mesh = Mesh::start().await;
     mesh.service("web", []);
     mesh.endpoints("web")
-        .set(linkerd_control::EndpointSet::new([Endpoint::new(server.addr()).h2()]));
+        .set(linkerd_control::EndpointSet::new([Endpoint::new(
+            server.addr(),
+        )
+        .h2()]));
     (mesh, server)
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod abandoned;
 mod connections;
 mod cut_short;
 mod explicit;

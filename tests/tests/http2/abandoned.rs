@@ -1,0 +1,89 @@
+//! Clients that leave in the middle of an exchange.
+
+use bytes::Bytes;
+use futures::future::poll_fn;
+use h2::{RecvStream, SendStream, client::SendRequest, server::SendResponse};
+use http::{Request, Response};
+use linkerd_control::{Endpoint, EndpointSet};
+use linkerd_tests::{Mesh, Tcp, soon};
+use tokio::{net::TcpStream, task::JoinHandle};
+
+/// Sends as long as the peer takes bytes, this many at most.
+async fn send(stream: &mut SendStream<Bytes>, length: usize) {
+    let mut left = length;
+    while left > 0 {
+        stream.reserve_capacity(left);
+        let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else {
+            return;
+        };
+        let piece = capacity.min(left);
+        if stream.send_data(vec![b'.'; piece].into(), false).is_err() {
+            return;
+        }
+        left -= piece;
+    }
+}
+
+/// Takes `/slow` until the window of the connection is full, answers it with more than fits into a window, and takes the rest
+/// after that; other requests are taken, and then answered.
+async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let (head, mut body) = request.into_parts();
+    let is_slow = head.uri.path() == "/slow";
+    let mut unreleased = 0;
+    while !(is_slow && unreleased == WINDOW) {
+        let Some(Ok(data)) = body.data().await else {
+            break;
+        };
+        unreleased += data.len();
+    }
+    let mut response = respond.send_response(Response::new(()), false).unwrap();
+    if is_slow {
+        send(&mut response, 8 * WINDOW).await;
+    }
+    let _ = response.send_data(Bytes::new(), true);
+    let _ = body.flow_control().release_capacity(unreleased);
+    while let Some(Ok(data)) = body.data().await {
+        let _ = body.flow_control().release_capacity(data.len());
+    }
+}
+
+/// What an endpoint takes of all bodies of a connection before it has read some of it.
+const WINDOW: usize = 65_535;
+
+#[tokio::test]
+async fn an_upload_whose_client_has_gone_does_not_hold_up_others() {
+    let server = Tcp::start(|socket| async move {
+        let mut connection = h2::server::handshake(socket).await.unwrap();
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            tokio::spawn(serve(request, respond));
+        }
+    })
+    .await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", []);
+    let endpoint = Endpoint::new(server.addr()).h2();
+    mesh.endpoints("web").set(EndpointSet::new([endpoint]));
+
+    let (mut client, connection) = connect(&mesh).await;
+    let request = Request::put("http://web/slow").body(()).unwrap();
+    let (response, mut upload) = client.send_request(request, false).unwrap();
+    let uploading = tokio::spawn(async move { send(&mut upload, 1 << 20).await });
+    assert_eq!(soon(response).await.unwrap().status(), 200);
+    connection.abort();
+    uploading.abort();
+
+    let (mut client, _connection) = connect(&mesh).await;
+    let request = Request::put("http://web/quick").body(()).unwrap();
+    let (response, mut upload) = client.send_request(request, false).unwrap();
+    upload
+        .send_data(Bytes::from_static(b"hello"), true)
+        .unwrap();
+    assert_eq!(soon(response).await.unwrap().status(), 200);
+    assert_eq!(server.connections(), 1, "both go over one connection");
+}
+
+async fn connect(mesh: &Mesh) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
+    let socket = TcpStream::connect(mesh.proxy.outbound).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    (client, tokio::spawn(connection))
+}
