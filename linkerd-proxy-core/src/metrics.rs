@@ -28,6 +28,6 @@ pub use figures::{BYTES, HistogramBounds, HistogramUnit, LATENCY_MS};
 pub use format::{ExpositionFormat, MetricKind};
 pub use histogram::{Histogram, HistogramParams};
 pub use label::{Labels, is_plain};
-pub use label_set::{AddLabels, LabelSet, touch_text};
+pub use label_set::{AddLabels, LabelSet};
 pub use primitive::{Counter, Gauge, Metric};
 pub use registry::{FamilySize, Registry, RegistryStyle};

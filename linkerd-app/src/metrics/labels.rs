@@ -3,7 +3,7 @@
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::{
     endpoint::Endpoint,
-    metrics::{AddLabels, Labels, touch_text},
+    metrics::{AddLabels, Labels},
     tls::{Identity, NoTlsReason, TlsStatus},
 };
 use std::{net::SocketAddr, sync::Arc};
@@ -72,16 +72,6 @@ impl AddLabels for EndpointLabels {
         };
         labels = server_tls_labels(target_labels(labels, self.endpoint.addr), &tls);
         self.endpoint.labels.add_to(labels, "dst_")
-    }
-
-    fn touch(&self) {
-        if let Some(server) = &self.endpoint.tls {
-            touch_text(server.identity.as_str());
-        }
-        self.endpoint.labels.touch();
-        if let Some(authority) = &self.authority {
-            touch_text(authority);
-        }
     }
 }
 

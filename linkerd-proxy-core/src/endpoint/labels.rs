@@ -1,8 +1,7 @@
 //! The labels of an endpoint, held in few bytes: a proxy may know 10,000 endpoints with a dozen labels each.
 
-use crate::metrics::{Labels, is_plain, touch_text};
+use crate::metrics::{Labels, is_plain};
 use serde::{Serialize, Serializer};
-use std::hint::black_box;
 
 /// Labels, sorted by key, as one text and where its parts end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,14 +33,6 @@ impl EndpointLabels {
             true => labels.with_all_plain(prefix, self.iter()),
             false => labels.with_all(prefix, self.iter()),
         }
-    }
-}
-
-impl EndpointLabels {
-    /// Prepares [`add_to`](Self::add_to); see [`AddLabels::touch`](crate::metrics::AddLabels::touch).
-    pub fn touch(&self) {
-        touch_text(&self.text);
-        black_box(self.ends.first().copied());
     }
 }
 

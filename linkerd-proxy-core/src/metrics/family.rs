@@ -90,15 +90,6 @@ impl<M: Metric> Family<M> {
             if out.len() >= until && index > from {
                 return Some(index);
             }
-            if (index - from).is_multiple_of(TOUCHED) {
-                let next = all
-                    .as_slice()
-                    .get_range(index..all.len().min(index + TOUCHED));
-                for (labels, series) in next.into_iter().flatten() {
-                    labels.touch();
-                    series.touch();
-                }
-            }
             series.sum_to(&mut sum);
             text.clear();
             text = labels.add_to(text);
@@ -126,9 +117,6 @@ impl<M: Metric> fmt::Debug for Family<M> {
 fn tenths(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis() / 100).unwrap_or(u32::MAX)
 }
-
-/// Series that are read together before they are written.
-const TOUCHED: usize = 16;
 
 /// Capacity that is not given back.
 const SPARE: usize = 1024;

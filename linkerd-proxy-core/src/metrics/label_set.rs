@@ -4,7 +4,6 @@ use super::label::Labels;
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    hint::black_box,
     sync::Arc,
 };
 
@@ -20,10 +19,6 @@ pub struct LabelSet(Arc<dyn AddLabels>);
 pub trait AddLabels: Send + Sync + 'static {
     /// Adds the labels.
     fn add_to(&self, labels: Labels) -> Labels;
-
-    /// Reads a little of everything that [`add_to`](Self::add_to) reads. A scrape does so for several series before it
-    /// writes them: the processor waits for their memory at once, not for one after the other.
-    fn touch(&self) {}
 }
 
 impl LabelSet {
@@ -52,11 +47,6 @@ impl LabelSet {
     /// Appends these labels to others.
     pub fn add_to(&self, labels: Labels) -> Labels {
         self.0.add_to(labels)
-    }
-
-    /// Prepares [`add_to`](Self::add_to); see [`AddLabels::touch`].
-    pub(super) fn touch(&self) {
-        self.0.touch();
     }
 }
 
@@ -96,10 +86,6 @@ impl AddLabels for Text {
     fn add_to(&self, labels: Labels) -> Labels {
         labels.and_text(&self.0)
     }
-
-    fn touch(&self) {
-        touch_text(&self.0);
-    }
 }
 
 /// A text, followed by a set.
@@ -111,11 +97,6 @@ struct After {
 impl AddLabels for After {
     fn add_to(&self, labels: Labels) -> Labels {
         self.base.add_to(labels.and_text(&self.text))
-    }
-
-    fn touch(&self) {
-        touch_text(&self.text);
-        self.base.touch();
     }
 }
 
@@ -129,16 +110,6 @@ impl AddLabels for And {
     fn add_to(&self, labels: Labels) -> Labels {
         self.base.add_to(labels).and_text(&self.text)
     }
-
-    fn touch(&self) {
-        self.base.touch();
-        touch_text(&self.text);
-    }
-}
-
-/// Reads the beginning of a text; see [`AddLabels::touch`].
-pub fn touch_text(text: &str) {
-    black_box(text.as_bytes().first().copied());
 }
 
 #[cfg(test)]

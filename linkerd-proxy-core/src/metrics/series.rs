@@ -1,7 +1,6 @@
 //! One series of a family: its handles and the sum of dropped ones.
 
 use super::Metric;
-use std::hint::black_box;
 
 /// One series. A proxy may have 50,000, of which almost all have one handle or none: these take few bytes.
 #[derive(Debug)]
@@ -62,13 +61,6 @@ impl<M: Metric> Series<M> {
         };
         *self = Self::Orphaned { past, since: now };
         Some(now)
-    }
-
-    /// Prepares [`sum_to`](Self::sum_to); see [`AddLabels::touch`](super::AddLabels::touch).
-    pub(super) fn touch(&self) {
-        if let Self::One(handle) = self {
-            black_box(handle.is_last());
-        }
     }
 
     /// The sum of all handles.
