@@ -6,6 +6,7 @@ mod failure;
 mod http1;
 mod http2;
 mod peer;
+mod uploading;
 mod watched;
 
 pub(super) use body::{ClientBody, Lease, StreamBody};

@@ -6,7 +6,7 @@ use h2::{RecvStream, SendStream, client::SendRequest, server::SendResponse};
 use http::{Request, Response};
 use linkerd_control::{Endpoint, EndpointSet};
 use linkerd_tests::{Mesh, Tcp, soon};
-use tokio::{net::TcpStream, task::JoinHandle};
+use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
 
 /// Sends as long as the peer takes bytes, this many at most.
 async fn send(stream: &mut SendStream<Bytes>, length: usize) {
@@ -80,6 +80,46 @@ async fn an_upload_whose_client_has_gone_does_not_hold_up_others() {
         .unwrap();
     assert_eq!(soon(response).await.unwrap().status(), 200);
     assert_eq!(server.connections(), 1, "both go over one connection");
+}
+
+/// Answers with more than anybody takes, and says when the stream is reset.
+async fn stream(mut respond: SendResponse<Bytes>, reset: mpsc::Sender<h2::Reason>) {
+    let mut response = respond.send_response(Response::new(()), false).unwrap();
+    send(&mut response, 1 << 30).await;
+    let code = poll_fn(|cx| response.poll_reset(cx)).await;
+    reset.send(code.unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_endpoint_is_told_at_once_that_nobody_takes_its_response() {
+    let (reset, mut resets) = mpsc::channel(1);
+    let server = Tcp::start(move |socket| {
+        let reset = reset.clone();
+        async move {
+            let mut connection = h2::server::handshake(socket).await.unwrap();
+            while let Some(Ok((mut request, respond))) = connection.accept().await {
+                let reset = reset.clone();
+                tokio::spawn(async move {
+                    while let Some(Ok(_)) = request.body_mut().data().await {}
+                    stream(respond, reset).await;
+                });
+            }
+        }
+    })
+    .await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", []);
+    let endpoint = Endpoint::new(server.addr()).h2();
+    mesh.endpoints("web").set(EndpointSet::new([endpoint]));
+    let (mut client, _connection) = connect(&mesh).await;
+    let request = Request::post("http://web/").body(()).unwrap();
+    let (response, mut upload) = client.send_request(request, false).unwrap();
+    upload
+        .send_data(Bytes::from_static(b"hello"), true)
+        .unwrap();
+    let response = soon(response).await.unwrap();
+    drop((response, upload));
+    assert_eq!(soon(resets.recv()).await, Some(h2::Reason::CANCEL));
 }
 
 async fn connect(mesh: &Mesh) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {

@@ -1,5 +1,6 @@
 //! The body of an endpoint's response, which holds its connection until it ends.
 
+use super::uploading::UploadWatch;
 use crate::{http::observe::Now, task::spawn_local};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -21,10 +22,9 @@ pub(in crate::http) struct ClientBody {
 }
 
 /// The body is that of an HTTP/2 stream.
-#[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct StreamBody {
-    /// Whether the request has a body, too.
-    pub(in crate::http) uploads: bool,
+    /// That of the request, if it has one.
+    pub(in crate::http) upload: Option<UploadWatch>,
 }
 
 /// A frame of an endpoint's body, its error, or its end.
@@ -73,9 +73,9 @@ impl ClientBody {
     /// end a request's body so, after the whole response (RFC 9113, section 8.1). Of such a response only a length tells whether
     /// it is whole; where there was nothing to upload, it is not.
     pub(in crate::http) fn is_cut_short(&self) -> bool {
-        self.stream.is_some_and(|stream| {
+        self.stream.as_ref().is_some_and(|stream| {
             let lacks_some = || self.size_hint().lower() > 0;
-            !self.incoming.is_end_stream() && (!stream.uploads || lacks_some())
+            !self.incoming.is_end_stream() && (stream.upload.is_none() || lacks_some())
         })
     }
 
@@ -85,7 +85,8 @@ impl ClientBody {
     /// that before it reads the request: an upload that waits for the endpoint's window does not see that its client has gone,
     /// and keeps the window of all other uploads of the connection.
     pub(in crate::http) fn give_up(self) {
-        let uploads = self.stream.is_some_and(|stream| stream.uploads);
+        let upload = self.stream.as_ref().and_then(|it| it.upload.as_ref());
+        let uploads = upload.is_some_and(UploadWatch::goes_on);
         // At the end of a runtime its connections end, too.
         if uploads && !self.ended && Handle::try_current().is_ok() {
             spawn_local(timeout(GIVEN_UP, self.discard()));

@@ -4,6 +4,7 @@ use super::{
     body::{Lease, StreamBody},
     failure::classify,
     peer::{Peer, Reads, peer_limit},
+    uploading::Uploading,
     watched::Watched,
 };
 use crate::{
@@ -49,7 +50,7 @@ struct Connections<C, B> {
 struct Connection<B> {
     /// The findings from its first bytes.
     peer: Rc<Peer>,
-    sender: SendRequest<B>,
+    sender: SendRequest<Uploading<B>>,
     streams: Cell<usize>,
     /// The peer's limit, as last seen.
     limit: Rc<Cell<usize>>,
@@ -134,17 +135,20 @@ where
             return Box::pin(ready(Err(Rejected::returned(error, request))));
         };
         let (request, context) = request.into_parts();
-        let uploads = !request.body().is_end_stream();
+        let (head, body) = request.into_parts();
+        let (body, upload) = Uploading::new(body);
+        let request = http::Request::from_parts(head, body);
         let sent = stream.connection.sender.clone().try_send_request(request);
         Box::pin(async move {
             match sent.await {
                 Ok(response) => {
-                    let body = Some(StreamBody { uploads });
+                    let body = Some(StreamBody { upload });
                     let stream = Box::new(stream);
                     Ok(ResponseBody::of_endpoint(response, stream, body))
                 }
                 Err(mut error) => {
                     let unsent = error.take_message();
+                    let unsent = unsent.map(|request| request.map(Uploading::into_inner));
                     let unsent = unsent.map(|request| HttpRequest::new(request, context));
                     let error = classify(error.into_error());
                     Err(Rejected::new(stream.connection.peer.explain(error), unsent))
