@@ -7,7 +7,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 use tokio::time::Instant;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{
+    Event, Level, Metadata, Subscriber, level_filters::LevelFilter, subscriber::Interest,
+};
 use tracing_subscriber::layer::{Context, Filter};
 
 /// Lets ten warnings and errors of libraries through in a second, of all together, and counts the others. One frame of 17 bytes
@@ -29,8 +31,7 @@ impl LibraryLimit {
     }
 
     fn admits(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
-        let is_limited = *metadata.level() <= Level::WARN && !metadata.target().starts_with(OURS);
-        if !is_limited || self.0.second.lock().take(now).is_some() {
+        if !is_limited(metadata) || self.0.second.lock().take(now).is_some() {
             return true;
         }
         self.0.left_out.fetch_add(1, Relaxed);
@@ -38,9 +39,25 @@ impl LibraryLimit {
     }
 }
 
+fn is_limited(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() <= Level::WARN && !metadata.target().starts_with(OURS)
+}
+
 impl<S: Subscriber> Filter<S> for LibraryLimit {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match is_limited(metadata) {
+            true => Interest::sometimes(),
+            false => Interest::always(),
+        }
+    }
+
+    /// All: without a hint the one of the filter beside this would be lost.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {

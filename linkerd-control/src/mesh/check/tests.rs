@@ -407,3 +407,16 @@ fn many_endpoints_are_no_problem() {
     }
     assert_eq!(mesh(&text).endpoints(), 20_000);
 }
+
+#[test]
+fn a_file_that_is_none_does_not_list_all_that_is_wrong() {
+    let text = format!("services:\n{}", "  - {bogus: 1}\n".repeat(500));
+    let error = Mesh::parse("mesh.yaml", &text).unwrap_err().to_string();
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 101, "{error}");
+    let last = lines.last().unwrap();
+    assert!(
+        last.starts_with("mesh.yaml: and ") && last.ends_with(" more problems"),
+        "{last}"
+    );
+}
