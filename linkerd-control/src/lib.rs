@@ -50,7 +50,7 @@ pub use crate::identity::IdentityScript;
 pub use crate::limits::ControllerLimits;
 pub use crate::lookups::{ExpectationError, Lookup, LookupKind};
 pub use crate::mesh::{
-    AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Resolve,
+    AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Problems, Resolve,
     SystemResolver, watch_file, watch_file_with,
 };
 pub use crate::policy::{

@@ -24,7 +24,7 @@ mod values;
 mod watch;
 mod yaml;
 
-pub use self::error::{MeshError, Problem};
+pub use self::error::{MeshError, Problem, Problems};
 pub(crate) use self::hosts::Known;
 pub use self::hosts::{HostAddresses, Resolve, SystemResolver};
 pub use self::model::Mesh;

@@ -1,7 +1,6 @@
 //! A limit of the warnings of libraries, which peers can provoke.
 
-use super::limit::LogSecond;
-use parking_lot::Mutex;
+use super::limit::LogLimit;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -20,7 +19,7 @@ pub struct LibraryLimit(Arc<LibraryLines>);
 
 #[derive(Debug, Default)]
 struct LibraryLines {
-    second: Mutex<LogSecond>,
+    limit: LogLimit,
     left_out: AtomicU64,
 }
 
@@ -31,7 +30,7 @@ impl LibraryLimit {
     }
 
     fn admits(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
-        if !is_limited(metadata) || self.0.second.lock().take(now).is_some() {
+        if !is_limited(metadata) || self.0.limit.take(now).is_some() {
             return true;
         }
         self.0.left_out.fetch_add(1, Relaxed);

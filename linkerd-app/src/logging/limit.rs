@@ -1,16 +1,16 @@
 //! A limit of log lines that peers can provoke.
 
-use std::{cell::RefCell, time::Duration};
+use parking_lot::Mutex;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Lets [`MAX_LINES`] log lines of one kind through in a second, and counts the others. A client that insists must not fill
 /// the log.
 #[derive(Debug, Default)]
-pub struct LogLimit(RefCell<LogSecond>);
+pub struct LogLimit(Mutex<LogSecond>);
 
-/// The lines of the present second; see [`LogLimit`].
 #[derive(Debug, Default)]
-pub(super) struct LogSecond {
+struct LogSecond {
     since: Option<Instant>,
     lines: usize,
     unreported: u64,
@@ -19,23 +19,17 @@ pub(super) struct LogSecond {
 impl LogLimit {
     /// The number of lines that were left out since the last one, if there may be one now.
     pub fn take(&self, now: Instant) -> Option<u64> {
-        self.0.borrow_mut().take(now)
-    }
-}
-
-impl LogSecond {
-    /// See [`LogLimit::take`].
-    pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
-        let since = *self.since.get_or_insert(now);
+        let mut second = self.0.lock();
+        let since = *second.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= SECOND {
-            (self.since, self.lines) = (Some(now), 0);
+            (second.since, second.lines) = (Some(now), 0);
         }
-        if self.lines == MAX_LINES {
-            self.unreported += 1;
+        if second.lines == MAX_LINES {
+            second.unreported += 1;
             return None;
         }
-        self.lines += 1;
-        Some(std::mem::take(&mut self.unreported))
+        second.lines += 1;
+        Some(std::mem::take(&mut second.unreported))
     }
 }
 

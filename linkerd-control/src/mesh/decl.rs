@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> (File, Problems) {
     let (services, servers) = contents(&mut reader, tree.root.as_ref(), partial);
     let mut problems = reader.problems;
     if let Some(error) = tree.error {
-        problems.push(|| error);
+        problems.push(error);
     }
     let unnamed = |service: &Service| !matches!(service.name, Given::Is(_));
     let partial = partial || services.iter().any(unnamed);

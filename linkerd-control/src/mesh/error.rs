@@ -40,15 +40,20 @@ pub struct Problem {
 
 impl Problems {
     /// Adds a problem, or counts it if enough are listed.
-    pub(super) fn push(&mut self, problem: impl FnOnce() -> Problem) {
+    pub(super) fn push(&mut self, problem: Problem) {
         match self.listed.len() < MAX_LISTED {
-            true => self.listed.push(problem()),
+            true => self.listed.push(problem),
             false => self.unlisted += 1,
         }
     }
 
-    /// How many there are.
-    pub(super) fn count(&self) -> usize {
+    /// Those that are listed.
+    pub fn listed(&self) -> &[Problem] {
+        &self.listed
+    }
+
+    /// How many there are, listed or not.
+    pub fn count(&self) -> usize {
         self.listed.len() + self.unlisted
     }
 

@@ -57,7 +57,7 @@ impl<'n> Fields<'n> {
 
 impl FieldReader {
     pub(super) fn report(&mut self, at: Position, reason: impl Into<String>) {
-        self.problems.push(|| at.problem(reason));
+        self.problems.push(at.problem(reason));
     }
 
     /// The fields of a node. A misspelt one is read as its nearest name, so that its value is checked, too.

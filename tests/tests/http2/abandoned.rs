@@ -1,10 +1,10 @@
 //! Clients that leave in the middle of an exchange.
 
+use super::mesh_of;
 use bytes::Bytes;
 use futures::future::poll_fn;
 use h2::{RecvStream, SendStream, client::SendRequest, server::SendResponse};
 use http::{Request, Response};
-use linkerd_control::{Endpoint, EndpointSet};
 use linkerd_tests::{Mesh, Tcp, soon};
 use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
 
@@ -47,7 +47,7 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     }
 }
 
-/// What an endpoint takes of all bodies of a connection before it has read some of it.
+/// The window of a connection to the endpoint, in bytes.
 const WINDOW: usize = 65_535;
 
 #[tokio::test]
@@ -59,10 +59,7 @@ async fn an_upload_whose_client_has_gone_does_not_hold_up_others() {
         }
     })
     .await;
-    let mesh = Mesh::start().await;
-    mesh.service("web", []);
-    let endpoint = Endpoint::new(server.addr()).h2();
-    mesh.endpoints("web").set(EndpointSet::new([endpoint]));
+    let mesh = mesh_of(&server).await;
 
     let (mut client, connection) = connect(&mesh).await;
     let request = Request::put("http://web/slow").body(()).unwrap();
@@ -107,10 +104,7 @@ async fn the_endpoint_is_told_at_once_that_nobody_takes_its_response() {
         }
     })
     .await;
-    let mesh = Mesh::start().await;
-    mesh.service("web", []);
-    let endpoint = Endpoint::new(server.addr()).h2();
-    mesh.endpoints("web").set(EndpointSet::new([endpoint]));
+    let mesh = mesh_of(&server).await;
     let (mut client, _connection) = connect(&mesh).await;
     let request = Request::post("http://web/").body(()).unwrap();
     let (response, mut upload) = client.send_request(request, false).unwrap();

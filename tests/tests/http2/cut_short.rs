@@ -1,9 +1,9 @@
 //! Responses that an HTTP/2 endpoint gives up in the middle, without an error code.
 
+use super::mesh_of;
 use bytes::Bytes;
 use h2::Reason;
 use http::Response;
-use linkerd_control::Endpoint;
 use linkerd_tests::{Mesh, Tcp};
 
 /// An endpoint that sends three bytes of a response and gives its stream up with `NO_ERROR`.
@@ -27,14 +27,7 @@ async fn quitter(length: Option<usize>) -> (Mesh, Tcp) {
         }
     })
     .await;
-    let mesh = Mesh::start().await;
-    mesh.service("web", []);
-    mesh.endpoints("web")
-        .set(linkerd_control::EndpointSet::new([Endpoint::new(
-            server.addr(),
-        )
-        .h2()]));
-    (mesh, server)
+    (mesh_of(&server).await, server)
 }
 
 #[tokio::test]

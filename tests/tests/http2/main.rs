@@ -9,3 +9,14 @@ mod explicit;
 mod frames;
 mod grpc;
 mod streams;
+
+use linkerd_control::{Endpoint, EndpointSet};
+use linkerd_tests::{Mesh, Tcp};
+
+/// A mesh whose service `web` is this server, over HTTP/2 from clients of any version.
+async fn mesh_of(server: &Tcp) -> Mesh {
+    let mesh = Mesh::start().await;
+    let endpoint = Endpoint::new(server.addr()).h2();
+    mesh.service("web", []).set(EndpointSet::new([endpoint]));
+    mesh
+}

@@ -23,7 +23,7 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn problem(&mut self, at: Position, reason: impl Into<String>) {
-        self.problems.push(|| at.problem(reason));
+        self.problems.push(at.problem(reason));
     }
 
     pub(super) fn service(&mut self, decl: decl::Service) -> Service {

@@ -148,8 +148,9 @@ where
                 }
                 Err(mut error) => {
                     let unsent = error.take_message();
-                    let unsent = unsent.map(|request| request.map(Uploading::into_inner));
-                    let unsent = unsent.map(|request| HttpRequest::new(request, context));
+                    let unsent = unsent.map(|request| {
+                        HttpRequest::new(request.map(Uploading::into_inner), context)
+                    });
                     let error = classify(error.into_error());
                     Err(Rejected::new(stream.connection.peer.explain(error), unsent))
                 }
