@@ -23,6 +23,7 @@ mod rounds;
 mod socket;
 mod socket_state;
 mod stream;
+mod unanswered;
 mod until_cut_off;
 
 pub use accept_errors::AcceptErrors;

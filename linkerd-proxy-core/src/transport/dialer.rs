@@ -2,7 +2,7 @@
 
 use super::{
     DialGuard, OwnConnection, OwnConnections, Side, Socket, SocketOptions, TransportStream,
-    address::reached,
+    address::reached, unanswered::dial_again,
 };
 use crate::{Error, Reason};
 use futures::future::BoxFuture;
@@ -22,7 +22,7 @@ pub struct ConnectOptions {
 
 /// Dials for one side of the proxy.
 ///
-/// - **Waits for** the connect timeout at most.
+/// - **Waits for** the connect timeout at most. What nobody answers is dialled again beside it, twice at most.
 /// - **Fails as** `Prohibited` and `Loop` by its guard; `ConnectRefused`, `ConnectTimeout`, `ConnectFailed`,
 ///   `DescriptorLimit`. Nothing was sent then.
 #[derive(Debug)]
@@ -61,7 +61,8 @@ impl Dialer {
         self.guard.check(addr)?;
         let stream = match &self.network {
             Network::System => {
-                let (stream, own) = self.in_time(addr, self.dial(addr)).await?;
+                let dial = dial_again(self.pause(), || self.dial(addr));
+                let (stream, own) = self.in_time(addr, dial).await?;
                 self.check_connected(addr, &stream)?;
                 self.options.socket.apply(&stream);
                 Socket::dialled(stream, own).into()
@@ -86,6 +87,11 @@ impl Dialer {
                 Err(Error::new(Reason::ConnectTimeout).peer(addr).detail(detail))
             }
         }
+    }
+
+    /// The time without an answer after which an address is dialled once more.
+    fn pause(&self) -> Duration {
+        MOST_PAUSE.min(self.options.timeout / 3)
     }
 
     async fn dial(&self, addr: SocketAddr) -> io::Result<(TcpStream, OwnConnection)> {
@@ -124,6 +130,9 @@ impl Dialer {
         self.guard.check_connected(local, peer)
     }
 }
+
+/// The round trip to another region has been answered by then; RFC 8305, 8 has a like figure.
+const MOST_PAUSE: Duration = Duration::from_millis(300);
 
 /// Classifies the system's answer to a connection attempt.
 fn connect_error(addr: SocketAddr, error: io::Error) -> Error {

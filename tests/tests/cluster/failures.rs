@@ -5,7 +5,7 @@ use crate::{
     ways::{Way, Ways},
 };
 use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request, header::CONNECTION};
 use hyper::body::Incoming;
 use linkerd_control::Protocol;
 use linkerd_tests::{
@@ -95,5 +95,33 @@ fn packets_that_are_lost_cost_time_alone() {
             let report = traffic.finish().await;
             assert!(report.failures.is_empty(), "{name}: {report:?}");
         }
+    });
+}
+
+#[test]
+fn a_lost_packet_is_no_lost_connection() {
+    isolated("failures::a_lost_packet_is_no_lost_connection", async {
+        // Less than the system waits until it sends a SYN again.
+        let timeout = "LINKERD2_PROXY_OUTBOUND_CONNECT_TIMEOUT";
+        let ways = Ways::start_with(|proxy| proxy.env(timeout, "900ms")).await;
+        let hello = |_| async {
+            reply("hello").map(|mut reply| {
+                let close = HeaderValue::from_static("close");
+                reply.headers_mut().insert(CONNECTION, close);
+                reply
+            })
+        };
+        let pod = &ways.plain;
+        let starting = Server::builder().at(pod.at(8080)).start(hello);
+        let server = pod.enter(starting).await;
+        pod.lose("-p tcp --syn -m statistic --mode nth --every 2 --packet 0");
+        let client = ways.web.enter(Http1::connect(pod.at(8080)));
+        let mut client = client.await.host_form();
+        for _ in 0..4 {
+            let request = Request::get("http://api.test/").body(empty()).unwrap();
+            let reply = client.send(request).await.unwrap();
+            assert_eq!(reply.status, 200, "{reply:?}");
+        }
+        assert_eq!(server.connections(), 4);
     });
 }

@@ -41,7 +41,7 @@ impl Ways {
         .await
     }
 
-    async fn start_with(describe: impl Fn(Builder) -> Builder) -> Self {
+    pub async fn start_with(describe: impl Fn(Builder) -> Builder) -> Self {
         let cluster = Cluster::start().await;
         let web = cluster.pod_with("web", &describe).await;
         let api = cluster.pod_with("api", &describe).await;

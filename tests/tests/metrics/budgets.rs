@@ -23,6 +23,8 @@ fn hosts_and_paths_of_clients_of_an_inbound_port_add_no_series() {
     isolated(
         "budgets::hosts_and_paths_of_clients_of_an_inbound_port_add_no_series",
         async {
+            // A connection to an application is bound to a host: there is one for each, and its port is taken for a minute.
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535").unwrap();
             let application = Tcp::start_at(SocketAddr::from((POD, 0)), answer_all).await;
             let port = application.addr().port();
             let pod = Pod::start(|proxy| proxy.env("LINKERD2_PROXY_INBOUND_PORTS", port)).await;
