@@ -143,7 +143,7 @@ impl Inbound {
             read,
             client,
             destination,
-            protocol,
+            protocol: known,
             gateway,
         } = match &self.ctx.mesh {
             None => SecuredConnection::plain(stream, client, destination),
@@ -161,7 +161,8 @@ impl Inbound {
         };
         let mut io = Io::new(stream, policy.peer(tls).connections());
         io.put_back(read);
-        if let (Some(name), KnownProtocol::Is(protocol)) = (&gateway, protocol) {
+        if let Some(name) = &gateway {
+            let protocol = known.said();
             // In a box: few connections need it, and all would have room for it.
             let forwarded = self
                 .gateway
@@ -169,7 +170,7 @@ impl Inbound {
             return Box::pin(forwarded).await;
         }
         // 4. What the client speaks, and whether it is let in.
-        let protocol = match protocol {
+        let protocol = match known {
             _ if self.has_proxy_header(destination) => Some(Detected::Opaque),
             KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
             known => self.protocol(&mut io, &client, &policy, known).await?,
@@ -178,8 +179,11 @@ impl Inbound {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
+                if known != KnownProtocol::SaidOpaque {
+                    self.was_silent(&application);
+                }
                 // In a box: few connections need it, and all would have room for it.
-                Box::pin(self.silent(&mut io, &client, &policy, &application)).await?
+                Box::pin(self.first_speaker(&mut io, &client, &policy, &application)).await?
             }
         };
         let version = match detected {
@@ -266,6 +270,8 @@ impl Inbound {
             }
             // TLS detection has waited for the client already.
             (ServerProtocol::Detect { .. }, KnownProtocol::Silent) => return Ok(None),
+            // Nobody is waited for: the application may speak first.
+            (_, KnownProtocol::SaidOpaque) => return Ok(None),
             (ServerProtocol::Detect { timeout, .. }, _) => *timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.
             (ServerProtocol::Http1(_), _) if client.tls.is_meshed() => {

@@ -60,6 +60,40 @@ fn a_line_that_resembles_a_request_is_no_way_around_http() {
 }
 
 #[test]
+fn a_method_without_an_end_is_no_way_around_http() {
+    isolated("a_method_without_an_end_is_no_way_around_http", async {
+        let _pod = Pod::start(|proxy| proxy).await;
+        let application = mirror().await;
+        let mut wire = Wire::connect(application.addr()).await;
+        let method = "A".repeat(1_100);
+        wire.send(format!(
+            "{method} / HTTP/1.1\r\nhost: app\r\n{CLAIM}\r\n\r\n"
+        ))
+        .await;
+        let (_, body) = wire.response().await;
+        assert!(body.starts_with(&method), "{body}");
+        assert!(!body.contains("l5d-client-id"), "{body}");
+    });
+}
+
+#[test]
+fn streams_of_an_http_2_connection_are_limited() {
+    isolated("streams_of_an_http_2_connection_are_limited", async {
+        let _pod = Pod::start(|proxy| proxy).await;
+        let server = Server::builder().at(SocketAddr::from((POD, 0)));
+        let application = server.start(|_| async { reply("hello") }).await;
+        let socket = TcpStream::connect(application.addr()).await.unwrap();
+        let (send, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::get("http://web.example/").body(()).unwrap();
+        let mut send = send.ready().await.unwrap();
+        let (response, _) = send.send_request(request, true).unwrap();
+        tokio::time::timeout(SOON, response).await.unwrap().unwrap();
+        assert_eq!(send.current_max_send_streams(), 10_000);
+    });
+}
+
+#[test]
 fn a_pause_in_a_request_line_is_no_way_around_http() {
     isolated("a_pause_in_a_request_line_is_no_way_around_http", async {
         let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";

@@ -116,7 +116,16 @@ async fn opaque_connections_cross_both_ways_and_end_by_halves() {
     })
     .await;
     let mesh = Meshed::start(|web| web, |api| api).await;
-    mesh.serve_api(server.addr(), Endpoint::opaque);
+    let mut wire = opaque(&mesh, server.addr()).await;
+    let sent = "all that is sent is encrypted ".repeat(10_000);
+    wire.send(&sent).await;
+    wire.finish().await;
+    assert_eq!(wire.rest().await.len(), sent.len());
+}
+
+/// A connection from `web` to `api` of which its proxy says that it has no protocol.
+async fn opaque(mesh: &Meshed, server: SocketAddr) -> Wire {
+    mesh.serve_api(server, Endpoint::opaque);
     let opaque = Policy::balance("api", 80).protocol(Protocol::Opaque);
     mesh.controller.policy("api:80").set(opaque);
     let mut wire = Wire::connect(mesh.web.outbound).await;
@@ -124,10 +133,39 @@ async fn opaque_connections_cross_both_ways_and_end_by_halves() {
         .await;
     let head = wire.until(b"\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    let sent = "all that is sent is encrypted ".repeat(10_000);
-    wire.send(&sent).await;
-    wire.finish().await;
-    assert_eq!(wire.rest().await.len(), sent.len());
+    wire
+}
+
+#[tokio::test]
+async fn requests_in_a_connection_of_no_protocol_are_requests_all_the_same() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    let mut wire = opaque(&mesh, server.addr()).await;
+    let claim = identity("admin");
+    wire.send(format!(
+        "GET / HTTP/1.1\r\nhost: api\r\nl5d-client-id: {claim}\r\n\r\n"
+    ))
+    .await;
+    let (head, body) = wire.response().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert_eq!(body, "hello");
+    assert_eq!(server.last().headers["l5d-client-id"], identity("web"));
+}
+
+#[tokio::test]
+async fn an_application_may_speak_first_in_a_connection_of_no_protocol() {
+    let server = Tcp::start(|mut socket| async move {
+        let _ = socket.write_all(b"220 ready\r\n").await;
+        let mut read = [0; 6];
+        let _ = socket.read_exact(&mut read).await;
+        let _ = socket.write_all(&read).await;
+    })
+    .await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    let mut wire = opaque(&mesh, server.addr()).await;
+    wire.until(b"220 ready\r\n").await;
+    wire.send("QUIT\r\n").await;
+    wire.until(b"QUIT\r\n").await;
 }
 
 #[tokio::test]

@@ -370,8 +370,9 @@ variables! {
         linkerd2 INBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");
         /// How long the answer to a PING may take. Only has an effect together with the interval.
         linkerd2 INBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT: Duration = unset, used, since("0.1");
-        /// SETTINGS_MAX_CONCURRENT_STREAMS. No limit is advertised without it.
-        linkerd2 INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = unset, used, unit("streams"), since("0.1");
+        /// SETTINGS_MAX_CONCURRENT_STREAMS. Answers that a client does not read are kept, 2 KB for each stream; linkerd2-proxy
+        /// has no limit.
+        linkerd2 INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = default("10000"), used, unit("streams"), since("0.1");
         /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
         /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
@@ -393,8 +394,9 @@ variables! {
         linkerd2 OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");
         /// How long the answer to a PING may take. Only has an effect together with the interval.
         linkerd2 OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT: Duration = unset, used, since("0.1");
-        /// SETTINGS_MAX_CONCURRENT_STREAMS. No limit is advertised without it.
-        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = unset, used, unit("streams"), since("0.1");
+        /// SETTINGS_MAX_CONCURRENT_STREAMS. Answers that a client does not read are kept, 2 KB for each stream; linkerd2-proxy
+        /// has no limit.
+        linkerd2 OUTBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = default("10000"), used, unit("streams"), since("0.1");
         /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
         /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.

@@ -27,16 +27,8 @@ impl Inbound {
                 .is_ok()
     }
 
-    /// Waits for the first bytes of a silent client or of its application, which may be the one to speak first. A client
-    /// that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
-    pub(super) async fn silent(
-        &self,
-        io: &mut Io,
-        client: &ClientInfo,
-        policy: &PolicySnapshot,
-        application: &Application,
-    ) -> Result<(Detected, Option<Io>), Error> {
-        let timeout = self.ctx.config.inbound.detect_timeout;
+    /// Notes that a client of an application was silent, and says so once.
+    pub(super) fn was_silent(&self, application: &Application) {
         let addr = application.addr();
         if self.silent.was_silent(&addr, Instant::now()) {
             tracing::info!(
@@ -46,6 +38,19 @@ impl Inbound {
                  config.linkerd.io/opaque-ports"
             );
         }
+    }
+
+    /// Waits for the first bytes of a client that may be silent, or of its application, which may be the one to speak first. A
+    /// client that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
+    pub(super) async fn first_speaker(
+        &self,
+        io: &mut Io,
+        client: &ClientInfo,
+        policy: &PolicySnapshot,
+        application: &Application,
+    ) -> Result<(Detected, Option<Io>), Error> {
+        let timeout = self.ctx.config.inbound.detect_timeout;
+        let addr = application.addr();
         let mut server = application.connect().call(()).await?;
         let detect = async |io: &mut Io| self.detect(io, client, policy, timeout).await;
         let speaker = self.silent.first_speaker(&addr, io, &mut server, detect);

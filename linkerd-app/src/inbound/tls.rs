@@ -47,8 +47,20 @@ pub enum KnownProtocol {
     Unknown,
     /// The client was silent for the detect timeout: it may wait for the application to speak first.
     Silent,
+    /// A peer proxy has said that there is none. It may be one that no proxy sends: what looks like HTTP is HTTP all the same.
+    SaidOpaque,
     /// This one: a peer proxy has said so, or the bytes are not for this proxy.
     Is(Detected),
+}
+
+impl KnownProtocol {
+    /// The protocol that a peer proxy has said.
+    pub fn said(self) -> Detected {
+        match self {
+            Self::Is(protocol) => protocol,
+            Self::SaidOpaque | Self::Silent | Self::Unknown => Detected::Opaque,
+        }
+    }
 }
 
 /// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
@@ -173,11 +185,11 @@ pub async fn secure_direct(
         stream: terminated.stream,
         read,
         destination,
-        protocol: KnownProtocol::Is(match header.protocol {
-            None => Detected::Opaque,
-            Some(SessionProtocol::Http1) => Detected::Http1,
-            Some(SessionProtocol::Http2) => Detected::Http2,
-        }),
+        protocol: match header.protocol {
+            None => KnownProtocol::SaidOpaque,
+            Some(SessionProtocol::Http1) => KnownProtocol::Is(Detected::Http1),
+            Some(SessionProtocol::Http2) => KnownProtocol::Is(Detected::Http2),
+        },
         gateway,
     })
 }

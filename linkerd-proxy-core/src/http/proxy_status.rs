@@ -33,16 +33,18 @@ pub(super) fn proxy_status(error: &Error, side: Side) -> Option<HeaderValue> {
     HeaderValue::try_from(status).ok()
 }
 
-/// The label of the reason for an answer of another proxy like this one.
+/// The label of the reason for an answer of another proxy like this one, in front of its application. What the outbound side of
+/// one told its application, which passed it on, says nothing of the request to that application.
 pub(super) fn reason_label(headers: &HeaderMap) -> Option<&str> {
     let status = headers.get(PROXY_STATUS)?.to_str().ok()?;
     let (_, label) = status.strip_prefix(NAME)?.split_once(DETAILS)?;
-    let (label, _) = label.split_once('"')?;
-    Some(label)
+    let (label, rest) = label.split_once('"')?;
+    rest.starts_with(INBOUND).then_some(label)
 }
 
 const NAME: &str = "linkerd-proxy; error=";
 const DETAILS: &str = "; details=\"";
+const INBOUND: &str = "; side=inbound;";
 
 #[cfg(test)]
 mod tests {
@@ -62,11 +64,16 @@ mod tests {
     #[test]
     fn every_reason_can_be_written_and_read() {
         for reason in ALL {
-            let value = proxy_status(&Error::new(*reason), Side::Outbound).unwrap();
-            let text = value.to_str().unwrap();
-            assert!(text.is_ascii() && text.ends_with('"'), "{text}");
-            let headers = HeaderMap::from_iter([(PROXY_STATUS, value.clone())]);
-            assert_eq!(reason_label(&headers), Some(reason.label()));
+            for (side, label) in [
+                (Side::Inbound, Some(reason.label())),
+                (Side::Outbound, None),
+            ] {
+                let value = proxy_status(&Error::new(*reason), side).unwrap();
+                let text = value.to_str().unwrap();
+                assert!(text.is_ascii() && text.ends_with('"'), "{text}");
+                let headers = HeaderMap::from_iter([(PROXY_STATUS, value.clone())]);
+                assert_eq!(reason_label(&headers), label);
+            }
         }
     }
 }

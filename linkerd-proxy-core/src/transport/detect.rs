@@ -132,6 +132,19 @@ fn resembling(buf: &[u8]) -> Option<Detected> {
     }
 }
 
+/// A line without an end within the capacity: an over-long request line is answered by the server. Prose is none, unless it
+/// begins as a request does; a word without an end may be a method for a server that takes any.
+fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
+    let mut words = buf.split(is_space).filter(|word| !word.is_empty());
+    let (method, target) = (words.next(), words.next());
+    let is_known = |method: &[u8]| is_known_method(&method.to_ascii_uppercase());
+    let begins_as_request = target.is_none_or(is_target) || method.is_some_and(is_known);
+    match lookalikes {
+        Lookalikes::Http if !begins_as_request => Detected::Opaque,
+        _ => Detected::Http1,
+    }
+}
+
 fn is_version(word: &[u8]) -> bool {
     let start = word.get(..VERSION.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
@@ -144,15 +157,6 @@ fn is_known_method(word: &[u8]) -> bool {
 /// Whether a word is a path or a URI.
 fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.windows(3).any(|part| part == b"://")
-}
-
-/// A line without an end within the capacity: an over-long request line is answered by the server.
-fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
-    match lookalikes {
-        // A single word of that length is not a method.
-        Lookalikes::Http if buf.iter().all(is_token) => Detected::Opaque,
-        _ => Detected::Http1,
-    }
 }
 
 /// A byte that servers may take for a separator.
@@ -295,6 +299,27 @@ mod tests {
             .unwrap();
         assert_eq!(detected, Some(Detected::Http1));
         assert_eq!(&read[..], b"GET / HTTP/1.1\r\n");
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_http_if_it_begins_as_a_request() {
+        for (begin, expected) in [
+            ("A", Detected::Http1),
+            ("GET /", Detected::Http1),
+            ("X  http://web/", Detected::Http1),
+            ("get a b ", Detected::Http1),
+            ("all that is sent", Detected::Opaque),
+        ] {
+            let line = format!("{begin}{}", "a".repeat(CAPACITY - begin.len()));
+            let mut io = tokio_test::io::Builder::new().read(line.as_bytes()).build();
+            let detected = detect(&mut io, Duration::from_secs(10), Lookalikes::Http).await;
+            let (detected, read) = detected.unwrap();
+            assert_eq!(
+                (detected, read.len()),
+                (Some(expected), CAPACITY),
+                "{begin}"
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -285,7 +285,7 @@ struct Http2Keys {
     connection_window: DefaultedKey<Window>,
     interval: OptionalKey<Duration>,
     timeout: OptionalKey<Duration>,
-    max_streams: OptionalKey<Number>,
+    max_streams: DefaultedKey<Number>,
     max_frame_size: OptionalKey<FrameSize>,
     max_header_list_size: OptionalKey<Number>,
     max_pending_resets: OptionalKey<Count>,
@@ -324,7 +324,7 @@ fn http2_server(r: &mut Reader<'_>, keys: &Http2Keys) -> Http2Settings {
     Http2Settings {
         flow_control: Some(flow_control),
         keep_alive,
-        max_concurrent_streams: r.given(&keys.max_streams),
+        max_concurrent_streams: Some(r.value(&keys.max_streams)),
         max_frame_size: r.given(&keys.max_frame_size),
         max_header_list_size: r.given(&keys.max_header_list_size),
         max_pending_accept_reset_streams: r.given(&keys.max_pending_resets),

@@ -174,7 +174,7 @@ const SERVER_HTTP2_DEFAULTS: &[(&str, &str)] = &[
     ("INITIAL_CONNECTION_WINDOW_SIZE", "1048576"),
     ("KEEP_ALIVE_INTERVAL", "-"),
     ("KEEP_ALIVE_TIMEOUT", "-"),
-    ("MAX_CONCURRENT_STREAMS", "-"),
+    ("MAX_CONCURRENT_STREAMS", "10000"),
     ("MAX_FRAME_SIZE", "-"),
     ("MAX_HEADER_LIST_SIZE", "-"),
     ("MAX_PENDING_ACCEPT_RESET_STREAMS", "-"),
@@ -234,6 +234,10 @@ fn the_least_environment_gives_the_defaults() {
         flow_control: Some(fixed),
         ..Http2Settings::default()
     };
+    let http2_server = Http2Settings {
+        max_concurrent_streams: Some(10_000),
+        ..http2.clone()
+    };
     let pool = PoolSettings {
         max_idle: 10_000,
         idle_timeout: S(3),
@@ -276,7 +280,7 @@ fn the_least_environment_gives_the_defaults() {
             http_queue: queue(S(3)),
             max_in_flight: 100_000,
             pool,
-            http2_server: http2.clone(),
+            http2_server: http2_server.clone(),
             http2_client: http2.clone(),
             balancer: BalancerConfig::default(),
             http2_max_connections: 8,
@@ -299,7 +303,7 @@ fn the_least_environment_gives_the_defaults() {
             http_queue: queue(S(1)),
             max_in_flight: 100_000,
             pool,
-            http2_server: http2.clone(),
+            http2_server: http2_server.clone(),
             http2_client: http2.clone(),
             ips: [].into(),
             ports: [].into(),

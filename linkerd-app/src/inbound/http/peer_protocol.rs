@@ -1,10 +1,15 @@
 //! The protocol that a peer proxy's application spoke, where the peer carried it over HTTP/2.
 
-use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response, Version,
+    header::{CONTENT_LENGTH, COOKIE, TRANSFER_ENCODING},
+};
+use http_body::Body;
 use linkerd_proxy_core::{
     Error,
     http::{
-        HttpRequest, ResponseBody, add_host, host_from_target, prepare_response, to_origin_form,
+        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, add_host, has_any,
+        host_from_target, prepare_response, to_origin_form,
     },
 };
 use pin_project_lite::pin_project;
@@ -15,7 +20,8 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Restores HTTP/1 requests from HTTP/2 (`l5d-orig-proto`), and carries their responses back.
+/// Restores HTTP/1 requests from HTTP/2 (`l5d-orig-proto`), and carries their responses back, without what only proxies may
+/// say.
 ///
 /// - **Fails as** `InvalidResponse`.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +91,7 @@ where
             {
                 return Poll::Ready(Err(error));
             }
+            remove_proxy_headers(response.headers_mut());
             if *this.is_carried {
                 carry_version(response);
             }
@@ -117,7 +124,39 @@ fn restore_version(request: &mut HttpRequest) -> bool {
         to_origin_form(request.uri_mut());
     }
     *request.version_mut() = version;
+    let body_has_ended = request.body().is_end_stream();
+    let headers = request.headers_mut();
+    join_cookies(headers);
+    if !body_has_ended && !headers.contains_key(CONTENT_LENGTH) {
+        // The peer has removed it, and without it HTTP/1 has no body where the method has none by itself.
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        *request.version_mut() = Version::HTTP_11;
+    }
     true
+}
+
+/// Makes one field of those that HTTP/2 may divide cookies into (RFC 9113, section 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let cookies: Vec<_> = headers.get_all(COOKIE).iter().collect();
+    let cookies = cookies.iter().map(|cookie| cookie.as_bytes());
+    let joined = cookies.collect::<Vec<_>>().join(&b"; "[..]);
+    if let Ok(joined) = HeaderValue::from_bytes(&joined) {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+/// Removes what only a proxy says. A reverse proxy behind this one may pass on what it was told by its own, and the client's
+/// would take it for this one's answer: it sends a request again that was not processed.
+fn remove_proxy_headers(headers: &mut HeaderMap) {
+    let names = [L5D_PROXY_ERROR, L5D_PROXY_CONNECTION, L5D_ORIG_PROTO];
+    if has_any(headers, &names) {
+        for name in names {
+            headers.remove(name);
+        }
+    }
 }
 
 /// Names the version of the application's answer to the peer proxy.
@@ -167,6 +206,13 @@ mod tests {
     }
 
     async fn exchanged(request: Builder) -> (Request<()>, Response<ResponseBody>) {
+        exchanged_with(request, RequestBody::empty()).await
+    }
+
+    async fn exchanged_with(
+        request: Builder,
+        body: RequestBody,
+    ) -> (Request<()>, Response<ResponseBody>) {
         let seen = Rc::new(RefCell::new(None));
         let noted = seen.clone();
         let application = service_fn(move |request: HttpRequest| {
@@ -176,7 +222,7 @@ mod tests {
             *response.version_mut() = Version::HTTP_11;
             std::future::ready(Ok::<_, Error>(response))
         });
-        let request = request.version(Version::HTTP_2).body(RequestBody::empty());
+        let request = request.version(Version::HTTP_2).body(body);
         let request = HttpRequest::new(request.unwrap(), RequestContext::arriving(None));
         let layer = PeerProtocolLayer {
             version: Version::HTTP_2,
@@ -197,6 +243,29 @@ mod tests {
         assert_eq!(response.headers()[L5D_ORIG_PROTO], "HTTP/1.1");
         let (request, _) = exchange("HTTP/1.1; absolute-form").await;
         assert_eq!(request.uri(), "http://web:80/a");
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_length_and_divided_cookies_are_restored() {
+        for (orig_proto, length, chunked) in [
+            ("HTTP/1.1", None, true),
+            ("HTTP/1.0", None, true),
+            ("HTTP/1.1", Some("5"), false),
+        ] {
+            let request = Request::get("http://web/").header(L5D_ORIG_PROTO, orig_proto);
+            let mut request = request.header(COOKIE, "a=1").header(COOKIE, "b=2");
+            if let Some(length) = length {
+                request = request.header(CONTENT_LENGTH, length);
+            }
+            let (seen, _) = exchanged_with(request, RequestBody::full("hello")).await;
+            let headers = seen.headers();
+            assert_eq!(headers.contains_key(TRANSFER_ENCODING), chunked);
+            assert_eq!(seen.version(), Version::HTTP_11);
+            let cookies: Vec<_> = headers.get_all(COOKIE).iter().collect();
+            assert_eq!(cookies, ["a=1; b=2"]);
+        }
+        let (seen, _) = exchange("HTTP/1.1").await;
+        assert!(!seen.headers().contains_key(TRANSFER_ENCODING));
     }
 
     #[tokio::test]
