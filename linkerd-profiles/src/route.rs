@@ -27,7 +27,7 @@ use crate::{
     meta::Meta,
     profile::ProfileRoute,
 };
-use http::Request;
+use http::{HeaderValue, Request, header::HOST};
 use linkerd_proxy_core::yielding::with_yields;
 use request_match::{FIRST_WINS, Met};
 use std::sync::Arc;
@@ -127,6 +127,21 @@ impl RouteTable {
         levels.find_map(|rules| self.best(rules, request))
     }
 
+    /// Whether the host decides and the request names two: by its target, which counts here, and by a `Host` beside it, which
+    /// many servers read instead. To let a request in by the one and serve it by the other would be a way around a rule.
+    pub fn is_ambiguous<B>(&self, request: &Request<B>) -> bool {
+        let Some(target) = request.uri().host() else {
+            return false;
+        };
+        let has_hosts = || !self.is_trivial && self.hosts.only_any().is_none();
+        let is_other = |host: Option<&str>| host.is_none_or(|host| !host::is_same(host, target));
+        request
+            .headers()
+            .get(HOST)
+            .is_some_and(|host| is_other(named_host(host)))
+            && has_hosts()
+    }
+
     fn best<B>(&self, rules: &[usize], request: &Request<B>) -> Option<FoundRule> {
         let mut best: Option<(usize, Met)> = None;
         for index in rules {
@@ -213,7 +228,12 @@ pub fn request_host<B>(request: &Request<B>) -> Option<&str> {
     if let Some(host) = request.uri().host() {
         return Some(host);
     }
-    let authority = request.headers().get(http::header::HOST)?.to_str().ok()?;
+    named_host(request.headers().get(HOST)?)
+}
+
+/// The host of a `Host` header.
+fn named_host(header: &HeaderValue) -> Option<&str> {
+    let authority = header.to_str().ok()?;
     // The port is after the last colon, unless that is within an IPv6 address.
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(host),

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use linkerd_tests::{
     SOON, Server, Tcp, Wire, eventually,
     netns::{POD, Pod, isolated},
@@ -73,6 +75,40 @@ fn a_method_without_an_end_is_no_way_around_http() {
         let (_, body) = wire.response().await;
         assert!(body.starts_with(&method), "{body}");
         assert!(!body.contains("l5d-client-id"), "{body}");
+    });
+}
+
+#[test]
+fn an_upload_that_is_cancelled_ends_its_stream_alone() {
+    isolated("an_upload_that_is_cancelled_ends_its_stream_alone", async {
+        let _pod = Pod::start(|proxy| proxy).await;
+        let server = Server::builder().at(SocketAddr::from((POD, 0)));
+        let after_the_body = |request: http::Request<Incoming>| async {
+            let _ = request.into_body().collect().await;
+            reply("hello")
+        };
+        let application = server.start(after_the_body).await;
+        let socket = TcpStream::connect(application.addr()).await.unwrap();
+        let (mut send, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let request = || {
+            let request = http::Request::post("http://web.example/");
+            request
+                .header("l5d-orig-proto", "HTTP/1.1")
+                .body(())
+                .unwrap()
+        };
+        let (_response, mut body) = send.send_request(request(), false).unwrap();
+        body.send_data("begun".into(), false).unwrap();
+        let arrived = || async { (application.connections() == 1).then_some(()) };
+        eventually(SOON, "the request", arrived).await;
+        body.send_reset(h2::Reason::CANCEL);
+        for _ in 0..3 {
+            send = send.ready().await.unwrap();
+            let (response, _) = send.send_request(request(), true).unwrap();
+            let response = tokio::time::timeout(SOON, response).await.unwrap();
+            assert_eq!(response.unwrap().status(), 200);
+        }
     });
 }
 
@@ -287,6 +323,26 @@ fn an_address_claimed_behind_a_connect_is_replaced_by_the_clients_own() {
             let (_, seen) = wire.response().await;
             assert!(!seen.contains("192.0.2.1"), "{seen}");
             assert_eq!(seen.matches("x-forwarded-for: 10.77.").count(), 1, "{seen}");
+        },
+    );
+}
+
+#[test]
+fn a_silent_client_of_an_application_that_is_down_takes_nobody_the_answer() {
+    isolated(
+        "a_silent_client_of_an_application_that_is_down_takes_nobody_the_answer",
+        async {
+            let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
+            let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let application = mirror().await;
+            let addr = application.addr();
+            drop(application);
+            let mut silent = Wire::connect(addr).await;
+            assert_eq!(silent.rest().await, "");
+            let mut wire = Wire::connect(addr).await;
+            wire.send("GET / HTTP/1.1\r\nhost: app\r\n\r\n").await;
+            let (head, _) = wire.response().await;
+            assert!(head.starts_with("HTTP/1.1 502"), "{head}");
         },
     );
 }

@@ -51,8 +51,16 @@ impl Inbound {
     ) -> Result<(Detected, Option<Io>), Error> {
         let timeout = self.ctx.config.inbound.detect_timeout;
         let addr = application.addr();
-        let mut server = application.connect().call(()).await?;
         let detect = async |io: &mut Io| self.detect(io, client, policy, timeout).await;
+        let mut server = match application.connect().call(()).await {
+            Ok(server) => server,
+            Err(error) => {
+                // Clients of HTTP are told what failed.
+                let is_http = |detected: &Detected| *detected != Detected::Opaque;
+                let http = detect(io).await?.filter(is_http).ok_or(error)?;
+                return Ok((http, None));
+            }
+        };
         let speaker = self.silent.first_speaker(&addr, io, &mut server, detect);
         let speaker = speaker.await?;
         let labels = Labels::new().with("outcome", speaker.label());

@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use linkerd_proxy_core::{
-    BoxError, drain,
+    BoxError, Error, drain,
     http::{
         Busy, Connection, HttpRequest, RequestBody, RequestContext, ResponseBody, Upgrade, Upload,
         decline_upgrade, prepare_request, prepare_response, serve_http1,
@@ -61,13 +61,13 @@ impl Body for BusyBody {
     }
 }
 
-/// Joins both sides when the application agrees.
+/// Joins both sides when the application agrees, until `revoked`.
 pub fn join(
     ctx: &Rc<Context>,
     application: &Rc<Application>,
-    client: &Rc<ClientInfo>,
-    upgrade: Upgrade,
+    (client, upgrade): (&Rc<ClientInfo>, Upgrade),
     response: &mut Response<ResponseBody>,
+    revoked: impl Future<Output = Error> + 'static,
 ) {
     let Some(upgraded) = upgrade.agreed(response) else {
         return;
@@ -90,7 +90,13 @@ pub fn join(
         };
         guard.resets(&client);
         let tunnelled = tunnelled(&ctx, tunnel, Io::new(client, series), server, drain);
-        if let Err(error) = guard.until_cut_off(tunnelled).await {
+        let tunnelled = async {
+            tokio::select! {
+                () = tunnelled => Ok(()),
+                error = revoked => Err(error),
+            }
+        };
+        if let Err(error) = guard.until_cut_off(tunnelled).await.flatten() {
             tracing::debug!(reason = error.reason().label(), %error, "tunnel ended");
         }
     });

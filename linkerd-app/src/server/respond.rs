@@ -4,7 +4,7 @@ use crate::failures::{RequestFailures, RequestHead};
 use http::{Response, Version};
 use http_body::Body;
 use linkerd_proxy_core::{
-    Error,
+    Error, Reason,
     http::{
         Busy, Connection, HttpRequest, ObserveBrokenResponse, PeerAnswer, Responder, ResponseBody,
     },
@@ -80,7 +80,9 @@ impl<F: Fn(&Error)> Responding<F> {
     fn failed(&self, head: Option<&RequestHead>, responder: &Responder, error: &Error) {
         self.failures.request(head, responder, error);
         (self.count)(error);
-        let is_shared = self.answers.explicit && self.answers.version == Version::HTTP_2;
+        // An upload that a client has cancelled is the end of its stream, and no reason to end those of others.
+        let is_of_one = self.answers.explicit || error.reason() == Reason::BrokenBody;
+        let is_shared = self.answers.version == Version::HTTP_2 && is_of_one;
         if error.reason().is_fatal() && !is_shared {
             self.connection.close();
         }
@@ -196,14 +198,11 @@ mod tests {
         testing::{TestMetrics, client},
     };
     use http::{Request, StatusCode};
-    use linkerd_proxy_core::{
-        Reason,
-        http::{RequestBody, RequestContext},
-    };
+    use linkerd_proxy_core::http::{RequestBody, RequestContext};
     use std::cell::RefCell;
     use tower::service_fn;
 
-    /// The answer to a request that fails so, the counted reasons, and whether the connection is idle after it.
+    /// The answer to a request that fails so, and the counted reasons.
     async fn answer(version: Version, reason: Reason) -> (StatusCode, Vec<Reason>) {
         let counted = Rc::new(RefCell::new(Vec::new()));
         let (connection, counts) = (Rc::new(Connection::default()), counted.clone());

@@ -70,6 +70,11 @@ impl HostIndex {
     }
 }
 
+/// Whether two texts name the same host.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    normalised(one) == normalised(other)
+}
+
 /// A host in lower case and without the dot at its end.
 fn normalised(host: &str) -> Cow<'_, str> {
     let host = host.strip_suffix('.').unwrap_or(host);

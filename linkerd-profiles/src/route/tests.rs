@@ -65,6 +65,31 @@ fn the_host_may_come_from_its_header() {
 }
 
 #[test]
+fn two_hosts_are_ambiguous_where_the_host_decides() {
+    let by_host = RouteTable::new(vec![rule("exact", &["web.test"], Vec::new())]);
+    let for_all = RouteTable::new(vec![rule("any", &[], prefix("/a"))]);
+    for (target, host, is_ambiguous) in [
+        ("http://web.test/", "web.test", false),
+        ("http://WEB.test:80/", "web.test.", false),
+        ("http://web.test/", "admin.test", true),
+        ("http://web.test/", "\u{e9}", true),
+        ("http://web.test/", "", true),
+        ("/", "admin.test", false),
+    ] {
+        let mut request = get(target);
+        let value = http::HeaderValue::from_bytes(host.as_bytes()).unwrap();
+        request.headers_mut().insert(http::header::HOST, value);
+        assert_eq!(
+            by_host.is_ambiguous(&request),
+            is_ambiguous,
+            "{target} {host}"
+        );
+        assert!(!for_all.is_ambiguous(&request));
+    }
+    assert!(!by_host.is_ambiguous(&get("http://web.test/")));
+}
+
+#[test]
 fn the_longest_path_wins_then_headers_parameters_and_method_and_of_equals_the_first() {
     let http = |headers, query, method| {
         let header = |index| HeaderMatch {

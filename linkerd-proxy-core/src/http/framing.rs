@@ -52,7 +52,9 @@ pub(super) fn repair_response(headers: &mut HeaderMap) -> Result<(), Error> {
             headers.insert(CONTENT_LENGTH, length.into());
             Ok(())
         }
-        None => Err(invalid("the lengths of the response differ".to_owned())),
+        None => Err(invalid(
+            "the lengths of the response differ, or are no numbers".to_owned(),
+        )),
     }
 }
 

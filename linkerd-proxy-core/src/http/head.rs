@@ -82,12 +82,13 @@ struct Fields<'a> {
 #[derive(Clone, Copy, Default)]
 struct Lengths {
     lines: usize,
-    is_list: bool,
+    /// One is a list, or no number at all, which a codec does not read where there is no body.
+    is_other: bool,
 }
 
 impl Lengths {
     fn is_plain(self) -> bool {
-        self.lines <= 1 && !self.is_list
+        self.lines <= 1 && !self.is_other
     }
 }
 
@@ -102,7 +103,10 @@ impl<'a> Fields<'a> {
                 }
                 CONTENT_LENGTH => {
                     fields.lengths.lines += 1;
-                    fields.lengths.is_list |= value.as_bytes().contains(&b',');
+                    let digits = value.as_bytes();
+                    let is_number =
+                        matches!(digits.len(), 1..=18) && digits.iter().all(u8::is_ascii_digit);
+                    fields.lengths.is_other |= !is_number;
                 }
                 TRANSFER_ENCODING => fields.transfer_encoding = true,
                 CONNECTION => fields.hop_by_hop = true,
@@ -312,6 +316,9 @@ mod tests {
         }
         let invalid: &[&[Field<'_>]] = &[
             &[("content-length", b"5, 6")],
+            &[("content-length", b"-5")],
+            &[("content-length", b"")],
+            &[("content-length", b"18446744073709551616")],
             &[("content-length", b"5"), ("content-length", b"x")],
             &[("transfer-encoding", b"chunked, chunked")],
             &[("transfer-encoding", b"chunked, gzip")],

@@ -18,8 +18,8 @@ pub(super) struct Removed {
     pub(super) upgrade: Option<HeaderValue>,
 }
 
-/// Removes the fields that belong to a connection, and those that `Connection` names. Names are bytes: a value that is no
-/// text in part still names the others.
+/// Removes the fields that belong to a connection, and those that `Connection` names, but for `Host`: no request is whole
+/// without it. Names are bytes: a value that is no text in part still names the others.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
     // Several lines mean the same as one. Almost no message has them, and then nothing is allocated.
     let others: Vec<_> = headers
@@ -30,11 +30,11 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
         .collect();
     let first = headers.remove(CONNECTION);
     for name in first.iter().chain(&others).flat_map(tokens) {
-        // These are options, not names of fields; almost every message has one of them alone.
-        let is_option = ["close", "keep-alive", "upgrade"]
+        // The first three are options, not names of fields; almost every message has one of them alone.
+        let stays = ["close", "keep-alive", "upgrade", "host"]
             .iter()
             .any(|option| name.eq_ignore_ascii_case(option.as_bytes()));
-        if !is_option && let Ok(name) = HeaderName::from_bytes(name) {
+        if !stays && let Ok(name) = HeaderName::from_bytes(name) {
             headers.remove(name);
         }
     }

@@ -10,7 +10,7 @@ use self::lent::LentIo;
 use super::{HalfSent, Http2Settings, idle::IdleTimer};
 use crate::{
     drain, limits,
-    transport::{Duplex, Io},
+    transport::{Activity, Duplex, Io},
 };
 use bytes::Bytes;
 pub use connection::{Busy, Connection, Uploading};
@@ -24,6 +24,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -77,7 +78,15 @@ where
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let timeout = settings.header_timeout;
-        let ran = run(Pin::new(&mut serve), timeout, idle, &connection, &drain).await;
+        let ran = run(
+            Pin::new(&mut serve),
+            timeout,
+            idle,
+            None,
+            &connection,
+            &drain,
+        )
+        .await;
         if let RunEnd::Ended { ended, was_idle } = ran {
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
             // There are none after an upgrade.
@@ -156,7 +165,7 @@ async fn readable(io: &mut impl Duplex, mut drain: drain::Watch) {
 /// hyper's connection is in a box: it is twice as large as that of HTTP/1, and a task has room for the largest that it may
 /// become.
 pub async fn serve_http2<I, S, B>(
-    io: Io<I>,
+    mut io: Io<I>,
     service: S,
     settings: &ServerSettings,
     connection: Rc<Connection>,
@@ -169,10 +178,20 @@ where
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
     let builder = settings.http2.server();
+    let activity = Arc::new(Activity::default());
+    io.watch(activity.clone());
     let (io, returned) = LentIo::new(io);
     let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     let timeout = settings.header_timeout;
-    let ran = run(serve.as_mut(), timeout, None, &connection, &drain).await;
+    let ran = run(
+        serve.as_mut(),
+        timeout,
+        None,
+        Some(&activity),
+        &connection,
+        &drain,
+    )
+    .await;
     drop(serve);
     match ran {
         RunEnd::Ended { ended, was_idle } => match returned.take() {

@@ -2,6 +2,7 @@
 
 use super::client;
 use crate::{
+    Error,
     task::spawn_local,
     transport::{ConnectionGuard, Io, Pipes, TransportStream, relay},
 };
@@ -42,13 +43,14 @@ impl Upgrade {
         })
     }
 
-    /// Joins both sides when the endpoint agrees. The relay holds `guard` for the client's connection: a drain waits for
-    /// it, until the listener cuts off its connections.
+    /// Joins both sides when the endpoint agrees, until `revoked`. The relay holds `guard` for the client's connection: a drain
+    /// waits for it, until the listener cuts off its connections.
     pub fn join<B>(
         self,
         response: &mut Response<B>,
         pipes: &Rc<Pipes>,
         guard: Option<ConnectionGuard>,
+        revoked: impl Future<Output = Error> + 'static,
     ) {
         let Some(upgraded) = self.agreed(response) else {
             return;
@@ -65,10 +67,15 @@ impl Upgrade {
             if let Some(guard) = &guard {
                 guard.resets(&client);
             }
-            let relayed = relay(&mut client, &mut server, &pipes);
+            let relayed = async {
+                tokio::select! {
+                    relayed = relay(&mut client, &mut server, &pipes) => Ok(relayed),
+                    error = revoked => Err(error),
+                }
+            };
             let relayed = match guard {
-                Some(guard) => guard.until_cut_off(relayed).await,
-                None => Ok(relayed.await),
+                Some(guard) => guard.until_cut_off(relayed).await.flatten(),
+                None => relayed.await,
             };
             match relayed {
                 Ok(relayed) => tracing::debug!(?relayed, "upgraded connection ended"),

@@ -46,6 +46,46 @@ fn a_change_to_deny_takes_effect_on_a_live_connection() {
     );
 }
 
+#[test]
+fn a_request_that_names_two_hosts_is_no_way_around_the_authorization_of_one() {
+    isolated(
+        "requests::a_request_that_names_two_hosts_is_no_way_around_the_authorization_of_one",
+        async {
+            let application = application().await;
+            let port = port_of(&application);
+            let pod = pod_watching(port).await;
+            let admin = Route::new("admin")
+                .host("admin.local")
+                .rule(RouteRule::new());
+            let admin = InboundRoute::new(admin).authorize(elsewhere());
+            let rest = Route::new("rest").rule(RouteRule::new());
+            let rest = InboundRoute::new(rest).authorize(Authorization::all("all"));
+            let policy = ServerPolicy::new("app").route(admin).route(rest);
+            pod.controller.server(port).set(policy);
+            let requested = async |head: &str| {
+                let mut wire = Wire::connect(application.addr()).await;
+                wire.send(format!("GET {head}\r\n\r\n")).await;
+                let (head, _) = wire.response().await;
+                head[9..12].to_owned()
+            };
+            eventually(SOON, "the policy", || async {
+                let status = requested("/ HTTP/1.1\r\nhost: admin.local").await;
+                (status == "403").then_some(())
+            })
+            .await;
+            for (head, status) in [
+                ("/ HTTP/1.1\r\nhost: foo.local", "200"),
+                ("http://foo.local/ HTTP/1.1\r\nhost: FOO.local:80", "200"),
+                ("http://foo.local/ HTTP/1.1\r\nhost: admin.local", "400"),
+                ("http://admin.local/ HTTP/1.1\r\nhost: foo.local", "400"),
+                ("/ HTTP/1.1\r\nconnection: host\r\nhost: admin.local", "403"),
+            ] {
+                assert_eq!(requested(head).await, status, "{head}");
+            }
+        },
+    );
+}
+
 /// The labels and their order are those that dashboards know.
 #[test]
 fn metrics_name_server_route_and_authorization() {

@@ -1,7 +1,7 @@
 //! Upgrades of a peer's connection that the application agrees to: WebSocket, CONNECT.
 
 use crate::inbound::{application::Application, context::Context, tunnel};
-use http::{Method, Response};
+use http::{Method, Request, Response};
 use linkerd_proxy_core::{
     Error,
     http::{HttpRequest, ResponseBody, Upgrade},
@@ -16,7 +16,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Joins the peer's connection with the application's when both agree.
+/// Joins the peer's connection with the application's when both agree, for as long as the policy lets the request in.
 #[derive(Clone)]
 pub struct UpgradesLayer(Rc<Joining>);
 
@@ -35,7 +35,8 @@ struct Joining {
 /// The peer's side of an upgrade.
 struct Asked {
     upgrade: Upgrade,
-    connects: bool,
+    /// The head of the request.
+    request: Request<()>,
     client: Rc<ClientInfo>,
     joining: Rc<Joining>,
 }
@@ -77,7 +78,7 @@ where
         let asked = asked.map(|(upgrade, client)| {
             Box::new(Asked {
                 upgrade,
-                connects: request.method() == Method::CONNECT,
+                request: head(&request),
                 client,
                 joining: self.joining.clone(),
             })
@@ -119,12 +120,29 @@ where
 impl Asked {
     fn join(self, response: &mut Response<ResponseBody>) {
         let Joining { ctx, application } = &*self.joining;
-        match self.connects {
-            true => tunnel::join(ctx, application, &self.client, self.upgrade, response),
+        let (request, client) = (self.request, self.client.clone());
+        let connects = request.method() == Method::CONNECT;
+        let policy = application.policy().clone();
+        let revoked = async move { policy.upgrade_revoked(&request, &client).await };
+        match connects {
+            true => {
+                let asked = (&self.client, self.upgrade);
+                tunnel::join(ctx, application, asked, response, revoked);
+            }
             false => {
                 let guard = self.client.listener.connection();
-                self.upgrade.join(response, &ctx.pipes, Some(guard));
+                self.upgrade
+                    .join(response, &ctx.pipes, Some(guard), revoked);
             }
         }
     }
+}
+
+/// The head of a request, by which its route is found.
+fn head<B>(request: &Request<B>) -> Request<()> {
+    let mut head = Request::new(());
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    head
 }

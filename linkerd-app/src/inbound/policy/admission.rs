@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 /// Decides about the requests of one connection, each by the policy that is present when it comes.
 ///
-/// - **Fails as** `NoRoute`, `Unauthorized`, `RateLimited`, `InvalidPolicy`, and as filters fail.
+/// - **Fails as** `NoRoute`, `Unauthorized`, `InvalidRequest`, `RateLimited`, `InvalidPolicy`, and as filters fail.
 /// - **Metrics**: `inbound_http_authz_*`, `inbound_http_route_not_found_total`, `inbound_http_local_ratelimit_total`.
 pub struct Admission {
     port: Rc<PortPolicy>,
@@ -68,6 +68,10 @@ impl Admission {
         let http = policy.http();
         let found = http.and_then(|http| Some((http, http.routes.find(request)?)));
         let (http, found) = found.ok_or_else(|| self.no_route())?;
+        if http.routes.table().is_ambiguous(request) {
+            let detail = "the target and Host name different hosts, and routes of this port are chosen by the host";
+            return Err(Error::new(Reason::InvalidRequest).detail(detail));
+        }
         let permit = self.permit(found.index)?;
         permit.allowed.incr();
         if let Some(notes) = &request.context().notes {

@@ -2,11 +2,13 @@
 
 use super::{PortPolicy, snapshot::PolicySnapshot};
 use crate::metrics::{client_tls_labels, inbound_meta_labels};
-use linkerd_profiles::Denial;
+use http::Request;
+use linkerd_profiles::{Denial, ServerPolicy};
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::{Counter, Labels},
     tls::TlsStatus,
+    transport::ClientInfo,
 };
 use std::net::SocketAddr;
 
@@ -45,6 +47,38 @@ impl PortPolicy {
         client: SocketAddr,
         tls: &'a TlsStatus,
     ) -> impl Future<Output = Error> + 'a {
+        let is_let_in =
+            move |policy: &ServerPolicy| policy.authorize_connection(client, tls).map(drop);
+        self.denied(tls, is_let_in)
+    }
+
+    /// Waits until a change of the policy does not let the request in any more that has become this connection.
+    ///
+    /// **Metrics**: `inbound_tcp_authz_terminate_total`.
+    pub fn upgrade_revoked<'a>(
+        &'a self,
+        request: &'a Request<()>,
+        client: &'a ClientInfo,
+    ) -> impl Future<Output = Error> + 'a {
+        let (addr, tls) = (client.addr, &client.tls);
+        self.denied(tls, move |policy| {
+            let Some(http) = policy.http() else {
+                return policy.authorize_connection(addr, tls).map(drop);
+            };
+            // That its route is gone denies nothing.
+            let route = http.routes.find(request);
+            route.map_or(Ok(()), |route| {
+                policy.authorize_request(route.index, addr, tls).map(drop)
+            })
+        })
+    }
+
+    /// Waits for a change of the policy that denies.
+    fn denied<'a>(
+        &'a self,
+        tls: &'a TlsStatus,
+        is_let_in: impl Fn(&ServerPolicy) -> Result<(), Denial> + 'a,
+    ) -> impl Future<Output = Error> + 'a {
         // Here, so that changes before the first poll count as well.
         let mut updates = self.updates();
         async move {
@@ -55,7 +89,7 @@ impl PortPolicy {
                 }
                 updates.mark_unchanged();
                 let snapshot = self.present();
-                if let Err(denial) = snapshot.policy().authorize_connection(client, tls) {
+                if let Err(denial) = is_let_in(snapshot.policy()) {
                     let terminated = &snapshot.scope().ctx.families.inbound.tcp_terminate;
                     terminated.get(denial_labels(&snapshot, tls)).incr();
                     let message = "Connection terminated due to policy change";

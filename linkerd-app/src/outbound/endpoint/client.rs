@@ -161,7 +161,7 @@ fn send_http1(
     let response = client.call(request);
     response
         .map_ok(move |mut response| {
-            upgrade.join(&mut response, &pipes, guard);
+            upgrade.join(&mut response, &pipes, guard, std::future::pending());
             response
         })
         .boxed_local()

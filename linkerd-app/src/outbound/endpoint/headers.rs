@@ -275,7 +275,13 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_proxy_of_the_mesh_tells_why_it_failed() {
-        for (is_meshed, is_its_own) in [(true, true), (true, false), (false, true)] {
+        for (is_meshed, is_its_own, side) in [
+            (true, true, "inbound"),
+            (true, false, "inbound"),
+            (false, true, "inbound"),
+            // Told to its application, which passes it on.
+            (true, true, "outbound"),
+        ] {
             let (mut stage, mut below) = stage(None);
             if !is_meshed {
                 stage.identity = None;
@@ -284,8 +290,9 @@ mod tests {
             let (_, respond) = below.next_request().await.unwrap();
             let mut response = response("");
             let headers = response.headers_mut();
-            let status = "linkerd-proxy; error=connection_refused; details=\"connect_refused\"";
-            headers.insert("proxy-status", HeaderValue::from_static(status));
+            let error = "error=connection_refused; details=\"connect_refused\"";
+            let status = format!("linkerd-proxy; {error}; side={side}; origin=endpoint");
+            headers.insert("proxy-status", status.parse().unwrap());
             let name = match is_its_own {
                 true => L5D_PROXY_ERROR,
                 false => L5D_PROXY_CONNECTION,
@@ -294,7 +301,8 @@ mod tests {
             respond.send_response(Ok(response));
             let answer = answered.await.unwrap();
             let reason = answer.peer_failure().map(PeerFailure::reason);
-            let expected = (is_meshed && is_its_own).then_some(Reason::ConnectRefused);
+            let is_told = is_meshed && is_its_own && side == "inbound";
+            let expected = is_told.then_some(Reason::ConnectRefused);
             assert_eq!(reason, expected);
         }
     }

@@ -117,7 +117,8 @@ where
     sent.map_err(|rejected| match rejected.request {
         // A new connection that did not take the request.
         Some(unsent) => {
-            let error = Error::new(Reason::ConnectFailed).detail(rejected.error.to_string());
+            let detail = format!("closed before the request was sent: {}", rejected.error);
+            let error = Error::new(Reason::ConnectFailed).detail(detail);
             Rejected::returned(error.source(rejected.error), unsent)
         }
         None => rejected,

@@ -83,9 +83,14 @@ impl Connection {
         self.requests.get()
     }
 
+    /// Whether no message is being read or written.
+    pub(super) fn awaits_request(&self) -> bool {
+        self.busy.get() == 0
+    }
+
     /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
     pub(in crate::http) fn is_idle(&self) -> bool {
-        self.busy.get() == 0 && !self.activity.was_read() && self.is_flushed()
+        self.awaits_request() && !self.activity.was_read() && self.is_flushed()
     }
 
     /// Polls the connection. When its last message ends elsewhere after that, such as an upload in the task of its endpoint's
@@ -109,7 +114,7 @@ impl Connection {
 
     /// Whether the headers of a request have begun and not ended.
     pub(super) fn reads_headers(&self) -> bool {
-        self.busy.get() == 0 && self.activity.was_read()
+        self.awaits_request() && self.activity.was_read()
     }
 }
 

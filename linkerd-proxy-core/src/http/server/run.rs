@@ -4,6 +4,8 @@ use super::{Connection, ServeError};
 use crate::{
     drain,
     http::{LocalExec, idle::IdleTimer},
+    limits,
+    transport::Activity,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -69,11 +71,13 @@ pub(super) enum RunEnd {
     Idle,
 }
 
-/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends it gracefully.
+/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends it gracefully: with `pinged`, which
+/// sees its reads, by a PING that the client answers if it is there.
 pub(super) async fn run<C: Graceful>(
     mut serve: Pin<&mut C>,
     header_timeout: Duration,
     mut idle: Option<IdleTimer>,
+    pinged: Option<&Activity>,
     connection: &Connection,
     drain: &drain::Watch,
 ) -> RunEnd {
@@ -113,6 +117,9 @@ pub(super) async fn run<C: Graceful>(
             }
             closing = true;
             was_idle = !connection.close.get() && connection.is_idle();
+            if let Some(activity) = pinged {
+                activity.forget_reads();
+            }
             serve.as_mut().graceful_shutdown();
         }
         if C::IS_SERIAL && connection.only_uploads() {
@@ -132,6 +139,13 @@ pub(super) async fn run<C: Graceful>(
                 true => RunEnd::Idle,
                 false => RunEnd::Ended { ended, was_idle },
             });
+        }
+        // hyper waits for the answer to its PING as long as it takes.
+        let is_silent = |activity: &Activity| connection.awaits_request() && !activity.was_read();
+        if closing && pinged.is_some_and(is_silent) {
+            ready!(timer.poll(limits::PEER_PING_TIMEOUT, cx));
+            let (ended, was_idle) = (Ok(()), true);
+            return Poll::Ready(RunEnd::Ended { ended, was_idle });
         }
         timer.stop();
         match &mut idle {

@@ -1,6 +1,7 @@
 //! Connections that wait for a request: nobody may notice that hyper was taken off them. Clocks are paused, and run on
 //! when nobody has anything to do.
 
+mod http2;
 mod uploads;
 
 use super::*;
@@ -108,6 +109,9 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
     }
 }
 
+/// The time that an answer to `/slow` takes.
+const SLOW: Duration = Duration::from_secs(60);
+
 /// Answers with the path, after a minute for `/slow`, and with many bytes for `/large`.
 async fn answer(
     connection: Rc<Connection>,
@@ -134,7 +138,7 @@ async fn answer(
         connection.close();
     }
     if path == "/slow" {
-        sleep(Duration::from_secs(60)).await;
+        sleep(SLOW).await;
     }
     if path == "/elsewhere" {
         let upload = connection.busy();
@@ -390,67 +394,4 @@ async fn a_request_that_the_codec_refuses_is_counted_as_the_clients() {
         assert_eq!(failure.unwrap().reason(), Reason::InvalidRequest);
     };
     LocalSet::new().run_until(test).await;
-}
-
-/// Reads a frame of HTTP/2: its type, and its payload. `None` at the end.
-async fn frame(client: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
-    let mut head = [0; 9];
-    client.read_exact(&mut head).await.ok()?;
-    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-    let mut payload = vec![0; length as usize];
-    client.read_exact(&mut payload).await.ok()?;
-    Some((head[3], payload))
-}
-
-#[tokio::test]
-async fn an_http2_client_may_write_until_it_knows_that_the_proxy_closes() {
-    local(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap());
-        let (client, accepted) = tokio::join!(client, listener.accept());
-        let mut client = client.unwrap();
-        let series = TransportMetrics::register(&Registry::new()).series(Labels::new());
-        let io = Io::new(Socket::from(accepted.unwrap().0), series);
-        let connection = Rc::new(Connection::default());
-        let (_drain, handle) = drain::channel();
-        let (watch, served) = (handle.watch(), connection.clone());
-        let service = hyper::service::service_fn(move |request| {
-            answer(served.clone(), Uploaded::default(), request)
-        });
-        let settings = ServerSettings {
-            header_timeout: HEADER_TIMEOUT,
-            http2: Http2Settings::default(),
-            half_sent: HalfSent::default(),
-        };
-        let serving =
-            spawn_local(
-                async move { serve_http2(io, service, &settings, connection, watch).await },
-            );
-        // Settings, and GET http://a/close on stream 1.
-        let (settings, ping) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 8, 6]);
-        let get = b"\x00\x00\x0d\x01\x05\x00\x00\x00\x01\x82\x86\x41\x01a\x04\x06/close";
-        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-        let begin = [&preface[..], &settings, get].concat();
-        client.write_all(&begin).await.unwrap();
-        let mut data = Vec::new();
-        while let Some((kind, payload)) = frame(&mut client).await {
-            match kind {
-                0 => data.extend(payload),
-                6 => {
-                    let answer = [&ping[..], &[1, 0, 0, 0, 0], &payload].concat();
-                    client.write_all(&answer).await.unwrap();
-                }
-                _ => {}
-            }
-        }
-        assert_eq!(data, b"/close");
-        // A library that cannot write may not read what is there any more.
-        for _ in 0..2 {
-            let ping = [&ping[..], &[0; 13]].concat();
-            client.write_all(&ping).await.unwrap();
-        }
-        drop(client);
-        serving.await.unwrap().unwrap();
-    })
-    .await;
 }
