@@ -179,11 +179,17 @@ impl Inbound {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
-                if known != KnownProtocol::SaidOpaque {
-                    self.was_silent(&application);
+                // In boxes: few connections need them, and all would have room for them.
+                match known {
+                    KnownProtocol::SaidOpaque => {
+                        Box::pin(self.said_opaque(&mut io, &application)).await?
+                    }
+                    _ => {
+                        self.was_silent(&application);
+                        Box::pin(self.first_speaker(&mut io, &client, &policy, &application))
+                            .await?
+                    }
                 }
-                // In a box: few connections need it, and all would have room for it.
-                Box::pin(self.first_speaker(&mut io, &client, &policy, &application)).await?
             }
         };
         let version = match detected {

@@ -13,6 +13,7 @@ mod in_use;
 mod normalise;
 mod relayed;
 mod respond;
+mod said_opaque;
 mod serve;
 mod silence;
 
@@ -23,5 +24,6 @@ pub use in_use::InUse;
 pub use normalise::{ClientClaims, L5D_DST_CANONICAL, NormaliseLayer, remove_claims};
 pub use relayed::{BROKEN_OFF, RelayEnd, relay_connection};
 pub use respond::{Answers, RespondLayer};
+pub use said_opaque::relay_until_decided;
 pub use serve::serve;
 pub use silence::{FirstSpeaker, SilentDestinations};

@@ -31,7 +31,7 @@ pub use activity::Activity;
 pub use address::{reached, reached_ip};
 pub use client_info::ClientInfo;
 pub use connect::{Connect, connect};
-pub use detect::{Detected, Lookalikes, classify, detect, detect_until_drain};
+pub use detect::{Detected, Lookalikes, classify, decide, detect, detect_until_drain};
 pub use dialer::{ConnectOptions, Dialer, Network, OpenStream, is_descriptor_limit};
 pub use duplex::Duplex;
 pub use guard::DialGuard;

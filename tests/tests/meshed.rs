@@ -6,7 +6,7 @@ use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use linkerd_control::{Authorization, Endpoint, Policy, Protocol, ServerPolicy};
 use linkerd_tests::{
-    Body, Builder, Fail, Load, Meshed, Reply, SOON, Server, Tcp, Wire, echo_upgraded, empty,
+    Body, Builder, Fail, Load, Meshed, Reply, SOON, Server, Tcp, Wire, echo, echo_upgraded, empty,
     eventually, get, identity,
     netns::{POD, isolated},
     reply, soon,
@@ -150,6 +150,17 @@ async fn requests_in_a_connection_of_no_protocol_are_requests_all_the_same() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert_eq!(body, "hello");
     assert_eq!(server.last().headers["l5d-client-id"], identity("web"));
+}
+
+#[tokio::test]
+async fn bytes_of_a_connection_of_no_protocol_arrive_however_few_they_are() {
+    let server = Tcp::start(echo).await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    let mut wire = opaque(&mesh, server.addr()).await;
+    for bytes in ["a", "-word", " and\0others", "GET / HTTP/1.1\r\n\r\n"] {
+        wire.send(bytes).await;
+        wire.until(bytes.as_bytes()).await;
+    }
 }
 
 #[tokio::test]

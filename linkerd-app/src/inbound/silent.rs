@@ -1,9 +1,10 @@
 //! Stage 4 of connections whose client is silent: the application may be the one that speaks first.
 
 use super::{Inbound, application::Application, policy::PolicySnapshot};
+use crate::server::relay_until_decided;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
-    Error,
+    Error, Reason,
     metrics::Labels,
     transport::{ClientInfo, Detected, Io},
 };
@@ -38,6 +39,21 @@ impl Inbound {
                  config.linkerd.io/opaque-ports"
             );
         }
+    }
+
+    /// Relays a connection that has no protocol, as a peer proxy says, until it is certain that this is so.
+    pub(super) async fn said_opaque(
+        &self,
+        io: &mut Io,
+        application: &Application,
+    ) -> Result<(Detected, Option<Io>), Error> {
+        let mut server = application.connect().call(()).await?;
+        let protocol = relay_until_decided(io, &mut server).await;
+        let protocol = protocol.map_err(|error| {
+            let lost = Error::new(Reason::ConnectionLost);
+            lost.detail(error.to_string()).source(error)
+        })?;
+        Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 
     /// Waits for the first bytes of a client that may be silent, or of its application, which may be the one to speak first. A

@@ -38,13 +38,12 @@ pub async fn detect(
     let decided = tokio::time::timeout(timeout, async {
         loop {
             let count = io.read_buf(&mut buf).await.map_err(closed)?;
-            match (classify(&buf, lookalikes), count) {
+            match (decide(&buf, lookalikes), count) {
                 (Some(detected), _) => return Ok(detected),
                 (None, 0) if buf.is_empty() => {
                     return Err(Error::new(Reason::ClosedBeforeDetection));
                 }
                 (None, 0) => return Ok(Detected::Opaque),
-                (None, _) if buf.len() >= CAPACITY => return Ok(overlong(&buf, lookalikes)),
                 (None, _) => {}
             }
         }
@@ -79,7 +78,13 @@ pub async fn detect_until_drain(
     }
 }
 
-/// Decides by the bytes read so far; `None` asks for more.
+/// Decides by the bytes read so far, of which 1,024 are enough; `None` asks for more.
+pub fn decide(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
+    let is_long = buf.len() >= CAPACITY;
+    classify(buf, lookalikes).or_else(|| is_long.then(|| overlong(buf, lookalikes)))
+}
+
+/// Decides by a request line; `None` asks for more.
 ///
 /// A request line that is cut short is undecided as long as it may still become one: a client may write byte by byte.
 pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
