@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// all of them, and the server has got the begin of a line that nobody ends.
 pub async fn relay_until_decided(
     client: &mut Io,
-    server: &mut (impl Duplex + Unpin),
+    server: &mut impl Duplex,
 ) -> io::Result<Detected> {
     let mut read = BytesMut::new();
     loop {
