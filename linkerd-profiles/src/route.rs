@@ -130,16 +130,13 @@ impl RouteTable {
     /// Whether the host decides and the request names two: by its target, which counts here, and by a `Host` beside it, which
     /// many servers read instead. To let a request in by the one and serve it by the other would be a way around a rule.
     pub fn is_ambiguous<B>(&self, request: &Request<B>) -> bool {
-        let Some(target) = request.uri().host() else {
+        if self.is_trivial || self.hosts.only_any().is_some() {
+            return false;
+        }
+        let (Some(target), Some(host)) = (request.uri().host(), request.headers().get(HOST)) else {
             return false;
         };
-        let has_hosts = || !self.is_trivial && self.hosts.only_any().is_none();
-        let is_other = |host: Option<&str>| host.is_none_or(|host| !host::is_same(host, target));
-        request
-            .headers()
-            .get(HOST)
-            .is_some_and(|host| is_other(named_host(host)))
-            && has_hosts()
+        !named_host(host).is_some_and(|host| host::is_same(host, target))
     }
 
     fn best<B>(&self, rules: &[usize], request: &Request<B>) -> Option<FoundRule> {

@@ -141,10 +141,10 @@ pub(super) async fn run<C: Graceful>(
             });
         }
         // hyper waits for the answer to its PING as long as it takes.
-        let is_silent = |activity: &Activity| connection.awaits_request() && !activity.was_read();
-        if closing && pinged.is_some_and(is_silent) {
+        let has_left = |activity: &Activity| activity.is_flushed() && !activity.was_read();
+        if closing && connection.awaits_request() && pinged.is_some_and(has_left) {
             ready!(timer.poll(limits::PEER_PING_TIMEOUT, cx));
-            let (ended, was_idle) = (Ok(()), true);
+            let ended = Ok(());
             return Poll::Ready(RunEnd::Ended { ended, was_idle });
         }
         timer.stop();
