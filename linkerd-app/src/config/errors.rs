@@ -33,7 +33,7 @@ pub enum ConfigError {
         addr: &'static str,
     },
     /// The policy controller is not set.
-    #[error("{missing} must be set: the proxy has no policy controller to ask")]
+    #[error("{missing} must be set: {}", no_policy(missing))]
     NoPolicy {
         /// The missing variable.
         missing: &'static str,
@@ -78,9 +78,27 @@ impl ConfigError {
             Self::NoDestination { .. } => {
                 Some("set it to HOST:PORT, and the name too unless it is on loopback")
             }
-            Self::NotUnicode { .. } | Self::NoPolicy { .. } => None,
+            Self::NoPolicy { missing } if is_workload(missing) => Some(
+                "set it to what the policy controller knows this workload by, such as {\"ns\":\"default\",\"pod\":\"web-0\"}",
+            ),
+            Self::NoPolicy { .. } => {
+                Some("set it to HOST:PORT, which may be that of the destination controller")
+            }
+            Self::NotUnicode { .. } => None,
         }
     }
+}
+
+fn no_policy(missing: &str) -> &'static str {
+    match is_workload(missing) {
+        true => "the policy controller has nothing to know this proxy by",
+        false => "the proxy has no policy controller to ask",
+    }
+}
+
+/// Whether the variable is the one that names the workload, not the address.
+fn is_workload(variable: &str) -> bool {
+    variable.ends_with("_WORKLOAD")
 }
 
 impl ConfigErrors {

@@ -5,7 +5,7 @@ use crate::{
     cli::mesh,
     config::{Config, Env, LoadedConfig, variables},
 };
-use linkerd_control::Mesh;
+use linkerd_control::{Mesh, MeshError};
 use std::{net::Ipv4Addr, path::Path};
 
 /// The lines of a mesh file and of the environment, and the configuration if it is valid.
@@ -27,7 +27,11 @@ pub(super) fn check(
                 .effective
                 .iter()
                 .filter(|value| env.is_set(value.variable.name));
-            let detail = format!("valid, {}", count(set.count(), "variable"));
+            let whose = match has_embedded_controller {
+                true => ", those of run --mesh among them",
+                false => "",
+            };
+            let detail = format!("valid, {}{whose}", count(set.count(), "variable"));
             lines.push(CheckLine::ok("environment", detail));
             lines.extend(loaded.warnings.iter().map(warning));
             let checked = CheckedEnvironment {
@@ -86,7 +90,12 @@ fn mesh_file(path: &Path) -> Vec<CheckLine> {
         Err(error) => {
             let text = error.to_string();
             let problems = text.lines();
-            let fix = "correct that line: linkerd-control/README.md describes the file";
+            let fix = match error {
+                MeshError::Read { .. } => "name a file that this user can read",
+                MeshError::Invalid { .. } => {
+                    "correct that line: linkerd-control/README.md describes the file"
+                }
+            };
             let line = |problem| CheckLine::misconfigured("mesh file", problem).fix(fix);
             problems.map(line).collect()
         }

@@ -138,7 +138,7 @@ fn backend(lines: &mut Vec<String>, backend: &Value) {
         return;
     };
     if workers.is_empty() {
-        lines.push("    not used yet: its endpoints are not known".to_owned());
+        lines.push("    not in use: its endpoints are asked for with the next request".to_owned());
     }
     for worker in workers {
         let state = worker["unavailable"].as_str();

@@ -104,7 +104,7 @@ fn without_controllers_there_is_nobody_to_ask() {
         [
             "LINKERD2_PROXY_DESTINATION_SVC_ADDR must be set: the proxy has no destination controller to ask",
             "LINKERD2_PROXY_POLICY_SVC_ADDR must be set: the proxy has no policy controller to ask",
-            "LINKERD2_PROXY_POLICY_WORKLOAD must be set: the proxy has no policy controller to ask",
+            "LINKERD2_PROXY_POLICY_WORKLOAD must be set: the policy controller has nothing to know this proxy by",
         ]
     );
     assert_eq!(

@@ -41,7 +41,7 @@ backends random by weight
     worker 0: available
       10.0.0.1:80 ready, 1.2 ms, 3 in flight
   Service.default.b:80 over b:80, 25.0 %
-    not used yet: its endpoints are not known
+    not in use: its endpoints are asked for with the next request
 other rules
   HTTPRoute.default.main (rule 0): method must be POST, and is GET
   and 3 more
