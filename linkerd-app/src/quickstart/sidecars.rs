@@ -86,13 +86,12 @@ impl GuestLine {
     }
 
     fn find_in(text: &str) -> Option<Self> {
-        let item = format!("- {GUEST}");
         let lines = text.lines().zip(1..);
         lines
             .map(|(line, number)| (line.trim_start(), number))
             .find_map(|(line, number)| {
-                let rest = line.trim_start_matches(['#', ' ']);
-                rest.starts_with(&item).then_some(Self {
+                let rest = line.trim_start_matches(['#', ' ', '-']);
+                rest.starts_with(GUEST).then_some(Self {
                     number,
                     is_commented: line.starts_with('#'),
                 })
@@ -173,6 +172,7 @@ impl MeshView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linkerd_control::Mesh;
 
     #[test]
     fn outbound_requests_are_counted_by_their_encryption() {
@@ -196,11 +196,34 @@ response_total{direction=\"outbound\",tls=\"true\"} 7
     fn the_line_of_the_guest_is_found_commented_or_not() {
         let line =
             |text: &str| GuestLine::find_in(text).map(|line| (line.number, line.is_commented));
-        let text = "a: 1\n  # - guest.mesh.local\n";
-        assert_eq!(line(text), Some((2, true)));
-        assert_eq!(line(&text.replace("# ", "")), Some((2, false)));
-        assert_eq!(line("guest.mesh.local"), None);
+        for text in [
+            "a: 1\n  # - guest.mesh.local\n",
+            "a: 1\n  # guest.mesh.local,\n",
+        ] {
+            assert_eq!(line(text), Some((2, true)));
+            assert_eq!(line(&text.replace("# ", "")), Some((2, false)));
+        }
+        assert_eq!(line("a: guest.mesh.local"), None);
+    }
+
+    #[test]
+    fn without_its_mark_the_line_of_the_example_lets_the_guest_in() {
         let example = include_str!("../../examples/mesh.yaml");
-        assert!(GuestLine::find_in(example).expect("a line").is_commented);
+        let line = GuestLine::find_in(example).expect("a line");
+        assert!(line.is_commented);
+        let lets_in = |text: &str| {
+            let mesh = Mesh::parse("mesh.yaml", text).expect("valid");
+            let mut servers = mesh.servers();
+            servers.any(|(_, server)| format!("{server:?}").contains(GUEST))
+        };
+        assert!(!lets_in(example));
+        for mark in ["#", "# "] {
+            let uncomment = |(text, number)| match number == line.number {
+                true => str::replacen(text, mark, "", 1),
+                false => text.to_owned(),
+            };
+            let lines: Vec<_> = example.lines().zip(1..).map(uncomment).collect();
+            assert!(lets_in(&lines.join("\n")), "{mark:?}");
+        }
     }
 }
