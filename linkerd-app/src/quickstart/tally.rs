@@ -22,6 +22,8 @@ pub(super) struct Tally {
     backends: BTreeMap<String, Series>,
     nobody: Series,
     last_failure: Option<String>,
+    /// The requests without a result yet.
+    open: u64,
 }
 
 /// The requests of one backend.
@@ -44,12 +46,19 @@ pub(super) struct Slice {
 }
 
 impl Tally {
+    /// Counts a request that is being made.
+    pub(super) fn begin(&mut self) {
+        self.open += 1;
+    }
+
+    /// Counts the result of a request that has begun.
     pub(super) fn record(&mut self, outcome: Outcome) {
         let Outcome {
             backend,
             latency,
             failure,
         } = outcome;
+        self.open = self.open.saturating_sub(1);
         let series = match backend {
             // More names appear only if the backends were replaced.
             Some(name)
@@ -90,6 +99,12 @@ impl Tally {
     /// All requests of the last second.
     pub(super) fn last(&self) -> Slice {
         self.sum(|series| series.last())
+    }
+
+    /// The requests without a result, if they are more than those that got one within the last second: an outage, in
+    /// which the proxy holds them for an endpoint to come back.
+    pub(super) fn waiting(&self) -> Option<u64> {
+        (self.open > self.last().requests).then_some(self.open)
     }
 
     /// All requests.
@@ -163,6 +178,19 @@ mod tests {
             latency: Duration::from_millis(3),
             failure: failure.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn requests_wait_when_more_are_open_than_answered() {
+        let mut tally = Tally::default();
+        (0..5).for_each(|_| tally.begin());
+        (0..3).for_each(|_| tally.record(outcome("a", None)));
+        tally.second();
+        assert_eq!(tally.waiting(), None);
+        tally.second();
+        assert_eq!(tally.waiting(), Some(2));
+        (0..2).for_each(|_| tally.record(outcome("a", None)));
+        assert_eq!(tally.waiting(), None);
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl Traffic {
     }
 
     async fn request(self: Rc<Self>) {
+        self.tally.borrow_mut().begin();
         let start = Instant::now();
         let answer = match tokio::time::timeout(TIMEOUT, self.exchange()).await {
             Ok(answer) => answer,

@@ -72,6 +72,9 @@ impl View {
         let (at, rate) = (self.start.elapsed(), last.requests as f64);
         text.push_str(&summary(at, rate, last.success(), &rows));
         text.push_str(&self.mesh.summary());
+        if let Some(waiting) = tally.waiting() {
+            text.push_str(&format!("  {waiting} waiting"));
+        }
         text.push('\n');
         screen::print(&text)
     }
@@ -122,8 +125,11 @@ impl View {
         let all = tally.total();
         write!(text, "\n{} requests, {} failed", all.requests, all.failed)
             .expect("writing to a string does not fail");
+        if let Some(waiting) = tally.waiting() {
+            write!(text, ", {waiting} waiting").expect("writing to a string does not fail");
+        }
         if let Some(failure) = tally.last_failure() {
-            text.push_str("; the last one: ");
+            text.push_str("; the last one that failed: ");
             text.push_str(failure);
         }
         text.push('\n');
