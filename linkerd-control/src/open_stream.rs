@@ -12,7 +12,7 @@ pub(crate) struct OpenStream<C: Content> {
     state: Arc<ControllerState>,
     target: String,
     buffer: Arc<StreamBuffer<C>>,
-    sent: Option<C>,
+    sent: Option<Arc<C>>,
     pending: VecDeque<C::Message>,
 }
 
@@ -62,7 +62,7 @@ impl<C: Content> OpenStream<C> {
                 Next::End(status) => return status.map(Err),
                 Next::Wait => self.buffer.changed.notified().await,
                 Next::State(content) => {
-                    self.pending = C::messages(self.sent.as_ref(), &content).into();
+                    self.pending = C::messages(self.sent.as_deref(), &content).into();
                     self.sent = Some(content);
                 }
             }

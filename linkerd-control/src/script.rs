@@ -33,7 +33,7 @@ impl<C: Content> Script<C> {
     /// Sets the state and pushes it to open streams.
     pub fn set(&self, content: impl Into<C>) -> &Self {
         let content = content.into();
-        self.with(|table| table.set(&self.key, Some(content)))
+        self.with(|table| table.set(&self.key, Some(Arc::new(content))))
     }
 
     /// Removes the state: the target is unknown again, and open streams are updated.
@@ -149,8 +149,10 @@ impl Script<EndpointSet> {
 
     fn update(&self, change: impl FnOnce(EndpointSet) -> EndpointSet) -> &Self {
         self.with(|table| {
-            let set = table.content(&self.key).cloned().unwrap_or_default();
-            table.set(&self.key, Some(change(set)));
+            let set = table.content(&self.key);
+            let set = set.map(|set| EndpointSet::clone(set));
+            let changed = change(set.unwrap_or_default());
+            table.set(&self.key, Some(Arc::new(changed)));
         })
     }
 }

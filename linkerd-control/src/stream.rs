@@ -1,6 +1,7 @@
 use crate::content::StreamContent;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -15,7 +16,7 @@ pub(crate) struct StreamBuffer<C: StreamContent> {
 }
 
 struct BufferState<C: StreamContent> {
-    latest: Option<C>,
+    latest: Option<Arc<C>>,
     queue: VecDeque<Item<C::Message>>,
     raw: usize,
     end: Option<Option<Status>>,
@@ -29,7 +30,7 @@ enum Item<M> {
 
 /// The next step of a stream.
 pub(crate) enum Next<C: StreamContent> {
-    State(C),
+    State(Arc<C>),
     Raw(C::Message),
     End(Option<Status>),
     Wait,
@@ -50,7 +51,7 @@ impl<C: StreamContent> StreamBuffer<C> {
     }
 
     /// Brings the stream to a state.
-    pub(crate) fn show(&self, content: C) {
+    pub(crate) fn show(&self, content: Arc<C>) {
         let mut state = self.state.lock();
         state.latest = Some(content);
         if !matches!(state.queue.back(), Some(Item::State)) {

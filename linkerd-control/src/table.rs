@@ -40,7 +40,8 @@ impl Behaviour {
 }
 
 struct Entry<C: StreamContent> {
-    content: Option<C>,
+    /// Shared by all names of a service and by the streams that show it.
+    content: Option<Arc<C>>,
     behaviour: Behaviour,
     streams: Vec<Arc<StreamBuffer<C>>>,
 }
@@ -95,7 +96,7 @@ impl<C: StreamContent> TargetTable<C> {
         self.evict(target);
     }
 
-    pub(crate) fn content(&self, key: &TargetKey) -> Option<&C> {
+    pub(crate) fn content(&self, key: &TargetKey) -> Option<&Arc<C>> {
         match key {
             TargetKey::One(target) => self.entries.get(target)?.content.as_ref(),
             TargetKey::Any => self.any.content.as_ref(),
@@ -103,7 +104,7 @@ impl<C: StreamContent> TargetTable<C> {
     }
 
     /// Sets a target's content (`None`: unknown) and updates its streams.
-    pub(crate) fn set(&mut self, key: &TargetKey, content: Option<C>) {
+    pub(crate) fn set(&mut self, key: &TargetKey, content: Option<Arc<C>>) {
         self.entry(key).content = content;
         self.show(key);
     }
@@ -184,11 +185,11 @@ impl<C: StreamContent> TargetTable<C> {
         }
     }
 
-    fn answer(&self, target: &str) -> Result<Option<C>, Status> {
+    fn answer(&self, target: &str) -> Result<Option<Arc<C>>, Status> {
         let own = self.entries.get(target).and_then(|e| e.content.as_ref());
         match own.or(self.any.content.as_ref()) {
             Some(content) => Ok(Some(content.clone())),
-            None => C::unknown(target, &self.names),
+            None => Ok(C::unknown(target, &self.names)?.map(Arc::new)),
         }
     }
 

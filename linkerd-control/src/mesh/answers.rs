@@ -15,15 +15,32 @@ use linkerd_api_proto::inbound;
 use linkerd_api_proto::outbound::OutboundPolicy;
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-/// The answers of a mesh by canonical target.
+/// The answers of a mesh by canonical target. Those of the names and addresses of one service are one.
 pub(crate) struct MeshAnswers {
-    destinations: BTreeMap<String, EndpointSet>,
-    profiles: BTreeMap<String, DestinationProfile>,
-    policies: BTreeMap<String, OutboundPolicy>,
-    servers: BTreeMap<String, inbound::Server>,
+    destinations: Answers<EndpointSet>,
+    profiles: Answers<DestinationProfile>,
+    policies: Answers<OutboundPolicy>,
+    servers: Answers<inbound::Server>,
     /// All names, for answers to unknown targets.
     names: Vec<String>,
+}
+
+type Answers<C> = BTreeMap<String, Arc<C>>;
+
+/// The answers for a service, whatever name it is asked for by.
+struct ServiceAnswers<'a> {
+    service: &'a Service,
+    endpoints: Vec<Endpoint>,
+    set: Arc<EndpointSet>,
+    ports: Vec<PortAnswers>,
+}
+
+struct PortAnswers {
+    port: u16,
+    policy: Arc<OutboundPolicy>,
+    profile: Arc<DestinationProfile>,
 }
 
 impl Mesh {
@@ -40,8 +57,8 @@ impl Mesh {
         let mut answers = self.answers(&Known::default());
         let target = canonical(target);
         Some((
-            answers.policies.remove(&target)?,
-            answers.profiles.remove(&target)?,
+            Arc::unwrap_or_clone(answers.policies.remove(&target)?),
+            Arc::unwrap_or_clone(answers.profiles.remove(&target)?),
         ))
     }
 
@@ -60,25 +77,23 @@ impl Mesh {
             servers: self.servers().map(of_port).collect(),
             names: self.names(),
         };
-        let endpoints = |service: &Service| service.known_endpoints(known);
-        let services: Vec<_> = self.services.iter().map(|s| (s, endpoints(s))).collect();
-        for (service, endpoints) in &services {
-            let addresses = service.addresses.iter().copied();
-            answers.service(service, endpoints, service.own_names(), addresses);
+        let services = self.services.iter();
+        let services: Vec<_> = services.map(|s| ServiceAnswers::new(s, known)).collect();
+        for of in &services {
+            let addresses = of.service.addresses.iter().copied();
+            answers.service(of, &of.service.own_names(), addresses);
         }
         // Declared names and addresses come before default and resolved ones: a bare name is that of the service in the
         // namespace `default`, or else of the first service in the file.
-        let by_namespace = |default: bool| {
-            let with = move |(s, _): &&(&Service, _)| (s.namespace == "default") == default;
-            services.iter().filter(with)
-        };
-        for (service, endpoints) in by_namespace(true).chain(by_namespace(false)) {
-            let addresses = service.resolved_addresses(known);
-            answers.service(service, endpoints, vec![service.name.clone()], addresses);
+        let is_default = |of: &&ServiceAnswers<'_>| of.service.namespace == "default";
+        let (default, others): (Vec<_>, Vec<_>) = services.iter().partition(is_default);
+        for of in default.into_iter().chain(others) {
+            let addresses = of.service.resolved_addresses(known);
+            answers.service(of, std::slice::from_ref(&of.service.name), addresses);
         }
-        for (service, endpoints) in &services {
-            for endpoint in endpoints {
-                answers.endpoint(service, endpoint);
+        for of in &services {
+            for endpoint in &of.endpoints {
+                answers.endpoint(of.service, endpoint);
             }
         }
         answers
@@ -109,30 +124,23 @@ impl MeshAnswers {
     /// Adds a service under these names and addresses, where they are free.
     fn service(
         &mut self,
-        service: &Service,
-        endpoints: &[Endpoint],
-        names: Vec<String>,
+        of: &ServiceAnswers<'_>,
+        names: &[String],
         addresses: impl Iterator<Item = IpAddr>,
     ) {
         let addresses: Vec<_> = addresses.collect();
-        let endpoints = EndpointSet::new(endpoints.iter().cloned()).labels(
-            // Labels of a control plane; the file's follow and win.
-            [
-                ("service", &service.name),
-                ("namespace", &service.namespace),
-            ]
-            .into_iter()
-            .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
-        );
-        for port in &service.ports {
-            let policy = service.policy(*port);
-            let profile = service.profile(*port);
+        for PortAnswers {
+            port,
+            policy,
+            profile,
+        } in &of.ports
+        {
             let addresses = addresses.iter();
             let addresses = addresses.map(|ip| SocketAddr::new(*ip, *port).to_string());
             let authorities: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
             for path in &authorities {
                 let known = self.destinations.entry(path.clone());
-                known.or_insert_with(|| endpoints.clone());
+                known.or_insert_with(|| of.set.clone());
             }
             for target in authorities.into_iter().chain(addresses) {
                 let known = self.policies.entry(target.clone());
@@ -156,13 +164,41 @@ impl MeshAnswers {
 
         let policy = Policy::forward(endpoint.clone()).protocol(service.protocol);
         let known = self.policies.entry(target.clone());
-        known.or_insert_with(|| policy.build());
+        known.or_insert_with(|| Arc::new(policy.build()));
         let known = self.profiles.entry(target);
-        known.or_insert_with(|| DestinationProfile {
-            opaque_protocol: service.protocol == Protocol::Opaque,
-            endpoint: Some(endpoint.into()),
-            ..DestinationProfile::default()
+        known.or_insert_with(|| {
+            Arc::new(DestinationProfile {
+                opaque_protocol: service.protocol == Protocol::Opaque,
+                endpoint: Some(endpoint.into()),
+                ..DestinationProfile::default()
+            })
         });
+    }
+}
+
+impl<'a> ServiceAnswers<'a> {
+    fn new(service: &'a Service, known: &Known) -> Self {
+        let endpoints = service.known_endpoints(known);
+        let set = EndpointSet::new(endpoints.iter().cloned()).labels(
+            // Labels of a control plane; the file's follow and win.
+            [
+                ("service", &service.name),
+                ("namespace", &service.namespace),
+            ]
+            .into_iter()
+            .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
+        );
+        let ports = service.ports.iter().map(|&port| PortAnswers {
+            port,
+            policy: Arc::new(service.policy(port)),
+            profile: Arc::new(service.profile(port)),
+        });
+        Self {
+            service,
+            endpoints,
+            set: Arc::new(set),
+            ports: ports.collect(),
+        }
     }
 }
 
@@ -218,7 +254,7 @@ impl Service {
     }
 }
 
-fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) -> HashSet<String> {
+fn set<C: Content>(table: &mut TargetTable<C>, contents: Answers<C>) -> HashSet<String> {
     let keys = contents.keys().cloned().collect();
     for (target, content) in contents {
         table.set(&TargetKey::One(target), Some(content));
@@ -226,8 +262,8 @@ fn set<C: Content>(table: &mut TargetTable<C>, contents: BTreeMap<String, C>) ->
     keys
 }
 
-fn of_port((port, server): (u16, inbound::Server)) -> (String, inbound::Server) {
-    (format!(":{port}"), server)
+fn of_port((port, server): (u16, inbound::Server)) -> (String, Arc<inbound::Server>) {
+    (format!(":{port}"), Arc::new(server))
 }
 
 /// Sets the policies of ports. One that has left the file is open to all, as it would be in a cluster without a `Server` for
@@ -235,10 +271,10 @@ fn of_port((port, server): (u16, inbound::Server)) -> (String, inbound::Server) 
 fn set_servers(
     table: &mut TargetTable<inbound::Server>,
     old: &HashSet<String>,
-    mut servers: BTreeMap<String, inbound::Server>,
+    mut servers: Answers<inbound::Server>,
 ) -> HashSet<String> {
     for port in old {
-        let open = || ServerPolicy::all_unauthenticated().build();
+        let open = || Arc::new(ServerPolicy::all_unauthenticated().build());
         servers.entry(port.clone()).or_insert_with(open);
     }
     set(table, servers)

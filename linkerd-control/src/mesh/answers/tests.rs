@@ -38,7 +38,7 @@ services:
     let expected = Policy::balance("web", 80).namespace("shop").build();
     let addresses = ["10.0.0.10:80".to_owned(), "[fd00::10]:80".to_owned()];
     for target in names.map(|n| format!("{n}:80")).iter().chain(&addresses) {
-        assert_eq!(answers.policies[target], expected, "{target}");
+        assert_eq!(*answers.policies[target], expected, "{target}");
         let profile = &answers.profiles[target];
         assert_eq!(
             profile.fully_qualified_name, "web.shop.svc.cluster.local",
@@ -73,7 +73,7 @@ services:
     assert!(matches!(kind, Some(proxy_protocol::Kind::Opaque(_))));
 
     assert_eq!(
-        answers.policies["10.0.0.8:80"],
+        *answers.policies["10.0.0.8:80"],
         Policy::balance("web", 80).build()
     );
 }
@@ -105,7 +105,7 @@ services:
 ",
     );
     let expected = Policy::weighted("web", 81, [("a", 81, 9), ("b", 9, 1)]).build();
-    assert_eq!(answers.policies["web:81"], expected);
+    assert_eq!(*answers.policies["web:81"], expected);
 }
 
 #[test]
@@ -180,10 +180,10 @@ services:
     ]);
     let answers = mesh.answers(&known);
     let web = Policy::balance("web", 80).namespace("shop").build();
-    assert_eq!(answers.policies["10.96.0.7:80"], web);
+    assert_eq!(*answers.policies["10.96.0.7:80"], web);
     // An address that is declared comes first.
     assert_eq!(
-        answers.policies["10.96.0.8:80"],
+        *answers.policies["10.96.0.8:80"],
         Policy::balance("other", 80).build()
     );
     let before = mesh.answers(&Known::new());

@@ -101,7 +101,10 @@ fn a_port_whose_server_left_the_file_is_open() {
         controller.apply(&mesh);
         let tables = controller.state.tables.lock();
         let key = crate::target::TargetKey::One(":80".to_owned());
-        tables.servers.content(&key).cloned()
+        tables
+            .servers
+            .content(&key)
+            .map(|server| Server::clone(server))
     };
     let denied = state("{services: [], servers: [{port: 80}]}");
     assert_eq!(denied, Some(ServerPolicy::new("port-80").build()));
