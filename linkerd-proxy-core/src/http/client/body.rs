@@ -71,11 +71,13 @@ impl ClientBody {
     ///
     /// hyper takes a stream that is reset with `NO_ERROR`, or that a GOAWAY with this code leaves out, as ended: an endpoint may
     /// end a request's body so, after the whole response (RFC 9113, section 8.1). Of such a response only a length tells whether
-    /// it is whole; where there was nothing to upload, it is not.
+    /// it is whole; where nothing of the request was left to send, it is not.
     pub(in crate::http) fn is_cut_short(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| {
+            let upload = stream.upload.as_ref();
+            let was_sent = upload.is_none_or(UploadWatch::was_sent);
             let lacks_some = || self.size_hint().lower() > 0;
-            !self.incoming.is_end_stream() && (stream.upload.is_none() || lacks_some())
+            !self.incoming.is_end_stream() && (was_sent || lacks_some())
         })
     }
 

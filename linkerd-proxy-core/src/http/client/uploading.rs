@@ -3,30 +3,35 @@
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::{
+    cell::Cell,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 /// A request's body on its stream, which is dropped once all of it was given to the stream, or the stream has ended.
 pub(super) struct Uploading<B> {
     body: B,
-    _watched: Option<Rc<()>>,
+    watched: Option<Rc<Given>>,
 }
 
-/// Tells whether a body is still being sent.
+/// Tells how far a body was sent.
 #[derive(Debug)]
-pub(in crate::http) struct UploadWatch(Rc<()>);
+pub(in crate::http) struct UploadWatch(Rc<Given>);
+
+/// The part of a body that was given to its stream.
+#[derive(Debug, Default)]
+struct Given {
+    bytes: Cell<usize>,
+    is_whole: Cell<bool>,
+}
 
 impl<B: Body> Uploading<B> {
     /// A body, and its watch unless it is empty.
     pub(super) fn new(body: B) -> (Self, Option<UploadWatch>) {
         let watched = (!body.is_end_stream()).then(Rc::default);
         let watch = watched.clone().map(UploadWatch);
-        let uploading = Self {
-            body,
-            _watched: watched,
-        };
+        let uploading = Self { body, watched };
         (uploading, watch)
     }
 
@@ -41,6 +46,12 @@ impl UploadWatch {
     pub(in crate::http) fn goes_on(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
+
+    /// Whether all of the body was sent, as far as one can know: it was given to its stream, and no more than the stream has
+    /// room for from the start, unless its endpoint made that smaller or other streams have taken the connection's.
+    pub(in crate::http) fn was_sent(&self) -> bool {
+        self.0.is_whole.get() && self.0.bytes.get() <= INITIAL_WINDOW
+    }
 }
 
 impl<B> Body for Uploading<B>
@@ -54,7 +65,22 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(given) = &self.watched {
+            let data = match &frame {
+                Some(Ok(frame)) => frame.data_ref(),
+                _ => None,
+            };
+            let bytes = given.bytes.get() + data.map_or(0, Bytes::len);
+            given.bytes.set(bytes);
+            let is_last = match &frame {
+                Some(Ok(frame)) => frame.is_trailers() || self.body.is_end_stream(),
+                Some(Err(_)) => false,
+                None => true,
+            };
+            given.is_whole.set(is_last);
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -65,3 +91,6 @@ where
         self.body.size_hint()
     }
 }
+
+/// The room of a stream that nobody has changed (RFC 9113, section 6.9.2).
+const INITIAL_WINDOW: usize = 65_535;
