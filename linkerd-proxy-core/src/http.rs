@@ -16,6 +16,7 @@ mod message;
 mod observe;
 mod peer_failure;
 mod proxy_status;
+mod received;
 mod replay;
 mod replay_layer;
 mod request;

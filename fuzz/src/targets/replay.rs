@@ -41,7 +41,7 @@ fn run(input: &[u8]) {
     let (limit, frames) = (usize::from(*limit), usize::from(*frames));
     LocalSet::new().block_on(&runtime(), async {
         let body = receive(&chunks).await;
-        let mut first = RequestBody::new(body, || Upload::new(None));
+        let mut first = RequestBody::new(body, http::Version::HTTP_11, || Upload::new(None));
         let Some(second) = first.replayable(limit) else {
             panic!("the length of a chunked body is not known beforehand");
         };

@@ -209,7 +209,7 @@ async fn exchange(
     let busy = connection.busy();
     let (head, body) = request.into_parts();
     let upload = || Upload::new(Some(connection.uploading(&head)));
-    let mut body = RequestBody::new(body, upload);
+    let mut body = RequestBody::new(body, head.version, upload);
     body.scrub_trailers(remove_claims);
     let context = RequestContext::arriving(Some(tunnel.client.clone()));
     let mut request = HttpRequest::new(Request::from_parts(head, body), context);

@@ -60,7 +60,7 @@ where
     fn call(&self, request: Request<Incoming>) -> S::Future {
         let (head, body) = request.into_parts();
         let upload = || Upload::new(Some(self.connection.uploading(&head)));
-        let body = RequestBody::new(body, upload);
+        let body = RequestBody::new(body, head.version, upload);
         let request = Request::from_parts(head, body);
         let context = RequestContext::arriving(Some(self.client.clone()));
         let mut stack = self.stack.borrow_mut();

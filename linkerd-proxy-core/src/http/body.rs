@@ -2,10 +2,10 @@
 
 use super::{
     BodyEnd, BodyError, Deadline, Now, ObserveRequest, Upload, observe::RequestObservers,
-    replay::Replay,
+    received::Received, replay::Replay,
 };
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::{
@@ -21,8 +21,6 @@ pub struct RequestBody {
     /// In a box, which a request without a body does not need: each stage moves this.
     attempt: Option<Box<Attempt>>,
     upload: Option<Rc<Upload>>,
-    /// Applied to trailers.
-    scrub: Option<Scrub>,
 }
 
 /// Removes fields that must not be passed on.
@@ -30,7 +28,7 @@ pub type Scrub = fn(&mut HeaderMap);
 
 enum Kind {
     Empty,
-    Incoming(Incoming),
+    Received(Received),
     Replay(Replay),
     Full(Bytes),
     /// All of it has passed. It is kept for copies.
@@ -42,6 +40,8 @@ enum Kind {
 struct Attempt {
     observers: RequestObservers,
     deadline: Option<Deadline>,
+    /// Applied to trailers.
+    scrub: Option<Scrub>,
 }
 
 impl RequestBody {
@@ -59,13 +59,14 @@ impl RequestBody {
         }
     }
 
-    /// A client's body.
-    pub fn new(incoming: Incoming, upload: impl FnOnce() -> Upload) -> Self {
+    /// The body of a client's request of this version.
+    pub fn new(incoming: Incoming, version: Version, upload: impl FnOnce() -> Upload) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
         let upload = Rc::new(upload());
-        Self::of_kind(Kind::Incoming(incoming), Some(upload))
+        let received = Received::new(incoming, version);
+        Self::of_kind(Kind::Received(received), Some(upload))
     }
 
     fn of_kind(kind: Kind, upload: Option<Rc<Upload>>) -> Self {
@@ -73,13 +74,14 @@ impl RequestBody {
             kind,
             attempt: None,
             upload,
-            scrub: None,
         }
     }
 
-    /// Applies `scrub` to the trailers.
+    /// Applies `scrub` to the trailers, if there may be any.
     pub fn scrub_trailers(&mut self, scrub: Scrub) {
-        self.scrub = Some(scrub);
+        if !self.is_end_stream() {
+            self.attempt.get_or_insert_default().scrub = Some(scrub);
+        }
     }
 
     /// The client's side of the body, unless it is empty or the proxy's own.
@@ -112,12 +114,12 @@ impl RequestBody {
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
         let (kind, copy) = match std::mem::replace(&mut self.kind, Kind::Empty) {
             Kind::Empty => return Some(Self::empty()),
-            Kind::Incoming(incoming) if incoming.size_hint().lower() > limit as u64 => {
-                self.kind = Kind::Incoming(incoming);
+            Kind::Received(received) if received.size_hint().lower() > limit as u64 => {
+                self.kind = Kind::Received(received);
                 return None;
             }
-            Kind::Incoming(incoming) => {
-                let replay = Replay::new(incoming, limit);
+            Kind::Received(received) => {
+                let replay = Replay::new(received, limit);
                 let copy = replay.copy();
                 (Kind::Replay(replay), Kind::Replay(copy))
             }
@@ -134,7 +136,6 @@ impl RequestBody {
             kind: copy,
             attempt: attempt.map(|attempt| Box::new(attempt.another())),
             upload: self.upload.clone(),
-            scrub: self.scrub,
         })
     }
 
@@ -142,7 +143,7 @@ impl RequestBody {
     pub fn is_whole(&self) -> bool {
         match &self.kind {
             Kind::Replay(replay) => replay.is_whole(),
-            Kind::Empty | Kind::Incoming(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+            Kind::Empty | Kind::Received(_) | Kind::Full(_) | Kind::FullSent(_) => true,
         }
     }
 
@@ -150,7 +151,7 @@ impl RequestBody {
     pub fn is_released(&self) -> bool {
         match &self.kind {
             Kind::Replay(replay) => replay.is_released(),
-            Kind::Empty | Kind::Incoming(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+            Kind::Empty | Kind::Received(_) | Kind::Full(_) | Kind::FullSent(_) => true,
         }
     }
 
@@ -186,6 +187,7 @@ impl Attempt {
         Self {
             observers: self.observers.another(),
             deadline: self.deadline.as_ref().map(Deadline::another),
+            scrub: self.scrub,
         }
     }
 }
@@ -198,10 +200,7 @@ impl Kind {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
             Self::Empty | Self::FullSent(_) => Poll::Ready(None),
-            Self::Incoming(incoming) => {
-                let frame = ready!(Pin::new(incoming).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
-            }
+            Self::Received(received) => Pin::new(received).poll_frame(cx),
             Self::Replay(replay) => Pin::new(replay).poll_frame(cx),
             Self::Full(data) => {
                 let data = data.clone();
@@ -215,7 +214,7 @@ impl Kind {
         match self {
             Self::Empty | Self::FullSent(_) => true,
             Self::Full(_) => false,
-            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Received(received) => received.is_end_stream(),
             Self::Replay(replay) => replay.is_end_stream(),
         }
     }
@@ -226,7 +225,7 @@ impl std::fmt::Debug for RequestBody {
         let kind = match self.kind {
             Kind::Empty => "empty",
             Kind::Full(_) | Kind::FullSent(_) => "full",
-            Kind::Incoming(_) => "incoming",
+            Kind::Received(_) => "received",
             Kind::Replay(_) => "replay",
         };
         f.debug_tuple("RequestBody").field(&kind).finish()
@@ -259,7 +258,8 @@ impl Body for RequestBody {
         };
         match &mut frame {
             Some(Ok(frame)) => {
-                if let Some(scrub) = this.scrub
+                let scrub = this.attempt.as_ref().and_then(|attempt| attempt.scrub);
+                if let Some(scrub) = scrub
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     scrub(trailers);
@@ -284,7 +284,7 @@ impl Body for RequestBody {
         match &self.kind {
             Kind::Empty | Kind::FullSent(_) => SizeHint::with_exact(0),
             Kind::Full(data) => SizeHint::with_exact(data.len() as u64),
-            Kind::Incoming(incoming) => incoming.size_hint(),
+            Kind::Received(received) => received.size_hint(),
             Kind::Replay(replay) => replay.size_hint(),
         }
     }

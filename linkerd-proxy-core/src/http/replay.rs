@@ -1,6 +1,6 @@
 //! A body that can be sent again, within a bound.
 
-use super::BodyError;
+use super::{BodyError, received::Received};
 use crate::{Error, Reason};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -20,7 +20,7 @@ use std::{
 ///
 /// Copying bounds what is held by what has passed: a frame of one byte would otherwise hold the buffer that it was read
 /// into, forty times the limit in a body of such frames.
-pub(super) struct Replay<B = hyper::body::Incoming> {
+pub(super) struct Replay<B = Received> {
     shared: Rc<RefCell<Shared<B>>>,
     /// The count of bytes that were yielded.
     next: usize,

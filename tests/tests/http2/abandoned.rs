@@ -116,6 +116,50 @@ async fn the_endpoint_is_told_at_once_that_nobody_takes_its_response() {
     assert_eq!(soon(resets.recv()).await, Some(h2::Reason::CANCEL));
 }
 
+/// Answers at once, reads the upload, and says with which code it was given up.
+async fn take(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    given_up: mpsc::Sender<Option<h2::Reason>>,
+) {
+    let mut body = request.into_body();
+    let _response = respond.send_response(Response::new(()), false).unwrap();
+    let code = loop {
+        match body.data().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error.reason(),
+            None => break None,
+        }
+    };
+    given_up.send(code).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_upload_that_its_client_gives_up_without_an_error_code_does_not_end_as_a_whole_one() {
+    let (sender, mut given_up) = mpsc::channel(1);
+    let server = Tcp::start(move |socket| {
+        let sender = sender.clone();
+        async move {
+            let mut connection = h2::server::handshake(socket).await.unwrap();
+            while let Some(Ok((request, respond))) = connection.accept().await {
+                tokio::spawn(take(request, respond, sender.clone()));
+            }
+        }
+    })
+    .await;
+    let mesh = mesh_of(&server).await;
+    let (mut client, _connection) = connect(&mesh).await;
+    let request = Request::post("http://web/").body(()).unwrap();
+    let (response, mut upload) = client.send_request(request, false).unwrap();
+    upload
+        .send_data(Bytes::from_static(b"part"), false)
+        .unwrap();
+    let _response = soon(response).await.unwrap();
+    upload.send_reset(h2::Reason::NO_ERROR);
+    let code = soon(given_up.recv()).await.unwrap();
+    assert_eq!(code, Some(h2::Reason::CANCEL));
+}
+
 async fn connect(mesh: &Mesh) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
     let socket = TcpStream::connect(mesh.proxy.outbound).await.unwrap();
     let (client, connection) = h2::client::handshake(socket).await.unwrap();

@@ -55,6 +55,9 @@ pub enum InvalidPolicy {
     /// A filter gives a header an impossible value.
     #[error("the value of the header {0} in a filter is none")]
     HeaderValue(HeaderName),
+    /// A filter gives a header that delimits messages, which the proxy writes as the body is sent.
+    #[error("a filter cannot give the header {0}: the proxy writes it; remove it from the filter")]
+    FramingHeader(HeaderName),
     /// A match names an impossible method.
     #[error("{0:?} is no method")]
     Method(String),

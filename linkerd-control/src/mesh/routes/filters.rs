@@ -132,10 +132,20 @@ fn header_changes(r: &mut FieldReader, node: &Node) -> Option<HeaderChanges> {
 
 fn header(r: &mut FieldReader, node: &Node) -> Option<(String, String)> {
     let fields = r.fields(node, &["name", "value"])?;
-    let name = r.required(&fields, "the header", "name", FieldReader::header_name);
+    let name = r.required(&fields, "the header", "name", |r, node| {
+        let name = r.header_name(node)?;
+        if FRAMING.contains(&&*name) {
+            let reason = format!("`{name}` delimits messages, and the proxy writes it; remove it");
+            r.report(node.at, reason);
+        }
+        Some(name)
+    });
     let value = r.required(&fields, "the header", "value", FieldReader::header_value);
     name.zip(value)
 }
+
+/// Headers that no filter may give. Removing them changes nothing.
+const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// A failure of some requests: a status, or in gRPC routes a code.
 fn failure(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<RouteFilter> {

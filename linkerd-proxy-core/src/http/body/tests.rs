@@ -44,7 +44,8 @@ async fn body(ends: bool) -> RequestBody {
     };
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n";
     let response = incoming(&format!("{head}5\r\nhello\r\n{end}")).await;
-    RequestBody::new(response.into_body(), || Upload::new(None))
+    let upload = || Upload::new(None);
+    RequestBody::new(response.into_body(), Version::HTTP_11, upload)
 }
 
 #[tokio::test(start_paused = true)]

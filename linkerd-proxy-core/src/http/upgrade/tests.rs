@@ -101,7 +101,9 @@ async fn bulk_through_an_upgraded_connection_is_spliced() {
         let (endpoint, pipes) = (RefCell::new(endpoint(near)), Rc::new(Pipes::default()));
         let relaying = pipes.clone();
         serve(server, move |request| {
-            let request = request.map(|body| RequestBody::new(body, || Upload::new(None)));
+            let version = request.version();
+            let upload = || Upload::new(None);
+            let request = request.map(|body| RequestBody::new(body, version, upload));
             let request = HttpRequest::new(request, RequestContext::arriving(None));
             let upgrade = Upgrade::of(&request).expect("it asks for one");
             let (sent, pipes) = (endpoint.borrow_mut().call(request), relaying.clone());

@@ -1,7 +1,11 @@
 //! Filters of routes and of their backends.
 
 use super::super::{invalid::InvalidPolicy, parts::required};
-use ::http::{HeaderName, HeaderValue, StatusCode, uri::Scheme};
+use ::http::{
+    HeaderName, HeaderValue, StatusCode,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    uri::Scheme,
+};
 use linkerd_api_proto::{
     grpc_route as wire_grpc, http_route as wire, http_types,
     outbound::{grpc_route, http_route},
@@ -100,6 +104,9 @@ fn headers(
     headers
         .map(|wire| {
             let name = name(wire.name)?;
+            if [CONTENT_LENGTH, TRANSFER_ENCODING].contains(&name) {
+                return Err(InvalidPolicy::FramingHeader(name));
+            }
             match HeaderValue::try_from(wire.value) {
                 Ok(value) => Ok((name, value)),
                 Err(_) => Err(InvalidPolicy::HeaderValue(name)),

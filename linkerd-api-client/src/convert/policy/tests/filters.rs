@@ -262,6 +262,14 @@ fn a_filter_that_cannot_be_applied_makes_the_policy_invalid() {
             "the value of the header x-a in a filter is none",
         ),
         (Some(changes("x-a", b"1", "")), "\"\" is no header name"),
+        (
+            Some(changes("Content-Length", b"1", "x-gone")),
+            "a filter cannot give the header content-length: the proxy writes it; remove it from the filter",
+        ),
+        (
+            Some(changes("transfer-encoding", b"gzip", "x-gone")),
+            "a filter cannot give the header transfer-encoding: the proxy writes it; remove it from the filter",
+        ),
         (redirect(scheme(None)), "a redirect's scheme is missing"),
         (
             redirect(scheme(Some(Type::Registered(7)))),

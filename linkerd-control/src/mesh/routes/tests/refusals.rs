@@ -216,6 +216,14 @@ fn wrong_filters_are_refused() {
             "`a:` is not a header name",
         ),
         (
+            "{responseHeaderModifier: {set: [{name: ^Content-Length, value: 1}]}}",
+            "`content-length` delimits messages, and the proxy writes it; remove it",
+        ),
+        (
+            "{requestHeaderModifier: {add: [{name: ^transfer-encoding, value: gzip}]}}",
+            "`transfer-encoding` delimits messages, and the proxy writes it; remove it",
+        ),
+        (
             r#"{responseHeaderModifier: {set: [{name: a, value: ^"b\u0001"}]}}"#,
             r#""b\u{1}" is not a header value; use visible characters in one line"#,
         ),
