@@ -338,7 +338,7 @@ variables! {
         /// load. Each request that has it looks at all ready endpoints.
         linkerd OUTBOUND_BALANCER_AFFINITY: AffinitySource = unset, used, since("0.1");
         /// The most HTTP/2 connections of a worker to an endpoint: another one is opened when the peer's limit of
-        /// streams is reached.
+        /// streams is reached, and when responses that nobody reads may hold the window of the connection.
         linkerd OUTBOUND_HTTP2_MAX_CONNECTIONS_PER_ENDPOINT: Positive = default("8"), used, unit("connections"),
             since("0.1");
         /// The percentile of the recent latencies of its route, up to the headers of responses, after which an idempotent request

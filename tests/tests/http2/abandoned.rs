@@ -165,3 +165,47 @@ async fn connect(mesh: &Mesh) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::
     let (client, connection) = h2::client::handshake(socket).await.unwrap();
     (client, tokio::spawn(connection))
 }
+
+/// Sends more than fits into the window of a stream, unless the request is for `/small`.
+async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let is_small = request.uri().path() == "/small";
+    let mut response = respond.send_response(Response::new(()), false).unwrap();
+    send(&mut response, if is_small { 5 } else { 4 * WINDOW }).await;
+    let _ = response.send_data(Bytes::new(), true);
+}
+
+#[tokio::test]
+async fn responses_that_nobody_reads_do_not_hold_up_others() {
+    let server = Tcp::start(|socket| async move {
+        let mut connection = h2::server::handshake(socket).await.unwrap();
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            tokio::spawn(answer(request, respond));
+        }
+    })
+    .await;
+    let mesh = mesh_of(&server).await;
+    let mut unread = Vec::new();
+    // The windows of more of them than the connection's holds.
+    for _ in 0..20 {
+        let (mut client, connection) = connect(&mesh).await;
+        let request = Request::get("http://web/large").body(()).unwrap();
+        let (response, _) = client.send_request(request, true).unwrap();
+        let mut response = soon(response).await.unwrap();
+        // As much as there is room for has come.
+        let mut taken = 0;
+        while taken < WINDOW {
+            taken += soon(response.body_mut().data())
+                .await
+                .unwrap()
+                .unwrap()
+                .len();
+        }
+        unread.push((client, connection, response));
+    }
+    let (mut client, _connection) = connect(&mesh).await;
+    let request = Request::get("http://web/small").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let mut body = soon(response).await.unwrap().into_body();
+    assert_eq!(soon(body.data()).await.unwrap().unwrap(), ".....");
+    assert_eq!(server.connections(), 2);
+}

@@ -1,16 +1,18 @@
-//! HTTP/2 connections of one endpoint: as many as its stream limit asks for.
+//! HTTP/2 connections of one endpoint: as many as its stream limit and the readers of its responses ask for.
+
+mod stream;
 
 use super::{
-    body::{Lease, StreamBody},
+    body::StreamBody,
     failure::classify,
-    peer::{Peer, Reads, peer_limit},
+    peer::{Reads, peer_limit},
     uploading::Uploading,
     watched::Watched,
 };
 use crate::{
     Backoff, EndpointStatus, Error, Rejected,
     endpoint::Capacity,
-    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, Now, ResponseBody},
+    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
     limits,
     reconnect::{Connects, Reconnect, reconnect},
     task::spawn_local,
@@ -19,7 +21,7 @@ use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
 use http::Response;
 use http_body::Body;
-use hyper::client::conn::http2::{self, SendRequest};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
     cell::{Cell, RefCell},
@@ -28,6 +30,7 @@ use std::{
     rc::{Rc, Weak},
     task::{Context, Poll},
 };
+use stream::{Connection, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
@@ -35,7 +38,8 @@ use tower_service::Service;
 ///
 /// - **Waits for** nothing in a call: it is ready only while a connection has room for a stream.
 /// - **Fails as** `StreamRefused` and `StreamReset` with the endpoint's code, or `ConnectionLost`.
-/// - **Bounds**: connections. When the peer's stream limit would make requests wait, another one is opened.
+/// - **Bounds**: connections. Another one is opened when the peer's stream limit would make requests wait, and when responses that
+///   nobody reads may hold the window of all others.
 pub struct Http2Client<C, B>(Rc<Connections<C, B>>);
 
 struct Connections<C, B> {
@@ -45,15 +49,6 @@ struct Connections<C, B> {
     max_connections: usize,
     reconnect: Reconnect,
     open: RefCell<Vec<Rc<Connection<B>>>>,
-}
-
-struct Connection<B> {
-    /// The findings from its first bytes.
-    peer: Rc<Peer>,
-    sender: SendRequest<Uploading<B>>,
-    streams: Cell<usize>,
-    /// The peer's limit, as last seen.
-    limit: Rc<Cell<usize>>,
 }
 
 impl<C, B> Clone for Http2Client<C, B> {
@@ -129,7 +124,7 @@ where
 
     /// Gives the request to a connection before this returns: it is not carried in a future.
     fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
-        let Some(stream) = self.0.open_stream() else {
+        let Some(mut stream) = self.0.open_stream() else {
             // The last connection went away between readiness and call.
             let error = Error::new(crate::Reason::ConnectionLost);
             return Box::pin(ready(Err(Rejected::returned(error, request))));
@@ -138,10 +133,11 @@ where
         let (head, body) = request.into_parts();
         let (body, upload) = Uploading::new(body);
         let request = http::Request::from_parts(head, body);
-        let sent = stream.connection.sender.clone().try_send_request(request);
+        let sent = stream.sender().try_send_request(request);
         Box::pin(async move {
             match sent.await {
                 Ok(response) => {
+                    stream.set_unread(true);
                     let body = Some(StreamBody { upload });
                     let stream = Box::new(stream);
                     Ok(ResponseBody::of_endpoint(response, stream, body))
@@ -152,7 +148,7 @@ where
                         HttpRequest::new(request.map(Uploading::into_inner), context)
                     });
                     let error = classify(error.into_error());
-                    Err(Rejected::new(stream.connection.peer.explain(error), unsent))
+                    Err(Rejected::new(stream.peer().explain(error), unsent))
                 }
             }
         })
@@ -163,8 +159,9 @@ impl<C, B> Connections<C, B> {
     /// Forgets connections that are closed, and notes whether there is room for a stream.
     fn update(&self) -> Capacity {
         let mut open = self.open.borrow_mut();
-        open.retain(|connection| !connection.sender.is_closed());
-        let capacity = match open.iter().any(|connection| connection.has_room()) {
+        open.retain(|connection| !connection.is_closed());
+        let is_last = open.len() >= self.max_connections;
+        let capacity = match open.iter().any(|connection| connection.has_room(is_last)) {
             true => Capacity::Ready,
             false if open.is_empty() => Capacity::Connecting,
             false => Capacity::StreamLimit,
@@ -176,16 +173,12 @@ impl<C, B> Connections<C, B> {
     /// Takes a stream of the connection with the most room.
     fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
         let open = self.open.borrow();
+        let is_last = open.len() >= self.max_connections;
         let connection = open
             .iter()
-            .filter(|connection| connection.has_room())
-            .min_by_key(|connection| connection.streams.get())?
-            .clone();
-        connection.streams.set(connection.streams.get() + 1);
-        Some(Stream {
-            connection,
-            client: Rc::downgrade(self),
-        })
+            .filter(|connection| connection.has_room(is_last))
+            .min_by_key(|connection| connection.load())?;
+        Some(Stream::open(connection, Rc::downgrade(self)))
     }
 
     /// Wakes the balancer: there may be room, or a connection is gone.
@@ -196,12 +189,7 @@ impl<C, B> Connections<C, B> {
 
     fn inspect(&self) -> serde_json::Value {
         let open = self.open.borrow();
-        let connections = open.iter().map(|connection| {
-            serde_json::json!({
-                "streams": connection.streams.get(),
-                "limit": connection.limit.get(),
-            })
-        });
+        let connections = open.iter().map(|connection| connection.inspect());
         serde_json::json!({
             "protocol": "HTTP/2",
             "connections": connections.collect::<Vec<_>>(),
@@ -269,39 +257,8 @@ where
             }
             changed(&client);
         });
-        Ok(Connection {
-            peer: known,
-            sender,
-            streams: Cell::new(0),
-            limit,
-        })
-    }
-}
-
-impl<B> Connection<B> {
-    fn has_room(&self) -> bool {
-        self.streams.get() < self.limit.get() && !self.sender.is_closed()
-    }
-}
-
-/// A stream that an exchange holds.
-struct Stream<C, B> {
-    connection: Rc<Connection<B>>,
-    client: Weak<Connections<C, B>>,
-}
-
-impl<C, B> Lease for Stream<C, B> {
-    fn complete(self: Box<Self>, _: &Now) {}
-}
-
-impl<C, B> Drop for Stream<C, B> {
-    fn drop(&mut self) {
-        let streams = &self.connection.streams;
-        let was_full = streams.get() >= self.connection.limit.get();
-        streams.set(streams.get() - 1);
-        if was_full {
-            changed(&self.client);
-        }
+        let windows = self.settings.flow_control();
+        Ok(Connection::new(sender, known, limit, windows))
     }
 }
 

@@ -1,0 +1,157 @@
+//! Streams of an HTTP/2 connection, and its room for more.
+
+use super::{
+    super::{
+        body::{Lease, PolledFrame},
+        peer::Peer,
+        uploading::Uploading,
+    },
+    Connections, changed,
+};
+use crate::http::{FlowControl, Now};
+use http_body::Body;
+use hyper::{body::Incoming, client::conn::http2::SendRequest};
+use std::{
+    cell::Cell,
+    pin::Pin,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+};
+
+/// A connection to an endpoint.
+pub(super) struct Connection<B> {
+    sender: SendRequest<Uploading<B>>,
+    /// The findings from its first bytes.
+    peer: Rc<Peer>,
+    streams: Cell<usize>,
+    /// The peer's limit, as last seen.
+    limit: Rc<Cell<usize>>,
+    /// Streams with a frame that their reader has not asked for.
+    unread: Cell<usize>,
+    /// As many of them may hold all of the connection's window.
+    stalled_by: usize,
+}
+
+/// A stream that an exchange holds.
+pub(super) struct Stream<C, B> {
+    connection: Rc<Connection<B>>,
+    client: Weak<Connections<C, B>>,
+    is_unread: bool,
+}
+
+impl<B> Connection<B> {
+    /// A connection without streams, whose responses have these windows.
+    pub(super) fn new(
+        sender: SendRequest<Uploading<B>>,
+        peer: Rc<Peer>,
+        limit: Rc<Cell<usize>>,
+        windows: FlowControl,
+    ) -> Self {
+        Self {
+            sender,
+            peer,
+            streams: Cell::new(0),
+            limit,
+            unread: Cell::new(0),
+            stalled_by: stalled_by(windows),
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Whether it takes another stream. One whose window may be used up does only if it `is_last`: no further connection is
+    /// allowed beside it.
+    pub(super) fn has_room(&self, is_last: bool) -> bool {
+        let has_window = is_last || !self.is_stalled();
+        self.streams.get() < self.limit.get() && has_window && !self.is_closed()
+    }
+
+    /// The connection of the least load takes the next stream.
+    pub(super) fn load(&self) -> (bool, usize) {
+        (self.is_stalled(), self.streams.get())
+    }
+
+    pub(super) fn inspect(&self) -> serde_json::Value {
+        serde_json::json!({
+            "streams": self.streams.get(),
+            "limit": self.limit.get(),
+            "unread": self.unread.get(),
+        })
+    }
+
+    /// Whether unread responses may hold all of its window, so that no other response goes on.
+    fn is_stalled(&self) -> bool {
+        self.unread.get() >= self.stalled_by
+    }
+}
+
+impl<C, B> Stream<C, B> {
+    /// Counts a stream.
+    pub(super) fn open(connection: &Rc<Connection<B>>, client: Weak<Connections<C, B>>) -> Self {
+        let streams = &connection.streams;
+        streams.set(streams.get() + 1);
+        Self {
+            connection: connection.clone(),
+            client,
+            is_unread: false,
+        }
+    }
+
+    pub(super) fn sender(&self) -> SendRequest<Uploading<B>> {
+        self.connection.sender.clone()
+    }
+
+    pub(super) fn peer(&self) -> &Peer {
+        &self.connection.peer
+    }
+
+    /// Notes whether there is something that nobody has read yet: a response, or more of it.
+    pub(super) fn set_unread(&mut self, is_unread: bool) {
+        if is_unread == self.is_unread {
+            return;
+        }
+        self.is_unread = is_unread;
+        let (unread, was_stalled) = (&self.connection.unread, self.connection.is_stalled());
+        match is_unread {
+            true => unread.set(unread.get() + 1),
+            false => unread.set(unread.get() - 1),
+        }
+        if was_stalled && !self.connection.is_stalled() {
+            changed(&self.client);
+        }
+    }
+}
+
+impl<C, B> Lease for Stream<C, B> {
+    fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
+        let polled = Pin::new(incoming).poll_frame(cx);
+        // There may be more, unless it says that there is not.
+        self.set_unread(matches!(polled, Poll::Ready(Some(Ok(_)))));
+        polled
+    }
+
+    fn complete(self: Box<Self>, _: &Now) {}
+}
+
+impl<C, B> Drop for Stream<C, B> {
+    fn drop(&mut self) {
+        self.set_unread(false);
+        let streams = &self.connection.streams;
+        let was_full = streams.get() >= self.connection.limit.get();
+        streams.set(streams.get() - 1);
+        if was_full {
+            changed(&self.client);
+        }
+    }
+}
+
+/// The number of streams whose windows make up that of their connection.
+fn stalled_by(windows: FlowControl) -> usize {
+    match windows {
+        FlowControl::Fixed { stream, connection } => (connection / stream.max(1)).max(1) as usize,
+        // Nobody knows their size.
+        FlowControl::Adaptive => usize::MAX,
+    }
+}
