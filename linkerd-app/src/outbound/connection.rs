@@ -171,7 +171,12 @@ impl Outbound {
         let labels = client_tls_labels(target_labels(labels, local), &client.tls);
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
         let drain = &mut client.listener.drain().watch();
-        let detected = match detect(&mut io, self.detect_settings(), drain, |_, _| {}).await {
+        // Nothing but HTTP is spoken here: a broken request line gets an answer.
+        let settings = DetectSettings {
+            lookalikes: Lookalikes::Http,
+            ..self.detect_settings()
+        };
+        let detected = match detect(&mut io, settings, drain, |_, _| {}).await {
             Ok(detected) => detected.unwrap_or(Detected::Opaque),
             Err(error) => return self.failed(&client, local, &error),
         };

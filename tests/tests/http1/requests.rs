@@ -191,6 +191,17 @@ async fn the_explicit_proxy_answers_with_error_reason_and_hint() {
 }
 
 #[tokio::test]
+async fn the_explicit_proxy_answers_a_broken_request_line() {
+    let mesh = Mesh::start().await;
+    for line in ["GET http://web/a b HTTP/1.1", "GET http://web/ HTTP/1.2"] {
+        let mut wire = mesh.wire().await;
+        wire.send(format!("{line}\r\nhost: web\r\n\r\n")).await;
+        let all = wire.rest().await;
+        assert!(all.starts_with("HTTP/1.1 400"), "{line}: {all}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_by_name_to_an_opaque_service_is_told_to_open_a_tunnel() {
     let server = Tcp::echo().await;
     let mesh = Mesh::start().await;
