@@ -171,14 +171,14 @@ impl<C, B> Connections<C, B> {
     }
 
     /// Takes a stream of the connection with the most room.
-    fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
+    fn open_stream(&self) -> Option<Stream<B>> {
         let open = self.open.borrow();
         let is_last = open.len() >= self.max_connections;
         let connection = open
             .iter()
             .filter(|connection| connection.has_room(is_last))
             .min_by_key(|connection| connection.load())?;
-        Some(Stream::open(connection, Rc::downgrade(self)))
+        Some(Stream::open(connection))
     }
 
     /// Wakes the balancer: there may be room, or a connection is gone.
@@ -258,7 +258,9 @@ where
             changed(&client);
         });
         let windows = self.settings.flow_control();
-        Ok(Connection::new(sender, known, limit, windows))
+        let client = Rc::downgrade(self);
+        let has_room_again = move || changed(&client);
+        Ok(Connection::new(sender, known, limit, windows, has_room_again))
     }
 }
 

@@ -1,12 +1,9 @@
 //! Streams of an HTTP/2 connection, and its room for more.
 
-use super::{
-    super::{
-        body::{Lease, PolledFrame},
-        peer::Peer,
-        uploading::Uploading,
-    },
-    Connections, changed,
+use super::super::{
+    body::{Lease, PolledFrame},
+    peer::Peer,
+    uploading::Uploading,
 };
 use crate::http::{FlowControl, Now};
 use http_body::Body;
@@ -14,7 +11,7 @@ use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use std::{
     cell::Cell,
     pin::Pin,
-    rc::{Rc, Weak},
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -30,22 +27,25 @@ pub(super) struct Connection<B> {
     unread: Cell<usize>,
     /// As many of them may hold all of the connection's window.
     stalled_by: usize,
+    /// Notifies the client that a connection which took no stream takes one.
+    has_room_again: Box<dyn Fn()>,
 }
 
 /// A stream that an exchange holds.
-pub(super) struct Stream<C, B> {
+pub(super) struct Stream<B> {
     connection: Rc<Connection<B>>,
-    client: Weak<Connections<C, B>>,
     is_unread: bool,
 }
 
 impl<B> Connection<B> {
-    /// A connection without streams, whose responses have these windows.
+    /// A connection without streams, whose responses have these windows. `has_room_again` is called when it takes streams after it
+    /// took none.
     pub(super) fn new(
         sender: SendRequest<Uploading<B>>,
         peer: Rc<Peer>,
         limit: Rc<Cell<usize>>,
         windows: FlowControl,
+        has_room_again: impl Fn() + 'static,
     ) -> Self {
         Self {
             sender,
@@ -54,6 +54,7 @@ impl<B> Connection<B> {
             limit,
             unread: Cell::new(0),
             stalled_by: stalled_by(windows),
+            has_room_again: Box::new(has_room_again),
         }
     }
 
@@ -87,14 +88,13 @@ impl<B> Connection<B> {
     }
 }
 
-impl<C, B> Stream<C, B> {
+impl<B> Stream<B> {
     /// Counts a stream.
-    pub(super) fn open(connection: &Rc<Connection<B>>, client: Weak<Connections<C, B>>) -> Self {
+    pub(super) fn open(connection: &Rc<Connection<B>>) -> Self {
         let streams = &connection.streams;
         streams.set(streams.get() + 1);
         Self {
             connection: connection.clone(),
-            client,
             is_unread: false,
         }
     }
@@ -119,12 +119,12 @@ impl<C, B> Stream<C, B> {
             false => unread.set(unread.get() - 1),
         }
         if was_stalled && !self.connection.is_stalled() {
-            changed(&self.client);
+            (self.connection.has_room_again)();
         }
     }
 }
 
-impl<C, B> Lease for Stream<C, B> {
+impl<B> Lease for Stream<B> {
     fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(incoming).poll_frame(cx);
         // There may be more, unless it says that there is not.
@@ -135,14 +135,14 @@ impl<C, B> Lease for Stream<C, B> {
     fn complete(self: Box<Self>, _: &Now) {}
 }
 
-impl<C, B> Drop for Stream<C, B> {
+impl<B> Drop for Stream<B> {
     fn drop(&mut self) {
         self.set_unread(false);
         let streams = &self.connection.streams;
         let was_full = streams.get() >= self.connection.limit.get();
         streams.set(streams.get() - 1);
         if was_full {
-            changed(&self.client);
+            (self.connection.has_room_again)();
         }
     }
 }
