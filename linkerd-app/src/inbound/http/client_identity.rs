@@ -1,4 +1,4 @@
-//! The header that tells the application who its client is.
+//! The header with the identity of the client, for the application.
 
 use http::{HeaderName, HeaderValue};
 use linkerd_proxy_core::{http::HttpRequest, tls::TlsStatus};
