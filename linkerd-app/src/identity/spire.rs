@@ -53,9 +53,9 @@ enum SvidProblem {
     Ended,
     /// There was no answer in time.
     Unanswered,
-    /// The answer is malformed, or for others.
+    /// The answer is malformed, or for other workloads.
     Invalid(InvalidSvid),
-    /// The SVID is not one of this proxy at this time.
+    /// The SVID is not valid for this proxy at this time.
     Refused(InvalidCredentials),
 }
 

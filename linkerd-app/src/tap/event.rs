@@ -57,7 +57,7 @@ pub struct TappedEnd {
     pub grpc_status: Option<u16>,
     /// The code of the reset that ended it, if one did (RFC 9113, 7).
     pub reset: Option<u32>,
-    /// Why the proxy answered or broke off itself, and the message.
+    /// The reason for which the proxy answered or broke off itself, and the message.
     pub failure: Option<(Reason, String)>,
     /// Whether the client gave up.
     pub is_cancelled: bool,
