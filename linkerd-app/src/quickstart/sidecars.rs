@@ -150,7 +150,7 @@ impl MeshView {
         format!("  tls {}  guest {result}", self.last.percent())
     }
 
-    /// How to send a request as the guest, and how to let it in.
+    /// Hints: sending a request as the guest, and letting the guest in.
     pub(super) fn hints(&self) -> [String; 2] {
         let hint = match self.guest_line {
             Some(GuestLine {
