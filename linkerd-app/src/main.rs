@@ -217,7 +217,7 @@ fn main() -> ExitCode {
     let env = Env::from_process();
     let args = pod::by_program(std::env::args_os().collect());
     if args.len() <= 1 {
-        // A sidecar has no arguments, and keeps no code resident that reads them.
+        // A sidecar has no arguments: the code that reads them does not become resident.
         return cli::run(env, None, false, false);
     }
     let args = match Args::try_parse_from(args) {
