@@ -3,7 +3,8 @@
 //! `/state` shows those of all workers as the section `failures`. Both directions write through [`FailureLog`], and only
 //! when something fails: a request that succeeds leaves nothing here.
 //!
-//! - **bounds**: [`MAX_FAILURES`] over all workers and the admin port, the oldest leaves first; each text is cut at [`MAX_TEXT`] bytes.
+//! - **bounds**: [`MAX_FAILURES`] over all workers and the admin port, the oldest leaves first; each text is cut at [`MAX_TEXT`]
+//!   bytes.
 //! - **never** holds a query, a header but the trace id, or a body.
 
 mod record;

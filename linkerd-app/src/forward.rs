@@ -6,8 +6,8 @@ use linkerd_proxy_core::{Error, Rejected, reason::Phase};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// Sends requests to the only endpoint of a backend, and again when the endpoint returns them. A request whose connection is
-/// refused fails at once.
+/// Sends requests to the only endpoint of a backend, and again when the endpoint returns them. A failure to connect fails the
+/// request at once.
 #[derive(Clone, Debug)]
 pub struct Forward<S>(S);
 

@@ -300,7 +300,7 @@ fn manual() -> io::Result<Vec<u8>> {
         writeln!(text, ".SH {name}\n{}", about.replace('-', "\\-"))?;
         let mut options = Vec::new();
         clap_mangen::Man::new(command.clone()).render_options_section(&mut options)?;
-        // The section is the command's.
+        // The command has its own heading in place of this one.
         let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "");
         text.extend(options.into_bytes());
     }

@@ -5,7 +5,7 @@
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `hedge.rs`, `route_filters.rs`; of a profile `profile_route.rs` |
+//! | 4 | route | the rule of the current policy for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `hedge.rs`, `route_filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |

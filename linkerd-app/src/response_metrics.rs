@@ -165,7 +165,7 @@ impl ResponseSeries {
     }
 }
 
-/// Uses a handle from a short list, to which it is added if need be.
+/// Uses a handle from a short list; adds it if it is missing.
 pub(crate) fn with_cached<K: Copy + PartialEq, M>(
     list: &RefCell<Vec<(K, M)>>,
     key: K,

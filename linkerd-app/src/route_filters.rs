@@ -40,7 +40,7 @@ pub struct RequestFilters {
 pub struct Filters<S> {
     inner: S,
     filters: RequestFilters,
-    /// Whether one of them changes responses.
+    /// Whether a filter changes responses.
     is_for_responses: bool,
 }
 

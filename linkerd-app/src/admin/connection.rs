@@ -1,4 +1,4 @@
-//! The admin server's connections: bounded in number, each served in a task of its own.
+//! The admin server's connections: bounded in number, each served in a separate task.
 
 use super::{
     busy_body::BusyBody,

@@ -156,7 +156,7 @@ impl AdminAdmission {
 }
 
 impl AdminAdmission {
-    /// Whether a request is let in despite the default policy. In a pod without its own policies, that one would fail the
+    /// Whether a request is let in despite the default policy. In a pod without its own policies, the default would fail the
     /// probes, and lock out clients inside the pod.
     fn is_exempt(&self, path: &str) -> bool {
         let snapshot = self.port.present();

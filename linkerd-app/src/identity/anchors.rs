@@ -49,9 +49,9 @@ struct FileStamp {
 pub enum AnchorsLook {
     /// The anchors, or the problem with them, have not changed.
     Same,
-    /// They have changed.
+    /// The anchors have changed.
     Changed(TrustAnchors),
-    /// They cannot be read, for a reason that is new.
+    /// The anchors cannot be read, for a new reason.
     Failed(AnchorsFileError),
 }
 

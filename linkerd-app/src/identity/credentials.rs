@@ -1,6 +1,6 @@
 //! The credentials of the proxy while it runs: certificate, trust anchors, and the record of both for `/state`.
 //!
-//! Lives on the control thread; the other threads see what it publishes.
+//! Lives on the control thread; the other threads see the published credentials.
 //!
 //! - **Bounds**: one certificate, one set of anchors.
 //! - **Metrics**: `control_identity_cert_*`.

@@ -175,7 +175,7 @@ impl<S: SvidSource> Subscription<S> {
 }
 
 impl SvidProblem {
-    /// Whether another try would fail, too: the specification forbids it.
+    /// Whether a retry would fail, too: the specification forbids it.
     fn is_final(&self) -> bool {
         matches!(self, Self::Failed(status) if status.code == Code::InvalidArgument)
     }

@@ -31,7 +31,7 @@ pub struct Context {
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.
     pub mesh: Option<MeshIdentity>,
-    /// How many workers there are; limits of the whole proxy are divided by it.
+    /// The number of workers, by which limits of the whole proxy are divided.
     pub workers: usize,
     /// Observers of requests; both directions of the worker share them.
     pub observers: Rc<Observers>,

@@ -108,7 +108,7 @@ impl<T> ListenerEntry<T> {
     }
 }
 
-/// The listeners of all workers as one list. Those with the same name, address and drain state are one, with all connections.
+/// The listeners of all workers as one list. Entries with the same name, address and drain state are merged.
 pub fn merge(workers: Vec<Value>) -> Value {
     let mut merged: Vec<Value> = Vec::new();
     let same = |a: &Value, b: &Value| {

@@ -91,7 +91,7 @@ pub(super) struct RequestLimits {
     /// The request's body, if it has one.
     upload: Option<Rc<Upload>>,
     timers: TimerPool,
-    /// Notes of the request's attempts, if a limit may end this one.
+    /// Notes of the request's attempts, if a limit may end this attempt.
     attempts: Option<Rc<AttemptNotes>>,
 }
 

@@ -30,9 +30,9 @@ pub(super) struct MeshView {
     /// The results of the guest's requests.
     pub(super) guest: Rc<RefCell<Tally>>,
     pub(super) guest_line: Option<GuestLine>,
-    /// Of the last second.
+    /// The requests of the last second.
     pub(super) last: Encryption,
-    /// Since the start.
+    /// The requests since the start.
     pub(super) all: Encryption,
 }
 
@@ -134,7 +134,7 @@ impl MeshView {
         text
     }
 
-    /// Both in short, for the line of a second.
+    /// A summary of both, for the line of a second.
     pub(super) fn summary(&self) -> String {
         let guest = self.guest.borrow();
         let last = guest.last();

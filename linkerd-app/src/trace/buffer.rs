@@ -81,7 +81,7 @@ impl SpanBuffer {
         self.leave(now)
     }
 
-    /// Ends an export that failed. The spans stay for another one, unless they had [`MAX_TRIES`] or the failure is permanent.
+    /// Ends an export that failed. The spans stay for the next export, unless they had [`MAX_TRIES`] or the failure is permanent.
     pub(super) fn fail(&mut self, now: Instant, may_be_retried: bool) -> Option<Left> {
         let pause = BACKOFF * 2u32.saturating_pow(self.failures);
         self.pause_until = Some(now + pause.min(MAX_BACKOFF));

@@ -148,8 +148,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes headers that only a proxy may set. A reverse proxy behind this one may pass on the headers of its own proxy, and the
-/// client's proxy would take them for those of this one: it sends a request again that was not processed.
+/// Removes headers that only a proxy may set. A reverse proxy behind this proxy may pass on the headers of its own sidecar, and
+/// the client's proxy would take them for this proxy's: it sends a request again that was not processed.
 fn remove_proxy_headers(headers: &mut HeaderMap) {
     let names = [L5D_PROXY_ERROR, L5D_PROXY_CONNECTION, L5D_ORIG_PROTO];
     if has_any(headers, &names) {

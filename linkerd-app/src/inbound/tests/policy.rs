@@ -344,7 +344,7 @@ async fn the_policy_says_which_protocol_a_port_speaks() {
     in_process(async |proxy| {
         let application = TestEndpoint::answering(&proxy.network, APP, "hello");
         proxy.set_policy(http1(InboundHttp::default())).await;
-        // Without detection: HTTP/1 answers what is not HTTP.
+        // Without detection: HTTP/1 answers bytes that are not HTTP.
         let mut wire = proxy.wire(APP);
         wire.send("\0\r\n\r\n").await;
         assert!(wire.head().await.starts_with("HTTP/1.1 400"));

@@ -31,7 +31,7 @@ pub struct BreakerService<S> {
 }
 
 impl BreakerLayer {
-    /// A layer that feeds this breaker. It makes one service only: the endpoint leaves its balancer when that is dropped.
+    /// A layer that feeds this breaker. It makes one service only: the endpoint leaves its balancer when the service is dropped.
     pub fn new(breaker: Rc<EndpointBreaker>) -> Self {
         Self(breaker)
     }
