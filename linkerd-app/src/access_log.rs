@@ -4,17 +4,17 @@
 //! line itself, as far as the request shows it. Stages below add notes to the request's context
 //! ([`RequestNotes`]). At the end of the response they are added to the line, and it is given to a queue that never blocks.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
 //! | `connection.rs` | the log of a connection's requests |
-//! | `record.rs` | the moments at which something is known, and the one at which the line is written |
+//! | `record.rs` | the record of an exchange, and the time at which its line is written |
 //! | `exchange.rs` | the facts of an exchange |
 //! | `head.rs` | the parts of a request that lines show |
 //! | `full.rs`, `text.rs`, `incumbent.rs` | the forms of a line |
-//! | `line.rs` | a line on its way |
+//! | `line.rs` | a line that is being formatted |
 //! | `ways.rs` | routes, backends and endpoints as lines show them |
 //! | `escape.rs`, `utc.rs` | values of a line |
-//! | `loss.rs` | the line in the place of lost ones |
+//! | `loss.rs` | the line in place of lost lines |
 //! | `stage_note.rs` | the notes of routes and backends |
 //!
 //! [`RequestNotes`]: linkerd_proxy_core::http::RequestNotes
@@ -73,7 +73,7 @@ pub struct AccessLogWriter {
     /// The clock of the lines' dates.
     clock: RefCell<UtcClock>,
     ways: RefCell<WayTexts>,
-    /// Memory of lines before.
+    /// Memory of earlier lines, for reuse.
     spare: RefCell<Vec<Vec<u8>>>,
     rng: RefCell<SmallRng>,
 }
@@ -96,7 +96,7 @@ impl AccessLog {
         registry.collect(move |out| write_dropped(lines.dropped(), out));
     }
 
-    /// Opens a file again, which may have been moved away.
+    /// Opens the file again, which may have been moved away.
     pub fn reopen(&self) {
         self.0.output.reopen();
     }
@@ -144,7 +144,7 @@ impl AccessLogWriter {
         &self.log.0.config
     }
 
-    /// What the worker keeps of lines before, for `/state`.
+    /// The texts and the memory that the worker keeps of earlier lines, for `/state`.
     pub fn inspect(&self) -> Value {
         json!({
             "ways": self.ways.borrow().inspect(),
@@ -208,5 +208,5 @@ const LINE: usize = 1024;
 /// Memory that is kept of a line: longer ones are rare.
 const KEPT_BYTES: usize = 4096;
 
-/// Lines of which the memory is kept.
+/// The number of lines whose memory is kept.
 const SPARE: usize = 16;

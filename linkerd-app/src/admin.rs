@@ -8,7 +8,7 @@
 //! - **waits for** a request's head and its body [`READ_TIMEOUT`](request::READ_TIMEOUT) each, and for a section of `/state`
 //!   [`StateSection`]'s second.
 //! - **fails as** the statuses of [`router`], which are those of linkerd2-proxy, and as the policy says.
-//! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 100.
+//! - **bounds** connections by [`MAX_CONNECTIONS`], bodies by 64 KiB, streams of a connection by 16.
 //! - **metrics**: under a policy, those of an inbound port and its requests.
 
 mod accept;

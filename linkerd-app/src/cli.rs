@@ -186,7 +186,7 @@ pub fn quickstart(options: quickstart::QuickstartOptions) -> ExitCode {
 
 /// Starts the proxies of the quickstart, in this process.
 struct Quickstart {
-    /// The logger of all, after the first one.
+    /// The logger that all proxies share, once the first has started.
     log: Option<Option<Logger>>,
 }
 
@@ -240,7 +240,7 @@ fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
     }
 }
 
-/// For one who tries the binary by hand, where no injector has set the environment.
+/// A hint for users who start the binary by hand, where no injector has set the environment.
 const WITHOUT_ENVIRONMENT: &str = "Without a command this is a sidecar, which its environment configures. To try it here: \
      linkerd-proxy quickstart, or linkerd-proxy run --mesh FILE; linkerd-proxy --help lists all commands.";
 

@@ -57,7 +57,7 @@ pub struct IdentityParts {
     pub mesh: MeshIdentity,
     /// Renews the certificate.
     pub renewal: CertificateRenewal,
-    /// Readiness waits for the first one.
+    /// The condition of readiness that the first certificate meets.
     pub pending: PendingCondition,
 }
 

@@ -1,4 +1,4 @@
-//! Texts that a peer may have made long.
+//! Limits for the length of texts from peers.
 
 /// The longest start of a text of at most `max` bytes.
 pub fn start(text: &str, max: usize) -> &str {

@@ -68,7 +68,7 @@ pub fn controller(connect: &ConnectConfig, own: &OwnConnections) -> Arc<Dialer> 
     })
 }
 
-/// The configured addresses of the pod, and those that the machine has now. A later one is caught after the connect.
+/// The configured addresses of the pod, and those that the machine has now. A later address is detected after the connect.
 fn local_ips(config: &Config) -> Arc<[IpAddr]> {
     let mut ips: Vec<_> = config.inbound.ips.iter().copied().collect();
     match nix::ifaddrs::getifaddrs() {

@@ -5,7 +5,7 @@ use linkerd_profiles::Target;
 use linkerd_proxy_core::{Error, Reason, http::host_and_port};
 use std::net::IpAddr;
 
-/// Removes the header and reads it. One that is not an authority is as if it were not there.
+/// Removes the header and reads it. A value that is no authority is ignored.
 pub fn take_override(headers: &mut HeaderMap) -> Result<Option<Authority>, Error> {
     let Some(value) = headers.remove(DST_OVERRIDE) else {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn take_override(headers: &mut HeaderMap) -> Result<Option<Authority>, Error
 pub fn override_target(authority: &Authority) -> Result<Target, Error> {
     let (host, port) = host_and_port(authority, DEFAULT_PORT);
     Target::new(&host, port).map_err(|_| {
-        // What is before the host may be a secret.
+        // User information before the host may be a secret.
         let named = authority.host();
         let detail = format!("l5d-dst-override names no host and port: {named}");
         Error::new(Reason::InvalidRequest).detail(detail)

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Counts what passes an endpoint, in its own series or in those that its requests bring.
+/// Counts the requests of an endpoint, in its own series or in series that the requests bring.
 #[derive(Clone, Debug)]
 pub struct EndpointMetricsLayer<P = Rc<EndpointSeries>>(P);
 
@@ -51,8 +51,8 @@ pub trait ChooseSeries: Clone {
 #[derive(Clone, Copy, Debug)]
 pub struct RouteSeries;
 
-/// The series of one endpoint. Many are only known and never asked: what they are asked is shown as 0, and the rest is
-/// made for the first answer.
+/// The series of one endpoint. Many endpoints never get a request: their requests are shown as 0, and the other series are
+/// made for the first response.
 #[derive(Debug)]
 pub struct EndpointSeries {
     addr: SocketAddr,
@@ -63,7 +63,7 @@ pub struct EndpointSeries {
 }
 
 impl EndpointMetricsLayer {
-    /// Counts what passes the endpoint at `addr` in series with these labels.
+    /// Counts the requests of the endpoint at `addr` in series with these labels.
     pub fn new(families: &Arc<EndpointFamilies>, labels: LabelSet, addr: SocketAddr) -> Self {
         Self(Rc::new(EndpointSeries::new(families, labels, addr)))
     }
@@ -144,7 +144,7 @@ pin_project! {
         start: Instant,
         series: Rc<EndpointSeries>,
         grpc: bool,
-        // Whether the proxy's own answer would be gRPC's.
+        // Whether the proxy's own answer would be in gRPC.
         answered_as_grpc: bool,
         // The request's body, if it has one.
         upload: Option<Rc<Upload>>,
@@ -161,7 +161,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // What is polled is changed where it is and returned: taking it apart would move it twice.
+        // The result is changed in place and returned: taking it apart would move it twice.
         let mut polled = this.inner.poll(cx);
         match &mut polled {
             Poll::Pending => {}
@@ -181,13 +181,13 @@ where
             }
             Poll::Ready(Err(rejected)) => {
                 if let Some(broken) = this.upload.as_ref().and_then(|upload| upload.failure()) {
-                    // The client broke off: nothing of it is the endpoint's, and there is nothing to send again.
+                    // The client broke off: the failure is not the endpoint's, and the request cannot be sent again.
                     *rejected = Rejected::lost(broken);
                     return polled;
                 }
                 let series = &*this.series;
                 rejected.error.or_peer(series.addr);
-                // A request that goes elsewhere is not this endpoint's answer.
+                // A request that was returned is no answer of this endpoint.
                 match rejected.request {
                     Some(ref request) => {
                         if let Some(notes) = &request.context().notes {
@@ -242,7 +242,7 @@ impl EndpointSeries {
         self.count(Classification::of_status(status));
     }
 
-    /// Measures until the first frame of data, or the end if there is none.
+    /// Measures the latency until the first frame of data, or until the end if there is none.
     fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data {
             self.latency(exchange.status, now.since(exchange.start));

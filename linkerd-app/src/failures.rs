@@ -3,7 +3,8 @@
 //! `/state` shows those of all workers as the section `failures`. Both directions write through [`FailureLog`], and only
 //! when something fails: a request that succeeds leaves nothing here.
 //!
-//! - **bounds**: [`MAX_FAILURES`] over all workers and the admin port, the oldest leaves first; each text is cut at [`MAX_TEXT`] bytes.
+//! - **bounds**: [`MAX_FAILURES`] over all workers and the admin port, the oldest leaves first; each text is cut at [`MAX_TEXT`]
+//!   bytes.
 //! - **never** holds a query, a header but the trace id, or a body.
 
 mod record;
@@ -31,9 +32,8 @@ use tokio::time::Instant;
 
 /// The last failures of one worker.
 ///
-/// A request is gone when it fails: its head is kept beside it until its response, for
-/// [`HEADS_KEPT_FOR`] after a failure or a look at the log. A proxy without failures pays nothing for it, and the first
-/// failure has the error's text alone.
+/// A request is gone when it fails, so its head is kept until its response, for [`HEADS_KEPT_FOR`] after a failure or a look at
+/// the log. A proxy without failures pays nothing for it; the record of the first failure has the error's text alone.
 #[derive(Debug)]
 pub struct FailureLog {
     limit: usize,
@@ -56,7 +56,7 @@ struct FailureRing {
     /// The oldest is at the front.
     records: VecDeque<FailureRecord>,
     total: u64,
-    /// Those that an endpoint's proxy told with a status below 500, such as 403.
+    /// Failures that an endpoint's proxy answered with a status below 500, such as 403.
     refused_by_peers: u64,
 }
 
@@ -135,7 +135,7 @@ impl RequestFailures {
         (request.context().arrived < until).then(|| Box::new(RequestHead::of(request)))
     }
 
-    /// Keeps the failure of a request. A redirect that a route prescribes is none.
+    /// Keeps the failure of a request. The redirect of a route is no failure.
     pub fn request(&self, head: Option<&RequestHead>, responder: &Responder, error: &Error) {
         if error.location().is_some() {
             return;
@@ -152,7 +152,7 @@ impl RequestFailures {
         self.log.push(self.record(responder, error).after_head());
     }
 
-    /// Keeps a failure that the endpoint's proxy has answered with `status`. It has counted it.
+    /// Keeps a failure that the endpoint's proxy has answered with `status`, and counted.
     pub fn told_by_peer(
         &self,
         head: Option<&RequestHead>,
@@ -185,7 +185,7 @@ fn protocol(responder: &Responder) -> FailureProtocol {
 /// The failures kept by all threads together.
 pub const MAX_FAILURES: usize = 1_000;
 
-/// Of these, those of the admin port.
+/// The part of them that is for the admin port.
 pub const ADMIN_FAILURES: usize = 20;
 /// The time after a failure for which the heads of requests are kept.
 const HEADS_KEPT_FOR: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Sending to the only endpoint there is.
+//! Requests to the only endpoint of a backend.
 
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::http::HttpRequest;
@@ -6,8 +6,8 @@ use linkerd_proxy_core::{Error, Rejected, reason::Phase};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// Sends a request to the only endpoint there is, and once more if that is all that can save it. A request that the
-/// endpoint refuses fails at once.
+/// Sends requests to the only endpoint of a backend, and again when the endpoint returns them. A failure to connect fails the
+/// request at once.
 #[derive(Clone, Debug)]
 pub struct Forward<S>(S);
 
@@ -26,7 +26,7 @@ where
     type Error = Error;
     type Future = LocalBoxFuture<'static, Result<S::Response, Error>>;
 
-    /// Always ready: an endpoint that is not says why when it is asked.
+    /// Always ready: an endpoint that is not ready fails the request with the reason.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }

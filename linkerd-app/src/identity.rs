@@ -123,7 +123,7 @@ impl MeshIdentity {
         MeshClient::new(self.credentials.clone(), server)
     }
 
-    /// TLS to the controller that issues the certificate: without one, as long as there is none.
+    /// TLS to the controller that issues the certificate, without a client certificate until the first is issued.
     pub fn client_of_issuer(&self, server: &ServerTls) -> MeshClient {
         self.client(server).or_anonymous()
     }

@@ -8,7 +8,7 @@
 //! | 4 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
 //! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
 //!
-//! A connection whose peer takes this proxy for a gateway leaves after stage 3 to `gateway.rs`, and goes on in the outbound side.
+//! A connection for which this proxy is a gateway leaves after stage 3 to `gateway.rs`, and goes on in the outbound side.
 
 mod application;
 mod context;
@@ -62,14 +62,14 @@ pub struct Inbound {
     applications: Applications,
     silent: SilentDestinations<SocketAddr>,
     gateway: Gateway,
-    /// The log lines of connections for other addresses, which peers can provoke.
+    /// Limits the log lines about connections to other addresses, which peers can provoke.
     log: LogLimit,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
 
 impl Inbound {
-    /// An inbound side without connections; `gateway` has the targets that it forwards to as one.
+    /// An inbound side without connections; `gateway` has the targets that it forwards to as a gateway.
     pub fn new(ctx: Rc<Context>, gateway: Option<ForwardedTargets>) -> Rc<Self> {
         Rc::new(Self {
             gateway: Gateway::new(ctx.clone(), gateway),
@@ -128,7 +128,7 @@ impl Inbound {
         stream: TransportStream,
         client: Rc<ClientInfo>,
     ) -> Result<(), Error> {
-        // 1. Where it was going.
+        // 1. The destination.
         let own = &self.ctx.dialer.own;
         own.check_accepted(Side::Inbound, client.addr, client.going_to())?;
         let destination = match &self.ctx.mesh {
@@ -137,7 +137,7 @@ impl Inbound {
             None => client.destination()?,
         };
         self.check_destination(destination)?;
-        // 2. Who the client is.
+        // 2. The encryption, and the identity of the client.
         let SecuredConnection {
             stream,
             read,
@@ -147,7 +147,7 @@ impl Inbound {
             gateway,
         } = match &self.ctx.mesh {
             None => SecuredConnection::plain(stream, client, destination),
-            // In a box: its handshake is large, and done before the rest begins.
+            // Boxed: the handshake is large, and done before the rest begins.
             Some(mesh) => Box::pin(self.secure(mesh, stream, client, destination)).await?,
         };
         // 3. The policy of the port.
@@ -163,13 +163,13 @@ impl Inbound {
         io.put_back(read);
         if let Some(name) = &gateway {
             let protocol = known.said();
-            // In a box: few connections need it, and all would have room for it.
+            // Boxed: rarely needed, and it would enlarge the future of every connection.
             let forwarded = self
                 .gateway
                 .serve(io, client.clone(), protocol, name, &application);
             return Box::pin(forwarded).await;
         }
-        // 4. What the client speaks, and whether it is let in.
+        // 4. The protocol, and the admission of the client.
         let protocol = match known {
             _ if self.has_proxy_header(destination) => Some(Detected::Opaque),
             KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
@@ -179,7 +179,7 @@ impl Inbound {
             Some(detected) => (detected, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
-                // In boxes: few connections need them, and all would have room for them.
+                // Boxed: rarely needed, and they would enlarge the future of every connection.
                 match known {
                     KnownProtocol::SaidOpaque => {
                         Box::pin(self.said_opaque(&mut io, &application)).await?
@@ -211,7 +211,7 @@ impl Inbound {
         own.is_some_and(|own| own.port() == destination.port())
     }
 
-    /// The encryption of a connection, as far as the policy of its port lets it be looked at.
+    /// Detects the encryption of a connection, and terminates it if it is for this proxy. Opaque ports are left alone.
     async fn secure(
         &self,
         mesh: &MeshIdentity,
@@ -232,7 +232,7 @@ impl Inbound {
         }
     }
 
-    /// The proxy's own port is not an application, and other addresses than the pod's are not its business.
+    /// Refuses addresses other than the pod's and, without an identity, the proxy's own port.
     fn check_destination(&self, destination: SocketAddr) -> Result<(), Error> {
         let inbound = &self.ctx.config.inbound;
         if !inbound.ips.is_empty() && !inbound.ips.contains(&destination.ip()) {
@@ -252,14 +252,14 @@ impl Inbound {
         Ok(())
     }
 
-    /// Whether connections to the application begin with a header of the PROXY protocol. They are always opaque, whatever
-    /// the policy or a peer proxy says of them: the header is no part of HTTP.
+    /// Whether connections to the application begin with a header of the PROXY protocol. These are always opaque, whatever the
+    /// policy or a peer proxy says: the header is no part of HTTP.
     fn has_proxy_header(&self, destination: SocketAddr) -> bool {
         let ports = &self.ctx.config.inbound.proxy_protocol_ports;
         ports.contains(&destination.port())
     }
 
-    /// The protocol of the client: as the policy or a peer proxy says, or by its first bytes; `None` if it was silent.
+    /// The protocol by the policy, a peer proxy or the first bytes; `None` if the client was silent, or a peer named no protocol.
     async fn protocol(
         &self,
         io: &mut Io,
@@ -270,13 +270,13 @@ impl Inbound {
         let timeout = match (&policy.policy().protocol, known) {
             (ServerProtocol::Opaque | ServerProtocol::Tls, _) => return Ok(Some(Detected::Opaque)),
             (_, KnownProtocol::Is(protocol)) => return Ok(Some(protocol)),
-            // TLS for another server name has no protocol for this proxy.
+            // TLS for another server name is opaque to this proxy.
             _ if matches!(client.tls, TlsStatus::Passthrough { .. }) => {
                 return Ok(Some(Detected::Opaque));
             }
             // TLS detection has waited for the client already.
             (ServerProtocol::Detect { .. }, KnownProtocol::Silent) => return Ok(None),
-            // Nobody is waited for: the application may speak first.
+            // The client is not waited for: the application may speak first.
             (_, KnownProtocol::SaidOpaque) => return Ok(None),
             (ServerProtocol::Detect { timeout, .. }, _) => *timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.
@@ -329,7 +329,7 @@ impl Inbound {
     ) -> Result<(), Error> {
         let policy = application.policy();
         policy.admit(client, tls)?.count();
-        // In a box, as few connections are opaque.
+        // Boxed: few connections are opaque.
         let mut revoked = Box::pin(policy.revoked(client, tls));
         let mut server = match server {
             Some(server) => server,
@@ -341,7 +341,7 @@ impl Inbound {
                 destination: application.addr(),
                 tls,
             };
-            // In a box: few connections need it, and all would have room for it.
+            // Boxed: rarely needed, and it would enlarge the future of every connection.
             if let Err(error) = Box::pin(header.send(&mut server)).await {
                 tracing::debug!(%error, "the application did not take the PROXY header");
                 return Ok(());
@@ -357,7 +357,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// A connection that the proxy closes.
+    /// Reports a connection that the proxy closes.
     fn failed(&self, client: &ClientInfo, error: &Error) {
         let (reason, destination) = (error.reason(), client.going_to());
         let failures = &self.ctx.failures;

@@ -1,4 +1,4 @@
-//! How the parts of the proxy are wired and run.
+//! Wiring of the parts of the proxy.
 
 pub mod access_log;
 pub mod admin;

@@ -1,7 +1,7 @@
 //! Logging: the filter, the format, and changes of both while the proxy runs.
 //!
 //! A filter sits in front of a formatter, whose lines a thread writes to standard output: with a slow reader lines are
-//! lost, but no task waits. Beside it, live streams for people have filters of their own. A line below the filter's
+//! lost, but no task waits. Beside it, live streams for people have separate filters. A line below the filter's
 //! levels costs one comparison of an atomic at its call site, so the path of a request pays nothing for it.
 
 mod filter;

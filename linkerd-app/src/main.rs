@@ -217,7 +217,7 @@ fn main() -> ExitCode {
     let env = Env::from_process();
     let args = pod::by_program(std::env::args_os().collect());
     if args.len() <= 1 {
-        // A sidecar has no arguments, and keeps no code resident that reads them.
+        // A sidecar has no arguments: the code that reads them does not become resident.
         return cli::run(env, None, false, false);
     }
     let args = match Args::try_parse_from(args) {
@@ -300,7 +300,7 @@ fn manual() -> io::Result<Vec<u8>> {
         writeln!(text, ".SH {name}\n{}", about.replace('-', "\\-"))?;
         let mut options = Vec::new();
         clap_mangen::Man::new(command.clone()).render_options_section(&mut options)?;
-        // The section is the command's.
+        // The command has its own heading in place of this one.
         let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "");
         text.extend(options.into_bytes());
     }

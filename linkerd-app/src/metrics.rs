@@ -38,7 +38,7 @@ pub struct Families {
     pub endpoint: Arc<EndpointFamilies>,
     /// `tcp_*`
     pub transport: TransportMetrics,
-    /// `proxy_failures_total`: what the proxy answered, closed or reset itself, by reason.
+    /// `proxy_failures_total`: requests and connections that the proxy answered, closed or reset itself, by reason.
     pub failures: Family<Counter>,
     /// `stack_*`
     pub stack: StackFamilies,

@@ -1,6 +1,6 @@
-//! Those who watch whole requests: spans, the access log and taps, as one layer.
+//! Observers of whole requests: spans, the access log and taps, as one layer.
 //!
-//! A request that nobody watches pays for one comparison and a pointer in its future, however many there are.
+//! A request without observers pays for one comparison and a pointer in its future, however many observers there can be.
 
 use crate::{
     access_log::{AccessLogWriter, AccessRecord, ConnectionLog},
@@ -60,7 +60,7 @@ struct ConnectionObservers {
 }
 
 impl Observers {
-    /// No observers, for ever.
+    /// No observers, permanently.
     pub fn none() -> Self {
         Self {
             tracer: None,
@@ -181,11 +181,11 @@ where
 
 /// A request with its observers, which may be dropped before its response.
 enum ObservedExchange {
-    /// Nobody watches it.
+    /// No observer.
     Unobserved,
     /// The access log alone, as is common: it needs no box.
     Logged(Rc<AccessRecord>),
-    /// Others, too.
+    /// Several observers.
     Observed(Box<ExchangeObservers>),
 }
 
@@ -197,7 +197,7 @@ struct ExchangeObservers {
 }
 
 impl ObservedExchange {
-    /// Gives the stages below a turn.
+    /// Runs a call or poll of the stages below, measures it if the log shows that, and lets the tap follow.
     fn turn<T>(&self, call: impl FnOnce() -> T) -> T {
         match self {
             Self::Unobserved => call(),

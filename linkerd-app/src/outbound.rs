@@ -1,20 +1,19 @@
-//! The outbound stack: from an application's connection to an endpoint of what it asks for.
+//! The outbound stack: from an application's connection to an endpoint of its target.
 //!
 //! | # | stage | what happens | file |
 //! |--:|---|---|---|
 //! | 1 | accept | socket options, original destination | `connection.rs` |
 //! | 2 | discover | policy and profile of the target, cached | `target.rs` |
 //! | 3 | detect, serve | the policy decides the protocol, or else the first bytes; HTTP is served | `connection.rs`, `http.rs` |
-//! | 4 | route | the rule of the present policy that is for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `hedge.rs`, `route_filters.rs`; of a profile `profile_route.rs` |
+//! | 4 | route | the rule of the current policy for the request, its timeouts, retries and filters | here, `router.rs`, `route_choice.rs`, `limits.rs`, `timeouts.rs`, `retry.rs`, `hedge.rs`, `route_filters.rs`; of a profile `profile_route.rs` |
 //! | 5 | backend | weighted or first-available choice | here, `distribute.rs`, `backends.rs` |
 //! | 6 | dispatch | p2c over peak-EWMA, or the only endpoint | here, `dispatch.rs`, `balance.rs`, `linkerd-balance` |
 //! | 7 | endpoint | circuit breaker, metrics, replay, header rules, connection pools | `endpoint.rs` |
 //! | 8 | connect | TCP, and TLS to endpoints with an identity | `linkerd-proxy-core/src/transport/connect.rs` |
 //!
-//! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` puts
-//! the same stages 4 to 7 together for them. A request through the explicit proxy or to an ingress names its own target: it
-//! enters stage 2 from stage 3 (`explicit.rs`, `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel
-//! (`tunnel.rs`).
+//! Connections that are not HTTP leave after stage 3 to `opaque.rs`, or by their server name to `tls.rs`; `tcp_route.rs` builds
+//! stages 4 to 7 for them. A request through the explicit proxy or to an ingress names its own target: it enters stage 2 from
+//! stage 3 (`explicit.rs`, `ingress.rs`, `request_targets.rs`), and so does a CONNECT tunnel (`tunnel.rs`).
 
 mod backend_metrics;
 mod backends;
@@ -107,7 +106,7 @@ pub type HttpRouter = Router<HttpRoutes>;
 pub struct HttpRoutes {
     ctx: Rc<Context>,
     version: Version,
-    /// The target, as errors name it.
+    /// The name of the target, for errors.
     target: String,
     backends: Backends<HttpDispatch>,
     budgets: RetryBudgets,
@@ -121,19 +120,19 @@ type HttpDispatch = Dispatch<Balance<SocketAddr, EndpointService>, OnlyEndpoint>
 /// The status of a backend.
 type HttpStatus = DispatchStatus<EndpointService>;
 
-/// A route's use of a backend.
+/// A backend as one route uses it, with the route's metrics and filters.
 type RouteBackendService = Observe<
     Either<Filters<HttpDispatch>, HttpDispatch>,
     ((StageNote, Option<BackendMetrics>), StageNames),
 >;
 
-/// A route's choice of a backend, once more for a request that is hedged.
+/// The backend choice of a route, behind a hedge if hedging is on.
 type HttpBackends = Either<Hedge<RcService<BackendChoice>>, BackendChoice>;
 
 type BackendChoice = Distribute<RouteBackendService>;
 
 impl HttpRoutes {
-    /// The router of the target that `watch` watches; `discovered` is its present policy.
+    /// A router for the target of `watch`; `discovered` is its current policy.
     fn router(
         ctx: &Rc<Context>,
         watch: &DiscoveryWatch,
@@ -154,7 +153,7 @@ impl HttpRoutes {
         }
     }
 
-    /// Stage 4, a rule of a route: made when the first request asks for it, shared by all connections to the target.
+    /// Stage 4: the stack of a rule. Built for the first request, and shared by all connections to the target.
     fn rule(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self> {
         let labels = RouteFamilies::route_labels(&routing.parent, &rule.meta, hostname);
         if let (Some(profile), Some(logical)) = (&rule.profile, &routing.canonical_header) {
@@ -200,7 +199,7 @@ impl HttpRoutes {
         }
     }
 
-    /// The hedging of a rule's requests, if that is on. It takes from the budget of the rule's retries.
+    /// The hedge layer of a rule, if hedging is on. Hedges are taken from the budget of the rule's retries.
     fn hedge(
         &self,
         routing: &HttpRouting,
@@ -217,8 +216,8 @@ impl HttpRoutes {
         Some((HedgeLayer::new(route), RcLayer))
     }
 
-    /// The stack of a rule, counted with `labels`. `features` are the layers that it asks for, between its metrics and its
-    /// choice of a backend.
+    /// The stack of a rule, with metrics under `labels`. `features` are the rule's own layers, between its metrics and its choice
+    /// of a backend.
     fn http_route<L>(
         &self,
         routing: &HttpRouting,
@@ -242,7 +241,7 @@ impl HttpRoutes {
         let hedge = self.hedge(routing, rule, &labels);
         let labels = LabelSet::from(labels);
         let noted = match &rule.profile {
-            // The labels of a profile's route are those that its author gave it.
+            // The labels of a profile's route are written by the author of the profile.
             Some(profile) => {
                 let own = profile.labels.iter();
                 let own = own.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -262,7 +261,7 @@ impl HttpRoutes {
         Shared::new(stack)
     }
 
-    /// Stage 5, a route's use of a backend. The backend is found again when an update still uses it.
+    /// Stage 5: a backend as one route uses it. A backend that an update keeps is reused.
     fn backend(
         &self,
         families: &RouteFamilies,
@@ -296,7 +295,7 @@ impl HttpRoutes {
         (!filters.is_empty()).then(|| FiltersLayer::new(filters, self.ctx.rng()))
     }
 
-    /// Stage 6, the endpoints of a backend. One that cannot be made fails its requests and nothing else.
+    /// Stage 6: the endpoints of a backend. A backend that cannot be built fails only its own requests.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<HttpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status, kind) = match &key.backend.dispatcher {
@@ -335,10 +334,10 @@ impl HttpRoutes {
         BackendHandle::new(dispatch, status, Some(alive))
     }
 
-    /// Stage 6, the only endpoint of a backend.
+    /// Stage 6: the only endpoint of a backend.
     ///
-    /// HTTP/1 is dialled for each request, so that a refusal is told at once. HTTP/2 must have a connection first: the
-    /// request waits for it as it would at a balancer.
+    /// An HTTP/1 endpoint connects for the request, so that a refusal fails it at once. An HTTP/2 endpoint needs a connection
+    /// first: the request waits for it as at a balancer.
     fn forward(&self, key: &BackendKey, endpoint: &Arc<Endpoint>) -> (HttpDispatch, HttpStatus) {
         let new_endpoint = NewEndpoint::new(&self.ctx, self.version, None);
         if !new_endpoint.speaks_http2(endpoint) {

@@ -115,7 +115,7 @@ impl ObserveResponse for ProfileRouteSeries {
 }
 
 impl ProfileRouteSeries {
-    /// Measures until the first frame of data, or the end if there is none.
+    /// Measures the latency until the first frame of data, or until the end if there is none.
     fn first(&self, exchange: &ObservedResponse<'_>, now: &Now) {
         if !exchange.has_data
             && let Some(family) = &self.latency

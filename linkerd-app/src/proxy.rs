@@ -33,7 +33,7 @@ use state::{WorkerInspector, all_answer};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// A proxy that runs on threads of its own.
+/// A running proxy, on its threads.
 pub struct RunningProxy {
     /// Addresses of the outbound listener.
     pub outbound: Vec<SocketAddr>,
@@ -195,8 +195,8 @@ impl RunningProxy {
         async move || all_answer(&workers).await
     }
 
-    /// Ends readiness; asks clients to move over `window`, and serves until there was none for so long; then closes the
-    /// listeners, and returns when all connections have ended.
+    /// Ends readiness; asks clients to move, evenly over `window`, and serves until no connection was open or new for a window;
+    /// then closes the listeners, and returns when all connections have ended.
     pub async fn end(self, window: Duration) {
         self.readiness.drain();
         self.record.enter(ShutdownPhase::Leaving);

@@ -1,10 +1,9 @@
 //! The quickstart: a mesh on one machine, in one process, with traffic to watch.
 //!
 //! It starts four backends on loopback, one of them a canary, the controller with a mesh file and an authority, and three
-//! proxies, which have identities: the sidecar of the backends, that of a frontend, and that of a guest, whom the mesh file
-//! does not let in. It sends a steady stream of requests through the frontend's sidecar and a few through the guest's, and
-//! shows their endpoints and the balancer's state. Everything but the proxies, which have threads of their own, runs on one
-//! thread.
+//! proxies with identities: the sidecar of the backends, that of a frontend, and that of a guest, which the mesh file does not
+//! let in. It sends a steady stream of requests through the frontend's sidecar and a few through the guest's, and shows their
+//! endpoints and the balancer's state. All parts but the proxies, which have their own threads, run on one thread.
 //!
 //! None of it is part of the proxy that runs in a pod.
 

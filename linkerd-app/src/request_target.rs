@@ -30,7 +30,7 @@ pub fn push_url<'u>(url: &'u [u8], with_query: bool, mut push: impl FnMut(&'u [u
         .position(|byte| *byte == b'#' || (*byte == b'?' && !with_query));
     let url = &url[..end.unwrap_or(url.len())];
     let Some(authority) = url.windows(2).position(|pair| pair == b"//") else {
-        // No URL in full; what is before an @ may be a secret all the same.
+        // No URL in full; user information before an @ may be a secret all the same.
         return push(without_userinfo(url));
     };
     let (scheme, rest) = url.split_at(authority + 2);

@@ -1,4 +1,4 @@
-//! Responses by their class, as `response_total` and its kin count them.
+//! Classes of responses, for `response_total` and its kin.
 
 use http::StatusCode;
 use linkerd_proxy_core::{
@@ -78,7 +78,7 @@ impl Classification {
         }
     }
 
-    /// An exchange that got no response, by the proxy's answer for the endpoint, or by the reset that it passes on.
+    /// An exchange without a response: by the proxy's answer for the endpoint, or by the reset that the proxy passes on.
     ///
     /// `grpc`: the answer is gRPC's. `classes` are those of the request's route.
     pub fn of_answer(error: &Error, grpc: bool, classes: Option<&ResponseClasses>) -> Self {
@@ -102,7 +102,7 @@ impl Classification {
         }
     }
 
-    /// A request that a route has failed: by the proxy's answer only if that is for an endpoint.
+    /// A request that failed at a route: by the proxy's answer only if that is for an endpoint.
     pub fn of_failure(error: &Error, grpc: bool, classes: Option<&ResponseClasses>) -> Self {
         match error.reason() {
             Reason::ProfileTimeout => Self::broken(Broken::Timeout),
@@ -165,7 +165,7 @@ impl ResponseSeries {
     }
 }
 
-/// Uses a handle from a short list, to which it is added if need be.
+/// Uses a handle from a short list; adds it if it is missing.
 pub(crate) fn with_cached<K: Copy + PartialEq, M>(
     list: &RefCell<Vec<(K, M)>>,
     key: K,
@@ -202,7 +202,7 @@ fn status_label(status: Option<StatusCode>) -> Labels {
 }
 
 impl Broken {
-    /// Why a body broke off.
+    /// The cause of a broken body.
     fn by(error: &BodyError) -> Self {
         error.reset_code().map_or(Self::Unclassified, Self::Reset)
     }

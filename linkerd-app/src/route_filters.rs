@@ -1,4 +1,4 @@
-//! Filters of a route of either direction, or of its use of a backend: changed headers, redirects, injected failures.
+//! Filters of a route of either direction, or of a route's backend: changed headers, redirects, injected failures.
 
 mod redirect;
 
@@ -19,7 +19,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Applies filters in their order; the first that answers ends it.
+/// Applies filters in their order; the first that answers ends the request.
 ///
 /// - **Fails as** `InjectedFailure`, `Redirected`, `InvalidRedirect`.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct RequestFilters {
 pub struct Filters<S> {
     inner: S,
     filters: RequestFilters,
-    /// Whether one of them changes responses.
+    /// Whether a filter changes responses.
     is_for_responses: bool,
 }
 
@@ -74,7 +74,7 @@ impl RequestFilters {
         }
     }
 
-    /// Applies the filters to a request. The first that answers it ends it, as an error.
+    /// Applies the filters to a request. The first that answers ends it with an error.
     pub fn apply<B>(&mut self, request: &mut HttpRequest<B>) -> Result<(), Error> {
         for filter in &*self.filters {
             match filter {

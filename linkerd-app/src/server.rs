@@ -1,10 +1,10 @@
 //! The server's side of both directions: connections are accepted, their protocol is detected, and HTTP is served.
 //!
-//! | layer | what it does |
+//! | layer | effect |
 //! |---|---|
 //! | [`RespondLayer`] | an error becomes an answer, here and nowhere else |
 //! | [`InFlightLimitLayer`] | bounds the requests of a worker |
-//! | [`NormaliseLayer`] | checks the message, and removes what is meant for this hop only |
+//! | [`NormaliseLayer`] | checks the message, and removes hop-by-hop fields |
 
 mod accept;
 mod detect;

@@ -4,12 +4,12 @@
 //! [`RequestNotes`](linkerd_proxy_core::http::RequestNotes). When the response has ended, the spans go to the control thread
 //! through a bounded queue, which never blocks. There they are printed, and sent to the collector in batches.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
 //! | `connection.rs` | the spans of a connection's requests |
 //! | `attempts.rs` | the layer of an attempt's client span |
 //! | `server_span.rs` | the end of a request, in success or failure |
-//! | `exchange.rs`, `head.rs` | what is kept of a request |
+//! | `exchange.rs`, `head.rs` | the facts of a request |
 //! | `spans.rs` | attributes and events of spans |
 //! | `tracer.rs` | a worker's side: sampling, and the way to the control thread |
 //! | `exporter.rs`, `buffer.rs` | the control thread's side: batches, and when they are sent |
@@ -109,7 +109,7 @@ impl Tracing {
         }
     }
 
-    /// Sends what waits, and waits for the end of that, for a limited time: the collector may be gone.
+    /// Sends all waiting spans, and waits until they are sent, for a limited time: the collector may be gone.
     pub async fn flush(&self) {
         let (reply, flushed) = oneshot::channel();
         let flush = async {
@@ -159,7 +159,7 @@ const PRINTED: LineSource = LineSource {
     what: "the output of traces",
     thread: "traces",
     on_loss: |lost, batch| {
-        // A vector takes all.
+        // A write to a vector does not fail.
         let _ = writeln!(
             batch,
             "# {lost} traces were dropped: their reader is too slow"

@@ -65,12 +65,12 @@ pub struct Worker {
     pub inspect: mpsc::Receiver<WorkerQuery>,
 }
 
-/// A query for the state of a worker, and where the answer goes.
+/// A query for the state of a worker, with the channel for the answer.
 #[derive(Debug)]
 pub enum WorkerQuery {
-    /// All of it, for `/state`.
+    /// The whole state, for `/state`.
     State(oneshot::Sender<Value>),
-    /// That of backends, for `/explain`.
+    /// The states of backends, for `/explain`.
     Backends(BackendsQuery, oneshot::Sender<Value>),
     /// The listeners, for the drain in `/state`.
     Listeners(oneshot::Sender<Value>),
@@ -81,7 +81,7 @@ pub enum WorkerQuery {
 }
 
 impl Worker {
-    /// Runs the worker on a thread of its own until drain is signalled and its connections have ended.
+    /// Runs the worker on a new thread until drain is signalled and its connections have ended.
     pub fn spawn(self, runtimes: &crate::process::Runtimes) -> io::Result<thread::JoinHandle<()>> {
         crate::runtime::spawn("proxy", runtimes, || self.run())
     }

@@ -1,4 +1,4 @@
-//! Values of lines: text that others wrote, numbers, addresses.
+//! Values of lines: texts from peers, numbers, addresses.
 //!
 //! A value cannot end its line or its quotes: control bytes, quotes, backslashes and all that is not ASCII are escaped, and
 //! longer values are cut.
@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-/// How the bytes that cannot stand for themselves are written.
+/// The form of escaped bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
     /// As in JSON: `\u000a`.
@@ -19,7 +19,7 @@ pub enum Escape {
     Hex,
 }
 
-/// Adds a text of at most `max` bytes. Of a longer one the rest is replaced by `...`.
+/// Adds a text of at most `max` bytes. The rest of a longer one is replaced by `...`.
 #[inline]
 pub fn push_text(out: &mut Vec<u8>, text: &[u8], max: usize, escape: Escape) {
     if text.len() <= max && are_plain(text) {
@@ -29,7 +29,7 @@ pub fn push_text(out: &mut Vec<u8>, text: &[u8], max: usize, escape: Escape) {
     }
 }
 
-/// Adds a text that is too long, or has bytes that cannot stand for themselves.
+/// Adds a text that is too long, or has bytes to be escaped.
 #[cold]
 fn push_hostile(out: &mut Vec<u8>, text: &[u8], max: usize, escape: Escape) {
     for byte in text.iter().take(max) {
@@ -78,7 +78,7 @@ fn four_digits(number: u64) -> [u8; 4] {
 /// Adds `IP:PORT`. Formatting an IPv4 address by its `Display` would take a fifth of a line's time.
 pub fn push_addr(out: &mut Vec<u8>, addr: SocketAddr) {
     let IpAddr::V4(ip) = addr.ip() else {
-        // A vector takes all.
+        // A write to a vector does not fail.
         let _ = write!(out, "{addr}");
         return;
     };
@@ -97,7 +97,7 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..0x7f) && !matches!(byte, b'"' | b'\\')
 }
 
-/// Whether all bytes are plain. Eight at a time: a line has some 200 bytes that others wrote, and almost all are.
+/// Whether all bytes are plain. Eight at a time: a line has some 200 bytes from peers, and almost all of them are plain.
 #[inline]
 fn are_plain(text: &[u8]) -> bool {
     // The last eight of a longer text overlap those before.

@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// A client's connection, as the lines of its requests show it.
+/// A client's connection, for the lines of its requests.
 #[derive(Debug)]
 pub struct LoggedConnection {
     /// The direction.
@@ -27,12 +27,12 @@ pub struct LoggedConnection {
     pub authority: LastText,
 }
 
-/// The text of a value that most requests have in common with the one before.
+/// The text of the last value: most requests have the same value as the one before.
 #[derive(Debug, Default)]
 pub struct LastText(RefCell<Option<(Vec<u8>, Vec<u8>)>>);
 
 impl LastText {
-    /// Adds the text of a value, which `format` adds if it is another one than the last.
+    /// Adds the text of a value; `format` makes it if the value is not the last one.
     pub fn push(&self, line: &mut Vec<u8>, value: &[u8], format: impl FnOnce(&mut Vec<u8>)) {
         let mut last = self.0.borrow_mut();
         if last.as_ref().is_none_or(|(known, _)| known != value) {
@@ -60,11 +60,11 @@ pub struct Arrival<'r> {
     pub time: SystemTime,
 }
 
-/// What happens to a request.
+/// An exchange whose line is written at its end.
 pub struct Exchange {
     /// Notes of the stages.
     pub notes: Rc<RequestNotes>,
-    /// When the request arrived.
+    /// The arrival of the request.
     pub start: Instant,
     /// Bytes of the request's body in its last attempt.
     pub request_bytes: Cell<u64>,
@@ -83,7 +83,7 @@ pub struct ExchangeEnd {
     pub status: Option<StatusCode>,
     /// The gRPC code, if there is one.
     pub grpc_status: Option<u16>,
-    /// Why it failed, if the proxy knows, and the message.
+    /// The reason of its failure, if the proxy knows it, and the message.
     pub failure: Option<(Reason, String)>,
     /// The time from the request to the head of the response.
     pub first_byte: Option<Duration>,
@@ -94,7 +94,7 @@ pub struct ExchangeEnd {
 /// Success or failure of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A response that is no failure, to its end.
+    /// A complete response that is no failure.
     Success,
     /// The proxy's own answer, or a response that failed.
     Failure,

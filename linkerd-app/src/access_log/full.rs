@@ -1,4 +1,4 @@
-//! The full form of a line: a JSON object. What is not known, or did not happen, is left out.
+//! The full form of a line: a JSON object without unknown fields.
 
 use super::{
     escape::{Escape, push_addr, push_number, push_text},
@@ -19,14 +19,14 @@ use linkerd_proxy_core::{
 };
 use std::time::Duration;
 
-/// Adds the bytes before a value. The length is known when it is compiled: a few moves in place of a call.
+/// Adds the bytes before a value. Their length is known at compile time: a few moves in place of a call.
 macro_rules! name {
     ($line:expr, $name:literal) => {
         $line.extend_from_slice(concat!(",\"", $name, "\":").as_bytes())
     };
 }
 
-/// Adds a text that others wrote.
+/// Adds a text from a peer.
 macro_rules! text {
     ($line:expr, $name:literal, $text:expr) => {
         text!($line, $name, $text, MAX_TEXT)
@@ -38,7 +38,7 @@ macro_rules! text {
     };
 }
 
-/// Adds a word of the proxy's own, in which nothing is to be escaped.
+/// Adds a word of the proxy, which needs no escapes.
 macro_rules! word {
     ($line:expr, $name:literal, $word:expr) => {
         $line.extend_from_slice(concat!(",\"", $name, "\":\"").as_bytes());
@@ -64,7 +64,7 @@ macro_rules! number {
     };
 }
 
-/// Begins a line with all that the request shows. Most succeed, so that the outcome is success until it is another.
+/// Begins a line with the facts of the request. The outcome is success until it is set: most requests succeed.
 pub fn begin(line: &mut Line, clock: &mut UtcClock, arrival: &Arrival<'_>) {
     push_origin(&mut line.bytes, arrival);
     line.start = line.bytes.len();
@@ -126,7 +126,7 @@ pub fn side(side: Side) -> &'static str {
 /// The request as the client has sent it.
 fn push_request(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
     let head = &arrival.head;
-    // A token has nothing to be escaped (RFC 9110, 5.6.2).
+    // A token needs no escapes (RFC 9110, 5.6.2).
     word!(line, "method", head.method.as_str());
     if let Some(scheme) = head.uri.scheme_str() {
         text!(line, "scheme", scheme.as_bytes());
@@ -197,7 +197,7 @@ fn push_times(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
         number!(line, "discovery_us", micros(wait));
     }
     if let Some(sent) = notes.first_sent() {
-        // Most did not wait, which a comparison shows.
+        // Most requests did not wait: a comparison is enough.
         let wait = match sent == exchange.start {
             true => Duration::ZERO,
             false => sent.saturating_duration_since(exchange.start),
@@ -219,7 +219,7 @@ fn push_origin(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
     if let Some(trace) = head.trace_id() {
         text!(line, "trace_id", trace);
     } else if let Some(trace) = arrival.notes.trace() {
-        // It begins here.
+        // The trace begins here.
         word!(line, "trace_id", trace.id().to_string());
     }
     if let Some(agent) = &head.user_agent {
@@ -238,7 +238,7 @@ fn push_origin(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
     }
 }
 
-/// The listed headers. One may come more than once, and a key may not: the first is shown.
+/// The listed headers. A header may repeat, and a key may not: the first is shown.
 fn push_listed(line: &mut Vec<u8>, head: &RequestHead<'_>) {
     name!(line, "headers");
     let mut before = b'{';

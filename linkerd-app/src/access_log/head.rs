@@ -10,7 +10,7 @@ use http::{
 };
 use linkerd_proxy_core::http::HttpRequest;
 
-/// The head of a request, for as long as that has it.
+/// The head of a request, borrowed from it.
 pub struct RequestHead<'r> {
     /// The method.
     pub method: &'r Method,
@@ -28,7 +28,7 @@ pub struct RequestHead<'r> {
     pub content_length: Option<&'r HeaderValue>,
     /// Whether it is gRPC, by its content type.
     pub is_grpc: bool,
-    /// The trace, by its most telling header, and the rank of that.
+    /// The trace by its most telling header, and the rank of that header.
     trace: Option<(usize, &'r HeaderValue)>,
     /// The headers of the list, in the order of the request.
     pub listed: Vec<(&'r HeaderName, &'r HeaderValue)>,
@@ -102,7 +102,7 @@ impl<'r> RequestHead<'r> {
         authority(self.uri, self.host)
     }
 
-    /// The same, with them.
+    /// The authority with user and password.
     pub fn whole_authority(&self) -> &'r [u8] {
         whole_authority(self.uri, self.host)
     }

@@ -1,4 +1,4 @@
-//! The forms of the incumbent's lines. Values that could end a line or a field are escaped, which the incumbent's are not.
+//! The forms of the incumbent's lines. Values that could end a line or a field are escaped, unlike the incumbent's.
 
 use super::{
     escape::{Escape, push_addr, push_text},
@@ -26,11 +26,11 @@ pub fn begin_apache(line: &mut Vec<u8>, clock: &mut UtcClock, arrival: &Arrival<
     push_text(line, method(arrival), MAX_VALUE, Escape::Hex);
     line.push(b' ');
     push_text(line, uri(arrival).as_bytes(), MAX_URI, Escape::Hex);
-    // A vector takes all.
+    // A write to a vector does not fail.
     let _ = write!(line, " {:?}\"", arrival.head.version);
 }
 
-/// Adds ` STATUS`; without a response there is none.
+/// Adds ` STATUS`, if there is a response.
 pub fn end_apache(line: &mut Vec<u8>, answer: Option<Answer<'_>>) {
     if let Some((status, _)) = answer {
         line.push(b' ');
@@ -38,7 +38,7 @@ pub fn end_apache(line: &mut Vec<u8>, answer: Option<Answer<'_>>) {
     }
 }
 
-/// Adds an object, with its keys in the order of the alphabet, and marks the places of those that come with the response.
+/// Adds an object, with its keys in alphabetical order, and marks the places of the keys that come with the response.
 pub fn begin_json(line: &mut Line, clock: &mut UtcClock, arrival: &Arrival<'_>) {
     let head = &arrival.head;
     let bytes = &mut line.bytes;
@@ -90,7 +90,7 @@ fn push_field(line: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 fn push_value(line: &mut Vec<u8>, name: &str, value: &[u8], max: usize) {
-    // A vector takes all.
+    // A write to a vector does not fail.
     let _ = write!(line, ",\"{name}\":\"");
     push_text(line, value, max, Escape::Json);
     line.push(b'"');
@@ -109,7 +109,7 @@ fn method<'r>(arrival: &Arrival<'r>) -> &'r [u8] {
     arrival.head.method.as_str().as_bytes()
 }
 
-/// The target without user and password, which the incumbent's lines have.
+/// The target without user and password, which the incumbent does log.
 fn uri(arrival: &Arrival<'_>) -> String {
     let uri = arrival.head.uri;
     let whole = uri.to_string();

@@ -1,13 +1,13 @@
-//! A line on its way: what is known when the request arrives, to which its end adds the rest.
+//! A line that is being formatted: begun when the request arrives, and completed at the end of the exchange.
 
-/// A line that is being formatted. What a request shows is written when it arrives, so that nothing of it is kept.
+/// A line that is being formatted. The facts of a request are written at its arrival, so that the request need not be kept.
 #[derive(Debug, Default)]
 pub struct Line {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where the line begins. What is before it comes at its end.
+    /// The beginning of the line. Bytes before it are appended at the end.
     pub start: usize,
-    /// Places to which the end of the exchange adds something, as the form of the line has them.
+    /// Places for insertions at the end of the exchange, by the form of the line.
     pub marks: [usize; 3],
 }
 

@@ -1,4 +1,4 @@
-//! The line in the place of lost ones, in a form that their reader takes.
+//! The line in place of lost lines, in the form of the log.
 
 use crate::{config::AccessLogFormat, logging::LineSource};
 use std::io::Write;
@@ -16,7 +16,7 @@ pub fn source(format: AccessLogFormat) -> LineSource {
 }
 
 fn push_json(lost: u64, batch: &mut Vec<u8>) {
-    // A vector takes all.
+    // A write to a vector does not fail.
     let _ = writeln!(batch, "{{\"dropped_lines\":{lost}}}");
 }
 

@@ -1,4 +1,4 @@
-//! An exchange and its line: the moments at which something is known, and the one at which the line is written.
+//! The record of an exchange, and the time at which its line is written.
 
 use super::{
     AccessLogWriter,
@@ -25,7 +25,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// An exchange of which a line is written at its end.
+/// An exchange whose line is written at its end.
 pub struct AccessRecord {
     writer: Rc<AccessLogWriter>,
     exchange: Exchange,
@@ -36,7 +36,7 @@ pub struct AccessRecord {
     /// Whether the line shows the time that the stages below take.
     is_timed: bool,
     first_byte: Cell<Option<Duration>>,
-    /// The endpoint's proxy has answered it.
+    /// The failure that the endpoint's proxy has answered.
     peer_failure: OnceCell<PeerFailure>,
     is_written: Cell<bool>,
 }

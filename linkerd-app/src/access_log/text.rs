@@ -79,7 +79,7 @@ fn push_result(line: &mut Vec<u8>, end: &ExchangeEnd) {
 }
 
 fn push_millis(line: &mut Vec<u8>, time: Duration) {
-    // A vector takes all.
+    // A write to a vector does not fail.
     let _ = write!(line, "{:.1} ms", time.as_secs_f64() * 1000.0);
 }
 

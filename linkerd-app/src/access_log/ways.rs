@@ -1,5 +1,5 @@
-//! Ways to endpoints, as lines of the full form show them. A worker keeps those that it has formatted: most requests take the
-//! way of another one before.
+//! Texts of ways to endpoints, for lines of the full form. A worker keeps formatted texts: most requests take the way of an
+//! earlier one.
 
 use linkerd_proxy_core::http::RequestWay;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
 };
 
-/// The texts of ways that requests took. One takes the place of another.
+/// The texts of ways that requests took. A new text may replace an old one.
 pub struct WayTexts(Box<[Option<WayText>]>);
 
 struct WayText {
@@ -17,7 +17,7 @@ struct WayText {
 }
 
 impl WayTexts {
-    /// The text of a way, which `format` adds if it is not known.
+    /// The text of a way, made by `format` if it is not known.
     pub fn text(&mut self, way: &RequestWay, format: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let slot = &mut self.0[slot(way)];
         if slot.as_ref().is_none_or(|known| !is_same(&known.way, way)) {
@@ -34,7 +34,7 @@ impl WayTexts {
         &known.text
     }
 
-    /// Their number and bytes, for `/state`.
+    /// The number and bytes of the texts, for `/state`.
     pub fn inspect(&self) -> Value {
         let texts = self.0.iter().flatten();
         json!({
@@ -51,7 +51,7 @@ impl Default for WayTexts {
     }
 }
 
-/// Whether ways are the same, names by their place in memory: a way that is kept keeps its names there.
+/// Whether ways are the same. Names are compared by their address in memory: a kept way keeps its names there.
 fn is_same(one: &RequestWay, other: &RequestWay) -> bool {
     is_same_name(one.route.as_ref(), other.route.as_ref())
         && is_same_name(one.backend.as_ref(), other.backend.as_ref())
@@ -66,7 +66,7 @@ fn is_same_name(one: Option<&Rc<str>>, other: Option<&Rc<str>>) -> bool {
     }
 }
 
-/// The place of a way, by its endpoint and the place of its route in memory.
+/// The slot of a way, by its endpoint and the address of its route in memory.
 fn slot(way: &RequestWay) -> usize {
     let host = match way.endpoint.map(|endpoint| endpoint.ip()) {
         Some(IpAddr::V4(ip)) => ip.to_bits() as usize,

@@ -44,7 +44,7 @@ struct MediaRange<'a> {
     /// In thousandths.
     quality: u16,
     version: Option<&'a str>,
-    /// Whether it says the message of this format of protobuf, and that each follows its length.
+    /// Whether it names the protobuf message of this format, each after its length.
     is_family: bool,
 }
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 pin_project! {
-    /// A body that keeps its connection busy until it is gone. A connection that is not is parked after some seconds, and a
-    /// stream that pauses would never go on.
+    /// A body that keeps its connection busy until it is dropped. An idle connection is parked after some seconds, and a stream
+    /// that pauses would never go on.
     pub(crate) struct BusyBody<B> {
         #[pin]
         body: B,

@@ -1,4 +1,4 @@
-//! The admin server's connections: bounded in number, each served in a task of its own.
+//! The admin server's connections: bounded in number, each served in a separate task.
 
 use super::{
     busy_body::BusyBody,
@@ -117,7 +117,7 @@ impl Connections {
     }
 }
 
-/// Serves a connection by the policy of the port, if there is one. `used` is told of each request.
+/// Serves a connection by the policy of the port, if there is one. `used` is updated by each request.
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
@@ -159,7 +159,7 @@ async fn serve(
     }
 }
 
-/// Serves HTTP/1 or HTTP/2 over a connection that is not counted: it is not part of the mesh. As [`converse_over`] does.
+/// Serves HTTP/1 or HTTP/2 like [`converse_over`], over a connection without metrics: it is not part of the mesh.
 pub(crate) async fn converse<A, F, B>(
     stream: TcpStream,
     answer: A,

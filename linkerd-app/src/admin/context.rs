@@ -39,7 +39,7 @@ pub struct AdminContext {
     pub explain: Explainer,
     /// Answers `/explain` for inbound requests.
     pub explain_inbound: InboundExplainer,
-    /// The clients that may open the console, and read what it shows.
+    /// The clients that may open the console, and read its data.
     pub console: ConsoleAccess,
     /// The taps, which `/tap` adds to.
     pub taps: TapRegistry,

@@ -52,5 +52,5 @@ fn answer(status: StatusCode, document: &Value) -> Reply {
     reply::json(status, format!("{document:#}\n"))
 }
 
-/// A worker that does not answer within it is stuck, as for `/state`.
+/// Limit for the answer of a worker: a slower one is stuck, as for `/state`.
 const TIMEOUT: Duration = Duration::from_secs(1);

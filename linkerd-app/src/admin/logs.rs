@@ -1,4 +1,4 @@
-//! `/logs.json`: events of the log as they happen, by a filter of the reader's own.
+//! `/logs.json`: events of the log as they happen, by the reader's own filter.
 
 use super::{
     context::AdminContext,
@@ -60,7 +60,7 @@ fn of_query(query: &str) -> Option<String> {
     filter.filter(|filter| !filter.is_empty())
 }
 
-/// The lines of a stream. While there is none, a line says so regularly, by which a reader that is gone is found.
+/// The lines of a stream. While there are none, a regular heartbeat line detects a reader that is gone.
 fn lines(
     stream: LogStream,
 ) -> StreamBody<impl futures::Stream<Item = Result<Frame<Bytes>, Infallible>>> {

@@ -63,7 +63,7 @@ fn accepts_gzip(request: &AdminRequest) -> bool {
     accepted.any(|value| value.contains("gzip"))
 }
 
-/// Closes the connection of a reader that takes no piece for [`STALLED`]. Series whose owners are gone stay as long as a document
+/// Closes the connection of a reader that takes no piece for [`STALLED`]. Series without an owner stay as long as a document
 /// is open.
 async fn cut_off_stalled(progress: Weak<AtomicUsize>, stalled: Rc<Notify>) {
     let mut before = 0;

@@ -15,7 +15,7 @@ pub(super) fn refuse_foreign<B>(request: &Request<B>, hostname: Option<&str>) ->
     Some(reply::text(StatusCode::FORBIDDEN, text))
 }
 
-/// Why a request that a page of another site makes is refused, for other servers on this host.
+/// The reason to refuse a request from another site's page, for other servers on this host; `None` if it is let in.
 pub(crate) fn refuse_foreign_page<B>(request: &Request<B>) -> Option<String> {
     let problem = problem(request, hostname().as_deref())?;
     Some(format!(
@@ -70,7 +70,7 @@ fn is_own(host: &str, hostname: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
-    // What stands before an @ is no part of a host, and no tool writes it there (RFC 9110, section 4.2.4).
+    // User information before an @ is no part of a host, and no tool writes it there (RFC 9110, section 4.2.4).
     if authority.as_str().contains('@') {
         return false;
     }

@@ -49,8 +49,8 @@ pub(super) struct AdminAdmission {
 }
 
 impl AdminPolicy {
-    /// The policy of the admin server's listener at `addr`, the port of which is watched from the start. What it refuses is
-    /// kept in `failures`.
+    /// The policy of the admin server's listener at `addr`, whose port is watched from the start. Refusals are kept in
+    /// `failures`.
     pub fn new(
         ctx: &Rc<PolicyContext>,
         addr: SocketAddr,
@@ -103,7 +103,7 @@ impl AdminPolicy {
         Ok((io, admission))
     }
 
-    /// Keeps the failure of a connection. Browsers open some that they do not use.
+    /// Keeps the failure of a connection, unless it was closed unused: browsers open some without using them.
     fn failed(&self, peer: SocketAddr, error: &Error) {
         if error.reason() == Reason::ClosedBeforeDetection {
             return;
@@ -156,8 +156,8 @@ impl AdminAdmission {
 }
 
 impl AdminAdmission {
-    /// Whether a request is let in against the default policy: that of a pod without policies of its own would end its
-    /// probes, and lock out those who are inside of it.
+    /// Whether a request is let in despite the default policy. In a pod without its own policies, the default would fail the
+    /// probes, and lock out clients inside the pod.
     fn is_exempt(&self, path: &str) -> bool {
         let snapshot = self.port.present();
         let policy = snapshot.policy();
@@ -171,7 +171,7 @@ impl AdminAdmission {
 /// The answer to a request that is not let in.
 fn refusal(responder: &Responder, error: &Error) -> Reply {
     let mut reply = reply::empty(error.status());
-    // Only an endpoint's reset is no answer, and there is no endpoint.
+    // Only an endpoint's reset is no answer, and this server has no endpoint.
     if let Ok(response) = responder.respond(error) {
         let (head, _) = response.into_parts();
         reply = Response::from_parts(head, reply.into_body());

@@ -12,7 +12,7 @@ pub(super) fn live() -> Reply {
 }
 
 /// Whether the proxy is ready. If not, the pending conditions follow, one a line; then the controllers that were not
-/// reached yet, without which the proxy is as ready as the incumbent is.
+/// reached yet: they do not delay readiness, as with the incumbent.
 pub(super) fn ready(admin: &AdminContext) -> Reply {
     let unreached = (admin.unreached)().into_iter();
     let unreached: String = unreached

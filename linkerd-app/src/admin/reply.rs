@@ -61,7 +61,7 @@ pub(super) fn json_error(status: StatusCode, error: &str) -> Reply {
     json(status, body.to_string())
 }
 
-/// The response to a method that is not allowed; each allowed one has a header of its own, as the incumbent's.
+/// The response to a method that is not allowed; each allowed one has a separate header, as with the incumbent.
 pub(super) fn not_allowed(allowed: &[Method]) -> Reply {
     let names: Vec<_> = allowed.iter().map(Method::as_str).collect();
     let hint = format!("Use {} here.\n", names.join(" or "));

@@ -49,7 +49,7 @@ impl AdminRequest {
         self.refuse_foreign(admin)
     }
 
-    /// Refuses requests to read the proxy's state, by those who may not open the console either.
+    /// Refuses requests to read the proxy's state from clients that may not open the console either.
     pub(super) fn refuse_readers(&self, admin: &AdminContext) -> Option<Reply> {
         match admin.console {
             ConsoleAccess::All => self.refuse_foreign(admin),

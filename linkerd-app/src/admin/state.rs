@@ -61,5 +61,5 @@ async fn collect(section: &StateSection) -> (String, Value) {
     (section.name.to_owned(), value)
 }
 
-/// A worker that does not answer within it is stuck, which the document should show.
+/// Limit for a section: a worker that does not answer within it is stuck, which the document should show.
 const TIMEOUT: Duration = Duration::from_secs(1);

@@ -38,7 +38,7 @@ pub(super) fn tap(admin: &AdminContext, request: &AdminRequest) -> Reply {
 struct Lines {
     /// `None`: the last line is sent.
     tap: Option<OpenTap>,
-    /// Dropped events and skipped requests that the client knows of.
+    /// Dropped events and skipped requests that were reported to the client.
     told: (u64, u64),
     told_at: Instant,
 }
@@ -58,8 +58,7 @@ fn lines(tap: OpenTap) -> Reply {
 }
 
 impl Lines {
-    /// The next line. While there is none, the client hears regularly that the tap is there, so that a client that is gone
-    /// is found.
+    /// The next line. While there are none, a regular line detects a client that is gone.
     async fn next(&mut self) -> Option<String> {
         let tap = self.tap.as_mut()?;
         let told = (tap.tap().dropped(), tap.tap().skipped());
@@ -84,7 +83,7 @@ impl Lines {
     }
 }
 
-/// The least time between two lines about what is missing: under load each event would have one.
+/// The least time between two lines about dropped events: under load each event would have one.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Interval of lines while nothing happens.

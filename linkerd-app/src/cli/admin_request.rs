@@ -16,7 +16,7 @@ pub(super) struct AdminReply {
     pub(super) body: Bytes,
 }
 
-/// Gets a path with its query, within 5 s and with up to 64 MiB. The error says why there is no answer.
+/// Gets a path with its query, within 5 s and with up to 64 MiB. Fails with the reason if there is no answer.
 pub(super) async fn admin_get(addr: SocketAddr, path: &str) -> Result<AdminReply, String> {
     match timeout(TIMEOUT, get(addr, path)).await {
         Ok(reply) => reply.map_err(|error| error.to_string()),
@@ -24,7 +24,7 @@ pub(super) async fn admin_get(addr: SocketAddr, path: &str) -> Result<AdminReply
     }
 }
 
-/// Gets a path as [`admin_get`], on a runtime of its own.
+/// Gets a path as [`admin_get`], on a new runtime.
 pub(super) fn admin_get_blocking(addr: SocketAddr, path: &str) -> Result<AdminReply, String> {
     let runtime = runtime::local().map_err(|error| error.to_string())?;
     runtime.block_on(admin_get(addr, path))
@@ -33,7 +33,7 @@ pub(super) fn admin_get_blocking(addr: SocketAddr, path: &str) -> Result<AdminRe
 async fn get(addr: SocketAddr, path: &str) -> Result<AdminReply, Box<dyn Error + Send + Sync>> {
     let stream = TcpStream::connect(addr).await?;
     let (mut client, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The client sees its errors.
+    // The client reports the errors of the connection.
     spawn_local(connection);
     let request = Request::get(path)
         .header(HOST, addr.to_string())

@@ -20,11 +20,11 @@ pub struct AwaitOptions {
     pub timeout: Option<Duration>,
     /// Whether the proxy is shut down when the command has ended.
     pub shutdown: bool,
-    /// Why it does not wait, if it was told not to.
+    /// The reason not to wait, if waiting is disabled.
     pub disabled: Option<String>,
     /// Whether attempts are printed.
     pub verbose: bool,
-    /// The command and its arguments; without one it ends when the proxy is ready.
+    /// The command and its arguments; without one, `await` ends when the proxy is ready.
     pub command: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn run(options: &AwaitOptions) -> ExitCode {
         Err(error) => eprintln!("the proxy at {admin} cannot be shut down: {error}"),
     }
     match ended {
-        // Ended by a signal, as a shell tells it.
+        // A command that was ended by a signal has no code: 1.
         Ok(status) => status.code().map_or(ExitCode::FAILURE, |code| {
             ExitCode::from(u8::try_from(code).unwrap_or(1))
         }),

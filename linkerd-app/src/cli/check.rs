@@ -1,4 +1,4 @@
-//! `check`: proves what a proxy needs before it starts, or how a running one fares, and names the fix of each failure.
+//! `check`: checks the needs of a proxy before its start, or the state of a running one, and names the fix of each failure.
 //!
 //! - **waits for** each step [`STEP`] at most, and for all of them less than 30 s: controllers are checked at
 //!   the same time.
@@ -67,7 +67,7 @@ pub fn check(env: Env, args: CheckArgs) -> ExitCode {
     report.print(args.output == "json")
 }
 
-/// Checks what a proxy with this configuration needs.
+/// Checks the needs of a proxy with this configuration.
 async fn before_start(environment: CheckedEnvironment, report: &mut CheckReport) {
     let is_in_pod = environment.is_in_pod;
     let config = Arc::new(environment.loaded.config);

@@ -102,7 +102,7 @@ impl RunningController {
         }
         // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
         let follow = mesh::follow(controller.clone(), mesh).await?;
-        // So do addresses: in place of those that it knows, a proxy would take that there are none.
+        // So do addresses: a proxy would replace the addresses that it knows by none.
         if timeout(RESOLVE_TIMEOUT, follow.resolved()).await.is_err() {
             tracing::warn!(
                 "Host names of the mesh file have no addresses after {RESOLVE_TIMEOUT:?}; the controller starts without them"
@@ -126,7 +126,7 @@ impl RunningController {
         })
     }
 
-    /// Reads the mesh file and the authority's files again. What is wrong leaves the state as it was.
+    /// Reads the mesh file and the authority's files again. Invalid files leave the state unchanged.
     fn reload(&self) {
         self.follow.reload();
         let Some(authority) = &self.authority else {
@@ -153,10 +153,10 @@ impl RunningController {
     }
 }
 
-/// Long for a resolver that is up, short for one that a name does not exist for.
+/// Long for a resolver that is up, short for a name that does not exist.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Logs the address and the dangers of it.
+/// Logs the address and its dangers.
 fn announce(addr: SocketAddr, has_authority: bool, tls_names: &[String]) {
     match tls_names {
         [] => tracing::info!("Controller listens on {addr}"),

@@ -82,5 +82,5 @@ fn failed(error: &linkerd_init::InitError) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// That of linkerd2's network validator.
+/// The exit code of linkerd2's network validator.
 const EXIT_NOT_REDIRECTED: u8 = 95;

@@ -1,5 +1,5 @@
 //! Notifications to the service manager that started the process, such as systemd (`Type=notify`): readiness, shutdown, a
-//! line of status, and a watchdog. Without `NOTIFY_SOCKET` in the environment nothing of it exists.
+//! line of status, and a watchdog. Without `NOTIFY_SOCKET` in the environment nothing is sent.
 
 use crate::{config::Env, proxy::RunningProxy};
 use sd_notify::NotifyState;
@@ -23,7 +23,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 #[derive(Debug)]
 pub struct ServiceManager {
     socket: UnixDatagram,
-    /// The time after which it restarts a process that gives no sign of life, if that is asked for.
+    /// The watchdog timeout, if there is one: the manager restarts a process without a sign of life for this time.
     watchdog: Option<Duration>,
     stopping: Cell<bool>,
 }
@@ -79,7 +79,7 @@ impl ServiceManager {
         ]);
     }
 
-    /// Sends a message. One that a busy manager does not take is lost: the next sign of life makes up for it.
+    /// Sends a message. A message that a busy manager does not take is lost: the next sign of life makes up for it.
     fn notify(&self, states: &[NotifyState<'_>]) {
         let lines = states.iter().map(|state| format!("{state}\n"));
         match self.socket.send(lines.collect::<String>().as_bytes()) {
@@ -91,7 +91,7 @@ impl ServiceManager {
 
     /// Gives signs of life while all workers answer.
     async fn keep_alive(&self, limit: Duration, is_alive: impl AsyncFn() -> bool) -> Infallible {
-        // A sign that is late by half of the time is in time.
+        // A sign that is late by half of the limit is still in time.
         let period = (limit / 2).max(SHORTEST);
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -118,7 +118,7 @@ fn serving(proxy: &RunningProxy) -> String {
     format!("ready: {}", all.join(", "))
 }
 
-/// A socket to the service manager, which never waits for it: the library's own would.
+/// A socket to the service manager that never blocks, unlike that of the library.
 fn connect(path: &[u8]) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;

@@ -7,7 +7,7 @@
 //! | draining | the last connection | not ready | refused | asked to move |
 //!
 //! The grace period limits leaving and draining together. The exit code is 0 in any case, so that a supervisor that
-//! restarts what fails does not start a proxy again that has done its work.
+//! restarts failed processes does not restart a proxy that has done its work.
 
 use super::{mesh::MeshFileFollower, service_manager::ServiceManager, signals::Signals};
 use crate::{config::ShutdownConfig, proxy::RunningProxy};
@@ -44,7 +44,7 @@ pub(super) async fn until_shutdown(
             tracing::info!("received {signal}, starting shutdown");
             shutdown.window
         }
-        // The application has ended, and nobody else is to be served.
+        // The application has ended, and there is no other client to serve.
         Some(()) = running.shutdown.recv() => {
             tracing::info!("Received shutdown via admin interface");
             Duration::ZERO

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct AccessLogConfig {
     /// The form of a line.
     pub format: AccessLogFormat,
-    /// Where lines are written.
+    /// The output of the lines.
     pub output: AccessLogOutput,
     /// The share of successful requests that are logged.
     pub sample: f64,
@@ -25,7 +25,7 @@ pub enum AccessLogFormat {
     Apache,
     /// The incumbent's JSON object, for inbound requests.
     Json,
-    /// A JSON object with all that is known.
+    /// A JSON object with all known fields.
     Full,
     /// A line for a person.
     Text,
@@ -59,7 +59,7 @@ impl AccessLogFormat {
     }
 }
 
-/// Whether a header is a secret, or tells one proxy what only another may say.
+/// Whether a header is a secret, or one that only proxies may set.
 pub fn is_secret(name: &HeaderName) -> bool {
     let name = name.as_str();
     let words = ["authorization", "cookie"];

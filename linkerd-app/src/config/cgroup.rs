@@ -142,8 +142,8 @@ fn has_cpu(list: &str) -> bool {
     list.split(',').any(|item| item == "cpu")
 }
 
-/// The part of a group's path below the root of its mount: a container without a namespace of its own sees the path of
-/// the host, of which the last part is mounted. A path outside of the mount counts as the mount point.
+/// The part of a group's path below the root of its mount: a container without its own namespace sees the path of the host,
+/// of which the last part is mounted. A path outside of the mount counts as the mount point.
 fn below(path: &str, root: &str) -> String {
     let path = path
         .strip_prefix(root.trim_end_matches('/'))

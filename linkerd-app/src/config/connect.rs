@@ -1,4 +1,4 @@
-//! How peers and controllers are connected to.
+//! Settings of connections to peers and controllers.
 
 use super::Addr;
 use linkerd_proxy_core::{
@@ -33,7 +33,7 @@ pub struct ControlAddr {
 }
 
 impl ControlAddr {
-    /// How the controller is verified; `None` if it is spoken to in the clear.
+    /// TLS that verifies the controller; `None` for cleartext.
     pub fn server_tls(&self) -> Option<ServerTls> {
         let name = self.tls_name.as_ref()?;
         Some(ServerTls {

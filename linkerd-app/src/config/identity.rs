@@ -7,7 +7,7 @@ use linkerd_proxy_core::{
 };
 use std::path::PathBuf;
 
-/// The identity of the proxy, and where its certificate comes from.
+/// The identity of the proxy, and the source of its certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdentityConfig {
     /// The names of this proxy in the mesh.
@@ -45,7 +45,7 @@ pub struct CertifyConfig {
 pub struct SpireConfig {
     /// The socket of the workload API.
     pub socket: PathBuf,
-    /// Pauses before it is asked again.
+    /// Pauses between two calls.
     pub backoff: Backoff,
 }
 

@@ -1,9 +1,9 @@
-//! Values of the environment as others may see them: the admin port may be reachable by more than its operator.
+//! Values of the environment without secrets: the admin port may be reachable by more than its operator.
 
 use std::borrow::Cow;
 
-/// The value of a variable, masked if the variable's name suggests a secret; of other values their credentials are. The path of a
-/// secret's file is not masked.
+/// The value of a variable, masked if the variable's name suggests a secret. In other values, credentials are masked. The path of
+/// a secret's file is not masked.
 pub fn masked<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     match is_secret(name, value) {
         true => MASK.into(),
@@ -11,8 +11,8 @@ pub fn masked<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// A value without the credentials that it can be seen to have: those of URLs, those of `Bearer` and `Basic`, and those of pairs
-/// whose name suggests a secret.
+/// A value without its visible credentials: those of URLs, those of `Bearer` and `Basic`, and those of pairs whose name suggests
+/// a secret.
 pub fn without_credentials(value: &str) -> Cow<'_, str> {
     if !value.contains('@') && !value.contains(['=', ' ']) {
         return value.into();

@@ -49,7 +49,7 @@ pub struct Config {
 pub struct TraceConfig {
     /// The collector that spans are sent to.
     pub collector: Option<ControlAddr>,
-    /// Where finished traces are printed for a person.
+    /// The output of finished traces, for a person.
     pub output: Option<AccessLogOutput>,
     /// The share of requests without a sampling decision that are sampled here.
     pub sample: f64,
@@ -60,9 +60,9 @@ pub struct TraceConfig {
 /// Times of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShutdownConfig {
-    /// How long connections may drain.
+    /// The longest drain of connections.
     pub grace: Duration,
-    /// After a signal, the time over which connections are asked to move, and without any after which the proxy ends.
+    /// After a signal, the time over which connections are asked to move. The proxy ends when it had none for this time.
     pub window: Duration,
 }
 
@@ -170,7 +170,7 @@ pub struct InboundConfig {
     pub default_policy: DefaultPolicy,
     /// Whether servers of the control plane admit all clients on loopback.
     pub admit_loopback: bool,
-    /// The headers by which the application is told the address of its client.
+    /// The headers with the address of the client, for the application.
     pub forwarded_header: ForwardedHeader,
     /// Ports of the application whose connections begin with a header of the PROXY protocol.
     pub proxy_protocol_ports: BTreeSet<u16>,
@@ -182,10 +182,10 @@ pub struct InboundConfig {
     pub authority_labels: bool,
 }
 
-/// The headers by which the application is told the address of its client.
+/// The headers with the address of the client, for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedHeader {
-    /// None: what clients send is passed on.
+    /// None: headers from clients are passed on.
     Off,
     /// `forwarded` (RFC 7239).
     Forwarded,
@@ -232,9 +232,9 @@ pub struct AdminConfig {
 pub enum ConsoleAccess {
     /// None.
     Off,
-    /// Those on this host.
+    /// Clients on this host.
     Loopback,
-    /// Those that the policy of the admin port lets in. They may read `/state` and `/explain` as well.
+    /// Clients that the policy of the admin port lets in. They may read `/state` and `/explain` as well.
     All,
 }
 
@@ -307,7 +307,7 @@ pub enum LogFormat {
 }
 
 impl DefaultPolicy {
-    /// All of them.
+    /// All default policies.
     pub const ALL: [Self; 6] = [
         Self::Deny,
         Self::AllAuthenticated,

@@ -37,7 +37,7 @@ const IDENTITY: &[(&str, &str)] = &[
 ];
 
 /// The required variables and some more, which may replace them. Names are written without `LINKERD2_PROXY_` unless
-/// they have a prefix of their own.
+/// they have another prefix.
 fn env(vars: &[(&str, &str)]) -> Env {
     let mut env: Env = REQUIRED.into_iter().collect();
     for (name, value) in vars {

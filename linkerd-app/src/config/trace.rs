@@ -1,4 +1,4 @@
-//! Settings of the process that spans are of.
+//! Settings of the attributes of the process, for its spans.
 
 use std::path::PathBuf;
 

@@ -44,7 +44,7 @@ pub(super) fn address_changes<M: 'static>(
     .boxed_local()
 }
 
-/// The next set. That of a fixed address comes once.
+/// The next set. The set of a fixed address comes once.
 async fn next(addresses: &mut watch::Receiver<Option<Arc<AddressSet>>>) -> Arc<AddressSet> {
     loop {
         if addresses.changed().await.is_err() {

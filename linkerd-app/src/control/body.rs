@@ -22,7 +22,7 @@ pub struct ControlBody {
 /// Counts the end of a call.
 #[derive(Debug)]
 pub(super) struct CallEnd {
-    /// Where it is counted.
+    /// The counters.
     pub(super) family: Family<Counter>,
     /// The labels so far.
     pub(super) labels: LabelSet,

@@ -68,7 +68,7 @@ pub(super) struct ControllerClient {
     reached: Rc<Cell<bool>>,
 }
 
-/// A controller, and what is its own.
+/// A controller, and the parts that it does not share.
 pub(super) struct Controller<'a> {
     /// Its name in `/ready`.
     pub(super) role: &'static str,

@@ -1,4 +1,4 @@
-//! The explanation of an inbound request: the policy of its port, and what lets its client in.
+//! The explanation of an inbound request: the policy of its port, and the authorization of its client.
 
 use super::{
     filter,
@@ -28,7 +28,7 @@ pub struct InboundQuery {
 pub type InboundExplainer = Box<dyn Fn(&InboundQuery) -> Value>;
 
 impl QueryFields {
-    /// Checks the fields of a request in either direction: with a port it is inbound, and `None`.
+    /// Checks the fields of a request in either direction. `None` for an inbound one, which has a port.
     pub fn check_any(&self) -> Result<Option<ExplainQuery>, InvalidQuery> {
         match self.port {
             None => self.check().map(Some),

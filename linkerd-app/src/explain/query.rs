@@ -44,7 +44,7 @@ pub struct QueryFields {
 }
 
 impl ExplainQuery {
-    /// Makes the service that `l5d-dst-override` names the target, as in ingress mode. `Err` is the answer if it names none.
+    /// Sets the target to the service that `l5d-dst-override` names, as in ingress mode. `Err` is the answer if it names none.
     pub fn take_override(&mut self) -> Result<(), ExplainAnswer> {
         let named = take_override(&mut self.headers);
         let target = named.and_then(|named| named.as_ref().map(override_target).transpose());
@@ -264,7 +264,7 @@ impl QueryFields {
 }
 
 impl ExplainQuery {
-    /// The request, as the routes of the target see it. A `Host` of its own comes before that of the URL, as with curl.
+    /// The request at the routes of the target. An explicit `Host` comes before that of the URL, as with curl.
     pub fn request(&self, version: Version) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();

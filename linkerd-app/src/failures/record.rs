@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// A request that the proxy or that of the endpoint answered or reset itself, or a connection that it closed.
+/// A request that this proxy or the endpoint's proxy answered or reset itself, or a connection that this proxy closed.
 #[derive(Debug)]
 pub struct FailureRecord {
     at: SystemTime,
@@ -113,13 +113,13 @@ impl FailureRecord {
         self
     }
 
-    /// The head of the response had been sent: there is no answer, but a reset.
+    /// Marks a failure after the head of the response: there was no answer, but a reset.
     pub fn after_head(mut self) -> Self {
         (self.status, self.grpc_code, self.is_reset) = (None, None, true);
         self
     }
 
-    /// Whether the endpoint's proxy has refused it: to a client that does not know why, its answer is no failure.
+    /// Whether the endpoint's proxy has refused the request: without the reason, its answer would be no failure.
     pub fn is_refused_by_peer(&self) -> bool {
         self.is_told_by_peer && self.status.is_some_and(|status| status < 500)
     }

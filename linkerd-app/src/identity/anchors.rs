@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The configured trust anchors, and the file that they come from, if they do.
+/// The configured trust anchors, and their file, if they are from one.
 #[derive(Debug)]
 pub struct ConfiguredAnchors {
     anchors: TrustAnchors,
@@ -36,7 +36,7 @@ struct AnchorsFile {
     last_error: Option<String>,
 }
 
-/// The attributes of a file that change with its contents, be it written or replaced.
+/// The attributes of a file that change when it is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
     modified: (i64, i64),
@@ -47,11 +47,11 @@ struct FileStamp {
 /// The result of another look at the trust anchors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnchorsLook {
-    /// The anchors are those before, or their problem is.
+    /// The anchors, or the problem with them, have not changed.
     Same,
-    /// They have changed.
+    /// The anchors have changed.
     Changed(TrustAnchors),
-    /// They cannot be read, for a reason that is new.
+    /// The anchors cannot be read, for a new reason.
     Failed(AnchorsFileError),
 }
 
@@ -146,10 +146,10 @@ impl ConfiguredAnchors {
 /// Errors of the trust anchors at the start.
 #[derive(Debug, thiserror::Error)]
 pub enum AnchorsLoadError {
-    /// The text has none.
+    /// The text has no trust anchors.
     #[error(transparent)]
     Text(#[from] InvalidTrustAnchors),
-    /// The file has none.
+    /// The file has no trust anchors.
     #[error("Failed to read trust anchors: {0}")]
     File(#[from] AnchorsFileError),
 }

@@ -94,7 +94,7 @@ impl<S: CertificateSource> Renewal<S> {
             let now = SystemTime::now();
             let valid = self.credentials.valid_until().filter(|until| *until > now);
             let pause = match valid {
-                // Connections wait for it.
+                // Connections wait for the certificate.
                 None if failures > 0 => backoff.delay(failures - 1, &mut rng),
                 valid => self.refresh.next(valid, now),
             };
@@ -124,8 +124,8 @@ impl<S: CertificateSource> Renewal<S> {
 /// The time for a controller to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time until the second request for the first certificate. That until the next one grows to the shortest time between
-/// two renewals.
+/// The time until the second request for the first certificate. The times until further requests grow to the shortest time
+/// between two renewals.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const JITTER: f64 = 0.1;
 

@@ -1,6 +1,6 @@
 //! The credentials of the proxy while it runs: certificate, trust anchors, and the record of both for `/state`.
 //!
-//! Lives on the control thread; the other threads see what it publishes.
+//! Lives on the control thread; the other threads see the published credentials.
 //!
 //! - **Bounds**: one certificate, one set of anchors.
 //! - **Metrics**: `control_identity_cert_*`.
@@ -135,7 +135,7 @@ impl ProxyCredentials {
         last.is_some_and(|last| *last == error.to_string())
     }
 
-    /// Counts a failure with the same error as the last one, which the log has.
+    /// Counts a failure with the same error as the last one, which is logged already.
     pub fn failed_again(&self) {
         self.families.failed();
         self.record.borrow_mut().failed += 1;
@@ -161,8 +161,7 @@ impl ProxyCredentials {
         }
     }
 
-    /// The end of the validity of the certificate, as its issuer has said; `None` if there is none that the trust anchors
-    /// trust.
+    /// The end of the validity of the certificate, as stated by its issuer; `None` without one that the trust anchors trust.
     pub fn valid_until(&self) -> Option<SystemTime> {
         let record = self.record.borrow();
         record.valid_until.filter(|_| !record.is_untrusted)

@@ -53,9 +53,9 @@ enum SvidProblem {
     Ended,
     /// There was no answer in time.
     Unanswered,
-    /// The answer is malformed, or for others.
+    /// The answer is malformed, or for other workloads.
     Invalid(InvalidSvid),
-    /// The SVID is not one of this proxy at this time.
+    /// The SVID is not valid for this proxy at this time.
     Refused(InvalidCredentials),
 }
 
@@ -175,7 +175,7 @@ impl<S: SvidSource> Subscription<S> {
 }
 
 impl SvidProblem {
-    /// Whether another try would fail, too: the specification forbids it.
+    /// Whether a retry would fail, too: the specification forbids it.
     fn is_final(&self) -> bool {
         matches!(self, Self::Failed(status) if status.code == Code::InvalidArgument)
     }

@@ -23,7 +23,7 @@ use tokio::{task::LocalSet, time::Instant};
 const NAME: &str = "web.test";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An authority that signs for a minute, or refuses, and notes when it was asked for with which token.
+/// An authority that signs for a minute, or refuses, and notes the time and the token of each request.
 #[derive(Clone)]
 struct Source {
     authority: Rc<RefCell<Rc<Authority>>>,

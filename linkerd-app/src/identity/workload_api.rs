@@ -53,7 +53,7 @@ impl Service<Request<Body>> for WorkloadApi {
                 .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW)
                 .max_header_list_size(limits::HTTP2_CLIENT_HEADER_LIST);
             let (mut calls, connection) = http2.handshake(stream).await?;
-            // It ends with the call. Its error is that of the call.
+            // The connection ends with the call, and has the same error.
             spawn_local(connection.map(drop));
             *request.uri_mut() = address(request.uri());
             Ok(calls.send_request(request).await?)

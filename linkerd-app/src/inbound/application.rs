@@ -1,8 +1,8 @@
 //! Stage 5: the application at the address that a peer dialled.
 //!
-//! - **Waits for** a connection: HTTP/1 dials for the request, HTTP/2 has one, for which requests wait at most for the
-//!   inbound failfast timeout.
-//! - **Bounds**: idle connections; applications that nobody uses are dropped.
+//! - **Waits for** a connection: HTTP/1 opens one for a request if none is idle; HTTP/2 shares one, for which requests wait at
+//!   most for the inbound failfast timeout.
+//! - **Bounds**: idle connections; unused applications are dropped.
 //! - **Metrics**: `request_total` and its kin, by the route of the request; `tcp_*{peer="dst"}`.
 
 use super::{context::Context, policy::PortPolicy};
@@ -117,7 +117,7 @@ impl Service<HttpRequest> for ApplicationService {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a request in the version that it has.
+    /// Sends a request in its own version.
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         let application = &self.0;
         match request.version() {
@@ -160,7 +160,7 @@ impl Application {
         &self.policy
     }
 
-    /// A connector to the application: loopback is where applications live.
+    /// A connector to the application, without TLS: it is in this pod.
     pub fn connect(&self) -> Connect {
         Connect {
             addr: self.addr,

@@ -31,15 +31,15 @@ pub struct Context {
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.
     pub mesh: Option<MeshIdentity>,
-    /// How many workers there are; limits of the whole proxy are divided by it.
+    /// The number of workers, by which limits of the whole proxy are divided.
     pub workers: usize,
-    /// Those who watch requests; both directions of the worker share them.
+    /// Observers of requests; both directions of the worker share them.
     pub observers: Rc<Observers>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
-    /// Requests whose heads have not come whole.
+    /// Requests whose heads are incomplete.
     pub half_sent: HalfSent,
     /// TLS handshakes that have begun and not ended.
     pub handshakes: Handshakes,
@@ -56,7 +56,7 @@ impl Context {
         self.families.inbound.tcp_errors.get(labels).incr();
     }
 
-    /// How peers are served.
+    /// Settings of the servers for peers.
     pub fn server_settings(&self) -> ServerSettings {
         ServerSettings {
             header_timeout: self.config.header_timeout,

@@ -15,7 +15,7 @@ pub struct Handshakes {
 pub struct Handshake<'a>(&'a Handshakes);
 
 impl Handshakes {
-    /// Begins one. Fails as `HandshakeLimit`.
+    /// Begins a handshake. Fails as `HandshakeLimit`.
     pub fn begin(&self) -> Result<Handshake<'_>, Error> {
         if self.open.get() >= MAX_HANDSHAKES {
             self.refused.set(self.refused.get() + 1);

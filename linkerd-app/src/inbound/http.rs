@@ -50,7 +50,7 @@ pub fn serve(
     server::serve(io, client, version, connection, stack, settings, drain)
 }
 
-/// The end of a connection, which fails if the proxy has closed it.
+/// The result of a connection: an error if the proxy has closed it.
 pub fn served(ended: Result<(), ServeError>) -> Result<(), Error> {
     let Err(error) = ended else { return Ok(()) };
     tracing::debug!(%error, "connection closed");

@@ -1,7 +1,7 @@
 //! Stage 3: the policy of the port that a peer dialled.
 //!
-//! The policy is an immutable snapshot; that an update has come is one atomic load. Series, filters and decisions are
-//! looked up once for a snapshot, or for a connection, and not for a request.
+//! The policy is an immutable snapshot; the check for an update is one atomic load. Series, filters and decisions are looked up
+//! once for a snapshot, or for a connection, and not for a request.
 
 mod admission;
 mod authority_series;
@@ -56,8 +56,8 @@ impl PortPolicy {
         self.present.borrow().clone()
     }
 
-    /// Counts a request that the proxy answers itself: `inbound_http_errors_total`. Those that are not let in are counted by
-    /// their denials.
+    /// Counts a request that the proxy answers itself: `inbound_http_errors_total`. Requests that are not let in are counted as
+    /// denials.
     pub fn count_error(&self, error: &Error) {
         let reason = error.reason();
         tracing::debug!(reason = reason.label(), %error, hint = reason.hint(), "request failed");

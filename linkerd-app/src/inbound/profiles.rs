@@ -14,19 +14,19 @@ use std::{fmt, rc::Rc, time::Duration};
 
 /// The services with profiles that are in use on one worker.
 ///
-/// - **Bounds**: those of [`ServiceProfiles`]; a service that no connection has asked for last is dropped.
+/// - **Bounds**: those of [`ServiceProfiles`]; a service that no connection uses is dropped.
 /// - **Metrics**: `route_*` with the direction inbound.
 pub struct InboundProfiles {
     profiles: ServiceProfiles,
     families: ProfileRouteFamilies,
-    /// How long the requests for a service wait for its first profile.
+    /// The longest wait of requests for the first profile of their service.
     timeout: Duration,
     services: InUse<Destination, ProfiledService>,
 }
 
 impl InboundProfiles {
-    /// No services yet. Requests for one wait for the first answer of the control plane until `timeout` has passed since the
-    /// first of them, on any worker.
+    /// Without services yet. Requests for a service wait for the first answer of the control plane until `timeout` has passed since
+    /// the first of them, on any worker.
     pub fn new(
         profiles: ServiceProfiles,
         families: ProfileRouteFamilies,
@@ -40,7 +40,7 @@ impl InboundProfiles {
         }
     }
 
-    /// The service of an authority, of which the port may be missing. `None` if it has no profile, or if too many are in use.
+    /// The service of an authority, with or without a port. `None` if it has no profile, or if too many are in use.
     pub fn of_authority(&self, authority: &str) -> Option<Rc<ProfiledService>> {
         let name = service_name(authority)?;
         if !self.profiles.has(name.name()) {
@@ -50,7 +50,7 @@ impl InboundProfiles {
             return Some(service);
         }
         let watch = self.profiles.watch(&name).or_else(|_| {
-            // Those that no connection uses hold a place in the cache until they are swept.
+            // Unused services hold a place in the cache until they are swept.
             self.services.drop_unused();
             self.profiles.watch(&name)
         });
@@ -79,5 +79,5 @@ impl fmt::Debug for InboundProfiles {
     }
 }
 
-/// How long a worker keeps a service that no connection uses.
+/// The time for which a worker keeps an unused service.
 const KEPT: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
-//! The header of the PROXY protocol, version 2, that an opaque connection to the application begins with.
+//! The header of the PROXY protocol, version 2, at the beginning of an opaque connection to the application.
 //!
-//! It names the address of the client, which the application does not see otherwise, and the identity of a client of the mesh. It is
-//! only written: one that a client sends is among the bytes that are relayed.
+//! The header has the address of the client, which the application does not see otherwise, and the identity of a client of the
+//! mesh. The proxy only writes it: a header that a client sends is relayed as any other bytes.
 
 use linkerd_proxy_core::tls::TlsStatus;
 use std::{
@@ -67,7 +67,7 @@ impl ProxyHeader<'_> {
     }
 }
 
-/// The value of the field for TLS: of a client with an identity, the identity is the common name.
+/// The value of the field for TLS; the common name is the identity of the client, if it has one.
 fn tls_field(identity: Option<&str>) -> Vec<u8> {
     let (client, verified) = match identity {
         Some(_) => (
@@ -107,12 +107,12 @@ fn as_ipv6(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Not the beginning of any other protocol.
+/// No other protocol begins with these bytes.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 const VERSION_2: u8 = 0x20;
 
-/// The connection is made for another one, whose addresses follow.
+/// The connection is on behalf of another one, whose addresses follow.
 const COMMAND_PROXY: u8 = 0x01;
 
 const TCP_OVER_IPV4: u8 = 0x11;

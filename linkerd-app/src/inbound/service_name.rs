@@ -5,8 +5,8 @@ use http::{HeaderValue, Request, header::HOST};
 use linkerd_proxy_core::Destination;
 use std::net::IpAddr;
 
-/// The authority of a request's service: that of `l5d-dst-canonical`, which is from a proxy of the mesh, or else that of its
-/// target, or of `Host`.
+/// The authority of a request's service: that of `l5d-dst-canonical`, which is from a proxy of the mesh, or else that of the
+/// request's target, or of `Host`.
 pub fn service_authority<B>(request: &Request<B>) -> Option<&[u8]> {
     let headers = request.headers();
     match (headers.get(L5D_DST_CANONICAL), request.uri().authority()) {
@@ -16,7 +16,7 @@ pub fn service_authority<B>(request: &Request<B>) -> Option<&[u8]> {
     }
 }
 
-/// The name and port of a service. Addresses are no services; without a port it is that of HTTP.
+/// The name and port of a service; port 80 if none is named. `None` for an address.
 pub fn service_name(authority: &str) -> Option<Destination> {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) => Destination::new(name, port.parse().ok()?).ok()?,

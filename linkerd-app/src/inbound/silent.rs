@@ -1,4 +1,4 @@
-//! Stage 4 of connections whose client is silent: the application may be the one that speaks first.
+//! Stage 4 of connections whose client is silent: the application may speak first.
 
 use super::{Inbound, application::Application, policy::PolicySnapshot};
 use crate::server::relay_until_decided;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 impl Inbound {
-    /// Whether a client need not be waited for, as those before it were silent. One that is not let in as a connection may
-    /// be with its requests, and is waited for.
+    /// Whether not to wait for a client, as earlier clients were silent. A client that is not let in as a connection is waited
+    /// for: its requests may be let in.
     pub(super) fn expects_silence(
         &self,
         application: &Application,
@@ -28,7 +28,7 @@ impl Inbound {
                 .is_ok()
     }
 
-    /// Notes that a client of an application was silent, and says so once.
+    /// Notes that a client of an application was silent, and logs the first.
     pub(super) fn was_silent(&self, application: &Application) {
         let addr = application.addr();
         if self.silent.was_silent(&addr, Instant::now()) {
@@ -41,7 +41,7 @@ impl Inbound {
         }
     }
 
-    /// Relays a connection that has no protocol, as a peer proxy says, until it is certain that this is so.
+    /// Relays a connection of a peer proxy that named no protocol, until the first bytes decide whether it is opaque.
     pub(super) async fn said_opaque(
         &self,
         io: &mut Io,
@@ -56,8 +56,8 @@ impl Inbound {
         Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 
-    /// Waits for the first bytes of a client that may be silent, or of its application, which may be the one to speak first. A
-    /// client that is late is looked at as every other one: a pause would be a way around HTTP processing otherwise.
+    /// Waits for the first bytes of a client that may be silent, or of its application. The protocol of a late client is detected
+    /// as that of any other: otherwise a pause would bypass HTTP processing.
     pub(super) async fn first_speaker(
         &self,
         io: &mut Io,
@@ -71,7 +71,7 @@ impl Inbound {
         let mut server = match application.connect().call(()).await {
             Ok(server) => server,
             Err(error) => {
-                // Clients of HTTP are told what failed.
+                // An HTTP client gets the error as a response.
                 let is_http = |detected: &Detected| *detected != Detected::Opaque;
                 let http = detect(io).await?.filter(is_http).ok_or(error)?;
                 return Ok((http, None));

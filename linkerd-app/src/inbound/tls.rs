@@ -1,8 +1,8 @@
 //! Stage 2: the encryption of a client's connection.
 //!
-//! A client that asks for this proxy by its name has its TLS terminated; one that asks for another name is passed through, and
-//! one that does not begin with TLS stays as it is. A connection to the proxy's own port (a direct one) must come from
-//! another proxy, which says in a transport header what it is for.
+//! TLS for the name of this proxy is terminated; TLS for another name is passed through, and other connections stay as they are.
+//! A connection to the proxy's own port (a direct one) must come from another proxy, whose transport header names the
+//! destination.
 //!
 //! - **Waits for** the client and for the first certificate of this proxy, each at most for the detect timeout.
 //! - **Fails as** `TlsDetectionTimeout`, `ClientTlsFailed`, `NoCertificate`, `HandshakeLimit`; direct connections also as
@@ -34,27 +34,27 @@ pub struct SecuredConnection {
     pub client: Rc<ClientInfo>,
     /// The address that the connection is for.
     pub destination: SocketAddr,
-    /// Its protocol, as far as that has become known.
+    /// Its protocol, as far as it is known.
     pub protocol: KnownProtocol,
-    /// The service that it is for, if this proxy is to be its gateway. Its protocol is known then.
+    /// The service for which this proxy is the gateway, if any. The protocol is known then.
     pub gateway: Option<Box<GatewayName>>,
 }
 
-/// The protocol of a connection, as far as it is known when its encryption is.
+/// The protocol of a connection, as far as it is known after TLS detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownProtocol {
-    /// Nothing.
+    /// Not known.
     Unknown,
     /// The client was silent for the detect timeout: it may wait for the application to speak first.
     Silent,
-    /// A peer proxy has said that there is none. It may be one that no proxy sends: what looks like HTTP is HTTP all the same.
+    /// A peer proxy named no protocol. The peer may be no proxy: bytes that look like HTTP are HTTP all the same.
     SaidOpaque,
-    /// This one: a peer proxy has said so, or the bytes are not for this proxy.
+    /// This protocol: a peer proxy named it, or TLS is passed through.
     Is(Detected),
 }
 
 impl KnownProtocol {
-    /// The protocol that a peer proxy has said.
+    /// The protocol that a peer proxy named; opaque if none.
     pub fn said(self) -> Detected {
         match self {
             Self::Is(protocol) => protocol,
@@ -105,8 +105,8 @@ pub async fn secure(
     }
 }
 
-/// Detects the encryption of a connection to an application whose clients were silent before. A peer proxy begins at once,
-/// and gives up a connection that is not encrypted after its connect timeout: who is silent for that long is none.
+/// Detects the encryption of a connection to an application whose clients were silent before. A peer proxy sends at once, and
+/// gives up a connection that is not encrypted after its connect timeout: a client that is silent for longer is no peer proxy.
 pub async fn secure_expected_silent(
     ctx: &Context,
     mesh: &MeshIdentity,
@@ -122,7 +122,7 @@ pub async fn secure_expected_silent(
     }
 }
 
-/// A connection whose client is silent. It goes on, and is counted as the incumbent counts those that it closes then.
+/// A connection whose client is silent. It goes on, though it is counted as by the incumbent, which closes it.
 fn silent(
     ctx: &Context,
     stream: TransportStream,
@@ -141,7 +141,7 @@ fn timed_out(timeout: Duration) -> Error {
     Error::new(Reason::TlsDetectionTimeout).detail(detail)
 }
 
-/// Terminates the encryption of a connection to the proxy's own port, and reads what it is for.
+/// Terminates the encryption of a connection to the proxy's own port, and reads its transport header.
 pub async fn secure_direct(
     ctx: &Context,
     mesh: &MeshIdentity,
@@ -234,7 +234,7 @@ async fn terminate(
     in_time(ctx, terminating, late).await
 }
 
-/// Waits for the detect timeout at most; then it fails as `late`.
+/// Waits for `future`, at most for the detect timeout; then fails as `late`.
 async fn in_time<T>(
     ctx: &Context,
     future: impl Future<Output = Result<T, Error>>,

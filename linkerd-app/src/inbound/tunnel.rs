@@ -1,8 +1,8 @@
 //! Tunnels to the application: a CONNECT that it agreed to.
 //!
-//! An application that answers 200 to any method goes on to read requests from what the client takes for a tunnel. So
-//! HTTP/1 in a tunnel is served as everywhere, without what only proxies may say; HTTP/2 ends it, and anything else is
-//! relayed, as is all when the other end speaks first. Requests in a tunnel pass the policy of the port like all others.
+//! An application that answers 200 to any method goes on to read requests from the bytes that the client takes for a tunnel. So
+//! HTTP/1 in a tunnel is served as everywhere, without headers that only proxies may set; HTTP/2 ends the tunnel, and other bytes
+//! are relayed, as are all bytes if the application speaks first. Requests in a tunnel pass the policy of the port like all others.
 
 use super::{
     application::Application, context::Context, http::forwarded::ForwardedRules, policy::Admission,
@@ -32,10 +32,10 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// In a box: as a type of its own it leaves the code that pools use to them alone, where it is inlined.
+/// Boxed: a separate type leaves the client code for `RequestBody` to the pools alone, where it is inlined.
 type BoxedBody = Box<RequestBody>;
 
-/// The body of a response in a tunnel: the connection is busy until it is gone.
+/// The body of a response in a tunnel: the connection is busy until the body is dropped.
 struct BusyBody {
     incoming: Incoming,
     _busy: Busy,
@@ -137,8 +137,8 @@ async fn tunnelled(
     }
 }
 
-/// Waits for the first bytes of either end, however long they take: a client that is late is looked at, too. `None` when
-/// the server's were first, which were passed on.
+/// Waits for the first bytes of either end, without a limit: the protocol of a late client is detected, too. `None` if the
+/// server's bytes came first; they were passed on.
 async fn detect_unless_server_speaks(
     ctx: &Context,
     client: &mut Io,
@@ -192,7 +192,7 @@ async fn served(
     Ok(())
 }
 
-/// One request. What fails ends the tunnel.
+/// One request. A failure ends the tunnel.
 async fn exchange(
     tunnel: Rc<Tunnel>,
     sender: Rc<RefCell<SendRequest<BoxedBody>>>,

@@ -50,7 +50,7 @@ pub struct BindError {
     pub variable: &'static str,
 }
 
-/// What to look at, by the system's error.
+/// Advice by the system's error.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -51,7 +51,7 @@ pub enum ListenerSocket {
 pub struct ListenerDrain {
     /// Longest wait for the connections to end.
     pub timeout: Duration,
-    /// Whether those that are open then are cut off. They end by themselves otherwise.
+    /// Whether connections that are open after the timeout are cut off. Otherwise they end by themselves.
     pub cuts_off: bool,
 }
 
@@ -77,7 +77,7 @@ pub enum Direction {
     Inbound,
 }
 
-/// Why a listener was not added or removed.
+/// Errors when a listener is added or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenerError {
     /// The address cannot be bound.

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Adds listeners to all workers, replaces and removes them.
 ///
-/// It has one owner, who makes one change after the other: all workers have the same listeners. Changes are not cancel
-/// safe: one that is given up may have reached some of the workers. An address is one that the proxy does not dial from
-/// before its listener accepts until its sockets are closed.
+/// Its one owner makes one change after the other, so that all workers have the same listeners. Changes are not cancel safe: a
+/// cancelled one may have reached some of the workers. The proxy does not dial the address of a listener, from before it accepts
+/// until its sockets are closed.
 #[derive(Debug)]
 pub struct ProxyListeners {
     workers: Vec<mpsc::Sender<ListenerMessage>>,
@@ -44,7 +44,7 @@ pub struct Replaced {
 }
 
 impl ProxyListeners {
-    /// The listeners of this many workers, none yet, and the messages to each worker. `own` follows their addresses.
+    /// Without listeners, for this many workers, and the receiver of each worker's messages. `own` follows the addresses.
     pub fn channel(
         workers: usize,
         own: OwnListeners,
@@ -71,7 +71,7 @@ impl ProxyListeners {
         self.open(listener, addr, sockets).await
     }
 
-    /// Adds a listener with one socket for each worker. If a worker refuses, the others give theirs up again.
+    /// Adds a listener with one socket for each worker. If a worker refuses, the listener is removed from the others.
     pub async fn add(
         &mut self,
         listener: ListenerSpec,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// The listeners of a worker: those that are active, and those that drain.
 ///
-/// `T` is the means by which the owner of the table ends an active listener.
+/// `T` lets the owner of the table end an active listener.
 #[derive(Debug)]
 pub struct ListenerTable<T> {
     limit: usize,
@@ -23,7 +23,7 @@ struct ListenerEntry<T> {
     addr: SocketAddr,
     context: Rc<ListenerContext>,
     added: Instant,
-    /// When it was removed.
+    /// The time of its removal.
     removed: Option<Instant>,
     /// `None` after the removal: the entry stays until the connections have ended.
     active: Option<T>,
@@ -74,7 +74,7 @@ impl<T> ListenerTable<T> {
         entry.active.as_ref()
     }
 
-    /// Makes an active listener one that drains.
+    /// Turns an active listener into a draining one.
     pub fn remove(&mut self, id: ListenerId) -> Option<T> {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
         let active = entry.active.take()?;
@@ -108,7 +108,7 @@ impl<T> ListenerEntry<T> {
     }
 }
 
-/// The listeners of all workers as one list: each once, with the connections of all workers. It drains if it does on one.
+/// The listeners of all workers as one list. Entries with the same name, address and drain state are merged.
 pub fn merge(workers: Vec<Value>) -> Value {
     let mut merged: Vec<Value> = Vec::new();
     let same = |a: &Value, b: &Value| {

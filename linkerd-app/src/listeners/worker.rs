@@ -56,7 +56,7 @@ impl WorkerListeners {
         })
     }
 
-    /// Adds and removes listeners until the sender of the messages is gone; they stay.
+    /// Adds and removes listeners until the sender of the messages is gone; the listeners stay.
     pub async fn run(self: Rc<Self>, mut messages: mpsc::Receiver<ListenerMessage>) {
         while let Some(message) = messages.recv().await {
             match message {
@@ -160,7 +160,7 @@ impl WorkerListeners {
             socket: _,
         } = active;
         signal.signal();
-        // It closes the socket: the address is free when the sender has its answer.
+        // The task closes the socket: the address is free when the sender has its answer.
         if let Err(error) = accepting.await {
             tracing::error!(%error, "a listener failed");
         }

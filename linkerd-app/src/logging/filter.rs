@@ -52,8 +52,7 @@ impl LogFilter {
     }
 }
 
-/// The filter of directives, those that are wrong left out. It and its gaps are told on standard error, as there is no log
-/// yet.
+/// A filter of the valid directives. The problems with the others are reported on standard error, as there is no log yet.
 pub(super) fn at_start(directives: &str) -> EnvFilter {
     let (kept, notes) = sound(directives);
     for note in notes {
@@ -62,7 +61,7 @@ pub(super) fn at_start(directives: &str) -> EnvFilter {
     without_access_log(builder().parse_lossy(kept))
 }
 
-/// The directives that can be used, and what there is to say about the others.
+/// The valid directives, and notes about the others.
 fn sound(directives: &str) -> (String, Vec<String>) {
     let mut notes = Vec::new();
     let words = directives.split(',').map(str::trim);
@@ -96,7 +95,7 @@ fn parse(directives: &str) -> Result<EnvFilter, LogFilterError> {
     Ok(builder().parse(directives.trim())?)
 }
 
-/// A directive that is nearly a level, and that level: `infoo` would end the log of all modules but one of this name.
+/// A directive that is nearly a level, and that level: `infoo` would disable the log of all modules but one of this name.
 fn misspelt_level(directives: &str) -> Option<(&str, &'static str)> {
     let words = directives.split(',').map(str::trim);
     let words = words.filter(|word| word.chars().all(char::is_alphabetic));
@@ -125,7 +124,7 @@ fn builder() -> tracing_subscriber::filter::Builder {
         .with_regex(false)
 }
 
-/// Excludes the target of access log lines, which have an output of their own.
+/// Excludes the target of access log lines, which have a separate output.
 fn without_access_log(filter: EnvFilter) -> EnvFilter {
     let off: Directive = "_access_log=off"
         .parse()

@@ -11,9 +11,9 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Lets ten warnings and errors of libraries through in a second, of all together, and counts the others. One frame of 17 bytes
-/// makes h2 warn, for example. Lower levels are on only where somebody asked for them, and our own lines have limits where a
-/// peer can provoke them. Clones share the limit.
+/// Lets ten warnings and errors per second through, of all libraries together, and counts the others. One frame of 17 bytes makes
+/// h2 warn, for example. Lower levels are on only by request, and the proxy's own lines have limits where a peer can provoke
+/// them. Clones share the limit.
 #[derive(Clone, Debug, Default)]
 pub struct LibraryLimit(Arc<LibraryLines>);
 
@@ -54,7 +54,7 @@ impl<S: Subscriber> Filter<S> for LibraryLimit {
         }
     }
 
-    /// All: without a hint the one of the filter beside this would be lost.
+    /// All levels: without a hint, that of the filter beside this one would be lost.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::TRACE)
     }

@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lets [`MAX_LINES`] log lines of one kind through in a second, and counts the others. A client that insists must not fill
-/// the log.
+/// Lets [`MAX_LINES`] log lines of one kind through in a second, and counts the others: a persistent client must not fill the
+/// log.
 #[derive(Debug, Default)]
 pub struct LogLimit(Mutex<LogSecond>);
 
@@ -17,7 +17,7 @@ struct LogSecond {
 }
 
 impl LogLimit {
-    /// The number of lines that were left out since the last one, if there may be one now.
+    /// The number of lines that were left out since the last one; `None` if there may be no line now.
     pub fn take(&self, now: Instant) -> Option<u64> {
         let mut second = self.0.lock();
         let since = *second.since.get_or_insert(now);
@@ -33,7 +33,7 @@ impl LogLimit {
     }
 }
 
-/// Enough to show who it is.
+/// Enough to show the peer.
 const MAX_LINES: usize = 10;
 
 const SECOND: Duration = Duration::from_secs(1);

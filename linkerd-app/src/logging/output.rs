@@ -106,7 +106,7 @@ impl LogFile {
         })
     }
 
-    /// Opens the file again if that was asked for. If it cannot be opened, the one that is open is written on.
+    /// Opens the file again on request. If that fails, the open file stays in use.
     fn follow(&mut self) {
         if !self.reopen.swap(false, Relaxed) {
             return;

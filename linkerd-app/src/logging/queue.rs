@@ -1,4 +1,4 @@
-//! A queue of log lines: bounded in bytes, and written by a thread of its own.
+//! A queue of log lines: bounded in bytes, and written by a separate thread.
 //!
 //! - **sits** between the formatter of the log, or of the access log, and the output.
 //! - **waits for** nothing where a line is logged; its thread waits for the reader of the output.
@@ -37,7 +37,7 @@ struct LineBuffer {
     lost: u64,
     /// Whether the thread is writing a batch.
     writing: bool,
-    /// Whether the output is to be flushed, though there may be no line.
+    /// Whether to flush the output, even without a line.
     woken: bool,
 }
 
@@ -123,7 +123,7 @@ impl LineQueue {
         }
     }
 
-    /// Notes the end of a batch, for those who wait for it.
+    /// Notes the end of a batch, for callers that wait for it.
     fn written(&self) {
         self.0.lines.lock().writing = false;
         self.0.changed.notify_all();

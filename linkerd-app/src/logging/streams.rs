@@ -1,9 +1,9 @@
-//! Live streams of log events for people, each with a filter of its own (`/logs.json`).
+//! Live streams of log events for people, each with its own filter (`/logs.json`).
 //!
 //! - **Sits** beside the formatter of the log: a stream shows events that the log's own levels leave out.
 //! - **Waits for** nothing where an event is logged; an event that finds a stream full is left out of it, and counted.
 //! - **Bounds**: [`MAX_STREAMS`], each of [`MAX_EVENTS`] that wait for its reader.
-//! - **Costs** nothing while there is no stream: call sites are told that nobody listens.
+//! - **Costs** nothing while there is no stream: call sites are disabled.
 
 use crate::{
     cut::cut,
@@ -45,7 +45,7 @@ pub struct LogStreams {
     filter: reload::Handle<AnyStream, Registry>,
 }
 
-/// A stream of log events. It ends when this is dropped.
+/// A stream of log events. It ends when the stream is dropped.
 #[derive(Debug)]
 pub struct LogStream {
     lines: mpsc::Receiver<Bytes>,
@@ -75,7 +75,7 @@ struct StreamState {
     dropped_in_all: AtomicU64,
 }
 
-/// Lets events pass that any stream shows.
+/// Lets events pass that are shown by a stream.
 #[derive(Debug)]
 pub(super) struct AnyStream(OpenStreams);
 
@@ -84,7 +84,7 @@ pub(super) struct AnyStream(OpenStreams);
 pub(super) struct StreamsLayer(OpenStreams);
 
 impl LogStreams {
-    /// A registry without streams, and what opens them.
+    /// A registry without streams, and the handle that opens them.
     pub(super) fn install() -> (Streamed, Self) {
         let open = OpenStreams::default();
         let (filter, handle) = reload::Layer::new(AnyStream(open.clone()));
@@ -135,7 +135,7 @@ impl LogStreams {
         json!({ "open": streams.collect::<Vec<_>>(), "limit": MAX_STREAMS })
     }
 
-    /// Tells call sites whether somebody listens.
+    /// Enables or disables call sites after a change of the streams.
     fn changed(&self) {
         // An error says that the logger is gone.
         let _ = self.filter.modify(|_| {});

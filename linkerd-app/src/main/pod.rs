@@ -228,7 +228,7 @@ pub fn by_program(mut args: Vec<std::ffi::OsString>) -> Vec<std::ffi::OsString> 
         Some("linkerd2-proxy-init") => &["init"],
         Some("linkerd2-network-validator") => &["init", "--check"],
         Some("linkerd-await") => &["await"],
-        // Of the image, which has no other program for the injector's hook before the proxy stops.
+        // In the image, which has no other program for the injector's hook before the proxy stops.
         Some("sleep") => &["sleep"],
         _ => &[],
     };

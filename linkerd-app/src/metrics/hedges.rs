@@ -25,18 +25,18 @@ struct HedgeSeries {
     successes: Counter,
 }
 
-/// Why a request that took long was not sent once more.
+/// The reason for which a slow request was not hedged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgeSkipped {
-    /// The request's body turned out to be larger than what is kept.
+    /// The request's body turned out to be larger than the kept bytes.
     BodyTooLarge,
-    /// The request's body is known to be too large or broke off, or its connection may become something else.
+    /// The request's body is known to be too large or broke off, or the request may upgrade its connection.
     NotReplayable,
     /// The request's body is still being read.
     RequestUnfinished,
     /// Retries and hedges are too large a share of requests.
     Budget,
-    /// No backend took it.
+    /// No backend took the hedge.
     NoBackend,
 }
 

@@ -50,20 +50,20 @@ struct RetrySeries {
     limit_exceeded: Counter,
 }
 
-/// Why a response that could have been retried was not.
+/// The reason for which a failure was not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetrySkipped {
-    /// The request's body turned out to be larger than what is kept.
+    /// The request's body turned out to be larger than the kept bytes.
     BodyTooLarge,
-    /// The request's body is known to be too large or broke off, or its connection may become something else.
+    /// The request's body is known to be too large or broke off, or the request may upgrade its connection.
     NotReplayable,
     /// The request's body goes on to the endpoint that has answered.
     RequestUnfinished,
     /// Retries are too large a share of requests.
     Budget,
-    /// It would begin after the request's timeout.
+    /// The retry would begin after the request's timeout.
     Deadline,
-    /// The policy does not name such a failure.
+    /// The policy does not retry this failure.
     NotAllowed,
 }
 

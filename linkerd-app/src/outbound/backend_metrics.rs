@@ -60,7 +60,7 @@ impl ObserveResponse for BackendSeries {
         self.frame_size.observe(len as u64);
     }
 
-    /// Measures since the end of the request. A response that ends before its request took no time.
+    /// Measures the duration from the end of the request; zero if the response ended first.
     fn end(&self, exchange: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let since = exchange.request_ended();
         let duration = since.map(|since| now.since(since));

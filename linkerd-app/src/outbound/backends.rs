@@ -1,4 +1,4 @@
-//! Stage 5: the backends of a router, found again when an update still uses them.
+//! Stage 5: the backends of a router; backends that an update keeps are reused.
 
 use crate::metrics::StackFamilies;
 use linkerd_profiles::{Backend, Meta};
@@ -11,8 +11,8 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// The backends of one router.
 ///
-/// - **Bounds**: those of the present policy. One that survives an update keeps its endpoints, their connections and what
-///   was measured of them.
+/// - **Bounds**: the backends of the current policy. A backend that an update keeps retains its endpoints, their connections and
+///   measurements.
 pub struct Backends<S>(RefCell<Vec<(BackendKey, Rc<BackendHandle<S>>)>>);
 
 /// A backend, and the resource whose traffic it gets.
@@ -32,12 +32,12 @@ pub struct BackendHandle<S> {
     _alive: Option<Alive>,
 }
 
-/// Whether a backend takes requests: a handle beside its service.
+/// The availability of a backend: a handle beside its service.
 pub trait BackendStatus {
-    /// The backend, as errors name it.
+    /// The name of the backend, for errors.
     fn name(&self) -> String;
 
-    /// Why a request would be refused now, if it would.
+    /// The reason to refuse a request now; `None` if the backend takes requests.
     fn unavailable(&self) -> Option<Unavailable>;
 
     /// The backend in `/state`.
@@ -56,7 +56,7 @@ impl<S> BackendHandle<S> {
 }
 
 impl<S> Backends<S> {
-    /// The backend of a key; `make` makes it if need be.
+    /// The backend of a key, built by `make` if missing.
     pub fn get(
         &self,
         key: BackendKey,
@@ -67,20 +67,20 @@ impl<S> Backends<S> {
             return backend.clone();
         }
         let backend = Rc::new(make(&key));
-        // Most routers have one.
+        // Most routers have one backend.
         backends.reserve_exact(1);
         backends.push((key, backend.clone()));
         backend
     }
 
-    /// The backend of a key, if it is made.
+    /// The backend of a key, if it exists.
     pub fn peek(&self, key: &BackendKey) -> Option<Rc<BackendHandle<S>>> {
         let backends = self.0.borrow();
         let (_, backend) = backends.iter().find(|(known, _)| known == key)?;
         Some(backend.clone())
     }
 
-    /// Drops the backends that no route uses, unless `is_named`: a route is made when a request asks for it.
+    /// Drops backends that no route uses, unless `is_named`: the route of a named backend may not be built yet.
     pub fn forget_unused(&self, is_named: impl Fn(&BackendKey) -> bool) {
         let mut backends = self.0.borrow_mut();
         backends.retain(|(key, backend)| Rc::strong_count(backend) > 1 || is_named(key));
@@ -119,7 +119,7 @@ impl<S> BackendStatus for BackendHandle<S> {
     }
 }
 
-/// Counts a stack as built, and as dropped when it is.
+/// Counts a stack as created, and as dropped on drop.
 #[derive(Debug)]
 pub struct Alive(Counter);
 

@@ -16,7 +16,7 @@ use tower_service::Service;
 pub struct BalanceTarget<'a> {
     /// The estimation of load.
     pub load: PeakEwma,
-    /// The settings of the environment. `None`: those are not for it.
+    /// The balancer settings of the environment; `None` where they do not apply.
     pub config: Option<&'a BalancerConfig>,
     /// The bounds of its queue.
     pub queue: QueueSettings,
@@ -59,7 +59,7 @@ impl BalanceTarget<'_> {
     }
 }
 
-/// A balancer over the endpoints of a destination, the members of which `new_endpoint` makes.
+/// A balancer over the endpoints of a destination; `new_endpoint` builds its members.
 pub fn balance<N, S, Req>(
     ctx: &Context,
     destination: &Destination,

@@ -48,7 +48,7 @@ impl Outbound {
         })
     }
 
-    /// Its targets, for the inbound side as a gateway.
+    /// The targets, for the inbound side when it is a gateway.
     pub fn forwarded_targets(&self) -> ForwardedTargets {
         ForwardedTargets {
             ctx: self.ctx.clone(),
@@ -73,7 +73,7 @@ impl Outbound {
         serde_json::json!({
             "in_flight": self.ctx.in_flight.count(),
             "max_in_flight": self.ctx.in_flight.limit(),
-            // Sizes of the futures of a connection and of a request on the heap; those of a request are the last one's.
+            // Heap sizes of the futures of a connection and of a request; those of a request are from the last one.
             "future_bytes": {
                 "connection": self.connection_bytes.get(),
                 "request": {
@@ -196,7 +196,7 @@ impl Outbound {
         self.served(&client, &local.into(), served);
     }
 
-    /// A connection to an ingress: its requests may name their targets, and what is not HTTP goes where it was going.
+    /// A connection in ingress mode: requests may name their targets; other protocols go to the original destination.
     async fn ingress(
         self: &Rc<Self>,
         stream: TransportStream,
@@ -221,7 +221,7 @@ impl Outbound {
         self.served(&client, &original.into(), served);
     }
 
-    /// Routes the requests of a client of the explicit proxy. What comes through a tunnel is a connection of its own.
+    /// Routes the requests of a client of the explicit proxy. A tunnel is served as a separate connection.
     fn by_authority(
         self: &Rc<Self>,
         client: &Rc<ClientInfo>,
@@ -242,7 +242,7 @@ impl Outbound {
         ByAuthority::new(&self.ctx, &self.targets, version, open_tunnel)
     }
 
-    /// The protocol by the first bytes of the client; `None` if it was silent, or undecided, until the detect timeout.
+    /// The protocol by the first bytes of the client; `None` if it was silent, or the bytes undecided, until the detect timeout.
     pub(super) async fn detect(
         &self,
         io: &mut Io,
@@ -279,7 +279,7 @@ impl Outbound {
         self.relayed(client, stack.target(), relayed);
     }
 
-    /// A TLS connection, which has a route by its server name.
+    /// A TLS connection, routed by its server name.
     async fn tls(&self, mut io: Io, client: &ClientInfo, stack: &TargetStack) {
         let timeout = self.ctx.config.outbound.detect_timeout;
         let mut drain = client.listener.drain().watch();
@@ -289,7 +289,7 @@ impl Outbound {
             let server_name = first.hello?.server_name;
             stack.tls(&self.ctx).relay(io, server_name).await
         };
-        // In a box: few connections need it, and all would have room for it.
+        // Boxed: rarely needed, and it would enlarge the future of every connection.
         let relayed = Box::pin(relayed).await;
         self.relayed(client, stack.target(), relayed);
     }
@@ -326,7 +326,7 @@ impl Outbound {
         self.failed(client, address(target), error);
     }
 
-    /// A connection that the proxy closes.
+    /// Reports a connection that the proxy closes.
     fn failed(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
         self.record(client, destination, error);
         let reason = error.reason();
@@ -360,7 +360,7 @@ impl Outbound {
     }
 }
 
-/// The address of a target. A name has its port only, as in the incumbent's labels.
+/// The address of a target; for a name 0.0.0.0 and its port, as in the incumbent's labels.
 fn address(target: &Target) -> SocketAddr {
     match target {
         Target::Addr(addr) => *addr,

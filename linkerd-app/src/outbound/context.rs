@@ -42,15 +42,15 @@ pub struct Context {
     pub dialer: Arc<Dialer>,
     /// The identity of the proxy; `None`: nothing is encrypted.
     pub mesh: Option<MeshIdentity>,
-    /// How many workers there are; limits of the whole proxy are divided by it.
+    /// The number of workers, by which limits of the whole proxy are divided.
     pub workers: usize,
-    /// Those who watch requests; both directions of the worker share them.
+    /// Observers of requests; both directions of the worker share them.
     pub observers: Rc<Observers>,
     /// Requests in flight on this worker.
     pub in_flight: InFlightLimit,
     /// Pipes of relays; both directions of the worker share them.
     pub pipes: Rc<Pipes>,
-    /// Requests whose heads have not come whole.
+    /// Requests whose heads are incomplete.
     pub half_sent: HalfSent,
     /// The last failures of the worker; both directions share them.
     pub failures: Rc<FailureLog>,
@@ -58,18 +58,18 @@ pub struct Context {
     pub http1: Http1Pools,
     /// Transfer costs of this worker's endpoints.
     pub costs: Costs,
-    /// The size of the future that the last route boxes for a request; 0 before there is one.
+    /// The size of the request future of the last route that was built; 0 before the first.
     pub route_bytes: Cell<usize>,
-    /// The size of the future that a client has boxed for its last request; 0 before the first.
+    /// The size of the client's future for the last request; 0 before the first.
     pub client_bytes: Cell<usize>,
 }
 
-/// One handle for all endpoints of a locality: a scrape sums those of a series.
+/// Transfer costs by zone locality. All endpoints of a locality share one handle: a scrape sums the handles of a series.
 #[derive(Debug, Default)]
 pub struct Costs([OnceCell<TransferCost>; 3]);
 
 impl Context {
-    /// How applications are served.
+    /// Settings of the servers for applications.
     pub fn server_settings(&self) -> ServerSettings {
         ServerSettings {
             header_timeout: self.config.header_timeout,
@@ -88,8 +88,7 @@ impl Context {
         self.mesh.is_some() && endpoint.tls.is_some() && !self.is_local(endpoint)
     }
 
-    /// A connector to an endpoint. `authority` is the name that was discovered, if any; `protocol` is that of the bytes, if
-    /// known.
+    /// A connector to an endpoint. `authority` is the discovered name, if any; `protocol` that of the session, if known.
     pub fn connect(
         &self,
         endpoint: &Arc<Endpoint>,
@@ -116,14 +115,14 @@ impl Context {
         }
     }
 
-    /// TLS to an endpoint; `None` for one that is in this pod, or has no identity.
+    /// TLS to an endpoint; `None` for an endpoint in this pod or without an identity.
     fn tls(&self, endpoint: &Endpoint, protocol: Option<SessionProtocol>) -> Option<MeshClient> {
         let mesh = self.mesh.as_ref().filter(|_| self.is_meshed(endpoint))?;
         let client = mesh.client(endpoint.tls.as_deref()?);
         Some(client.with_header(transport_header(endpoint, protocol)))
     }
 
-    /// The labels of an endpoint's series. `authority` is the name that was discovered, if any.
+    /// The labels of an endpoint's series. `authority` is the discovered name, if any.
     pub fn labels(&self, endpoint: &Arc<Endpoint>, authority: Option<&Arc<str>>) -> LabelSet {
         LabelSet::new(self.endpoint_labels(endpoint, authority))
     }

@@ -1,4 +1,4 @@
-//! Stage 6: how a backend's endpoints are reached.
+//! Stage 6: dispatch of requests to the endpoints of a backend.
 
 use super::backends::BackendStatus;
 use linkerd_balance::Balance;
@@ -16,18 +16,18 @@ use tower_service::Service;
 
 /// Sends requests to the endpoints of a backend.
 ///
-/// - **Fails as** what the balancer or the endpoint fails as; `InvalidBackend`.
+/// - **Fails as** the balancer or the endpoint; `InvalidBackend`, `Forbidden`.
 #[derive(Clone, Debug)]
 pub enum Dispatch<B, F> {
-    /// To one of many.
+    /// To one of the endpoints of a balancer.
     Balance(B),
-    /// To the only one, directly: a request that it refuses fails at once.
+    /// To the only endpoint, directly: a request that it refuses fails at once.
     Forward(F),
-    /// To none.
+    /// To no endpoint: every request fails.
     Fail(Rc<DispatchFailure>),
 }
 
-/// Why a backend has no endpoints.
+/// The failure of all requests to a backend without endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DispatchFailure {
     reason: Reason,
@@ -102,18 +102,18 @@ where
 
 /// The status of a backend, beside its [`Dispatch`].
 pub enum DispatchStatus<S> {
-    /// That of its balancer.
+    /// The status of a balancer.
     Balance {
         /// The name that was discovered.
         destination: String,
         /// The balancer.
         balance: Balance<SocketAddr, S>,
     },
-    /// That of the only endpoint.
+    /// The status of the only endpoint.
     Forward {
         /// The endpoint.
         endpoint: SocketAddr,
-        /// Its status. `None` if nothing of it is kept.
+        /// Its status, if it is tracked.
         status: Option<EndpointStatus>,
     },
     /// There is no endpoint.
@@ -121,7 +121,7 @@ pub enum DispatchStatus<S> {
 }
 
 impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
-    /// To one of the endpoints of `destination`.
+    /// Dispatch to one of the endpoints of `destination`.
     pub fn balanced(
         destination: impl Display,
         balance: Balance<SocketAddr, S>,
@@ -133,7 +133,7 @@ impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
         (Self::Balance(balance), status)
     }
 
-    /// To the only endpoint. `status` is `None` if nothing of it is kept.
+    /// Dispatch to the only endpoint, with its `status` if it is tracked.
     pub fn forwarded(
         endpoint: SocketAddr,
         forward: F,
@@ -143,12 +143,12 @@ impl<S, F> Dispatch<Balance<SocketAddr, S>, F> {
         (Self::Forward(forward), status)
     }
 
-    /// To none, as the backend is invalid.
+    /// Dispatch to no endpoint: the backend is invalid.
     pub fn failed(message: impl Display) -> (Self, DispatchStatus<S>) {
         Self::refused(Reason::InvalidBackend, message)
     }
 
-    /// To none, for this reason.
+    /// Dispatch to no endpoint, for this reason.
     pub fn refused(reason: Reason, message: impl Display) -> (Self, DispatchStatus<S>) {
         let message = message.to_string();
         let failure = Rc::new(DispatchFailure { reason, message });

@@ -1,4 +1,4 @@
-//! Stage 5: which of a route's backends takes a request.
+//! Stage 5: the choice of a backend for a request.
 
 use super::backends::BackendStatus;
 use linkerd_profiles::Distribution;
@@ -18,11 +18,11 @@ pub struct Distribute<S> {
     rng: SmallRng,
 }
 
-/// The backends of a route, and how one is chosen.
+/// The backends of a route, and the rule for choosing one.
 pub enum RouteBackends<S> {
-    /// The first that is available.
+    /// The first available backend.
     First(Vec<RouteBackend<S>>),
-    /// At random by weight, among those that are available.
+    /// A random available backend, by weight.
     Random(Vec<RouteBackend<S>>),
 }
 
@@ -30,7 +30,7 @@ pub enum RouteBackends<S> {
 pub struct RouteBackend<S> {
     /// Sends requests to the backend.
     pub service: S,
-    /// Whether it takes requests.
+    /// The availability of the backend.
     pub status: Rc<dyn BackendStatus>,
     /// Its share of the requests, relative to the others. The first available one gets all.
     pub weight: u32,
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// The first available backend, or why the last one is not. `None`: there is no backend at all.
+/// The index of the first available backend, or the reason why the last one is not available; `None` without any backend.
 fn first<S>(backends: &[RouteBackend<S>]) -> Result<usize, Option<Unavailable>> {
     let mut cause = None;
     for (index, backend) in backends.iter().enumerate() {
@@ -125,12 +125,12 @@ fn first<S>(backends: &[RouteBackend<S>]) -> Result<usize, Option<Unavailable>> 
     Err(cause)
 }
 
-/// A random available backend, or why the first one drawn is not. `None`: there is no backend at all.
+/// The index of a random available backend, or the reason why the first draw is not available; `None` if none has a weight.
 fn random<S>(
     backends: &[RouteBackend<S>],
     rng: &mut impl Rng,
 ) -> Result<usize, Option<Unavailable>> {
-    // Almost always the first draw is available; only then are the others asked.
+    // The first draw is almost always available; the others are asked only if it is not.
     let drawn = draw(backends, |_| true, rng).ok_or(None)?;
     let Some(cause) = backends[drawn].status.unavailable() else {
         return Ok(drawn);
@@ -142,7 +142,7 @@ fn random<S>(
     draw(backends, |index| available[index], rng).ok_or(Some(cause))
 }
 
-/// Draws one by weight.
+/// Draws the index of a candidate, by weight.
 fn draw<S>(
     backends: &[RouteBackend<S>],
     is_candidate: impl Fn(usize) -> bool,
@@ -180,7 +180,7 @@ mod tests {
     use tokio_test::assert_ready_ok;
     use tower_test::mock;
 
-    /// A backend that is or is not available.
+    /// A backend whose availability the test sets.
     #[derive(Default)]
     struct Switch(Cell<bool>);
 

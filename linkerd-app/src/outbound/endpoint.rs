@@ -1,10 +1,10 @@
 //! Stage 7: one endpoint.
 //!
-//! - **Fails as** what the client fails as, with the request if it may be sent elsewhere.
+//! - **Fails as** the client, with the request returned if it may be sent elsewhere.
 //! - **Metrics**: `request_total` and its kin.
-//! - **Circuit breaker**: of balancers whose policy has one, and only of these.
+//! - **Circuit breaker**: only at balancers whose policy has one.
 //!
-//! All but the metrics and the breaker are made for the first request.
+//! All parts but the metrics and the breaker are built on first use.
 
 mod breaker;
 mod client;
@@ -43,7 +43,7 @@ pub type EndpointService = Either<BreakerService<MeasuredEndpoint>, MeasuredEndp
 /// An endpoint of a balancer below its breaker, if it has one.
 type MeasuredEndpoint = EndpointMetrics<Lazy<NewSender>>;
 
-/// The only endpoint there is, as a service; its copies share its connections.
+/// The service of a backend's only endpoint; its copies share its connections.
 pub type OnlyEndpoint = Forward<EndpointMetrics<Sender>>;
 
 /// Sends to an endpoint.
@@ -69,7 +69,7 @@ struct EndpointBackend {
 }
 
 impl NewEndpoint {
-    /// Endpoints for applications that speak `version`. `authority` is the name that was discovered, for labels.
+    /// Endpoints for applications that speak `version`. `authority` is the discovered name, for labels.
     pub fn new(ctx: &Rc<Context>, version: http::Version, authority: Option<Arc<str>>) -> Self {
         let sender = NewSender(Rc::new(EndpointBackend {
             ctx: ctx.clone(),
@@ -87,7 +87,7 @@ impl NewEndpoint {
         Self { breakers, ..self }
     }
 
-    /// The service of an endpoint that has no other beside it, and its status.
+    /// The service of a backend's only endpoint, and its status.
     pub fn only(&self, endpoint: &Arc<Endpoint>) -> (OnlyEndpoint, EndpointStatus) {
         let target = self.target(endpoint);
         let status = target.status.clone();
@@ -103,7 +103,7 @@ impl NewEndpoint {
         *version == http::Version::HTTP_2 || upgrades_http1(ctx, endpoint)
     }
 
-    /// HTTP/1 is dialled by requests. HTTP/2 must know how many streams it may open.
+    /// An HTTP/1 endpoint connects on demand. An HTTP/2 endpoint connects first, to know how many streams it may open.
     fn target(&self, endpoint: &Arc<Endpoint>) -> EndpointTarget {
         let capacity = match self.speaks_http2(endpoint) {
             true => Capacity::Connecting,

@@ -10,7 +10,7 @@ use linkerd_profiles::Backend;
 use linkerd_proxy_core::Unavailable;
 use serde_json::Value;
 
-/// The state of each backend, in their order; null for one that this worker has not used.
+/// The state of each backend, in their order; null for a backend that this worker has not used.
 pub fn backend_states(targets: &Targets, query: &BackendsQuery) -> Value {
     let router = targets.peek(&query.target, query.version);
     let routes = router.as_ref().map(|router| router.routes());

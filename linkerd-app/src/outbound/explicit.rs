@@ -25,7 +25,7 @@ use std::{
 };
 use tower_service::Service;
 
-/// Gives each request of a connection to the router of the target that it names.
+/// Routes each request of a connection by the target that the request names.
 pub struct ByAuthority<T> {
     targets: Rc<RequestTargets<Authority>>,
     open_tunnel: Rc<T>,
@@ -65,7 +65,7 @@ impl<T: Fn(Rc<TargetStack>, OnUpgrade) + 'static> Service<HttpRequest> for ByAut
     }
 }
 
-/// Opens a tunnel: what comes through it is treated as a connection to the target.
+/// Opens a tunnel, which is served as a connection to the target.
 async fn connect<T: Fn(Rc<TargetStack>, OnUpgrade)>(
     targets: Rc<RequestTargets<Authority>>,
     open_tunnel: Rc<T>,
@@ -76,7 +76,7 @@ async fn connect<T: Fn(Rc<TargetStack>, OnUpgrade)>(
         return Err(Error::new(Reason::InvalidRequest).detail(detail));
     }
     let authority = authority(&request).ok_or_else(|| Error::new(Reason::NoAuthority))?;
-    // Whether there is such a target is told before the tunnel opens.
+    // Discovery comes first, so that its failure is answered before the tunnel opens.
     let stack = targets.stack(&authority).await?;
     let upgrade = hyper::upgrade::on(&mut *request);
     open_tunnel(stack, upgrade);
@@ -103,7 +103,7 @@ fn named(request: &HttpRequest) -> Result<Authority, Error> {
     authority(request).ok_or_else(|| Error::new(Reason::NoAuthority))
 }
 
-/// Refuses a target that asks for TLS: the proxy does not speak it for the client, and must not leave it out either.
+/// Refuses an `https` target: the proxy does not speak TLS for the client, and must not send in cleartext either.
 pub(super) fn refuse_https(request: &HttpRequest) -> Result<(), Error> {
     if request.uri().scheme() != Some(&Scheme::HTTPS) {
         return Ok(());
@@ -116,7 +116,7 @@ pub(super) fn refuse_https(request: &HttpRequest) -> Result<(), Error> {
 fn target_of(authority: &Authority) -> Result<Target, Error> {
     let (host, port) = host_and_port(authority, 80);
     Target::new(&host, port).map_err(|_| {
-        // What is before the @ may be a secret.
+        // User information before the @ may be a secret.
         let named = authority.as_str().rsplit('@').next().unwrap_or_default();
         let detail = format!("the authority {named:?} names no host and port");
         Error::new(Reason::InvalidRequest).detail(detail)

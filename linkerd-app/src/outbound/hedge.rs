@@ -27,8 +27,8 @@ use tower_service::Service;
 ///
 /// - **Sits** below retries and filters: each attempt may have a hedge, which passes the choice of a backend anew.
 /// - **Prefers** another endpoint than that of the first attempt.
-/// - **Answers** with the first head that comes, and gives the other attempt up. One that fails while the other goes on decides
-///   nothing.
+/// - **Answers** with the first response head, and cancels the other attempt. A failed attempt is ignored while the other one
+///   goes on.
 /// - **Bounds**: one hedge for an attempt, within the retry budget; bytes of the body that are kept. A body that is still
 ///   being read is never sent again.
 /// - **Fails as** the attempt that ends last.
@@ -36,7 +36,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct HedgeLayer(Rc<HedgedRoute>);
 
-/// See [`HedgeLayer`]. Its future is in a box: hedging is for those who ask for it, and others have no room for it.
+/// See [`HedgeLayer`]. Its future is boxed: hedging is optional, and must not enlarge the futures of other requests.
 #[derive(Clone, Debug)]
 pub struct Hedge<S> {
     inner: S,
@@ -89,7 +89,7 @@ where
     }
 }
 
-/// A hedge that is made unless a response comes before.
+/// A hedge to be sent at a time, unless the first attempt ends before.
 struct Plan {
     at: Instant,
     /// `None`: the body is too large, or the request can be sent once only.
@@ -114,7 +114,7 @@ where
         })
     }
 
-    /// The exchange of a request whose first attempt is under way.
+    /// Waits for the first attempt, and sends the hedge when it is due.
     async fn exchange(&mut self, first: S::Future, plan: Plan) -> Result<S::Response, Error> {
         let Self { inner, route } = self;
         let mut first = pin!(first);
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// A request that is sent now, to another endpoint than its first attempt.
+/// The request of the hedge: sent now, to another endpoint than the first attempt.
 fn again(mut request: HttpRequest, first: &AttemptNotes) -> HttpRequest {
     let now = Instant::now();
     let context = request.context_mut();

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use tower::ServiceBuilder;
 use tower_service::Service;
 
-/// Serves a connection, all requests of which have one target. The caller keeps the target in use.
+/// Serves a connection whose requests all have one target. The caller keeps the target in use.
 pub fn serve_target(
     ctx: &Rc<Context>,
     io: Io,
@@ -57,7 +57,7 @@ where
     serve(io, client, version, connection, stack, settings, drain)
 }
 
-/// The server's layers around what routes requests.
+/// The server's layers around the router of requests.
 fn stack<S>(
     ctx: &Rc<Context>,
     connection: &Rc<Connection>,
@@ -101,7 +101,7 @@ pub fn count_error(ctx: &Context, error: &Error) {
         }
     }
     let families = &ctx.families.outbound;
-    // What is answered on behalf of an endpoint is counted there, as with the incumbent.
+    // An answer on behalf of an endpoint is counted at the endpoint, as with the incumbent.
     if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
         let labels = Labels::new().with("error", reason.error_label());
         families.http_errors.get(labels).incr();

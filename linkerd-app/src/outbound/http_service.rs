@@ -1,4 +1,4 @@
-//! What the layers of a route are around.
+//! The bounds of a service that a route's layers wrap.
 
 use http::Response;
 use linkerd_proxy_core::{

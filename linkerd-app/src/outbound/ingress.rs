@@ -25,7 +25,7 @@ use std::{
 };
 use tower_service::Service;
 
-/// Gives each request to the router of the target that its header names, or of where its connection was going.
+/// Routes each request to the target of its override header, or to the original destination of its connection.
 pub struct ByOverride {
     targets: Rc<RequestTargets<OverrideTarget>>,
     original: Option<SocketAddr>,
@@ -34,15 +34,15 @@ pub struct ByOverride {
 /// The target of a request to an ingress.
 #[derive(Debug, PartialEq)]
 enum OverrideTarget {
-    /// That of its header.
+    /// The target of its header.
     Named(Authority),
-    /// Where its connection was going.
+    /// The original destination of its connection.
     Original(SocketAddr),
 }
 
 impl ByOverride {
-    /// Routes the requests of a client that speaks `version`, whose connection was going to `original`. One that was not
-    /// redirected was going to the authority of each request.
+    /// Routes the requests of a client that speaks `version`, whose connection was going to `original`. Without it (the
+    /// connection was not redirected), the authority of a request names its target.
     pub fn new(
         ctx: &Rc<Context>,
         targets: &Rc<Targets>,

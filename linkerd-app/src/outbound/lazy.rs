@@ -1,7 +1,7 @@
-//! An endpoint that is made when it is first used.
+//! Endpoints that are built on first use.
 //!
-//! Of the endpoints that a destination has, a proxy may use few: 10,000 endpoints that are only known must not take the
-//! memory of 10,000 clients and their series.
+//! A proxy may use few of a destination's endpoints: 10,000 endpoints that are only known must not take the memory of 10,000
+//! clients and their series.
 
 use linkerd_proxy_core::{
     EndpointStatus, NewService,
@@ -22,11 +22,10 @@ pub struct EndpointTarget {
     pub status: EndpointStatus,
 }
 
-/// An endpoint that is made when it is first used: one that must connect first when it is polled, others by their first
-/// request.
+/// An endpoint that is built on first use: by the first poll if it must connect first, else by the first request.
 ///
 /// - **Sits** below the endpoint's own metrics.
-/// - **Waits for**, **fails as**, **metrics**: those of the service that is made.
+/// - **Waits for**, **fails as**, **metrics**: those of the service that is built.
 #[derive(Debug)]
 pub struct Lazy<N: NewService<EndpointTarget>> {
     new: N,
@@ -35,7 +34,7 @@ pub struct Lazy<N: NewService<EndpointTarget>> {
 }
 
 impl<N: NewService<EndpointTarget>> Lazy<N> {
-    /// An endpoint that is not made yet.
+    /// An endpoint that is not built yet.
     pub fn new(new: N, target: EndpointTarget) -> Self {
         Self {
             new,

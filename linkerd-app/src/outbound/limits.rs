@@ -21,8 +21,8 @@ use tower::util::Either;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Applies timeouts and retries. Where the route allows it, a request's own headers (`l5d-timeout` and others) come before
-/// the route's, and are removed.
+/// Applies timeouts and retries. Where the route allows it, a request's own headers (`l5d-timeout` and others) override those of
+/// the route, and are removed.
 #[derive(Clone, Debug)]
 pub struct LimitsLayer {
     /// The timeouts and retries of the route.

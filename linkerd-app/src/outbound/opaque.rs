@@ -27,7 +27,7 @@ pub struct Opaque {
 pub struct OpaqueRoutes(TcpRoutes);
 
 impl Opaque {
-    /// The opaque connections of the target that `watch` watches; `discovered` is its present policy.
+    /// The opaque connections to the target of `watch`; `discovered` is its current policy.
     pub fn new(ctx: &Rc<Context>, watch: &DiscoveryWatch, discovered: &Discovered) -> Self {
         let routes = OpaqueRoutes(TcpRoutes::new(ctx, watch.target(), TcpKind::Opaque));
         Self {
@@ -68,7 +68,7 @@ impl Routes for OpaqueRoutes {
     fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<TcpRouteService, Refusal> {
         match (discovered.opaque(), self.0.target()) {
             (RouteSource::Route(spec), _) => Ok(self.0.route(&spec)),
-            // No route is for such traffic: it goes where it was going.
+            // No route for opaque traffic: the connection goes to its original destination.
             (_, Target::Addr(addr)) if discovered.policy.invalid.is_none() => {
                 Ok(self.0.original(*addr))
             }

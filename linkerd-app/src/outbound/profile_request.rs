@@ -31,7 +31,7 @@ struct Params {
 }
 
 impl ProfileRequestLayer {
-    /// Names the service `logical`, unless no header can have the name. `classes` are those of the route, if it has any.
+    /// Names the service `logical`, if that is a valid header value. `classes` are the response classes of the route, if any.
     pub fn new(logical: &Destination, classes: Option<Rc<ResponseClasses>>) -> Self {
         Self(Params {
             canonical: HeaderValue::try_from(logical.as_str()).ok(),

@@ -26,7 +26,7 @@ pub type ProfileRouteLayers = (
     ObserveLayer<ProfileRouteMetrics>,
 );
 
-/// The layers of a route of the profile of `logical`. `retries` makes what its retries share; `None`: there are none.
+/// The layers of a route of the profile of `logical`. `retries` makes the parts that its retries share; `None`: no retries.
 pub fn profile_route_layers(
     families: &ProfileRouteFamilies,
     logical: &Destination,

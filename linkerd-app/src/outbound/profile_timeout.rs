@@ -18,7 +18,7 @@ use tower_service::Service;
 
 /// Ends requests whose response headers take too long. Waiting for an endpoint and retries count, a body does not.
 ///
-/// - **Fails as** `ProfileTimeout`. What was sent to the endpoint is given up.
+/// - **Fails as** `ProfileTimeout`. The attempt at the endpoint is cancelled.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileTimeoutLayer(Duration);
 
@@ -77,7 +77,7 @@ pin_project! {
         due: Instant,
         attempts: Rc<AttemptNotes>,
         limit: Duration,
-        // Runs as soon as the response is waited for.
+        // Created at the first wait for the response.
         sleep: Option<Pin<Box<Sleep>>>,
     }
 }

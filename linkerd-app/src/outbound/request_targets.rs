@@ -1,8 +1,8 @@
-//! Stage 2 of requests that name their own targets: the router of each.
+//! Stage 2 of requests that name their own targets: the router of each target.
 //!
 //! - **Waits for** the control plane's first answer about a target.
 //! - **Fails as** discovery fails, `InvalidRequest` for a target that takes no requests, and as the target's router.
-//! - **Bounds**: the last target of a connection is kept in use; others are kept as long as those of connections.
+//! - **Bounds**: a connection keeps its last target in use; other targets are dropped when idle, as those of connections.
 
 use super::{
     HttpRouter,
@@ -20,15 +20,15 @@ use std::{cell::RefCell, rc::Rc};
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// A target as a request names it.
+/// The name of a target in a request.
 pub trait TargetName: PartialEq + 'static {
     /// The target.
     fn target(&self) -> Result<Target, Error>;
 
-    /// A copy that does not hold on to the buffer that the request was read into.
+    /// A copy that does not keep the buffer that the request was read into.
     fn detached(&self) -> Self;
 
-    /// The detail of the error of a request to a target that takes connections and no requests.
+    /// The error detail for a request to an opaque target.
     fn refuse_opaque() -> &'static str;
 }
 
@@ -37,7 +37,7 @@ pub struct RequestTargets<N> {
     ctx: Rc<Context>,
     targets: Rc<Targets>,
     version: Version,
-    /// The target of the last request, as most connections ask for one only.
+    /// The target of the last request: most connections use one only.
     last: RefCell<Option<LastTarget<N>>>,
 }
 
@@ -86,7 +86,7 @@ impl<N: TargetName> RequestTargets<N> {
         Some(last.router.clone())
     }
 
-    /// Finds the target that a request names, and sends it.
+    /// Discovers the target of a request, and sends the request.
     async fn discover(
         self: Rc<Self>,
         name: N,

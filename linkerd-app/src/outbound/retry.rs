@@ -37,19 +37,19 @@ use tower_service::Service;
 /// - **Bounds**: retries of a request, bytes of its body that are kept, the request's timeout, and the budget of the route.
 ///   A request that does not fit is sent once.
 /// - **Prefers** an endpoint that has not just failed the request.
-/// - **Never** sends a body again that an endpoint goes on reading.
+/// - **Never** sends a body again while an endpoint still reads it.
 /// - **Fails as** the last attempt.
 /// - **Metrics**: `outbound_{http,grpc}_route_retry_*`.
 #[derive(Clone, Debug)]
 pub struct RetryLayer {
     rules: Rc<RetryRules>,
     timeouts: Timeouts,
-    /// From the request's arrival to the time after which no attempt begins.
+    /// The time from the request's arrival after which no attempt begins.
     latest: Option<Duration>,
     route: Rc<RouteRetries>,
 }
 
-/// Which requests are sent again, and how.
+/// The conditions and limits of retries.
 #[derive(Debug)]
 pub struct RetryRules {
     results: RetriedResults,
@@ -101,7 +101,7 @@ impl From<&RetryPolicy> for RetryRules {
 }
 
 impl RetryRules {
-    /// Those of a profile's route: failures by its classes, as often as the budget allows.
+    /// The rules of a profile's route: failures by its classes, as often as the budget allows.
     pub fn of_profile(classes: Option<Rc<ResponseClasses>>) -> Self {
         Self {
             results: RetriedResults::Profile(classes),
@@ -114,7 +114,7 @@ impl RetryRules {
 }
 
 impl RetryLayer {
-    /// Retries by `rules` within timeouts: the request's is that of all attempts, the others are those of each.
+    /// Retries by `rules`. The request timeout covers all attempts, the other timeouts each attempt.
     pub fn new(rules: Rc<RetryRules>, timeouts: Timeouts, route: &Rc<RouteRetries>) -> Self {
         Self {
             rules,
@@ -177,7 +177,7 @@ pin_project! {
         #[pin]
         first: Option<Attempt<S::Future>>,
         exchange: Option<Exchange<S>>,
-        // Few requests are sent again, and all would have room for it.
+        // Boxed: few requests are retried, and it would enlarge the futures of all.
         rest: Option<LocalBoxFuture<'static, Result<Response<ResponseBody>, Error>>>,
     }
 }
@@ -210,13 +210,13 @@ where
 /// A request that may be sent again.
 struct Exchange<S> {
     retry: Retry<S>,
-    /// The request, for the next attempt. `None`: its body is too large, or it can be sent once only.
+    /// The request, for the next attempt. `None`: its body is too large, or the request cannot be copied.
     copy: Option<RequestCopy>,
     /// The retries that were made.
     retries: u16,
     /// The end of the request's timeout.
     end: Option<Instant>,
-    /// No attempt begins after it.
+    /// The time after which no attempt begins.
     latest: Option<Instant>,
 }
 
@@ -230,7 +230,7 @@ impl<S> Exchange<S> {
         }
     }
 
-    /// Gives a request to the stage below. The last attempt that can be made has no limit of its own.
+    /// Gives a request to the stage below. The last possible attempt has no limit for its headers.
     fn attempt(&mut self, mut request: HttpRequest) -> Attempt<S::Future>
     where
         S: Service<HttpRequest>,
@@ -239,7 +239,7 @@ impl<S> Exchange<S> {
         let may_be_retried = self.copy.is_some();
         let headers_limit = layer.rules.timeout.filter(|_| may_be_retried);
         let by_code = layer.rules.results.depend_on_code(request.headers());
-        // After a retry its outcome is counted.
+        // After a retry, the outcome of the request is counted.
         let peeks = by_code && (may_be_retried || self.retries > 0);
         let RouteRetries { timers, .. } = &*layer.route;
         let limits = RequestLimits::apply(
@@ -285,7 +285,7 @@ impl<S> Exchange<S> {
         }
     }
 
-    /// Why the request cannot be sent again after a pause. If it can, the retry is taken from the budget.
+    /// The obstacle to another attempt after `pause`. `None`: a retry was withdrawn from the budget.
     fn obstacle(&self, pause: Duration) -> Option<RetrySkipped> {
         let Some(copy) = &self.copy else {
             return Some(RetrySkipped::NotReplayable);
@@ -311,8 +311,7 @@ impl<S> Exchange<S>
 where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = Error>,
 {
-    /// Sends the request again until it succeeds or may not be sent any more. Where no backend takes it, the last result is
-    /// the answer.
+    /// Retries until the request succeeds or may not be sent again. If no backend takes a retry, the last result is the answer.
     async fn retry(
         mut self,
         mut last: Result<Response<ResponseBody>, Error>,

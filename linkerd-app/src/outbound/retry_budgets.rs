@@ -8,12 +8,12 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The budgets of the retries and hedges of a target's routes, of which this worker has its share.
+/// This worker's share of the budgets for retries and hedges of a target's routes.
 pub struct RetryBudgets {
     workers: usize,
-    /// That of the present profile, and its settings.
+    /// The budget of the current profile, and its settings.
     profile: RefCell<Option<(RetryBudgetSettings, SharedBudget)>>,
-    /// That of all other routes.
+    /// The budget of all other routes.
     policy: OnceCell<SharedBudget>,
 }
 
@@ -21,7 +21,7 @@ pub struct RetryBudgets {
 pub type SharedBudget = Rc<RefCell<RetryBudget>>;
 
 impl RetryBudgets {
-    /// The budgets of a target, one of so many workers.
+    /// The budgets of a target on one of `workers` workers.
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
@@ -57,8 +57,7 @@ impl RetryBudgets {
 /// The budget of the routes of a policy. The API has none: the incumbent multiplies the requests to a service that
 /// fails by the number of retries.
 ///
-/// A third of the requests may fail once before it is used up. A service that fails altogether gets its reserve of retries
-/// more, and no more than that.
+/// A third of the attempts may fail before it is used up. A service that fails altogether gets no more retries than the reserve.
 pub const BUDGET: RetryBudgetSettings = RetryBudgetSettings {
     ratio: 0.5,
     min_retries_per_second: 10,

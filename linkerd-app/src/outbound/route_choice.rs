@@ -1,4 +1,4 @@
-//! Stage 4: the rules of one policy, and which of them a request meets.
+//! Stage 4: the choice among the rules of one policy for each request.
 
 use super::{
     backends::BackendKey,
@@ -21,8 +21,8 @@ use std::{
 };
 use tower_service::Service;
 
-/// Sends each request to the rule that it meets. The stack of a rule is made when the first request asks for it: a policy may
-/// have thousands.
+/// Sends each request to the rule that matches it. The stack of a rule is built for its first request: a policy may have
+/// thousands of rules.
 ///
 /// - **Waits for** nothing.
 /// - **Fails as** `NoRoute`, and as the rule fails.
@@ -31,7 +31,7 @@ pub struct RouteChoice<M: MakeRule> {
     make: Rc<M>,
     /// By the index of the rule.
     rules: Box<[Option<RouteService<M>>]>,
-    /// By the index of the rule and the host, where metrics tell hosts apart.
+    /// By the index of the rule and the host, if metrics have hostname labels.
     of_hosts: HashMap<(usize, Box<str>), RouteService<M>>,
 }
 
@@ -40,7 +40,7 @@ pub trait MakeRule: Routes<Request = HttpRequest, Response = Response<ResponseBo
     /// The stack of a rule. `hostname` is the label of its metrics, or empty.
     fn make(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self>;
 
-    /// Whether metrics tell hosts apart.
+    /// Whether metrics have hostname labels.
     fn hostname_labels(&self) -> bool {
         false
     }
@@ -58,7 +58,7 @@ impl<M: MakeRule> RouteChoice<M> {
         }
     }
 
-    /// Whether a rule names the backend, be its stack made or not.
+    /// Whether a rule names the backend, even if its stack is not built.
     pub fn names(&self, key: &BackendKey) -> bool {
         let mut rules = self.routing.table.rules().iter();
         self.routing.parent == key.parent
@@ -83,7 +83,7 @@ impl<M: MakeRule> RouteChoice<M> {
         })
     }
 
-    /// The stack of the rule that is for the request.
+    /// The stack of the rule that matches the request.
     fn find(&mut self, request: &mut HttpRequest) -> Option<&mut RouteService<M>> {
         let found = self.routing.table.find(request)?;
         request.context_mut().matched_prefix = found.prefix;
@@ -98,7 +98,7 @@ impl<M: MakeRule> RouteChoice<M> {
         made.as_mut()
     }
 
-    /// The stack of a rule for the host of a request. Addresses have no name; the names beyond the bound have one stack.
+    /// The stack of a rule for the host of a request. All addresses share one stack, and so do the names beyond `MAX_HOSTS`.
     fn of_host(&mut self, index: usize, request: &HttpRequest) -> &mut RouteService<M> {
         let host = request_host(&**request).unwrap_or_default();
         let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -143,10 +143,10 @@ impl<M: MakeRule> Service<HttpRequest> for RouteChoice<M> {
     }
 }
 
-/// The hosts and rules that metrics tell apart, for each target and version of HTTP.
+/// The most pairs of a rule and a host with their own series, for each target and version of HTTP.
 const MAX_HOSTS: usize = 100;
 
-/// The label of the others.
+/// The label of all other hosts.
 const OTHER_HOSTS: &str = "other";
 
 /// The rules that `/state` shows.

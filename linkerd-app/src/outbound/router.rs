@@ -1,6 +1,6 @@
 //! Stage 4: the routes of a target, replaced when its policy changes.
 //!
-//! The router reads an immutable snapshot; that an update has come is one atomic load.
+//! The router reads an immutable snapshot; the check for an update is one atomic load.
 
 use futures::future::LocalBoxFuture;
 use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource};
@@ -31,17 +31,17 @@ pub trait Routes: Sized + 'static {
             Future = LocalBoxFuture<'static, Result<Self::Response, Error>>,
         >;
 
-    /// Makes the routes of a target's policy, or says why nothing may pass. Called when the policy changes.
+    /// Builds the routes of a target's policy, or returns the refusal of all requests. Called when the policy changes.
     fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<Self::Snapshot, Refusal>;
 
-    /// The routes that were made before are gone: backends that `present` does not name are dropped.
+    /// Called after the previous routes are dropped: drops backends that `present` does not name.
     fn replaced(&self, present: Option<&Self::Snapshot>);
 
     /// The routes and backends, for `/state`.
     fn inspect(&self, present: Option<&Self::Snapshot>) -> Value;
 }
 
-/// Why nothing may pass.
+/// The reason for which all requests are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason.
@@ -64,7 +64,7 @@ struct RouterState<R: Routes> {
 }
 
 impl<R: Routes> Router<R> {
-    /// A router for the policies that `watch` brings; `discovered` is the present one.
+    /// A router that follows the policies of `watch`; `discovered` is the current one.
     pub fn new(watch: &DiscoveryWatch, discovered: &Discovered, routes: R) -> Self {
         let mut updates = watch.receiver();
         updates.mark_unchanged();

@@ -1,4 +1,4 @@
-//! Stage 3 of connections whose client is silent: the server may be the one that speaks first.
+//! Stage 3 of connections whose client is silent: the server may speak first.
 
 use super::{connection::Outbound, target::TargetStack, tcp_route::RoutedConnection};
 use crate::{metrics::meta_labels, server::FirstSpeaker};
@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
 use tokio::time::Instant;
 
 impl Outbound {
-    /// The protocol of a connection by its first bytes, and the connection to a server if that was made meanwhile.
+    /// The protocol of a connection by its first bytes, and the connection to a server if one was opened meanwhile.
     pub(super) async fn detect_or_connect(
         &self,
         io: &mut Io,
@@ -30,7 +30,7 @@ impl Outbound {
                 );
             }
         }
-        // In a box: few connections need it, and all would have room for it.
+        // Boxed: rarely needed, and it would enlarge the future of every connection.
         Box::pin(self.silent(io, client, stack)).await
     }
 
@@ -45,7 +45,7 @@ impl Outbound {
         let mut server = match stack.opaque(&self.ctx).connect().await {
             Ok(server) => server,
             Err(error) => {
-                // Requests have other ways to an endpoint, and are told what failed.
+                // HTTP requests may reach another endpoint, and are answered with the error if not.
                 let detected = self.detect_for(io, client, stack).await?;
                 let is_http = |detected: &Detected| *detected != Detected::Opaque;
                 let http = detected.filter(is_http).ok_or(error)?;
@@ -69,7 +69,7 @@ impl Outbound {
     ) -> Result<Option<Detected>, Error> {
         let parent = &stack.discovered().policy.parent;
         let detected = self.detect(io, client, parent).await?;
-        // What has begun like a request and does not go on is none.
+        // Bytes that begin like a request and do not go on are opaque.
         let undecided = || (!io.prefix().is_empty()).then_some(Detected::Opaque);
         Ok(detected.or_else(undecided))
     }

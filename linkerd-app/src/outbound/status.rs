@@ -1,4 +1,4 @@
-//! How a response is counted by its status.
+//! Counters of responses by their status.
 
 use crate::response_metrics::with_cached;
 use linkerd_proxy_core::{
@@ -90,7 +90,7 @@ impl StatusCounters {
     /// Counts a response.
     pub fn count(&self, mut status: Status) {
         if !self.grpc {
-            // It is no label of theirs.
+            // HTTP counters have no label for it.
             status.grpc = None;
         }
         let take = || {
@@ -140,7 +140,7 @@ impl Status {
 
     /// The status of a request without a response.
     ///
-    /// An answer that the incumbent makes for an endpoint counts as the endpoint's.
+    /// An error that the incumbent answers on behalf of an endpoint counts as the endpoint's.
     pub fn of_error(error: &Error) -> Self {
         let answered = |http: u16| Self {
             http: Some(http),

@@ -35,14 +35,14 @@ pub struct TargetStack {
 
 /// The targets in use on one worker.
 ///
-/// - **Bounds**: what discovery keeps; a target that nobody has used for the idle timeout is dropped.
+/// - **Bounds**: those of discovery; a target that was unused for the idle timeout is dropped.
 #[derive(Default)]
 pub struct Targets(InUse<Target, TargetStack>);
 
 impl Targets {
-    /// The stack of a target, made if need be.
+    /// The stack of a target, built if missing.
     ///
-    /// Waits for the control plane's first answer, but not for ever.
+    /// Waits for the control plane's first answer, for a limited time.
     pub async fn get(&self, ctx: &Rc<Context>, target: Target) -> Result<Rc<TargetStack>, Error> {
         if let Some(stack) = self.0.get(&target) {
             return Ok(stack);
@@ -62,7 +62,7 @@ impl Targets {
             };
             Error::new(reason).detail(error.to_string())
         })?;
-        // Others may have waited for the same answer.
+        // Another connection may have waited for the same answer.
         let new = |target: &Target| TargetStack::new(ctx, target, watch, discovered);
         Ok(self.0.get_or_insert(target, new))
     }
@@ -72,7 +72,7 @@ impl Targets {
         self.0.sweep_regularly(idle, SWEEP_AT_LEAST).await;
     }
 
-    /// The router of a target that is in use. It does not count as a use.
+    /// The router of a target that is in use. The call does not count as a use.
     pub fn peek(&self, target: &Target, version: Version) -> Option<HttpRouter> {
         let stack = self.0.get(target)?;
         let router = match version {
@@ -173,9 +173,9 @@ impl TargetStack {
     }
 }
 
-/// How long a connection waits for the control plane's first answer. The incumbent waits for ever; an application that
-/// is told after a while can do something about it.
+/// The longest wait of a connection for the control plane's first answer. The incumbent waits for ever; an application that
+/// gets an error can react.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest time between two sweeps: the idle timeout means what it says.
+/// The longest time between two sweeps, so that the idle timeout is exact to a second.
 const SWEEP_AT_LEAST: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ use serde_json::Value;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use tower::{ServiceBuilder, service_fn};
 
-/// A route of connections. A request asks for one.
+/// A route of connections. Each request opens one.
 pub type TcpRouteService = Shared<(), RoutedConnection, Error>;
 
 /// The routes of one target's connections, and their backends.
@@ -65,7 +65,7 @@ impl TcpRoutes {
         &self.target
     }
 
-    /// Stage 4, a route. One whose filter refuses connections counts them.
+    /// Stage 4: a route. Connections that its filter refuses are counted as well.
     pub fn route(&self, spec: &RouteSpec) -> TcpRouteService {
         let logical = match &spec.logical {
             Some(logical) => format!("logical service {logical}"),
@@ -87,7 +87,7 @@ impl TcpRoutes {
         Shared::new(layers.service(Distribute::new(backends, self.ctx.rng())))
     }
 
-    /// Stage 4, the way to where a connection was going.
+    /// Stage 4: a route to the original destination of a connection.
     pub fn original(&self, addr: SocketAddr) -> TcpRouteService {
         let endpoint = Arc::new(Endpoint::new(addr));
         let stack = ServiceBuilder::new()
@@ -106,7 +106,7 @@ impl TcpRoutes {
         self.backends.inspect().into()
     }
 
-    /// Stage 5, a backend, found again when an update still uses it.
+    /// Stage 5: a backend; reused if an update keeps it.
     fn backend(&self, spec: &RouteSpec, backend: &Backend) -> (TcpDispatch, Rc<dyn BackendStatus>) {
         let key = BackendKey {
             parent: spec.parent.clone(),
@@ -116,7 +116,7 @@ impl TcpRoutes {
         (backend.service.clone(), backend)
     }
 
-    /// Stage 6, the endpoints of a backend.
+    /// Stage 6: the endpoints of a backend.
     fn dispatch(&self, key: &BackendKey) -> BackendHandle<TcpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status) = match (&key.backend.filter, &key.backend.dispatcher) {

@@ -1,7 +1,7 @@
-//! The outbound side as a whole, in this process: sources of the tests' own, and streams in memory.
+//! The outbound side as a whole, in this process, over test sources and streams in memory.
 //!
-//! The clock is paused: it runs on to the next timer when no task has anything to do, so that a wait of seconds takes no
-//! time and its length is exact.
+//! The clock is paused: it advances to the next timer when all tasks are idle, so that a wait of seconds takes no time and its
+//! length is exact.
 
 mod explicit;
 mod http;

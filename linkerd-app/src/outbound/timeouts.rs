@@ -22,8 +22,8 @@ use tower::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Ends requests and responses that take too long. A limit that passes before the headers of the response is an error; one
-/// that passes later ends the body. One timer serves all limits of a request; it runs while the response is waited for.
+/// Ends requests and responses that take too long. A limit that passes before the headers of the response is an error; a later
+/// one ends the body. One timer serves all limits of a request; it starts when the response has to be waited for.
 ///
 /// | limit | from | to |
 /// |---|---|---|
@@ -31,7 +31,7 @@ use tower_service::Service;
 /// | response | the end of the request's body | the end of the response |
 /// | idle | the last frame in either direction | the next one; bodies only |
 ///
-/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. What was sent to the endpoint is given up.
+/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutsLayer(Timeouts);
 
@@ -91,12 +91,12 @@ pub(super) struct RequestLimits {
     /// The request's body, if it has one.
     upload: Option<Rc<Upload>>,
     timers: TimerPool,
-    /// Where an attempt that is given up is noted, if it may be.
+    /// Notes of the request's attempts, if a limit may end this attempt.
     attempts: Option<Rc<AttemptNotes>>,
 }
 
 impl RequestLimits {
-    /// The limits of a request that is sent now, and those of its body. `end` is that of the request's timeout, `headers` the
+    /// The limits of a request that is sent now; sets those of its body. `end` is the end of the request timeout, `headers` the
     /// time from the end of the request to the headers of its response.
     pub(super) fn apply(
         request: &mut HttpRequest,
@@ -141,17 +141,17 @@ impl RequestLimits {
         self.end
     }
 
-    /// Notes that the attempt is given up, as one of them has passed.
+    /// Notes that a limit has passed, and that the attempt is cancelled.
     pub(super) fn time_out(&self) {
         if let Some(attempts) = &self.attempts {
             attempts.time_out();
         }
     }
 
-    /// The limit that passes first before the headers of the response.
+    /// The first limit to pass before the headers of the response.
     ///
-    /// An upload does not say when it ends. It cannot end before `now`, so that no limit is missed by looking again when the
-    /// one would pass that begins now.
+    /// An upload does not signal its end. While it runs, its end is not before `now`: a limit is counted from `now`, and checked
+    /// again when that time has come, so that none is missed.
     fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
         let sent = self.sent().unwrap_or(now);
         let mut nearest = self.end.map(|at| (at, Reason::RequestTimeout));
@@ -168,7 +168,7 @@ impl RequestLimits {
         nearest
     }
 
-    /// When all of the request had been sent; `None` if that goes on.
+    /// The time at which the request had been sent in full; `None` while it is being sent.
     fn sent(&self) -> Option<Instant> {
         match &self.upload {
             Some(upload) => upload.ended(),
@@ -176,7 +176,7 @@ impl RequestLimits {
         }
     }
 
-    /// The limits of a response's body, which `timer` has until then waited for.
+    /// Sets the limits of a response's body. `timer` has waited for the response until now, and is reused.
     fn limit_response(&mut self, timer: Option<Deadline>, body: &mut ResponseBody) {
         if body.is_end_stream() || !self.are_for_bodies() {
             return;
@@ -207,9 +207,9 @@ pin_project! {
         #[pin]
         inner: F,
         limits: RequestLimits,
-        // Made when the response is first waited for; then it is the body's.
+        // Created at the first wait for the response; then passed to the body.
         timer: Option<Deadline>,
-        // No limit passes before.
+        // The earliest time at which a limit may pass.
         next: Option<Instant>,
     }
 }

@@ -30,7 +30,7 @@ pub struct TlsConnections {
 /// The routes of TLS connections. A request is a server name.
 pub struct TlsRoutes(TcpRoutes);
 
-/// The routes of one policy. One is made when the first connection asks for it.
+/// The routes of one policy, each built for its first connection.
 pub struct SniChoice {
     routing: TlsRouting,
     make: Rc<TlsRoutes>,
@@ -39,7 +39,7 @@ pub struct SniChoice {
 }
 
 impl TlsConnections {
-    /// The TLS connections of the target that `watch` watches; `discovered` is its present policy.
+    /// The TLS connections to the target of `watch`; `discovered` is its current policy.
     pub fn new(ctx: &Rc<Context>, watch: &DiscoveryWatch, discovered: &Discovered) -> Self {
         let routes = TlsRoutes(TcpRoutes::new(ctx, watch.target(), TcpKind::Tls));
         Self {
@@ -93,7 +93,7 @@ impl Routes for TlsRoutes {
 }
 
 impl SniChoice {
-    /// Whether a route names the backend, be it made or not.
+    /// Whether a route names the backend, even if it is not built.
     fn names(&self, key: &BackendKey) -> bool {
         let mut routes = self.routing.table.routes().iter();
         self.routing.parent == key.parent

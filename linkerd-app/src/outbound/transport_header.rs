@@ -1,4 +1,4 @@
-//! The transport header of connections to an endpoint: the port and the name that its proxy is to forward to.
+//! The transport header of connections to an endpoint: the port and name to which the endpoint's proxy forwards.
 
 use linkerd_proxy_core::{
     endpoint::{Endpoint, ProtocolHint},
@@ -6,7 +6,7 @@ use linkerd_proxy_core::{
 };
 use std::num::NonZeroU16;
 
-/// The header for an endpoint whose proxy has a port for such connections, or that is behind a gateway; else none.
+/// The header for an endpoint with an opaque transport port or behind a gateway (an authority override); else `None`.
 pub(super) fn transport_header(
     endpoint: &Endpoint,
     protocol: Option<SessionProtocol>,

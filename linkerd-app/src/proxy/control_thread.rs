@@ -39,7 +39,7 @@ use tokio::sync::mpsc;
 /// The result of the control thread's start.
 type Started = Result<ControlHandles, control::ControlStartError>;
 
-/// The workers' handles of what the control thread follows.
+/// The workers' handles of discovery, policies and profiles.
 pub(super) type ControlHandles = (Discovery, Policies, ServerPolicies, ServiceProfiles);
 
 /// The parts of the proxy that the control thread has.
@@ -104,7 +104,7 @@ async fn run_control(
     let control = match control {
         Ok(control) => control,
         Err(error) => {
-            // The starting thread waits for it.
+            // The starting thread waits for the error.
             let _ = started.send(Err(error));
             return;
         }
@@ -189,7 +189,7 @@ async fn run_control(
     std::future::pending().await
 }
 
-/// Ends the taps when drain is signalled: their clients would hold it up.
+/// Ends the taps when drain is signalled: their clients would delay it.
 async fn end_taps(taps: TapRegistry, mut drain: drain::Watch) {
     drain.signaled().await;
     taps.end();

@@ -32,7 +32,7 @@ pub(super) type WorkerInspector = mpsc::Sender<WorkerQuery>;
 /// Requests a part of the control thread's state.
 pub(super) type ControlInspector = mpsc::Sender<ControlQuery>;
 
-/// A query for a part of the control thread's state, and where the answer goes.
+/// A query for a part of the control thread's state, with the channel for the answer.
 pub(super) enum ControlQuery {
     /// The controllers' clients.
     Controllers(oneshot::Sender<Value>),
@@ -195,7 +195,7 @@ async fn inspect_failures((workers, control): (Vec<WorkerInspector>, ControlInsp
     failures::merge(threads)
 }
 
-/// Whether all workers run their tasks. It waits for those that are stuck.
+/// Whether all workers run their tasks. Waits for stuck workers without a limit.
 pub(super) async fn all_answer(workers: &[WorkerInspector]) -> bool {
     let answers = workers
         .iter()

@@ -24,7 +24,7 @@ impl Client {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
         let (client, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends when the client is dropped; the client sees its errors.
+        // The connection ends when the client is dropped; the client sees its errors.
         spawn_local(connection);
         Ok(Self(client))
     }
@@ -49,7 +49,7 @@ impl Client {
     }
 }
 
-/// One request on a connection of its own.
+/// One request on a new connection.
 pub(super) async fn once(
     addr: SocketAddr,
     path: &str,

@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok(is_good.unwrap_or(false))
 }
 
-/// The same; `None` if the sidecars do not start.
+/// Runs to the end, as [`run`]; `None` if the sidecars do not start.
 async fn live(
     options: &QuickstartOptions,
     mesh: Mesh,

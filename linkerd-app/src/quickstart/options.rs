@@ -27,7 +27,7 @@ pub struct ProxyAddresses {
 
 /// Starts the proxies.
 pub trait StartProxy {
-    /// Starts one in threads of its own, with this environment, and returns once it listens.
+    /// Starts one on new threads, with this environment, and returns once it listens.
     fn start(&mut self, env: config::Env) -> Result<ProxyAddresses, Box<dyn Error + Send + Sync>>;
 }
 
@@ -38,7 +38,7 @@ pub struct QuickstartOptions {
     pub once: bool,
     /// Requests a second.
     pub rate: u32,
-    /// How long to run with `once`, in seconds.
+    /// The time to run with `once`, in seconds.
     pub seconds: u32,
     /// The mesh file, which is written if there is none. `None`: `linkerd-quickstart.yaml` in the current directory, or
     /// with `once` a file that is removed at the end.

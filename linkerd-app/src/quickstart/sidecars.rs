@@ -30,9 +30,9 @@ pub(super) struct MeshView {
     /// The results of the guest's requests.
     pub(super) guest: Rc<RefCell<Tally>>,
     pub(super) guest_line: Option<GuestLine>,
-    /// Of the last second.
+    /// The requests of the last second.
     pub(super) last: Encryption,
-    /// Since the start.
+    /// The requests since the start.
     pub(super) all: Encryption,
 }
 
@@ -134,7 +134,7 @@ impl MeshView {
         text
     }
 
-    /// Both in short, for the line of a second.
+    /// A summary of both, for the line of a second.
     pub(super) fn summary(&self) -> String {
         let guest = self.guest.borrow();
         let last = guest.last();
@@ -150,7 +150,7 @@ impl MeshView {
         format!("  tls {}  guest {result}", self.last.percent())
     }
 
-    /// How to send a request as the guest, and how to let it in.
+    /// Hints: sending a request as the guest, and letting the guest in.
     pub(super) fn hints(&self) -> [String; 2] {
         let hint = match self.guest_line {
             Some(GuestLine {

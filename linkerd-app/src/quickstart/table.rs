@@ -20,8 +20,8 @@ pub(super) struct Row {
     pub(super) state: String,
 }
 
-/// The table. Unknown figures are dashes. If it is too wide, its titles are short, and the service, which the
-/// names of endpoints tell, is left out; if it still is too wide, the end is cut.
+/// The table. Unknown figures are dashes. If it is too wide, its titles are short, and the service, which the names of
+/// endpoints contain, is left out; if it still is too wide, the end is cut.
 pub(super) fn table(rows: &[Row], columns: usize) -> String {
     let full = lines(rows, &TITLES, 0);
     let width = full.lines().map(|line| line.chars().count()).max();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-/// A file that is removed when this is dropped.
+/// A file that is removed on drop.
 #[derive(Debug)]
 pub(super) struct TemporaryFile(pub(super) PathBuf);
 

@@ -6,8 +6,8 @@ use linkerd_proxy_core::{Answer, Error, Reason, http::authority, subscription::R
 use std::{cell::RefCell, fmt::Write, rc::Rc, time::Duration};
 use tokio::time::Instant;
 
-/// The log of a rule's redirects that cannot be made, one line per interval: it is the rule that is wrong, so that each of
-/// its requests may fail.
+/// The log of a rule's redirects that cannot be made, one line per interval: the rule is wrong, so that each of its requests may
+/// fail.
 #[derive(Clone, Debug)]
 pub struct RedirectLog(Rc<RefCell<RateLimit>>);
 
@@ -48,7 +48,7 @@ pub fn redirect<B>(
     let mut location = format!("{scheme}://");
     location += redirect.host.as_deref().unwrap_or(authority.host());
     let port = redirect.port.or(authority.port_u16());
-    // A port that both are named with stays, even if it is the scheme's own.
+    // If the rule names host and port, the port stays even if it is the default of the scheme.
     let is_named = redirect.host.is_some() && redirect.port.is_some();
     if let Some(port) = port.filter(|port| is_named || Some(*port) != default_port(scheme)) {
         let _ = write!(location, ":{port}");

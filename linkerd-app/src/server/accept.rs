@@ -1,4 +1,4 @@
-//! Taking connections in, in either direction.
+//! Acceptance of connections, in either direction.
 
 use linkerd_proxy_core::{
     task::spawn_local,
@@ -6,8 +6,7 @@ use linkerd_proxy_core::{
 };
 use std::{cell::Cell, time::Duration};
 
-/// Gives each connection a task of its own, until the listener's drain is signalled. `bytes` is set to the size of their
-/// futures.
+/// Serves each connection in a task, until the listener's drain is signalled. `bytes` is set to the size of the tasks' futures.
 pub async fn accept<F: Future<Output = ()> + 'static>(
     listener: Listener,
     bytes: &Cell<usize>,
@@ -38,7 +37,7 @@ pub async fn accept<F: Future<Output = ()> + 'static>(
     }
 }
 
-/// Every connection pays for the largest state that its task may have: what is large and rare belongs in a box.
+/// The most bytes of a connection's task. Each connection pays for its largest state: a large and rare one belongs in a box.
 const CONNECTION: usize = 2816;
 
 const PAUSE: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! The protocol of a client, by its first bytes.
+//! Detection of a client's protocol by its first bytes.
 
 use linkerd_proxy_core::{
     Error, Reason, drain,
@@ -8,19 +8,19 @@ use linkerd_proxy_core::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How the protocol of a client is told.
+/// Settings of protocol detection.
 #[derive(Clone, Copy, Debug)]
 pub struct DetectSettings {
     /// Time for the first bytes.
     pub timeout: Duration,
-    /// Bytes that look like HTTP and are not.
+    /// The treatment of bytes that look like HTTP and are not.
     pub lookalikes: Lookalikes,
 }
 
-/// Reads the first bytes of a client, which stay to be read. `None` if it was silent. `count` gets the result, as the label
-/// `result`, and the time that it took.
+/// Detects the protocol by the first bytes of a client, and puts them back. `None` if the client was silent, or the bytes
+/// undecided, until the timeout. `count` gets the result, as the label `result`, and the time taken.
 ///
-/// A client that begins an HTTP request and does not go on is answered.
+/// An HTTP request that begins and does not go on is answered.
 pub async fn detect(
     io: &mut Io,
     settings: DetectSettings,

@@ -11,7 +11,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Requests in flight on one worker, and the most that there may be. Its copies share them.
+/// Requests in flight on one worker, and their limit. Its copies share them.
 #[derive(Clone, Debug)]
 pub struct InFlightLimit(Rc<InFlightState>);
 
@@ -42,12 +42,12 @@ impl InFlightLimit {
         Ok(InFlight(self.0.clone()))
     }
 
-    /// How many there are.
+    /// The number of requests in flight.
     pub fn count(&self) -> usize {
         self.0.count.get()
     }
 
-    /// The most that there may be.
+    /// The limit.
     pub fn limit(&self) -> usize {
         self.0.limit
     }

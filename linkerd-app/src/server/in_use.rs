@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Values by key, shared by the connections that use them.
 ///
-/// - **Bounds**: a value that nothing has used for the idle timeout is dropped. The number is up to the owner.
+/// - **Bounds**: a value that all sweeps of the idle timeout find unused is dropped. The owner bounds the number.
 pub struct InUse<K, V>(RefCell<HashMap<K, Entry<V>>>);
 
 struct Entry<V> {
@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V> InUse<K, V> {
         entries.get(key).map(|entry| entry.value.clone())
     }
 
-    /// The value of a key; `make` makes it if it is not kept.
+    /// The value of a key, built by `make` if it is not kept.
     pub fn get_or_insert(&self, key: K, make: impl FnOnce(&K) -> V) -> Rc<V> {
         let mut entries = self.0.borrow_mut();
         let new = |key: &K| Entry {
@@ -36,12 +36,12 @@ impl<K: Hash + Eq, V> InUse<K, V> {
         entries.entry(key).or_insert_with_key(new).value.clone()
     }
 
-    /// Drops the values that nothing uses.
+    /// Drops the unused values.
     pub fn drop_unused(&self) {
         self.0.borrow_mut().retain(|_, entry| entry.users() > 0);
     }
 
-    /// Sweeps for as long as the worker runs: as often as `idle` asks for, and at least once in `at_least`.
+    /// Sweeps as long as the worker runs: after each `idle`, or `at_least` if that is shorter.
     pub async fn sweep_regularly(&self, idle: Duration, at_least: Duration) {
         let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, at_least));
         loop {
@@ -50,7 +50,7 @@ impl<K: Hash + Eq, V> InUse<K, V> {
         }
     }
 
-    /// Drops the values that nothing has used for the idle timeout.
+    /// Drops the values that were unused for the idle timeout.
     fn sweep(&self, idle: Duration, now: Instant) {
         self.0.borrow_mut().retain(|_, entry| {
             if entry.users() > 0 {

@@ -1,4 +1,4 @@
-//! Checks of a request, and the removal of what is meant for one hop only.
+//! Checks of a request, and the removal of hop-by-hop fields.
 
 use http::{HeaderMap, HeaderName, Version};
 use linkerd_proxy_core::{
@@ -20,14 +20,14 @@ pub struct NormaliseLayer {
     pub claims: ClientClaims,
 }
 
-/// The treatment of what only proxies may say: who the client is, and what it asked for.
+/// The treatment of fields that only proxies may set: the client's identity, and the service that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClaims {
-    /// They are passed on: the client is the proxy's own application.
+    /// Passed on: the client is the proxy's own application.
     Kept,
-    /// They are removed: the client may be lying.
+    /// Removed: the client may be lying.
     Removed,
-    /// They are removed, but for the service that was asked for: the client is a proxy of the mesh.
+    /// Removed, except the service in the head: the client is a proxy of the mesh.
     RemovedButService,
 }
 
@@ -89,7 +89,7 @@ where
     }
 }
 
-/// Removes what only proxies may say: who the client is, and what it asked for.
+/// Removes fields that only proxies may set: the client's identity, and the service that it asked for.
 pub fn remove_claims(headers: &mut HeaderMap) {
     if has_any(headers, &[L5D_CLIENT_ID, L5D_DST_CANONICAL]) {
         headers.remove(L5D_CLIENT_ID);
@@ -98,7 +98,7 @@ pub fn remove_claims(headers: &mut HeaderMap) {
 }
 
 const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
-/// The service that a request is for, as the proxy of its client says.
+/// The service of a request, as named by the proxy of its client.
 pub const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use linkerd_proxy_core::transport::{Duplex, Pipes, relay};
 
-/// How a relayed connection has ended.
+/// The end of a relayed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RelayEnd {

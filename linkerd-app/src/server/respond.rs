@@ -19,9 +19,9 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Answers a request whatever happens: an error becomes a response, or a reset as its endpoint did.
+/// Answers every request: an error becomes a response, or a reset if the endpoint reset its stream.
 ///
-/// The connection is busy until the response is gone, and ends after an error that is fatal to it.
+/// The connection is busy until the response is dropped, and ends after an error that is fatal to it.
 pub struct RespondLayer<F>(Rc<Responding<F>>);
 
 /// See [`RespondLayer`].
@@ -39,8 +39,7 @@ pub struct Answers {
     pub version: Version,
     /// Whether informational headers are allowed.
     pub emit_headers: bool,
-    /// Whether the client knows that it talks to a proxy: it gets a text, and requests to others go on beside one that
-    /// failed.
+    /// Whether the client knows that it talks to a proxy: it gets a text, and a failed request does not end its other requests.
     pub explicit: bool,
 }
 
@@ -80,7 +79,7 @@ impl<F: Fn(&Error)> Responding<F> {
     fn failed(&self, head: Option<&RequestHead>, responder: &Responder, error: &Error) {
         self.failures.request(head, responder, error);
         (self.count)(error);
-        // An upload that a client has cancelled is the end of its stream, and no reason to end those of others.
+        // An upload that a client has cancelled ends its own stream, and not the other streams.
         let is_of_one = self.answers.explicit || error.reason() == Reason::BrokenBody;
         let is_shared = self.answers.version == Version::HTTP_2 && is_of_one;
         if error.reason().is_fatal() && !is_shared {
@@ -156,7 +155,7 @@ where
             Ok(mut response) => {
                 if this.responding.answers.version != Version::HTTP_2 {
                     match ends_with_connection(&response) {
-                        // Chunks would tell the client that the body is whole, which is not known.
+                        // Chunks would mark the body as complete, which is not known.
                         true => this.responder.end_with_connection(),
                         // The version is that of this connection, whatever the endpoint speaks (RFC 9110, section 6.2).
                         false => *response.version_mut() = Version::HTTP_11,
@@ -182,7 +181,7 @@ where
     }
 }
 
-/// Whether the body of an endpoint's response ends with its connection, in the version that has no other way.
+/// Whether the body of an endpoint's response ends with its connection, as in HTTP/1.0 without a length.
 fn ends_with_connection(response: &Response<ResponseBody>) -> bool {
     let body = response.body();
     response.version() == Version::HTTP_10
@@ -202,7 +201,7 @@ mod tests {
     use std::cell::RefCell;
     use tower::service_fn;
 
-    /// The answer to a request that fails so, and the counted reasons.
+    /// The answer to a request that fails for this reason, and the counted reasons.
     async fn answer(version: Version, reason: Reason) -> (StatusCode, Vec<Reason>) {
         let counted = Rc::new(RefCell::new(Vec::new()));
         let (connection, counts) = (Rc::new(Connection::default()), counted.clone());

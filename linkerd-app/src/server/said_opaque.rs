@@ -1,16 +1,16 @@
-//! Connections of which a peer proxy says that they have no protocol.
+//! Connections of peer proxies that name no protocol.
 //!
-//! The peer may be none that a proxy would be: it may write requests, which no check would see. Neither side may be waited for,
-//! as any of them may be the first to speak, with as few bytes as it likes. So what the client says goes on to the server
-//! as it comes, but for the byte that would make a request line of it.
+//! The peer may be no proxy and write requests, which would bypass all checks. The proxy cannot wait for a side, as either may
+//! speak first, with any number of bytes. So the client's bytes are passed on to the server as they come, except the byte that
+//! would complete a request line.
 
 use bytes::BytesMut;
 use linkerd_proxy_core::transport::{Detected, Duplex, Io, Lookalikes, decide};
 use std::{future::poll_fn, io};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Passes bytes of the client on until it is certain that they are no request, or that they are one: then they are put back,
-/// all of them, and the server has got the begin of a line that nobody ends.
+/// Passes bytes of the client on until they are certainly no request, or certainly one: then all of them are put back, and the
+/// server has got the beginning of a line that never ends.
 pub async fn relay_until_decided(
     client: &mut Io,
     server: &mut impl Duplex,
@@ -66,7 +66,7 @@ mod tests {
         (other, Io::new(Socket::from(socket).into(), series))
     }
 
-    /// The protocol of a client that writes so, what the server has got until then, and what is still to be read.
+    /// The protocol of a client with these writes, the bytes that the server has got until then, and the bytes that are left.
     async fn decided(writes: &[&str]) -> (Detected, String, String) {
         let ((mut client, mut ours), (mut server, mut to_server)) = (io().await, io().await);
         let writing = async {
@@ -74,7 +74,7 @@ mod tests {
             for (index, write) in writes.iter().enumerate() {
                 client.write_all(write.as_bytes()).await.unwrap();
                 if index + 1 < writes.len() {
-                    // The next one comes when this one has arrived.
+                    // The next write follows when this one has arrived.
                     let goal = seen.len() + write.len();
                     while seen.len() < goal {
                         server.read_buf(&mut seen).await.unwrap();

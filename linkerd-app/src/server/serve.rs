@@ -27,7 +27,7 @@ where
     S: Service<HttpRequest, Response = Response<ResponseBody>, Error = h2::Error, Future: 'static>
         + 'static,
 {
-    // Shared, as the futures of a connection would have room for several of it.
+    // Shared, as the futures of a connection would hold several copies otherwise.
     let server = Rc::new(Server {
         stack: RefCell::new(stack),
         connection: connection.clone(),
@@ -56,7 +56,7 @@ where
     type Error = h2::Error;
     type Future = S::Future;
 
-    /// Puts the request into its context. An endpoint that is ready has it when this returns.
+    /// Puts the request into its context. A ready endpoint has the request when this returns.
     fn call(&self, request: Request<Incoming>) -> S::Future {
         let (head, body) = request.into_parts();
         let upload = || Upload::new(Some(self.connection.uploading(&head)));

@@ -1,7 +1,7 @@
 //! Destinations whose clients wait for the server to speak first, as those of SMTP and MySQL do.
 //!
-//! The first silent client of such a destination is waited for until the detect timeout. Those after it are not: the
-//! server is connected to at once, and whichever side speaks first decides. A client of HTTP is served as one even then.
+//! The proxy waits for the first silent client of such a destination until the detect timeout. For later clients, it connects to
+//! the server at once, and the side that speaks first decides. A client that speaks HTTP is served as HTTP even then.
 
 use linkerd_proxy_core::{
     Error,
@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The destinations of one worker with silent clients, and until when silence is expected there.
+/// The destinations of one worker with silent clients, and the time until which silence is expected.
 ///
 /// - **Bounds**: 1,024 destinations, of which the oldest is forgotten first; ten minutes each.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl FirstSpeaker {
 }
 
 impl<D: Clone + Eq + Hash> SilentDestinations<D> {
-    /// Notes a client that was silent for the detect timeout, or was spoken to by the server. Whether that is news.
+    /// Notes a client that was silent for the detect timeout, or whose server spoke first. `true` if silence was not expected.
     pub fn was_silent(&self, destination: &D, now: Instant) -> bool {
         let mut all = self.0.borrow_mut();
         if all.len() >= LIMIT && !all.contains_key(destination) {
@@ -60,8 +60,8 @@ impl<D: Clone + Eq + Hash> SilentDestinations<D> {
         before.is_none_or(|until| until <= now)
     }
 
-    /// Waits for the first bytes of a client or of its server, which is connected, and notes who spoke first. `detect` tells
-    /// the protocol of a client that has begun, or nothing if it is still silent after the detect timeout.
+    /// Waits for the first bytes of a client or of its connected server, and notes the first speaker. `detect` returns the
+    /// protocol of a client that has begun, or `None` if it is still silent after the detect timeout.
     pub async fn first_speaker<C: Duplex>(
         &self,
         destination: &D,
@@ -86,7 +86,7 @@ impl<D: Clone + Eq + Hash> SilentDestinations<D> {
         self.0.borrow_mut().remove(destination);
     }
 
-    /// Whether clients of a destination need not be waited for.
+    /// Whether clients of a destination are expected to be silent.
     pub fn is_expected(&self, destination: &D, now: Instant) -> bool {
         self.0
             .borrow()
@@ -124,9 +124,9 @@ async fn server_speaks_first(client: &mut impl Duplex, server: &mut impl Duplex)
     .await
 }
 
-/// Time for which one silent client speaks for the others.
+/// The time for which silence is expected after a silent client.
 const EXPECTED_FOR: Duration = Duration::from_secs(600);
-/// More than a workload has dependencies.
+/// More than the dependencies of a workload.
 const LIMIT: usize = 1024;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-/// The wishes of a tap's client.
+/// The settings of a tap by its client.
 #[derive(Clone, Debug)]
 pub struct TapSettings {
     /// The condition on requests.
@@ -31,7 +31,7 @@ pub struct TapSettings {
 pub struct Tap {
     /// Its number in this process, from 0.
     pub id: u32,
-    /// The wishes of its client.
+    /// The settings by its client.
     pub settings: TapSettings,
     /// Whether the values of secret headers are shown.
     pub shows_secrets: bool,

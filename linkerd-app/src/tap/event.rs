@@ -57,7 +57,7 @@ pub struct TappedEnd {
     pub grpc_status: Option<u16>,
     /// The code of the reset that ended it, if one did (RFC 9113, 7).
     pub reset: Option<u32>,
-    /// Why the proxy answered or broke off itself, and the message.
+    /// The reason for which the proxy answered or broke off itself, and the message.
     pub failure: Option<(Reason, String)>,
     /// Whether the client gave up.
     pub is_cancelled: bool,
@@ -104,7 +104,7 @@ pub struct TappedWay {
     pub route_labels: Vec<(String, String)>,
     /// The backend.
     pub backend: Option<String>,
-    /// How often the request was given to an endpoint.
+    /// The number of times that the request was given to an endpoint.
     pub attempts: u32,
 }
 
@@ -136,5 +136,5 @@ impl TapEvent {
 /// Two heads of strings.
 const HEADER: usize = 48;
 
-/// An event and what it refers to, without texts.
+/// An event and the parts that it refers to, without texts.
 const FIXED: usize = 768;

@@ -30,7 +30,7 @@ pub fn event_line(tap: u32, event: &TapEvent) -> String {
     text(Value::Object(line))
 }
 
-/// The line that tells of dropped events and skipped requests, so far.
+/// The line with the numbers of dropped events and skipped requests so far.
 pub fn dropped_line(dropped: u64, skipped: u64) -> String {
     text(json!({ "event": "dropped", "events": dropped, "skipped_requests": skipped }))
 }

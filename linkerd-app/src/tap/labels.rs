@@ -41,7 +41,7 @@ pub fn of_client(tls: &TlsStatus) -> Vec<(String, String)> {
     }
 }
 
-/// The labels of an endpoint, without those that its series need beside them.
+/// The labels of an endpoint, without labels that only its series need.
 fn of_endpoint(series: Vec<(String, String)>) -> Vec<(String, String)> {
     let labels = series.into_iter().filter_map(|(name, value)| {
         let name = match &*name {

@@ -1,7 +1,7 @@
 //! Conditions of a tap on requests.
 //!
 //! The destination of a request and its labels are not known when it arrives, but when an endpoint has it. A condition is
-//! therefore asked twice: its answer is `None` as long as it depends on something that is not known.
+//! therefore evaluated twice: its result is `None` as long as it depends on unknown facts.
 
 use super::event::{TappedRequest, TappedWay};
 use http::Method;

@@ -224,7 +224,7 @@ fn invalid(parameter: &'static str, value: &str, expected: &'static str) -> Inva
     }
 }
 
-/// Requests in a second unless a client wants more: what a person can scroll past. The incumbent's command has the same.
+/// Requests in a second by default: as many as a person can scroll past. The incumbent's command has the same default.
 const DEFAULT_RPS: u32 = 100;
 
 const MAX_LABELS: usize = 32;

@@ -21,7 +21,7 @@ impl RequestRate {
         }
     }
 
-    /// Takes a place in the second that began `elapsed` after the tap did; `false` if there is none left.
+    /// Counts a request in the second at `elapsed` since the tap began; `false` if that second has its limit.
     pub fn admit(&self, elapsed: Duration) -> bool {
         // The second wraps after 136 years.
         let second = elapsed.as_secs() as u32;

@@ -1,4 +1,4 @@
-//! A request on its way, as far as taps are concerned: the moments at which something is known, and the events of each.
+//! The record of a request for taps, and the events of its stages.
 
 use super::{
     active::{Tap, TapStream},
@@ -33,19 +33,19 @@ pub struct TapRecord {
     start: Instant,
     stage: RefCell<Stage>,
     status: Cell<Option<StatusCode>>,
-    /// The endpoint's proxy has answered it.
+    /// The failure that the endpoint's proxy has answered.
     peer_failure: RefCell<Option<PeerFailure>>,
     responded: Cell<Option<Instant>>,
     response_bytes: Cell<u64>,
 }
 
-/// The taps of a request, by what is known of it.
+/// The taps of a request, by its stage.
 enum Stage {
     /// No endpoint has the request: these taps may ask for it.
     Waiting(Vec<Arc<Tap>>),
     /// These taps have taken it.
     Taken(Vec<TapStream>),
-    /// All of it is told.
+    /// All events are sent.
     Ended,
 }
 
@@ -87,7 +87,7 @@ impl TapRecord {
         }))
     }
 
-    /// Tells of the request as soon as an endpoint has it.
+    /// Sends the event of the request as soon as an endpoint has the request.
     pub fn advance(&self) {
         if self.notes.endpoint().is_some() {
             self.take(&Arc::default());
@@ -133,7 +133,7 @@ impl TapRecord {
         }
     }
 
-    /// Tells of the head of a response. Whether a tap has taken the request.
+    /// Sends the event of a response's head. `true` if a tap has taken the request.
     fn responds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
         let way = Arc::new(self.way());
         self.take(&way);
@@ -171,7 +171,7 @@ impl TapRecord {
         });
     }
 
-    /// Tells of the end. It happens once.
+    /// Sends the event of the end, once.
     fn end(&self, now: Instant, describe: impl FnOnce(&mut TappedEnd)) {
         let way = Arc::new(self.way());
         self.take(&way);
@@ -198,7 +198,7 @@ impl TapRecord {
         *self.stage.borrow_mut() = Stage::Ended;
     }
 
-    /// Sends an event to all taps that have taken the request. Whether there are any.
+    /// Sends an event to all taps that have taken the request. `false` if there are none.
     fn send(&self, way: &Arc<TappedWay>, kind: impl Fn(&Tap) -> TapEventKind) -> bool {
         let stage = self.stage.borrow();
         let Stage::Taken(taken) = &*stage else {

@@ -160,8 +160,8 @@ pub fn write_dropped(dropped: u64, out: &mut Exposition<'_>) {
     );
 }
 
-/// A person looks at one, a dashboard at another; each costs every request a look.
+/// One for a person, another for a dashboard; each costs every request a comparison.
 pub const MAX_TAPS: usize = 8;
 
-/// Connections to the tap server: its one client needs a few, and what others open is closed after ten seconds.
+/// Connections to the tap server: its one client needs a few, and those of others are closed after ten seconds.
 const MAX_CONNECTIONS: usize = 32;

@@ -158,7 +158,7 @@ impl TapServer {
     }
 }
 
-/// The longest life of a connection: without an end for the client that may tap, but for the time after drain was signalled.
+/// The longest life of a connection: [`REFUSED_LIFE`] for a client that may not tap, else [`FINISH_WITHIN`] after drain.
 async fn until_cut_off(is_refused: bool, mut drain: drain::Watch) {
     if is_refused {
         return tokio::time::sleep(REFUSED_LIFE).await;
@@ -175,10 +175,10 @@ const DETECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limit for a handshake, and for the head of a request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for a client that may not tap to read why.
+/// Time for a client that may not tap to read the reason.
 const REFUSED_LIFE: Duration = Duration::from_secs(10);
 
-/// Time after drain was signalled for a client to read its last events. One that does not must not hold up the shutdown.
+/// Time after drain was signalled for a client to read its last events. A client that does not must not delay the shutdown.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
 /// Pause after a connection could not be accepted.

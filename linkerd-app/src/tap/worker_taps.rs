@@ -33,7 +33,7 @@ impl WorkerTaps {
         taps
     }
 
-    /// No taps, for ever.
+    /// No taps, permanently.
     pub fn none() -> Self {
         Self {
             is_empty: Cell::new(true),
@@ -47,7 +47,7 @@ impl WorkerTaps {
         self.is_empty.get()
     }
 
-    /// Those that take further requests.
+    /// The taps that take further requests.
     pub fn open(&self) -> Vec<Arc<Tap>> {
         let taps = self.taps.borrow();
         taps.iter().filter(|tap| tap.is_open()).cloned().collect()

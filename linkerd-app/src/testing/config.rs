@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Env};
 
-/// The default configuration with these variables. The control plane that it names is not asked.
+/// The default configuration with these variables. The control plane that it names is not called.
 pub fn config(variables: &[(&str, &str)]) -> Config {
     let control_plane = [
         ("LINKERD2_PROXY_DESTINATION_SVC_ADDR", "127.0.0.1:8086"),

@@ -109,7 +109,7 @@ impl TestEndpoint {
         }
     }
 
-    /// How many requests it got.
+    /// The number of requests that it got.
     pub fn requests(&self) -> usize {
         self.requests.get()
     }

@@ -5,7 +5,7 @@ use linkerd_proxy_core::metrics::Registry;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// All families of the data path, in a registry of their own.
+/// All families of the data path, in a separate registry.
 pub struct TestMetrics {
     /// The families.
     pub families: Families,

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// One end of a stream: of a client, an endpoint or an application that is not a library's.
+/// One end of a stream: of a client, an endpoint or an application without a library.
 pub struct TestWire(DuplexStream);
 
 impl TestWire {

@@ -124,7 +124,7 @@ where
 /// An attempt that may be given up before its response.
 struct OpenAttempt {
     span: Rc<AttemptSpan>,
-    /// Notes whether a limit of the route gave it up.
+    /// Notes of a limit of the route that may cancel it.
     notes: Option<Rc<AttemptNotes>>,
 }
 
@@ -164,5 +164,5 @@ impl ObserveResponse for AttemptObserver {
     }
 }
 
-/// The shortest wait that is shown: a shorter one is that of a choice.
+/// The shortest wait that is shown: a shorter one is the time of the choice of an endpoint.
 pub(super) const LEAST_WAIT: Duration = Duration::from_micros(100);

@@ -4,7 +4,7 @@ use linkerd_proxy_core::trace::{Span, TraceBatch};
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
-/// Spans that wait for the collector. A pure type: the exporter tells it the time.
+/// Spans that wait for the collector. A pure type: the exporter passes the time in.
 ///
 /// - **Bounds**: [`MAX_SPANS`] spans. Their bytes are those of the whole queue.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct SpanBuffer {
     failures: u32,
     /// The end of the pause after a failure.
     pause_until: Option<Instant>,
-    /// Whether all is to be sent at once.
+    /// Whether all spans are to be sent at once.
     is_flushing: bool,
 }
 
@@ -81,7 +81,7 @@ impl SpanBuffer {
         self.leave(now)
     }
 
-    /// Ends an export that failed. The spans stay for another one, unless they had [`MAX_TRIES`] or none can help.
+    /// Ends an export that failed. The spans stay for the next export, unless they had [`MAX_TRIES`] or the failure is permanent.
     pub(super) fn fail(&mut self, now: Instant, may_be_retried: bool) -> Option<Left> {
         let pause = BACKOFF * 2u32.saturating_pow(self.failures);
         self.pause_until = Some(now + pause.min(MAX_BACKOFF));
@@ -99,7 +99,7 @@ impl SpanBuffer {
         self.is_flushing = true;
     }
 
-    /// Ends that.
+    /// Ends the [`flush`](Self::flush).
     pub(super) fn flushed(&mut self) {
         self.is_flushing = false;
     }

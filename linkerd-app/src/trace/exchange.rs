@@ -11,7 +11,7 @@ use linkerd_proxy_core::{
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// A client's connection, as the spans of its requests show it.
+/// A client's connection, for the spans of its requests.
 #[derive(Debug)]
 pub(super) struct TracedConnection {
     /// The direction.
@@ -20,7 +20,7 @@ pub(super) struct TracedConnection {
     pub(super) client: Rc<ClientInfo>,
 }
 
-/// A sampled request, and what has happened to it so far.
+/// A sampled request, with the notes so far.
 pub(super) struct TracedExchange {
     /// The client's connection.
     pub(super) connection: Rc<TracedConnection>,

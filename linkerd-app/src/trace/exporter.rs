@@ -22,7 +22,7 @@ use tokio::{
 pub enum ExportMessage {
     /// The spans of a request.
     Trace(TraceBatch),
-    /// Sends what waits, and answers then, or after an export that failed.
+    /// Sends all waiting spans, and answers when they are sent, or after an export that failed.
     Flush(oneshot::Sender<()>),
 }
 
@@ -158,7 +158,7 @@ impl<S: ExportSpans> Exporter<S> {
     fn flushed(&mut self) {
         self.buffer.flushed();
         for reply in self.flushing.drain(..) {
-            // Whoever waited may have given up.
+            // The waiting task may have been dropped.
             let _ = reply.send(());
         }
     }
@@ -176,7 +176,7 @@ fn may_be_retried(status: &Status) -> bool {
             | Code::Unavailable
             | Code::DataLoss
             | Code::ResourceExhausted
-            // A failure of the connection, which has no code of its own.
+            // A failure of the connection, for which there is no other code.
             | Code::Unknown
     )
 }

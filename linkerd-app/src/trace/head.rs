@@ -50,7 +50,7 @@ impl TracedHead {
         value.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
     }
 
-    /// The name of its spans: the path. That of CONNECT is its target.
+    /// The name of its spans: the path, or the target of CONNECT.
     pub(super) fn span_name(&self) -> String {
         match self.uri.path() {
             "" => text(authority(&self.uri, self.host.as_ref()), MAX_URL),
@@ -122,7 +122,7 @@ impl TracedHead {
     }
 }
 
-/// A text that others wrote, cut at `max` bytes. Bytes that are not UTF-8 are replaced.
+/// A text from a peer, cut at `max` bytes. Bytes that are not UTF-8 are replaced.
 pub(super) fn text(bytes: &[u8], max: usize) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
 }

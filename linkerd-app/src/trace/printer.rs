@@ -11,7 +11,7 @@ use std::{
 pub(super) fn print(trace: &TraceBatch) -> Vec<u8> {
     let mut out = String::new();
     if let Some((server, attempts)) = trace.0.split_first() {
-        // A string takes all.
+        // A write to a string does not fail.
         let _ = push_request(&mut out, server);
         for (number, attempt) in attempts.iter().enumerate() {
             let _ = push_attempt(&mut out, server, number, attempt);
@@ -121,8 +121,8 @@ fn push_url(out: &mut String, url: &str) -> std::fmt::Result {
         })
 }
 
-/// A text that others wrote. Control characters could move the cursor of a terminal, and so could those that change the direction
-/// of a text.
+/// A text from a peer. Control characters, and characters that change the direction of a text, could move the cursor of a
+/// terminal.
 fn push_clean(out: &mut String, text: &str) -> std::fmt::Result {
     text.chars()
         .try_for_each(|char| match char.is_ascii() && !char.is_control() {

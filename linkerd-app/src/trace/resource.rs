@@ -3,7 +3,7 @@
 use crate::{config::TraceResourceConfig, process};
 use linkerd_proxy_core::trace::AttributeValue::{self, Int, Text};
 
-/// The attributes of this process, read once: its id and start, then those of the configuration. Of one key the last counts.
+/// The attributes of this process, read once: its id and start, then those of the configuration. The last value of a key counts.
 pub(super) fn attributes(config: &TraceResourceConfig) -> Vec<(String, AttributeValue)> {
     let mut all = vec![("process.pid".to_owned(), Int(std::process::id().into()))];
     if let Some(start) = process::start_seconds() {

@@ -1,4 +1,4 @@
-//! The server span of a request: what is kept for it, and its end.
+//! The server span of a request, and its end.
 
 use super::{
     exchange::{ServerEnd, TracedConnection, TracedExchange},

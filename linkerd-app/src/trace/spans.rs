@@ -235,7 +235,7 @@ pub(super) const EVENT_DISCOVERED: &str = "destination.discovered";
 pub(super) const EVENT_QUEUED: &str = "endpoint.available";
 /// A connection is opened for the request.
 pub(super) const EVENT_CONNECT: &str = "connect.start";
-/// It is open, or has failed.
+/// The connection is open, or has failed.
 pub(super) const EVENT_CONNECTED: &str = "connect.end";
 /// The head of the response.
 pub(super) const EVENT_RESPONSE: &str = "response.headers";

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// A collector that answers as it is told, and then with success.
+/// A collector that gives the answers of the test, and then success.
 #[derive(Clone, Default)]
 struct Collector {
     answers: Rc<RefCell<VecDeque<Answer>>>,

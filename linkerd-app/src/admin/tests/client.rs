@@ -41,7 +41,7 @@ pub(super) async fn get(addr: SocketAddr, path: &str) -> Answer {
     request(addr, &format!("GET {path}"), "").await
 }
 
-/// Makes a request on a connection of its own. The head is a method, a path and, on further lines, headers.
+/// Makes a request on a new connection. The head is a method, a path and, on further lines, headers.
 pub(super) async fn request(
     addr: SocketAddr,
     head: impl AsRef<[u8]>,

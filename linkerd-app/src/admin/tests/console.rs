@@ -1,4 +1,4 @@
-//! The console: who gets it, and with which headers.
+//! The console: its clients and its headers.
 
 use super::*;
 

@@ -32,7 +32,7 @@ struct ConfiguredController<'a> {
     name_variable: &'static str,
 }
 
-/// Checks all controllers at the same time. `anchors` are the trust anchors, or why there are none.
+/// Checks all controllers at the same time. `anchors` are the trust anchors, or the reason why there are none.
 pub(super) async fn check(
     config: &Config,
     anchors: Result<&TrustAnchors, &str>,

@@ -101,7 +101,7 @@ fn trust_anchors(
     }
 }
 
-/// Handshakes do not look at the end of a trust anchor; issuers do, and then there are no more certificates.
+/// Handshakes ignore the end of a trust anchor; issuers do not, and then issue no more certificates.
 fn anchors_expiry(place: &str, anchors: &[AnchorDetails], now: SystemTime) -> CheckLine {
     const NAME: &str = "trust anchors";
     const FIX: &str = "add the next root certificate beside the old one, and let the identity controller sign by it; \

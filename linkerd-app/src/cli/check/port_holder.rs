@@ -1,4 +1,4 @@
-//! The process that listens on a port, as `/proc` has it.
+//! The process that listens on a port, from `/proc`.
 
 use std::{fmt, fs, path::Path};
 

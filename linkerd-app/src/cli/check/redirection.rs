@@ -53,7 +53,7 @@ pub(super) fn check(config: &Config, is_in_pod: bool, is_proxy_there: bool) -> C
 const NAME: &str = "redirection";
 const COMMAND: &str = "linkerd-proxy init --check";
 
-/// The address of `init --check`, where nobody answers.
+/// The address of `init --check`, where no server answers.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)), 20001);
 
 /// A redirected connection stays on this host.

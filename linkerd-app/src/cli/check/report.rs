@@ -143,7 +143,7 @@ impl CheckLine {
         Self::new(name, CheckStatus::Warn, detail)
     }
 
-    /// A check that was not made, and why.
+    /// A check that was not made, and the reason.
     pub(super) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(name, CheckStatus::Skipped, why)
     }
@@ -194,7 +194,7 @@ impl CheckStatus {
     }
 }
 
-/// A text on one line, without control characters: peers write some of it, and a terminal would obey them.
+/// A text on one line, without control characters: some of it is from peers, and a terminal would obey them.
 fn printable(text: &str) -> String {
     let line: String = text
         .trim()

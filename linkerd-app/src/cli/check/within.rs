@@ -14,14 +14,14 @@ pub(super) async fn within<T>(step: impl Future<Output = T>) -> Result<T, Elapse
     timeout(STEP, step).await
 }
 
-/// Runs a step that blocks on a thread of its own, and waits for it at most [`STEP`]; `None` if it takes longer. One that
-/// hangs ends with the process.
+/// Runs a blocking step on a new thread, and waits for it at most [`STEP`]; `None` if it takes longer. A step that hangs ends
+/// with the process.
 pub(super) async fn blocking_within<T: Send + 'static>(
     step: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = oneshot::channel();
     thread::spawn(move || {
-        // Whoever waits may have given up.
+        // The waiting task may have been dropped.
         let _ = done.send(step());
     });
     within(result).await.ok()?.ok()

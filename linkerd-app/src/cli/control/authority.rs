@@ -1,4 +1,4 @@
-//! The authority of a mesh without a cluster: of files, or generated.
+//! The authority of a mesh without a cluster: from files, or generated.
 
 use linkerd_control::{Authority, AuthorityError};
 use linkerd_proxy_core::tls::Identity;

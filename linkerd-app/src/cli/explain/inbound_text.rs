@@ -1,4 +1,4 @@
-//! The explanation of an inbound request in a few lines: its route, and what lets its client in.
+//! The explanation of an inbound request in a few lines: its route, and the authorization of its client.
 
 use serde_json::Value;
 

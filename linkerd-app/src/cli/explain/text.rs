@@ -49,7 +49,7 @@ pub(super) fn render(document: &Value) -> String {
     joined(lines)
 }
 
-/// The policy, its age, and why it or the profile decides.
+/// The policy, its age, and the reason why it or the profile decides.
 fn source(lines: &mut Vec<String>, document: &Value) {
     let age = |message: &Value| match message["freshness"]["age_ms"].as_u64() {
         Some(age) => format!(", {:.1} s old", age as f64 / 1000.0),

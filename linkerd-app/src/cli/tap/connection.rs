@@ -23,7 +23,7 @@ impl TapConnection {
         let stream = stream.map_err(|error| said(&error))?;
         let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (mut client, connection) = shaken.map_err(|error| said(&error))?;
-        // The client sees its errors.
+        // The client reports the errors of the connection.
         spawn_local(connection);
         let request = Request::get(format!("/tap?{parameters}"))
             .header(HOST, admin.to_string())

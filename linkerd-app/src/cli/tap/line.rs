@@ -98,7 +98,7 @@ fn encryption(labels: &Value, identity: &str) -> String {
 }
 
 fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
-    // A string takes all.
+    // A write to a string does not fail.
     let _ = line.write_fmt(text);
 }
 

@@ -114,7 +114,7 @@ impl Screen {
         Ok(())
     }
 
-    /// To standard error: it is no request.
+    /// Notes dropped events, on standard error: the note is no request.
     fn note_dropped(&mut self, event: &Value) {
         let number = |name| event[name].as_u64().unwrap_or(0);
         let now = (number("events"), number("skipped_requests"));

@@ -160,7 +160,7 @@ pub fn default_policy(text: &str) -> Result<DefaultPolicy, InvalidValue> {
         .ok_or_else(InvalidValue::default)
 }
 
-/// The headers by which the application is told the address of its client.
+/// The headers with the address of the client, for the application.
 pub fn forwarded_header(text: &str) -> Result<ForwardedHeader, InvalidValue> {
     match text {
         "off" => Ok(ForwardedHeader::Off),

@@ -9,7 +9,7 @@ pub(super) fn tap(r: &mut Reader<'_>) -> TapConfig {
     let listen = r.value(&CONTROL_LISTEN_ADDR);
     let client = r.given(&TAP_SVC_NAME);
     let is_disabled = r.given(&TAP_DISABLED).is_some_and(|text| !text.is_empty());
-    // The grammar takes only what is an identity.
+    // The grammar accepts identities only.
     let client = client.and_then(|client| client.parse().ok());
     let client = client.filter(|_| !is_disabled);
     TapConfig {

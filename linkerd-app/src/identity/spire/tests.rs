@@ -20,7 +20,7 @@ type Answer = Result<Vec<X509Svid>, Status>;
 /// The result of a call.
 type Opened = Result<mpsc::Receiver<Answer>, Status>;
 
-/// A workload API: what it answers to each call, and when it was called.
+/// A workload API with its answers, and the times of the calls.
 #[derive(Clone, Default)]
 struct Source {
     streams: Rc<RefCell<VecDeque<Opened>>>,

@@ -69,7 +69,7 @@ impl Forward {
 }
 
 impl Forwarding {
-    /// Checks a request, and adds what the next proxies and the server are told.
+    /// Checks a request, and adds the headers for the next proxies and for the server.
     fn prepare(&self, request: &mut HttpRequest) -> Result<(), Error> {
         if self.allowed.is_none() {
             return Err(self.name.not_allowed());
@@ -140,7 +140,7 @@ fn was_forwarded_by(headers: &HeaderMap, own: &str) -> bool {
     })
 }
 
-/// The gateway's client has named the target by the transport header.
+/// Removed: the gateway's client has named the target by the transport header.
 const L5D_DST_OVERRIDE: HeaderName = HeaderName::from_static("l5d-dst-override");
 
 #[cfg(test)]

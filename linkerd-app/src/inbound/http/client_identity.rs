@@ -1,4 +1,4 @@
-//! The header that tells the application who its client is.
+//! The header with the identity of the client, for the application.
 
 use http::{HeaderName, HeaderValue};
 use linkerd_proxy_core::{http::HttpRequest, tls::TlsStatus};
@@ -8,7 +8,7 @@ use tower_service::Service;
 
 /// Sets `l5d-client-id` to the verified identity of the client.
 ///
-/// - **Sits** below the layer that removes the header of the same name from what clients send.
+/// - **Sits** below the layer that removes the header of the same name from clients' requests.
 /// - **Fails as**, **waits for**: the stage below.
 #[derive(Clone, Debug)]
 pub struct ClientIdentityLayer(HeaderValue);

@@ -1,4 +1,4 @@
-//! The headers that tell the application the address of its client: `forwarded` (RFC 7239), `x-forwarded-for`.
+//! The headers with the address of the client, for the application: `forwarded` (RFC 7239), `x-forwarded-for`.
 
 use crate::{config::ForwardedHeader, server::remove_claims};
 use http::{HeaderMap, HeaderName, HeaderValue, header::FORWARDED};
@@ -13,15 +13,15 @@ use tower_service::Service;
 
 /// Adds the address of the client to `forwarded` or `x-forwarded-for`.
 ///
-/// A client with an identity of the mesh may say for whom it forwards: its address is appended. Of any other client both
-/// fields are removed, whichever is set: it could claim to be anyone. Both are removed from the trailers of all clients: a server
-/// that reads these as more headers would find them after the address of the proxy's own client.
+/// A client with an identity of the mesh may forward for others: its address is appended to its fields. Any other client could
+/// claim to be anyone: both fields are removed, whichever is set. Both are removed from the trailers of all clients: a server
+/// that reads trailers as more headers would find them after the address that the proxy added.
 ///
 /// - **Sits** beside the layer for the client's identity.
 /// - **Fails as**, **waits for**: the stage below.
 #[derive(Clone, Debug)]
 pub struct ForwardedLayer(
-    /// Shared, as every connection has room for them.
+    /// Shared, so that each connection has room for a pointer only.
     Rc<ForwardedRules>,
 );
 
@@ -93,14 +93,14 @@ impl ForwardedRules {
     }
 }
 
-/// Removes what only proxies may say in trailers, as it is where addresses are forwarded.
+/// Removes from trailers the fields that only proxies may set, and the fields for addresses.
 fn remove_all_claims(trailers: &mut HeaderMap) {
     remove_claims(trailers);
     trailers.remove(FORWARDED);
     trailers.remove(X_FORWARDED_FOR);
 }
 
-/// The elements that are there and the own one, in one line: not every server reads more of them.
+/// The present elements and the own one, in one line: some servers do not read more lines.
 fn joined(headers: &HeaderMap, name: &HeaderName, own: &HeaderValue) -> Option<HeaderValue> {
     let mut all = Vec::new();
     for value in headers.get_all(name) {
@@ -149,7 +149,7 @@ mod tests {
         transport::ListenerContext,
     };
 
-    /// The two fields that the application gets, of a client that sends both.
+    /// The two fields at the application, of a client that sends both.
     fn applied(set: ForwardedHeader, addr: &str, is_meshed: bool) -> [Option<String>; 2] {
         let tls = match is_meshed {
             true => TlsStatus::Meshed(Some("web.test".parse().unwrap())),

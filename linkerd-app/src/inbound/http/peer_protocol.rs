@@ -1,4 +1,4 @@
-//! The protocol that a peer proxy's application spoke, where the peer carried it over HTTP/2.
+//! HTTP/1 requests that a peer proxy has carried over HTTP/2.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, Version,
@@ -20,8 +20,8 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Restores HTTP/1 requests from HTTP/2 (`l5d-orig-proto`), and carries their responses back, without what only proxies may
-/// say.
+/// Restores HTTP/1 requests from HTTP/2 (`l5d-orig-proto`), and carries their responses back, without headers that only proxies
+/// may set.
 ///
 /// - **Fails as** `InvalidResponse`.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// Restores an HTTP/1 request that a peer proxy carried over HTTP/2. `false` if it is none.
+/// Restores an HTTP/1 request that a peer proxy carried over HTTP/2. `false` if it was not carried.
 fn restore_version(request: &mut HttpRequest) -> bool {
     let Some(value) = request.headers_mut().remove(L5D_ORIG_PROTO) else {
         return false;
@@ -128,14 +128,14 @@ fn restore_version(request: &mut HttpRequest) -> bool {
     let headers = request.headers_mut();
     join_cookies(headers);
     if !body_has_ended && !headers.contains_key(CONTENT_LENGTH) {
-        // The peer has removed it, and without it HTTP/1 has no body where the method has none by itself.
+        // The peer has removed the field, and without it an HTTP/1 request has no body.
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         *request.version_mut() = Version::HTTP_11;
     }
     true
 }
 
-/// Makes one field of those that HTTP/2 may divide cookies into (RFC 9113, section 8.2.3).
+/// Joins the fields into which HTTP/2 may split cookies (RFC 9113, section 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     if headers.get_all(COOKIE).iter().nth(1).is_none() {
         return;
@@ -148,8 +148,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes what only a proxy says. A reverse proxy behind this one may pass on what it was told by its own, and the client's
-/// would take it for this one's answer: it sends a request again that was not processed.
+/// Removes headers that only a proxy may set. A reverse proxy behind this proxy may pass on the headers of its own sidecar, and
+/// the client's proxy would take them for this proxy's: it sends a request again that was not processed.
 fn remove_proxy_headers(headers: &mut HeaderMap) {
     let names = [L5D_PROXY_ERROR, L5D_PROXY_CONNECTION, L5D_ORIG_PROTO];
     if has_any(headers, &names) {

@@ -26,9 +26,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 /// Counts the requests of a connection by the routes of the profile of their service, and gives them the response classes of
-/// these.
+/// their route.
 ///
-/// The service is that of `l5d-dst-canonical`, which is from a proxy of the mesh, or else that of the authority.
+/// The service is named by `l5d-dst-canonical`, which is from a proxy of the mesh, or else by the authority.
 ///
 /// - **Sits** below the policy of the port: requests that are not let in are not counted.
 /// - **Waits for** the first profile of a service, for `LINKERD2_PROXY_DESTINATION_PROFILE_INITIAL_TIMEOUT` after it was first
@@ -46,7 +46,7 @@ pub struct CountByProfile<S> {
     last: Option<Box<KnownAuthority>>,
 }
 
-/// An authority whose service was looked for.
+/// An authority whose service was looked up.
 struct KnownAuthority {
     text: Box<[u8]>,
     /// `None`: it has no profile.
@@ -76,7 +76,7 @@ impl<S> CountByProfile<S> {
     /// The service of a request, if it has a profile.
     fn service(&mut self, request: &mut HttpRequest) -> Option<Rc<ProfiledService>> {
         let service = self.find(request);
-        // The application has no use for it.
+        // The header is not for the application.
         request.headers_mut().remove(L5D_DST_CANONICAL);
         service
     }
@@ -123,7 +123,7 @@ where
                     called(&mut inner, request, &service).await
                 };
                 ProfileRoutesFuture::Waiting {
-                    // In a box: only the first requests for a service wait.
+                    // Boxed: only the first requests for a service wait.
                     waiting: Box::pin(waiting),
                 }
             }
@@ -162,7 +162,7 @@ pin_project! {
         Called {
             #[pin]
             inner: F,
-            // Where it is counted.
+            // The series that count the request.
             counted: Option<(ProfileRouteMetrics, ProfileCall)>,
         },
         /// The request waits for the profile.

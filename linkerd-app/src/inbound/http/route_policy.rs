@@ -63,7 +63,7 @@ pin_project! {
     pub struct RoutePolicyFuture<F> {
         #[pin]
         inner: Refusable<F, Error>,
-        // The arrival of a request that was let in, and where it is counted.
+        // The arrival of a request that was let in, and its series.
         counted: Option<(Instant, Rc<RoutePermit>)>,
     }
 }

@@ -73,7 +73,7 @@ where
     }
 
     fn call(&mut self, request: HttpRequest) -> Self::Future {
-        // In a box: few requests ask for it.
+        // Boxed: few requests ask for an upgrade.
         let asked = Upgrade::of(&request).zip(request.context().client.clone());
         let asked = asked.map(|(upgrade, client)| {
             Box::new(Asked {

@@ -1,4 +1,4 @@
-//! The decision about each request of a connection.
+//! Admission of the requests of a connection.
 
 use super::{
     PortPolicy,
@@ -13,7 +13,7 @@ use linkerd_proxy_core::{
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// Decides about the requests of one connection, each by the policy that is present when it comes.
+/// Lets the requests of one connection in, or refuses them, each by the policy at its arrival.
 ///
 /// - **Fails as** `NoRoute`, `Unauthorized`, `InvalidRequest`, `RateLimited`, `InvalidPolicy`, and as filters fail.
 /// - **Metrics**: `inbound_http_authz_*`, `inbound_http_route_not_found_total`, `inbound_http_local_ratelimit_total`.
@@ -30,7 +30,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Decides about the requests of a client.
+    /// Admission of the requests of a client.
     pub fn new(port: Rc<PortPolicy>, client: Rc<ClientInfo>) -> Self {
         let snapshot = port.present();
         Self {
@@ -64,7 +64,7 @@ impl Admission {
             let detail = "invalid server policy: invalid server configuration";
             return Err(Error::new(Reason::InvalidPolicy).detail(detail));
         }
-        // A port that became one of opaque bytes has no routes.
+        // A port that has become opaque has no routes.
         let http = policy.http();
         let found = http.and_then(|http| Some((http, http.routes.find(request)?)));
         let (http, found) = found.ok_or_else(|| self.no_route())?;
@@ -90,7 +90,7 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Goes on with the present policy.
+    /// Switches to the current policy.
     fn follow(&mut self) {
         self.snapshot = self.port.present();
         self.peer = self.snapshot.peer(&self.client.tls);

@@ -35,7 +35,7 @@ impl AuthoritySeries {
         }
     }
 
-    /// The series of a request. `None`: it names no service, but an address or nothing.
+    /// The series of a request. `None`: the request names an address or nothing, and no service.
     pub fn of_request<B>(&self, request: &HttpRequest<B>) -> Option<Rc<EndpointSeries>> {
         let authority = std::str::from_utf8(service_authority(request)?).ok()?;
         let mut authority = service_name(authority)?.authority();
@@ -59,10 +59,10 @@ impl AuthoritySeries {
     }
 }
 
-/// The authorities that metrics tell apart, for each rule, authorization and TLS status of clients. Clients choose them.
+/// The most authorities with their own series, for each rule, authorization and TLS status of clients. Clients choose them.
 const MAX_AUTHORITIES: usize = 100;
 
-/// The label of the others.
+/// The label of all other authorities.
 const OTHERS: &str = "other";
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use http::{Request, header::HOST};
     use linkerd_proxy_core::http::RequestContext;
 
-    /// Counts a request for a host. Whether it names a service.
+    /// Counts a request for a host. `true` if the host names a service.
     fn count(series: &AuthoritySeries, host: &str) -> bool {
         let request = Request::get("/").header(HOST, host).body(()).unwrap();
         let request = HttpRequest::new(request, RequestContext::arriving(None));

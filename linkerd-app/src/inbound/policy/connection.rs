@@ -1,4 +1,4 @@
-//! The decision about a connection that is not HTTP.
+//! Admission of connections that are not HTTP.
 
 use super::{PortPolicy, snapshot::PolicySnapshot};
 use crate::metrics::{client_tls_labels, inbound_meta_labels};
@@ -39,7 +39,7 @@ impl PortPolicy {
         }
     }
 
-    /// Waits until a change of the policy does not let a connection in any more.
+    /// Waits for a change of the policy that does not let the connection in any more.
     ///
     /// **Metrics**: `inbound_tcp_authz_terminate_total`.
     pub fn revoked<'a>(
@@ -52,7 +52,7 @@ impl PortPolicy {
         self.denied(tls, is_let_in)
     }
 
-    /// Waits until a change of the policy does not let the request in any more that has become this connection.
+    /// Waits for a change of the policy that does not let in any more the request which became this connection.
     ///
     /// **Metrics**: `inbound_tcp_authz_terminate_total`.
     pub fn upgrade_revoked<'a>(
@@ -65,7 +65,7 @@ impl PortPolicy {
             let Some(http) = policy.http() else {
                 return policy.authorize_connection(addr, tls).map(drop);
             };
-            // That its route is gone denies nothing.
+            // A removed route denies nothing.
             let route = http.routes.find(request);
             route.map_or(Ok(()), |route| {
                 policy.authorize_request(route.index, addr, tls).map(drop)
@@ -79,7 +79,7 @@ impl PortPolicy {
         tls: &'a TlsStatus,
         is_let_in: impl Fn(&ServerPolicy) -> Result<(), Denial> + 'a,
     ) -> impl Future<Output = Error> + 'a {
-        // Here, so that changes before the first poll count as well.
+        // Subscribed here, so that changes before the first poll count as well.
         let mut updates = self.updates();
         async move {
             loop {

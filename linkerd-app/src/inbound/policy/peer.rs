@@ -1,4 +1,4 @@
-//! Clients of one TLS status under one policy: the series that they are counted in.
+//! Clients of one TLS status under one policy, and their series.
 
 use super::{
     authority_series::AuthoritySeries, route_metrics::InboundRouteMetrics, scope::PolicyScope,
@@ -32,13 +32,13 @@ struct PermitKey {
 
 /// The series of requests that one rule and one authorization let in.
 pub struct RoutePermit {
-    /// Counts them.
+    /// Counts the requests.
     pub allowed: Counter,
-    /// Counts them, and their responses, as of the route.
+    /// Counts the requests and their responses, as of the route.
     pub route: InboundRouteMetrics,
-    /// Counts them, and their responses, as of the application.
+    /// Counts the requests and their responses, as of the application.
     pub application: Rc<EndpointSeries>,
-    /// The same with a label for the authority, if there is to be one.
+    /// The same with a label for the authority, if that is configured.
     by_authority: Option<AuthoritySeries>,
     /// The name of the route.
     pub route_name: Rc<str>,

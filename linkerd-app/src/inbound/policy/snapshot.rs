@@ -1,4 +1,4 @@
-//! One policy of an address, with everything that is made for it.
+//! One policy of an address, with the series and filters that are made for it.
 
 use super::{peer::PolicyPeer, policy_context::PolicyContext, scope::PolicyScope};
 use crate::{logging::LogLimit, route_filters::RequestFilters};
@@ -126,7 +126,7 @@ impl PolicySnapshot {
     }
 }
 
-/// The identity of a client, or why there is none.
+/// The identity of a client, or the reason why there is none.
 struct Identified<'a>(&'a TlsStatus);
 
 impl std::fmt::Display for Identified<'_> {
@@ -142,5 +142,5 @@ impl std::fmt::Display for Identified<'_> {
     }
 }
 
-/// The TLS statuses of clients that are told apart at a time.
+/// The most TLS statuses of clients that are kept at a time.
 const MAX_PEERS: usize = 1024;

@@ -1,4 +1,4 @@
-//! The routes of one profile, and the series that their requests are counted in.
+//! The routes of one profile, and the series of their requests.
 
 use crate::{metrics::ProfileRouteFamilies, profile_metrics::ProfileRouteMetrics};
 use http::Request;
@@ -6,11 +6,11 @@ use linkerd_profiles::{Profile, ProfileMatch, ProfileRoute};
 use linkerd_proxy_core::{Destination, http::ResponseClasses, metrics::LabelSet};
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
-/// The routes of one profile, and the series that their requests are counted in.
+/// The routes of one profile, and the series of their requests.
 pub struct ProfileRoutes {
     logical: Destination,
     families: ProfileRouteFamilies,
-    /// The last one is for all requests that no other takes.
+    /// The last route takes all requests that no other route takes.
     routes: Box<[(Arc<ProfileRoute>, OnceCell<CountedProfileRoute>)]>,
 }
 
@@ -19,7 +19,7 @@ pub struct ProfileRoutes {
 pub struct CountedProfileRoute {
     /// Counts its requests and their responses.
     pub metrics: ProfileRouteMetrics,
-    /// Success and failure of responses, if the route says it.
+    /// The response classes of the route, if it has any.
     pub classes: Option<Rc<ResponseClasses>>,
 }
 

@@ -22,7 +22,7 @@ pub struct ProfiledService {
 }
 
 impl ProfiledService {
-    /// A service, for the first answer of which requests wait until `timeout` has passed since it was asked for.
+    /// A service. Requests wait for its first answer until `timeout` has passed since it was asked for.
     pub fn new(
         watch: ServiceProfileWatch,
         families: &ProfileRouteFamilies,
@@ -45,7 +45,7 @@ impl ProfiledService {
         is_pending && Instant::now() < self.waits_until
     }
 
-    /// Waits for the first answer of the control plane, no longer than its time.
+    /// Waits for the first answer of the control plane, or for the end of the wait.
     pub async fn answered(&self) {
         let mut updates = self.updates.borrow().clone();
         let answer = updates.wait_for(|profile| !matches!(profile, ServiceProfile::Pending));

@@ -344,7 +344,7 @@ async fn the_policy_says_which_protocol_a_port_speaks() {
     in_process(async |proxy| {
         let application = TestEndpoint::answering(&proxy.network, APP, "hello");
         proxy.set_policy(http1(InboundHttp::default())).await;
-        // Without detection: HTTP/1 answers what is not HTTP.
+        // Without detection: HTTP/1 answers bytes that are not HTTP.
         let mut wire = proxy.wire(APP);
         wire.send("\0\r\n\r\n").await;
         assert!(wire.head().await.starts_with("HTTP/1.1 400"));
@@ -354,7 +354,7 @@ async fn the_policy_says_which_protocol_a_port_speaks() {
         wire.send("GET / HTTP/1.1\r\nhost: app\r\n\r\n").await;
         proxy.settle().await;
         assert_eq!(application.requests(), 0);
-        // TLS for somebody else is opaque, which a port of HTTP admits from nobody.
+        // TLS for another name is opaque, which an HTTP port admits from no client.
         let passthrough = TlsStatus::Passthrough {
             server_name: "other.test".into(),
         };

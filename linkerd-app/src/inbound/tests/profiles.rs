@@ -54,7 +54,7 @@ async fn without_an_answer_the_first_requests_wait_for_the_timeout_and_no_other(
             assert_eq!(latency(&mut peer, host).await, Duration::ZERO, "{host}");
         }
         assert_eq!(counted(&proxy), 0.0);
-        // It is used as soon as it comes.
+        // A profile is used as soon as it comes.
         proxy.profiles.set(WEB, profile());
         proxy.settle().await;
         latency(&mut peer, "web.shop.svc.cluster.local").await;

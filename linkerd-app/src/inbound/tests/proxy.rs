@@ -23,7 +23,7 @@ use linkerd_proxy_core::{
 use std::{rc::Rc, sync::Arc, time::Duration};
 use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
 
-/// An inbound side, and what it works with.
+/// An inbound side with its dependencies.
 pub struct TestProxy {
     /// Its network.
     pub network: TestNetwork,
@@ -39,12 +39,12 @@ pub struct TestProxy {
     drain: drain::Signal,
 }
 
-/// Runs a test with a proxy of its own.
+/// Runs a test with a new proxy.
 pub async fn in_process(test: impl AsyncFnOnce(TestProxy)) {
     in_process_with(&[], test).await;
 }
 
-/// Runs a test with a proxy of its own, in this environment.
+/// Runs a test with a new proxy in this environment.
 pub async fn in_process_with(env: &[(&str, &str)], test: impl AsyncFnOnce(TestProxy)) {
     LocalSet::new()
         .run_until(async { test(TestProxy::new(env)).await })
@@ -126,7 +126,7 @@ impl TestProxy {
         self.connect_as(application, TlsStatus::None(NoTlsReason::NoTlsFromRemote))
     }
 
-    /// A peer's connection of which the TLS has been terminated with this result.
+    /// A peer's connection with this result of TLS.
     pub fn connect_as(&self, application: &str, tls: TlsStatus) -> DuplexStream {
         let (near, far) = tokio::io::duplex(STREAM_BUFFER);
         let client = Rc::new(ClientInfo {
@@ -160,7 +160,7 @@ impl TestProxy {
         TestClient::http2(self.connect(application)).await
     }
 
-    /// Lets all tasks run until none has anything to do.
+    /// Lets all tasks run until they are idle.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

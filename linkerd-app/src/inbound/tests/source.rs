@@ -38,7 +38,7 @@ impl ServerPolicySource for TestServerPolicies {
     }
 }
 
-/// Profiles by name; those that are not set are never answered. Its copies share them.
+/// Profiles by name; a profile that is not set is never answered. Its copies share them.
 #[derive(Clone, Default)]
 pub struct TestProfiles(Arc<watch::Sender<HashMap<String, Profile>>>);
 

@@ -1,4 +1,4 @@
-//! Connections of HTTP/1 that become something else: an upgrade (101), and a tunnel (CONNECT).
+//! HTTP/1 connections that are upgraded (101) or become a tunnel (CONNECT).
 
 use super::{TestProxy, in_process};
 use crate::testing::TestWire;

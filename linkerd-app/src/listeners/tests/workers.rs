@@ -22,7 +22,7 @@ struct Workers {
     proxy: ProxyListeners,
     guard: DialGuard,
     listeners: Vec<Rc<WorkerListeners>>,
-    /// Of all listeners, as they were added.
+    /// The contexts of all listeners, in the order in which they were added.
     contexts: Rc<RefCell<Vec<Rc<ListenerContext>>>>,
     drain: drain::Signal,
 }

@@ -19,7 +19,7 @@ use tower_service::Service;
 /// Passes requests to an endpoint, and their outcomes to its circuit breaker.
 ///
 /// - **Sits** above the endpoint's metrics, at balancers whose policy has a breaker.
-/// - **Waits for**, **fails as**: the endpoint. That it is ejected is in its status, which the balancer reads.
+/// - **Waits for**, **fails as**: the endpoint. The balancer reads an ejection from the endpoint's status.
 #[derive(Clone, Debug)]
 pub struct BreakerLayer(Rc<EndpointBreaker>);
 
@@ -31,7 +31,7 @@ pub struct BreakerService<S> {
 }
 
 impl BreakerLayer {
-    /// Feeds this breaker. The endpoint leaves its balancer with the service that is made, so only one is.
+    /// A layer that feeds this breaker. It makes one service only: the endpoint leaves its balancer when the service is dropped.
     pub fn new(breaker: Rc<EndpointBreaker>) -> Self {
         Self(breaker)
     }
@@ -78,8 +78,8 @@ pin_project! {
     }
 }
 
-/// The pass of a request that has no outcome yet: dropped with it, it is given back, unless a limit of the route gave the
-/// endpoint up.
+/// The pass of a request without an outcome yet. A drop gives the pass back, or counts a failure if a timeout of the route has
+/// passed.
 struct Unused {
     pass: Option<Rc<BreakerPass>>,
     attempts: Option<Rc<AttemptNotes>>,
@@ -110,7 +110,7 @@ where
             Poll::Ready(Ok(response)) => {
                 if let Some(pass) = this.pass.pass.take() {
                     let observer = pass.observer(response.status(), response.headers());
-                    // The breaker measures no time: one that is read here keeps the future small.
+                    // The breaker measures no time: reading the clock here keeps the future small.
                     response.body_mut().observe(observer, Instant::now());
                 }
             }
@@ -142,7 +142,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// An endpoint that the second failure in a row ejects, for a second.
+    /// An endpoint that two failures in a row eject, for a second.
     fn endpoint() -> (BreakerService<Stage>, Below, EndpointStatus) {
         let rules = FailureAccrual {
             max_consecutive: std::num::NonZeroU32::new(2),
@@ -167,7 +167,7 @@ mod tests {
         ResponseBody::full(answer.body("").unwrap())
     }
 
-    /// Sends a request that the endpoint answers.
+    /// Sends a request, and answers it as the endpoint.
     async fn exchange(
         endpoint: &mut BreakerService<Stage>,
         below: &mut Below,

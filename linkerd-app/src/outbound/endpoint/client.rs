@@ -1,4 +1,4 @@
-//! The protocols of an endpoint: what the application speaks, or HTTP/1 carried over HTTP/2 between proxies.
+//! Protocols of an endpoint: that of the application, or HTTP/1 carried over HTTP/2 between proxies.
 
 use super::protocol::{http2_settings, upgrades_http1};
 use crate::outbound::{context::Context, lazy::EndpointTarget};
@@ -33,7 +33,7 @@ pub struct Client {
 enum Kind {
     Http1(Http1Client<Connect, RequestBody>),
     Http2(Http2Client<Connect, RequestBody>),
-    /// HTTP/1 over HTTP/2. What cannot be carried so, such as WebSocket, takes a connection of its own.
+    /// HTTP/1 over HTTP/2. Upgrades, such as WebSocket, use a separate HTTP/1 connection.
     Upgraded {
         http2: Http2Client<Connect, RequestBody>,
         http1: Http1Client<Connect, RequestBody>,
@@ -44,7 +44,7 @@ enum Kind {
 type SendFuture = LocalBoxFuture<'static, Result<Response<ResponseBody>, Rejected<HttpRequest>>>;
 
 impl Client {
-    /// A client of the target's endpoint, the status of which it writes.
+    /// A client of the target's endpoint; it writes the endpoint's status.
     pub(super) fn new(
         ctx: &Rc<Context>,
         target: EndpointTarget,
@@ -72,7 +72,7 @@ impl Client {
             Version::HTTP_2 => Kind::Http2(http2(status)),
             _ if upgrades_http1(ctx, &endpoint) => Kind::Upgraded {
                 http2: http2(status),
-                // The balancer goes by the other one.
+                // The balancer reads the status of the HTTP/2 client.
                 http1: http1(EndpointStatus::new(Capacity::OnDemand)),
                 default_authority: Authority::try_from(endpoint.addr.to_string())
                     .expect("a socket address is an authority"),
@@ -97,8 +97,8 @@ impl Client {
             }
             Kind::Http1(client) => send_http1(client, &self.ctx, request),
             Kind::Upgraded { http1, .. } if wants_upgrade(&request) => {
-                // The connection of its own may have to wait for its endpoint to be up again. If it is not in time, an
-                // attempt tells why.
+                // The HTTP/1 client may have to wait until its endpoint is up again. If that takes too long, an attempt gives the
+                // error.
                 let (mut client, ctx) = (http1.clone(), self.ctx.clone());
                 async move {
                     let patience = ctx.config.outbound.http_queue.failfast;
@@ -146,7 +146,7 @@ impl Service<HttpRequest> for Client {
     }
 }
 
-/// Sends a request over HTTP/1; a connection that becomes something else is joined with the application's.
+/// Sends a request over HTTP/1; an upgraded connection is joined with the application's.
 fn send_http1(
     client: &mut Http1Client<Connect, RequestBody>,
     ctx: &Context,
@@ -167,7 +167,7 @@ fn send_http1(
         .boxed_local()
 }
 
-/// Makes an HTTP/1 request one that HTTP/2 carries and a peer proxy restores.
+/// Converts an HTTP/1 request into an HTTP/2 request from which the peer proxy restores it.
 fn orig_proto_request(request: &mut HttpRequest, default_authority: &Authority) {
     let absolute = request.uri().scheme().is_some();
     let value = match (request.version(), absolute) {
@@ -193,7 +193,7 @@ fn orig_proto_response(response: &mut Response<ResponseBody>, requested: Version
     *response.version_mut() = version;
 }
 
-/// A reset means nothing to an HTTP/1 application: it gets an answer.
+/// Replaces a stream reset, which HTTP/1 cannot express, by an error that is answered.
 fn not_a_reset(mut rejected: Rejected<HttpRequest>) -> Rejected<HttpRequest> {
     if let Some(code) = rejected.error.reset_code()
         && rejected.error.reason() == Reason::StreamReset

@@ -19,7 +19,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Applies what the endpoint asks for, refuses identities that it cannot have, and keeps peers' proxy headers back.
+/// Overrides the authority, refuses a request that requires another identity, and removes proxy headers from responses.
 #[derive(Clone, Debug)]
 pub struct HeaderRulesLayer {
     authority_override: Option<Authority>,
@@ -147,7 +147,7 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
     headers.remove(HOST);
     headers.remove(L5D_DST_CANONICAL);
     if request.version() != http::Version::HTTP_2 && request.uri().authority().is_none() {
-        // HTTP/1 in origin form has no other place for it.
+        // An HTTP/1 request in origin form carries its authority in Host only.
         if let Ok(host) = authority.as_str().parse() {
             request.headers_mut().insert(HOST, host);
         }
@@ -171,8 +171,8 @@ fn scrub(response: &mut Response<ResponseBody>, is_meshed: bool) -> Result<(), E
     Ok(())
 }
 
-/// Removes a peer proxy's headers about its own errors: they are not for the application. What a proxy of the mesh tells by
-/// them is noted.
+/// Removes a peer proxy's headers about its own errors, which are not for the application. The failure that they name is kept
+/// in the response's extensions if the peer is a proxy of the mesh.
 fn scrub_proxy_headers(response: &mut Response<ResponseBody>, is_meshed: bool) {
     let headers = response.headers_mut();
     if !has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
@@ -207,7 +207,7 @@ mod tests {
         (layer.layer(mock), below)
     }
 
-    /// The request as the endpoint gets it.
+    /// The request that the endpoint gets.
     async fn sent(authority: Option<&'static str>, request: HttpRequest) -> HttpRequest {
         let (mut stage, mut below) = stage(authority);
         let _response = stage.call(request);
@@ -279,7 +279,7 @@ mod tests {
             (true, true, "inbound"),
             (true, false, "inbound"),
             (false, true, "inbound"),
-            // Told to its application, which passes it on.
+            // From an outbound proxy to its own application, which passes it on.
             (true, true, "outbound"),
         ] {
             let (mut stage, mut below) = stage(None);

@@ -15,8 +15,8 @@ pub(super) fn upgrades_http1(ctx: &Context, endpoint: &Endpoint) -> bool {
 
 /// The HTTP/2 settings of an endpoint: its own, or else those of the environment, field by field.
 ///
-/// A proxy of the mesh is sent PINGs, if neither says when, while requests are open and it is silent: a node that vanished is
-/// noticed long before TCP gives up. Applications are not, as some close connections for it (`too_many_pings` of gRPC).
+/// Without a keep-alive setting, a proxy of the mesh gets PINGs while requests are open and it is silent: a vanished node is
+/// noticed long before TCP gives up. Applications get none, as some close connections for it (`too_many_pings` of gRPC).
 pub(super) fn http2_settings(env: &Http2Settings, endpoint: &Endpoint) -> Http2Settings {
     let own = endpoint.http2.as_deref();
     let mut settings = own.map_or_else(|| env.clone(), |own| over(own, env));

@@ -1,10 +1,10 @@
-//! Two attempts, of which the first answer counts.
+//! A race of two attempts for the first response.
 
 use futures::future::{Either, select};
 use std::pin::Pin;
 use tokio::time::{Instant, sleep_until};
 
-/// The attempt whose result is that of the request.
+/// The attempt that gave the result of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Winner {
     /// The first.
@@ -22,7 +22,7 @@ pub async fn before<F: Future>(at: Instant, mut future: Pin<&mut F>) -> Option<F
     }
 }
 
-/// The first success, or the failure that comes last.
+/// The first success, or else the last failure.
 pub async fn race<F, T, E>(first: Pin<&mut F>, second: Pin<&mut F>) -> (Result<T, E>, Winner)
 where
     F: Future<Output = Result<T, E>>,

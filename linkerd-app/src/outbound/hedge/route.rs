@@ -1,4 +1,4 @@
-//! The hedges of a route: when they are made, and which are not.
+//! The hedges of a route: their delay, and the obstacles to them.
 
 use crate::{
     config::HedgeSettings,
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct HedgedRoutes {
     settings: HedgeSettings,
-    /// Those whose stacks exist.
+    /// Routes whose stacks exist.
     live: RefCell<Vec<Weak<HedgedRoute>>>,
 }
 
@@ -35,12 +35,12 @@ pub struct HedgedRoute {
     counts: HedgeCounts,
 }
 
-/// The budget that hedges are taken from: that of the retries of the route.
+/// The budget of hedges, shared with the retries of the route.
 #[derive(Debug)]
 pub struct HedgeBudget {
     /// The budget.
     pub shared: SharedBudget,
-    /// Whether requests pay into it here: without retries no other layer does.
+    /// Whether hedging pays into the budget: without retries no other layer does.
     pub pays: bool,
 }
 
@@ -72,7 +72,7 @@ impl HedgedRoutes {
         }
     }
 
-    /// Adds a route, as long as it is used.
+    /// Adds a route, listed as long as it is in use.
     pub fn add(&self, name: String, budget: HedgeBudget, counts: HedgeCounts) -> Rc<HedgedRoute> {
         let route = HedgedRoute::new(name, self.settings, budget, counts);
         let mut live = self.live.borrow_mut();
@@ -108,7 +108,7 @@ impl HedgedRoute {
         }
     }
 
-    /// The time after which a request is hedged. `None`: too few requests were answered to tell.
+    /// The delay before a request is hedged. `None`: too few responses for an estimate.
     pub fn delay(&self, now: Instant) -> Option<Duration> {
         let estimate = self.latency.borrow_mut().estimate(now)?;
         Some(estimate.max(self.settings.min_delay))
@@ -145,8 +145,8 @@ impl HedgedRoute {
         }
     }
 
-    /// Takes note of a response head. Where the hedge's came first, the time until then stands for that of the first attempt,
-    /// which would have taken longer.
+    /// Records the latency of a response head. If the hedge answered first, its time stands for that of the first attempt, which
+    /// would have taken longer.
     pub fn answered(&self, called: Instant, now: Instant) {
         let latency = now.saturating_duration_since(called);
         self.latency.borrow_mut().observe(latency, now);

@@ -27,7 +27,7 @@ const SETTINGS: HedgeSettings = HedgeSettings {
     max_bytes: 10,
 };
 
-/// A route whose requests have taken 80 ms, and the stage that hedges them.
+/// A route whose requests have taken 80 ms, with its hedging stage.
 struct Route {
     metrics: TestMetrics,
     route: Rc<HedgedRoute>,

@@ -15,8 +15,8 @@ const RETRY_GRPC: HeaderName = HeaderName::from_static("l5d-retry-grpc");
 const RETRY_LIMIT: HeaderName = HeaderName::from_static("l5d-retry-limit");
 const RETRY_TIMEOUT: HeaderName = HeaderName::from_static("l5d-retry-timeout");
 
-/// Takes the limits that a request asks for out of its headers. `route` has those that it does not name. `None`: it names
-/// none. What cannot be read is as if it were not there.
+/// Removes the limits that a request asks for from its headers; limits that it does not name are those of `route`. `None`: it
+/// names none. Unreadable values are ignored.
 pub(super) fn take(headers: &mut HeaderMap, route: &Limits) -> Option<Limits> {
     if !headers.keys().any(|name| name.as_str().starts_with("l5d-")) {
         return None;
@@ -59,7 +59,7 @@ struct AskedRetry {
 }
 
 impl AskedRetry {
-    /// A route's policy with these parts in place of its own.
+    /// The route's policy with these parts replaced.
     fn over(self, route: Option<Rc<RetryPolicy>>) -> Option<Rc<RetryPolicy>> {
         let is_asked = self.statuses.is_some()
             || self.grpc_codes.is_some()

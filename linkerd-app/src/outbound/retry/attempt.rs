@@ -16,15 +16,15 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep_until};
 
 pin_project! {
-    /// An attempt: its response, or its error, and what that means for retries.
+    /// An attempt: its response or error, classified for retries.
     ///
-    /// - **Fails as** its limits, and as what is called.
+    /// - **Fails as** its limits, and as the stage below.
     pub struct Attempt<F> {
         #[pin]
         inner: TimedFuture<F>,
-        // Whether the first frame is looked at: with HTTP/2 it may be trailers with a code.
+        // Whether the first frame is read: with HTTP/2 it may be trailers with a code.
         peeks: bool,
-        // A response whose first frame is waited for.
+        // A response that waits for its first frame.
         response: Option<Response<ResponseBody>>,
         sleep: Option<Pin<Box<Sleep>>>,
     }
@@ -102,6 +102,6 @@ fn failed(error: Error) -> Attempted {
     (Err(error), result)
 }
 
-/// How long the headers of a response wait for its first frame, which may be trailers with a code. A stream that has
-/// nothing to say yet is not held up for longer; the incumbent waits as long as it takes.
+/// The longest time for which the headers of a response wait for its first frame, which may be trailers with a code. A stream
+/// without data yet is not delayed any longer; the incumbent has no limit.
 const PEEK: Duration = Duration::from_secs(1);

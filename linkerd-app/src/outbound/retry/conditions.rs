@@ -1,4 +1,4 @@
-//! Which results of an attempt a policy retries. Pure.
+//! The results of an attempt that a policy retries. Pure functions.
 
 use http::{HeaderMap, StatusCode};
 use linkerd_profiles::RetryConditions;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// The results that a route retries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RetriedResults {
-    /// Those that a policy names.
+    /// The results that a policy names.
     Policy(RetryConditions),
     /// Failures by the classes of a profile's route; answers only.
     Profile(Option<Rc<ResponseClasses>>),
@@ -36,7 +36,7 @@ pub enum AttemptResult {
 }
 
 impl AttemptResult {
-    /// The result that an error is.
+    /// Classifies an error.
     ///
     /// | error | with the incumbent |
     /// |---|---|
@@ -74,7 +74,7 @@ impl AttemptResult {
 }
 
 impl RetriedResults {
-    /// Whether an attempt with this result is followed by another.
+    /// Whether this result is retried.
     pub fn contain(&self, result: AttemptResult) -> bool {
         match (self, result) {
             (_, AttemptResult::Final | AttemptResult::Expired) => false,

@@ -32,7 +32,7 @@ struct Backend {
 
 /// An endpoint of opaque connections.
 ///
-/// It is tried again when its backoff has passed, by a connection that is wanted: a probe of its own would show in the
+/// After the backoff of a failure, the next connection that a client needs is the attempt: a separate probe would show in the
 /// log of a server that counts broken handshakes.
 #[derive(Clone)]
 pub struct TcpEndpoint {
@@ -43,7 +43,7 @@ pub struct TcpEndpoint {
 struct Attempts(Reconnect);
 
 impl NewTcpEndpoint {
-    /// Endpoints of a backend. `authority` is the name that was discovered, for labels.
+    /// Endpoints of a backend. `authority` is the discovered name, for labels.
     pub fn new(ctx: &Rc<Context>, authority: impl Into<Arc<str>>) -> Self {
         Self(Rc::new(Backend {
             ctx: ctx.clone(),
@@ -79,7 +79,7 @@ impl NewService<EndpointTarget> for NewTcpEndpoint {
     }
 }
 
-/// The next connection that is wanted is the attempt.
+/// Allows the next connection that a client needs as the attempt.
 impl Connects for Attempts {
     fn reconnect(&self) -> &Reconnect {
         &self.0

@@ -17,7 +17,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Counts connections as open when they are asked for, and as closed when they are dropped.
+/// Counts connections as open when they are requested, and as closed when they are dropped.
 #[derive(Clone, Debug)]
 pub struct TcpRouteMetricsLayer {
     open: Counter,
@@ -48,7 +48,7 @@ struct OpenConnection {
 impl TcpRouteMetricsLayer {
     /// Counts connections in series with these labels.
     pub fn new(families: &TcpRouteFamilies, labels: Labels) -> Self {
-        // They are shown before the first connection, as with the incumbent.
+        // The series exist before the first connection, as with the incumbent.
         for error in ERRORS {
             families.close.get(labels.clone().with("error", error));
         }

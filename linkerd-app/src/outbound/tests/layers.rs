@@ -107,7 +107,7 @@ impl Service<HttpRequest> for Delay {
     }
 }
 
-/// Writes down what passes in both directions.
+/// Records the data of requests and responses.
 struct Watch<S> {
     inner: S,
     notes: Rc<Notes>,

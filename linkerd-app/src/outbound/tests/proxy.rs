@@ -25,7 +25,7 @@ use linkerd_proxy_core::{
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 use tokio::{io::DuplexStream, runtime::Handle, task::LocalSet};
 
-/// An outbound side, and what it works with.
+/// An outbound side with its dependencies.
 pub struct TestProxy {
     /// Its policies and endpoints.
     pub source: TestSource,
@@ -39,12 +39,12 @@ pub struct TestProxy {
     drain: drain::Signal,
 }
 
-/// Runs a test with a proxy of its own.
+/// Runs a test with a new proxy.
 pub async fn in_process(test: impl AsyncFnOnce(TestProxy)) {
     in_process_with(&[], test).await;
 }
 
-/// Runs a test with a proxy of its own, in this environment.
+/// Runs a test with a new proxy in this environment.
 pub async fn in_process_with(env: &[(&str, &str)], test: impl AsyncFnOnce(TestProxy)) {
     LocalSet::new()
         .run_until(async { test(TestProxy::new(env)).await })
@@ -131,7 +131,7 @@ impl TestProxy {
         TestClient::http2(self.connect(target)).await
     }
 
-    /// Lets all tasks run until none has anything to do.
+    /// Lets all tasks run until they are idle.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -152,7 +152,7 @@ impl TestProxy {
     }
 }
 
-/// A policy by which everything goes to one distribution.
+/// A policy with one distribution for all traffic.
 pub fn policy(distribution: Distribution) -> ClientPolicy {
     let meta = Arc::new(Meta::new_default("test"));
     let backends = distribution.clone().map(HttpBackend::from);

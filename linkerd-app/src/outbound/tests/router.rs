@@ -10,7 +10,7 @@ use tower_service::Service;
 
 const WEB: &str = "10.1.0.1:80";
 
-/// Routes that answer after a second with the name of the policy that they were made for. One named `refuses` does.
+/// Routes that answer after a second with the name of their policy. A policy named `refuses` is refused.
 #[derive(Clone, Default)]
 struct Named {
     made: Rc<Cell<u32>>,

@@ -169,7 +169,7 @@ async fn a_limit_ends_a_response_that_does_not_begin_and_one_that_does_not_go_on
                 let read = TestResponse::read(response).await;
                 (read, start.elapsed().as_secs())
             };
-            // Two frames, each of which an idle limit begins anew with.
+            // Two frames, each of which restarts the idle limit.
             let write = async {
                 for _ in 0..2 {
                     tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -1,4 +1,4 @@
-//! Connections that become something else than HTTP.
+//! Upgrades of connections to other protocols.
 
 use super::{forward, in_process, policy};
 use crate::testing::TestWire;

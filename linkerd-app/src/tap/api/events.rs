@@ -118,7 +118,7 @@ fn field(name: &str, value: &[u8]) -> Header {
     }
 }
 
-/// `None` for what does not fit: 292 million years.
+/// `None` for a duration that does not fit: 292 billion years.
 fn duration(time: Duration) -> Option<prost_types::Duration> {
     time.try_into().ok()
 }

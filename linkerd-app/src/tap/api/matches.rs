@@ -143,7 +143,7 @@ fn addr(field: &str, tcp: Tcp) -> Result<AddrMatch, InvalidMatch> {
     }
 }
 
-/// A range of which either end may be left out: it is then one port.
+/// A range of ports. Either end may be left out: the range is then one port.
 fn ports(min: u32, max: u32) -> Option<RangeInclusive<u16>> {
     let min = if min == 0 { max } else { min };
     let max = if max == 0 { min } else { max };
@@ -197,10 +197,10 @@ fn invalid(field: &str, problem: impl Into<String>) -> InvalidMatch {
     }
 }
 
-/// Conditions of one tap: each is asked for each request.
+/// Conditions of one tap: each is evaluated for each request.
 const MAX_CONDITIONS: usize = 256;
 
-/// Conditions within one another.
+/// The deepest nesting of conditions.
 const MAX_DEPTH: usize = 32;
 
 #[cfg(test)]

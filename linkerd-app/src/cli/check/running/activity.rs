@@ -74,7 +74,7 @@ pub(super) fn failures(failures: &Value) -> Vec<CheckLine> {
     lines
 }
 
-/// What the proxy left out because a bound was reached.
+/// Losses: series, lines, spans and events that the proxy left out because a bound was reached.
 pub(super) fn losses(state: &Value) -> Vec<CheckLine> {
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     let series: u64 = list(&state["metrics"])
@@ -123,7 +123,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 /// Failures that are older say little of the present state.
 const RECENT: Duration = Duration::from_secs(300);
 
-/// Reasons with a line of their own.
+/// The most reasons with a separate line.
 const MAX_REASONS: usize = 5;
 
 #[cfg(test)]
