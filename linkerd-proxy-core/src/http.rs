@@ -46,7 +46,7 @@ pub use message::{
 pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
-pub use peer_failure::{PeerAnswer, PeerFailure};
+pub use peer_failure::{CloseClient, PeerAnswer, PeerFailure};
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
 pub use request_copy::RequestCopy;

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Mesh, binary, netns::isolated, refused};
+use linkerd_tests::{Mesh, SOON, binary, eventually, netns::isolated, refused};
 use std::{
     os::unix::process::CommandExt,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 fn run(program: &Path, args: &[&str]) -> (Option<i32>, String) {
@@ -233,7 +233,7 @@ async fn await_runs_a_command_when_the_proxy_is_ready() {
         .await
         .unwrap();
     assert_eq!(code, Some(3), "{text}");
-    assert!(mesh.proxy.wait_exit(linkerd_tests::SOON).await.success());
+    assert!(mesh.proxy.wait_exit(SOON).await.success());
 }
 
 #[test]
@@ -254,4 +254,35 @@ fn await_gives_up_in_time_and_names_the_proxy() {
     let (code, text) = run(binary(), &args);
     assert_eq!(code, Some(69), "{text}");
     assert!(text.contains(&port) && text.contains("/state"), "{text}");
+}
+
+/// The kubelet signals only a container's first process.
+#[tokio::test]
+async fn await_passes_signals_on_to_the_command_and_ends_with_its_code() {
+    let enabled = "LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED";
+    let mut mesh = Mesh::builder().env(enabled, "true").start().await;
+    let port = mesh.proxy.admin.addr.port().to_string();
+    let started = tempfile::tempdir().unwrap();
+    let mark = started.path().join("started");
+    let line = format!(
+        "trap 'echo ending; exit 9' TERM; touch {}; while :; do sleep 0.01; done",
+        mark.display()
+    );
+    let child = Command::new(binary())
+        .args(["await", "--port", &port, "--shutdown", "--", "sh", "-c"])
+        .arg(line)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually(SOON, "the command runs", || async {
+        mark.exists().then_some(())
+    })
+    .await;
+    let id = child.id().to_string();
+    assert_eq!(run(Path::new("kill"), &["-TERM", &id]).0, Some(0));
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+    let ended = ended.await.unwrap();
+    assert_eq!(ended.status.code(), Some(9));
+    assert_eq!(ended.stdout, b"ending\n");
+    assert!(mesh.proxy.wait_exit(SOON).await.success());
 }

@@ -1,5 +1,8 @@
 //! `await`: waits until the proxy of this pod is ready, and then becomes the application.
 
+mod child;
+
+use crate::runtime;
 use std::{
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
@@ -51,7 +54,8 @@ pub fn run(options: &AwaitOptions) -> ExitCode {
         eprintln!("error: {program} cannot be run: {error}");
         return ExitCode::FAILURE;
     }
-    let ended = command.status();
+    let runtime = runtime::local();
+    let ended = runtime.and_then(|runtime| runtime.block_on(child::run(command)));
     match request(admin, "POST /shutdown") {
         Ok(200..300) => {}
         Ok(status) => eprintln!(
@@ -60,10 +64,7 @@ pub fn run(options: &AwaitOptions) -> ExitCode {
         Err(error) => eprintln!("the proxy at {admin} cannot be shut down: {error}"),
     }
     match ended {
-        // A command that was ended by a signal has no code: 1.
-        Ok(status) => status.code().map_or(ExitCode::FAILURE, |code| {
-            ExitCode::from(u8::try_from(code).unwrap_or(1))
-        }),
+        Ok(status) => ExitCode::from(child::exit_code(status)),
         Err(error) => {
             eprintln!("error: {program} cannot be run: {error}");
             ExitCode::FAILURE

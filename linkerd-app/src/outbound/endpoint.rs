@@ -65,6 +65,7 @@ pub struct NewSender(Rc<EndpointBackend>);
 struct EndpointBackend {
     ctx: Rc<Context>,
     version: http::Version,
+    /// The discovered name; `None` for an endpoint that a policy or profile forwards to.
     authority: Option<Arc<str>>,
 }
 
@@ -160,7 +161,7 @@ impl NewService<EndpointTarget> for NewSender {
         ServiceBuilder::new()
             .layer(AttemptSpansLayer)
             .layer(replay)
-            .layer(HeaderRulesLayer::new(ctx, &endpoint))
+            .layer(HeaderRulesLayer::new(ctx, &endpoint, authority.is_none()))
             .service(client)
     }
 }

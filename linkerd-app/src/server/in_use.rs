@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Values by key, shared by the connections that use them.
 ///
-/// - **Bounds**: a value that all sweeps of the idle timeout find unused is dropped. The owner bounds the number.
+/// - **Bounds**: a value that nothing has used for the idle timeout is dropped at the next sweep. The owner bounds the number.
 pub struct InUse<K, V>(RefCell<HashMap<K, Entry<V>>>);
 
 struct Entry<V> {
@@ -23,7 +23,7 @@ impl<K: Hash + Eq, V> InUse<K, V> {
     /// The value of a key, if it is kept.
     pub fn get(&self, key: &K) -> Option<Rc<V>> {
         let entries = self.0.borrow();
-        entries.get(key).map(|entry| entry.value.clone())
+        entries.get(key).map(Entry::take)
     }
 
     /// The value of a key, built by `make` if it is not kept.
@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V> InUse<K, V> {
             value: Rc::new(make(key)),
             idle_since: Cell::new(None),
         };
-        entries.entry(key).or_insert_with_key(new).value.clone()
+        entries.entry(key).or_insert_with_key(new).take()
     }
 
     /// Drops the unused values.
@@ -79,6 +79,12 @@ impl<K: Hash + Eq, V> InUse<K, V> {
 }
 
 impl<V> Entry<V> {
+    /// The value for a user, whose use may be over before the next sweep.
+    fn take(&self) -> Rc<V> {
+        self.idle_since.set(None);
+        self.value.clone()
+    }
+
     fn users(&self) -> usize {
         Rc::strong_count(&self.value) - 1
     }
@@ -117,6 +123,18 @@ mod tests {
         tokio::time::advance(idle).await;
         sweep();
         assert_eq!(values.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_that_is_used_between_sweeps_alone_is_kept() {
+        let (values, idle) = (InUse::default(), Duration::from_secs(5));
+        for _ in 0..5 {
+            values.get_or_insert("a", |_| 1);
+            values.get(&"a");
+            values.sweep(idle, Instant::now());
+            assert_eq!(values.count(), 1);
+            tokio::time::advance(idle).await;
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use http_body::Body;
 use linkerd_proxy_core::{
     Error, Reason,
     http::{
-        Busy, Connection, HttpRequest, ObserveBrokenResponse, PeerAnswer, Responder, ResponseBody,
+        Busy, CloseClient, Connection, HttpRequest, ObserveBrokenResponse, PeerAnswer, Responder,
+        ResponseBody,
     },
     transport::Side,
 };
@@ -80,11 +81,16 @@ impl<F: Fn(&Error)> Responding<F> {
         self.failures.request(head, responder, error);
         (self.count)(error);
         // An upload that a client has cancelled ends its own stream, and not the other streams.
-        let is_of_one = self.answers.explicit || error.reason() == Reason::BrokenBody;
-        let is_shared = self.answers.version == Version::HTTP_2 && is_of_one;
-        if error.reason().is_fatal() && !is_shared {
+        let ends_stream_only =
+            self.answers.version == Version::HTTP_2 && error.reason() == Reason::BrokenBody;
+        if error.reason().is_fatal() && !ends_stream_only && !self.is_shared() {
             self.connection.close();
         }
+    }
+
+    /// Whether requests to other targets share the connection: it does not end with one of them.
+    fn is_shared(&self) -> bool {
+        self.answers.explicit && self.answers.version == Version::HTTP_2
     }
 }
 
@@ -166,6 +172,10 @@ where
                     let head = this.head.as_deref();
                     failures.told_by_peer(head, this.responder, failure, response.status());
                 }
+                let shared = this.responding.is_shared();
+                if !shared && response.extensions().get::<CloseClient>().is_some() {
+                    this.responding.connection.close();
+                }
                 let failures = this.responding.clone();
                 response.body_mut().end_well(*this.responder, failures);
                 response
@@ -221,6 +231,36 @@ mod tests {
         let response = layer.layer(fails).call(request).await.unwrap();
         let counted = counted.borrow().clone();
         (response.status(), counted)
+    }
+
+    #[tokio::test]
+    async fn a_response_may_end_the_connection_unless_other_targets_share_it() {
+        for (version, explicit, ends) in [
+            (Version::HTTP_11, false, true),
+            (Version::HTTP_11, true, true),
+            (Version::HTTP_2, false, true),
+            (Version::HTTP_2, true, false),
+        ] {
+            let connection = Rc::new(Connection::default());
+            let answers = Answers {
+                side: Side::Outbound,
+                version,
+                emit_headers: true,
+                explicit,
+            };
+            let failures = FailureLog::new(1, TestMetrics::new().families.failures)
+                .requests(Side::Outbound, &client());
+            let layer = RespondLayer::new(answers, &connection, failures, |_: &Error| ());
+            let answer = service_fn(|_| async {
+                let mut response = Response::new(ResponseBody::empty());
+                response.extensions_mut().insert(CloseClient);
+                Ok(response)
+            });
+            let request = Request::new(RequestBody::empty());
+            let request = HttpRequest::new(request, RequestContext::arriving(None));
+            layer.layer(answer).call(request).await.unwrap();
+            assert_eq!(connection.is_closing(), ends, "{version:?}, {explicit}");
+        }
     }
 
     #[tokio::test]

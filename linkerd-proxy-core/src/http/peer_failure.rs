@@ -48,6 +48,11 @@ impl PeerFailure {
     }
 }
 
+/// Marks a response with which the client's connection ends: the proxy of a forwarded endpoint asks for it
+/// (`l5d-proxy-connection: close`). An extension of the response.
+#[derive(Clone, Copy, Debug)]
+pub struct CloseClient;
+
 /// Responses that may be answers of a peer proxy.
 pub trait PeerAnswer {
     /// The failure that it tells.

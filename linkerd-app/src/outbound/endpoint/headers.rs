@@ -6,8 +6,8 @@ use linkerd_profiles::Endpoint;
 use linkerd_proxy_core::{
     Error, Reason, Rejected,
     http::{
-        HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, PeerFailure, ResponseBody, has_any,
-        prepare_response,
+        CloseClient, HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, PeerFailure, ResponseBody,
+        has_any, prepare_response,
     },
     tls::Identity,
 };
@@ -24,6 +24,19 @@ use tower_service::Service;
 pub struct HeaderRulesLayer {
     authority_override: Option<Authority>,
     identity: Option<Identity>,
+    peer: Peer,
+}
+
+/// The proxy at the other end of the hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    /// No proxy of the mesh: its headers are removed, and mean nothing.
+    Foreign,
+    /// The proxy of one of a balancer's endpoints.
+    Balanced,
+    /// The proxy of the only endpoint of a backend. The client's connection has no other endpoint, and ends when the peer asks
+    /// for it.
+    Forwarded,
 }
 
 /// See [`HeaderRulesLayer`].
@@ -32,11 +45,18 @@ pub struct HeaderRules<S> {
     inner: S,
     authority_override: Option<Authority>,
     identity: Option<Identity>,
+    peer: Peer,
 }
 
 impl HeaderRulesLayer {
-    pub(super) fn new(ctx: &Context, endpoint: &Endpoint) -> Self {
+    /// The rules for an endpoint of a balancer, or for one that `is_forwarded` to.
+    pub(super) fn new(ctx: &Context, endpoint: &Endpoint, is_forwarded: bool) -> Self {
         let overrides = !ctx.is_local(endpoint);
+        let peer = match ctx.is_meshed(endpoint) {
+            false => Peer::Foreign,
+            true if is_forwarded => Peer::Forwarded,
+            true => Peer::Balanced,
+        };
         Self {
             authority_override: endpoint
                 .authority_override
@@ -48,6 +68,7 @@ impl HeaderRulesLayer {
                 .as_deref()
                 .filter(|_| ctx.is_meshed(endpoint))
                 .map(|tls| tls.identity.clone()),
+            peer,
         }
     }
 }
@@ -60,6 +81,7 @@ impl<S> Layer<S> for HeaderRulesLayer {
             inner,
             authority_override: self.authority_override.clone(),
             identity: self.identity.clone(),
+            peer: self.peer,
         }
     }
 }
@@ -70,7 +92,7 @@ pin_project! {
         #[pin]
         inner: Option<F>,
         refused: Option<Error>,
-        is_meshed: bool,
+        peer: Peer,
     }
 }
 
@@ -85,7 +107,7 @@ where
         if let Some(inner) = this.inner.as_pin_mut() {
             let mut polled = inner.poll(cx);
             if let Poll::Ready(Ok(response)) = &mut polled
-                && let Err(error) = scrub(response, *this.is_meshed)
+                && let Err(error) = scrub(response, *this.peer)
             {
                 return Poll::Ready(Err(Rejected::lost(error)));
             }
@@ -120,7 +142,7 @@ where
             let required = String::from_utf8_lossy(required.as_bytes());
             let detail = format!("required id {required}; found {found}");
             return HeaderRulesFuture {
-                is_meshed: true,
+                peer: self.peer,
                 inner: None,
                 refused: Some(Error::new(Reason::IdentityRequired).detail(detail)),
             };
@@ -129,7 +151,7 @@ where
             override_authority(&mut request, authority);
         }
         HeaderRulesFuture {
-            is_meshed: self.identity.is_some(),
+            peer: self.peer,
             inner: Some(self.inner.call(request)),
             refused: None,
         }
@@ -163,25 +185,30 @@ fn override_authority(request: &mut HttpRequest, authority: &Authority) {
         http::Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
-fn scrub(response: &mut Response<ResponseBody>, is_meshed: bool) -> Result<(), Error> {
+fn scrub(response: &mut Response<ResponseBody>, peer: Peer) -> Result<(), Error> {
     if response.version() != http::Version::HTTP_2 {
         prepare_response(response)?;
     }
-    scrub_proxy_headers(response, is_meshed);
+    scrub_proxy_headers(response, peer);
     Ok(())
 }
 
 /// Removes a peer proxy's headers about its own errors, which are not for the application. The failure that they name is kept
 /// in the response's extensions if the peer is a proxy of the mesh.
-fn scrub_proxy_headers(response: &mut Response<ResponseBody>, is_meshed: bool) {
+fn scrub_proxy_headers(response: &mut Response<ResponseBody>, peer: Peer) {
     let headers = response.headers_mut();
     if !has_any(headers, &[L5D_PROXY_ERROR, L5D_PROXY_CONNECTION]) {
         return;
     }
-    headers.remove(L5D_PROXY_CONNECTION);
-    let text = headers.remove(L5D_PROXY_ERROR).filter(|_| is_meshed);
+    let connection = headers.remove(L5D_PROXY_CONNECTION);
+    let closes = connection.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+    let text = headers.remove(L5D_PROXY_ERROR);
+    let text = text.filter(|_| peer != Peer::Foreign);
     if let Some(failure) = text.and_then(|text| PeerFailure::told(headers, text)) {
         response.extensions_mut().insert(failure);
+    }
+    if closes && peer == Peer::Forwarded {
+        response.extensions_mut().insert(CloseClient);
     }
 }
 
@@ -202,6 +229,7 @@ mod tests {
         let layer = HeaderRulesLayer {
             authority_override: authority.map(Authority::from_static),
             identity: Some("web.test".parse().unwrap()),
+            peer: Peer::Balanced,
         };
         let (mock, below) = Stage::new();
         (layer.layer(mock), below)
@@ -248,15 +276,40 @@ mod tests {
 
     #[tokio::test]
     async fn an_identity_that_the_endpoint_does_not_have_is_refused() {
-        let (mut stage, mut below) = stage(None);
-        let mut request = request("");
-        let identity = HeaderValue::from_static("other.test");
-        request.headers_mut().insert(L5D_REQUIRE_ID, identity);
-        let rejected = stage.call(request).await.unwrap_err();
-        assert_eq!(rejected.error.reason(), Reason::IdentityRequired);
-        assert!(rejected.request.is_none(), "no other endpoint has it");
-        let mut asked = tokio_test::task::spawn(below.next_request());
-        assert!(asked.poll().is_pending());
+        // No endpoint has an identity that cannot be parsed; passed on, the request would go to any.
+        for required in ["other.test", "@@ @@", ""] {
+            let (mut stage, mut below) = stage(None);
+            let mut request = request("");
+            let identity = HeaderValue::from_static(required);
+            request.headers_mut().insert(L5D_REQUIRE_ID, identity);
+            let rejected = stage.call(request).await.unwrap_err();
+            assert_eq!(rejected.error.reason(), Reason::IdentityRequired);
+            assert!(rejected.request.is_none(), "no other endpoint has it");
+            let mut asked = tokio_test::task::spawn(below.next_request());
+            assert!(asked.poll().is_pending());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_proxy_of_a_forwarded_endpoint_may_end_the_connection_of_the_client() {
+        for (peer, value, closes) in [
+            (Peer::Forwarded, "close", true),
+            (Peer::Forwarded, "keep", false),
+            (Peer::Balanced, "close", false),
+            (Peer::Foreign, "close", false),
+        ] {
+            let (mut stage, mut below) = stage(None);
+            stage.peer = peer;
+            let answered = stage.call(request(""));
+            let (_, respond) = below.next_request().await.unwrap();
+            let mut response = response("");
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(L5D_PROXY_CONNECTION, value);
+            respond.send_response(Ok(response));
+            let answer = answered.await.unwrap();
+            let is_marked = answer.extensions().get::<CloseClient>().is_some();
+            assert_eq!(is_marked, closes, "{peer:?}");
+        }
     }
 
     #[tokio::test]
@@ -284,7 +337,7 @@ mod tests {
         ] {
             let (mut stage, mut below) = stage(None);
             if !is_meshed {
-                stage.identity = None;
+                stage.peer = Peer::Foreign;
             }
             let answered = stage.call(request(""));
             let (_, respond) = below.next_request().await.unwrap();

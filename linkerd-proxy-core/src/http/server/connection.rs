@@ -42,6 +42,11 @@ impl Connection {
         self.close.set(true);
     }
 
+    /// Whether it ends after the exchanges that are in flight.
+    pub fn is_closing(&self) -> bool {
+        self.close.get()
+    }
+
     /// Whether it has waited for a request for so long that its buffers were given back.
     pub fn is_parked(&self) -> bool {
         self.parked.get()
