@@ -1,4 +1,4 @@
-//! An entry as an inspection shows it.
+//! An entry as shown by an inspection.
 
 use std::time::Duration;
 
