@@ -178,9 +178,9 @@ pub enum Reason {
     ClientTlsFailed,
     /// Too many handshakes have begun and not ended.
     HandshakeLimit,
-    /// A client dialled the proxy's own port without an identity of the mesh.
+    /// A client connected to the proxy's own port without an identity of the mesh.
     NotMeshed,
-    /// A client dialled the proxy's own port and did not say what for.
+    /// A client connected to the proxy's own port without a transport header.
     NoTransportHeader,
     /// A peer proxy asked for a name that this proxy does not forward to.
     GatewayNotAllowed,

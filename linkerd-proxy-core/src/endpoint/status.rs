@@ -268,7 +268,7 @@ impl EndpointState {
     }
 }
 
-/// The least time between attempts that waiting requests cause.
+/// The interval of connection attempts while requests wait.
 const HURRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
