@@ -1,4 +1,4 @@
-//! The control plane dies and comes back.
+//! A crash and restart of the control plane.
 
 mod support;
 

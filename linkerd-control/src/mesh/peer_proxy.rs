@@ -13,7 +13,7 @@ pub(super) struct PeerProxy {
     pub(super) port: Option<u16>,
 }
 
-/// The fields `identity` and `proxyPort`; an endpoint has those of its service unless it has its own.
+/// The fields `identity` and `proxyPort`; an endpoint without them has those of its service.
 pub(super) fn peer_proxy(
     r: &mut FieldReader,
     fields: &Fields<'_>,
