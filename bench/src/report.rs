@@ -82,7 +82,7 @@ impl Report {
 }
 
 impl Table {
-    /// The ratio of a subject's median to the floor's: the forwarder's, or the relay's for other protocols than HTTP.
+    /// The ratio of a subject's median to the floor's: the forwarder, or the relay for protocols other than HTTP.
     fn ratio(&self, row: &Row, metric: Metric) -> Option<f64> {
         let floor = match metric {
             Metric::CpuPerGigabyte => RELAY,

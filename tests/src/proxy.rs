@@ -102,14 +102,14 @@ impl Builder {
         self
     }
 
-    /// Runs it as another user.
+    /// Runs the proxy as another user.
     #[must_use]
     pub fn uid(mut self, uid: u32) -> Self {
         self.uid = Some(uid);
         self
     }
 
-    /// Starts it, and returns when it listens and is ready.
+    /// Starts the proxy, and returns when it listens and is ready.
     pub async fn start(self) -> Proxy {
         let proxy = self.start_unready().await;
         let admin = proxy.admin;
@@ -120,7 +120,7 @@ impl Builder {
         proxy
     }
 
-    /// Starts it, and returns when it listens.
+    /// Starts the proxy, and returns when it listens.
     pub async fn start_unready(self) -> Proxy {
         let has_inbound = self.env.contains_key(INBOUND_LISTEN_ADDR);
         let (child, log) = self.spawn();
@@ -144,7 +144,7 @@ impl Builder {
         }
     }
 
-    /// Starts it, and waits until it ends by itself.
+    /// Starts the proxy, and waits until it ends by itself.
     pub async fn run(self) -> Exit {
         let (mut child, log) = self.spawn();
         let status = soon(child.wait()).await.unwrap();
@@ -175,7 +175,7 @@ impl Builder {
 }
 
 impl Proxy {
-    /// A proxy of this control plane.
+    /// A builder of a proxy with this control plane.
     pub fn builder(control: SocketAddr) -> Builder {
         Builder::new(control)
     }
@@ -265,7 +265,7 @@ impl Drop for Proxy {
 
 const INBOUND_LISTEN_ADDR: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
 
-/// The log directives, from the environment if more is needed.
+/// The log directives, from the environment if set.
 fn log_directives() -> String {
     std::env::var("LINKERD_TESTS_LOG").unwrap_or_else(|_| "warn,linkerd=info".to_owned())
 }

@@ -61,7 +61,7 @@ pub enum End {
     Reset(Option<h2::Reason>),
     /// The client gave up, as planned.
     Cancelled,
-    /// Its connection ended before it was sent.
+    /// The connection ended before the request was sent.
     Skipped,
     /// No response came in time.
     Hung,
