@@ -68,7 +68,7 @@ pub async fn run_inside(load_cores: &str) -> Result<u8> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut child = tokio::process::Command::new("ip")
         .args(["netns", "exec", &namespace.0])
-        // With the highest limit of open files, which processes inherit.
+        // Processes inherit the highest limit of open files.
         .args(["sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$@\"", "sh"])
         .args(["taskset", "-c", load_cores])
         .arg(program)

@@ -77,9 +77,9 @@ pub fn require(program: &'static str, package: &'static str) -> Result<PathBuf> 
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Its whole environment.
+    /// The whole environment.
     pub env: Vec<(String, String)>,
 }
 

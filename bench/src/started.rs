@@ -34,22 +34,22 @@ impl Proxies {
         })
     }
 
-    /// Their CPU time, in nanoseconds.
+    /// The CPU time of the processes, in nanoseconds.
     pub fn nanoseconds(&self) -> u64 {
         self.pids().map(cpu::nanoseconds).sum()
     }
 
-    /// Their memory, in bytes.
+    /// The memory of the processes, in bytes.
     pub fn rss(&self) -> u64 {
         self.pids().map(cpu::rss).sum()
     }
 
-    /// Their process ids.
+    /// The process ids.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.running.iter().map(Running::pid)
     }
 
-    /// Whether one of them has ended.
+    /// Whether one of the processes has ended.
     pub fn has_ended(&mut self) -> bool {
         self.running.iter_mut().any(Running::has_ended)
     }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 /// measurement, a guess of 30 ms kept a busy endpoint of 1 ms above an idle one of 200 ms for ten seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct PeakEwma {
-    /// In seconds.
+    /// The estimate in seconds.
     estimate: f64,
-    /// In seconds.
+    /// The decay time in seconds.
     decay: f64,
     at: Instant,
     is_guess: bool,

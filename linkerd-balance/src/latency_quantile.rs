@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct LatencyQuantile {
     quantile: f64,
-    /// By bucket of latency.
+    /// Counts of samples by bucket of latency.
     counts: Box<[f32]>,
     total: f32,
     /// Samples since the last calculation of the estimate.

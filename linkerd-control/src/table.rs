@@ -29,7 +29,7 @@ pub(crate) struct Behaviour {
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
-    /// For the next lookup only.
+    /// Whether the failure is for the next lookup only.
     pub(crate) once: bool,
 }
 

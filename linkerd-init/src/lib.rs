@@ -33,13 +33,13 @@ pub enum InitError {
     Failed {
         /// The program.
         program: String,
-        /// Its error message.
+        /// The error message of the program.
         reason: String,
     },
     /// A namespace or a setting of the kernel cannot be used.
     #[error("{path}: {error}")]
     File {
-        /// Its path.
+        /// The path of the namespace or setting.
         path: String,
         /// The cause.
         error: std::io::Error,

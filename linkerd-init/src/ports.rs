@@ -49,7 +49,7 @@ impl From<u16> for PortRange {
     }
 }
 
-/// In the format of iptables.
+/// The format of iptables.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.first == self.last {

@@ -33,11 +33,11 @@ pub(crate) struct FollowTarget {
 /// The wait for a profile after the policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProfileWait {
-    /// As long as usual.
+    /// The wait is not longer than usual so far.
     Begun,
-    /// Longer than usual; logged.
+    /// The wait is longer than usual; logged.
     Late,
-    /// Over: connections go on without the profile.
+    /// The wait is over: connections go on without the profile.
     Over,
 }
 

@@ -33,6 +33,6 @@ pub struct Profile {
 pub struct ProfileTarget {
     /// The service.
     pub destination: Destination,
-    /// Its share; above 0, and all shares together fit a `u32`.
+    /// The share of the service; above 0, and all shares together fit a `u32`.
     pub weight: u32,
 }

@@ -76,7 +76,7 @@ pub struct HttpBackend {
 /// The rule of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRule {
-    /// Its index in the table.
+    /// The index of the rule in the table.
     pub index: usize,
     /// The length of the path prefix that matched, if it matched by a prefix.
     pub prefix: Option<usize>,

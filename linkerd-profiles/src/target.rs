@@ -32,7 +32,7 @@ impl Target {
         text.parse()
     }
 
-    /// Its port.
+    /// The port of the target.
     pub fn port(&self) -> u16 {
         match self {
             Self::Addr(addr) => addr.port(),

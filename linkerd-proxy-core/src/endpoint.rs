@@ -24,7 +24,7 @@ use std::{net::SocketAddr, num::NonZeroU16};
 pub struct Endpoint {
     /// The address of its listener.
     pub addr: SocketAddr,
-    /// Its share of the load, relative to the other endpoints of its set. The control plane usually sends 10,000.
+    /// The endpoint's share of the load, relative to the others of its set. The control plane usually sends 10,000.
     pub weight: u32,
     /// Labels for metrics, sorted by key; the endpoint's labels override those of its set.
     pub labels: EndpointLabels,

@@ -48,9 +48,9 @@ pub enum Phase {
 pub enum Retry {
     /// Nothing was sent: any request may go elsewhere.
     Yes,
-    /// It may have been processed: only an idempotent request may be sent again.
+    /// The request may have been processed: only an idempotent request may be sent again.
     IfIdempotent,
-    /// Sending it again cannot help.
+    /// Sending the request again cannot help.
     No,
 }
 

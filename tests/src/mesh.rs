@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub struct Mesh {
     /// The control plane's state.
     pub controller: Controller,
-    /// Its server; `None` after [`Mesh::kill_control`].
+    /// The control plane's server; `None` after [`Mesh::kill_control`].
     control: Option<linkerd_control::Server>,
     control_addr: SocketAddr,
     /// The proxy.

@@ -31,7 +31,7 @@ pub struct Proxy {
     pub outbound: SocketAddr,
     /// The address of its inbound listener; `0.0.0.0:0` if none was set.
     pub inbound: SocketAddr,
-    /// Its admin server.
+    /// The admin server.
     pub admin: Admin,
     child: Child,
     log: Log,
@@ -40,9 +40,9 @@ pub struct Proxy {
 /// The end of a proxy.
 #[derive(Debug)]
 pub struct Exit {
-    /// Its exit status.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its whole output.
+    /// The whole output.
     pub output: String,
 }
 
@@ -200,7 +200,7 @@ impl Proxy {
         self.log.wait_for(text, SOON).await
     }
 
-    /// Its output so far.
+    /// The output so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -210,17 +210,17 @@ impl Proxy {
         self.log.pause(paused);
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
-    /// Whether it still runs.
+    /// Whether the proxy still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its resident memory in bytes.
+    /// The resident memory in bytes.
     pub fn rss(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -45,13 +45,13 @@ pub enum Fail {
 /// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its method.
+    /// The method.
     pub method: Method,
-    /// Its target in its original form.
+    /// The target in its original form.
     pub uri: Uri,
-    /// Its version.
+    /// The version of HTTP.
     pub version: Version,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
     /// The number of the connection, from 0.
     pub connection: usize,
@@ -169,7 +169,7 @@ impl Server {
         .await
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

@@ -87,7 +87,7 @@ impl Tcp {
         .await
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

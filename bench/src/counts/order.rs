@@ -103,7 +103,7 @@ impl Order {
     /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages. The most
     /// expensive functions come before others.
     ///
-    /// Of a function with many instances few run: these are listed by their full names, which are valid for one version of the
+    /// Of a function with many instances only a few run. They are listed by their full names, valid for one version of the
     /// compiler, and all others come last. Each group is a separate statement: within one the linker keeps the order of its input.
     pub fn script(&self) -> String {
         let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();

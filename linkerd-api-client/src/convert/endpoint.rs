@@ -36,12 +36,12 @@ pub enum InvalidEndpoint {
     /// No listener can have this port.
     #[error("an endpoint's port ({0}) is not between 1 and 65535")]
     Port(u32),
-    /// This weight would starve all other endpoints.
+    /// The weight would starve all other endpoints.
     #[error("the weight of {addr} ({weight}) is above {MAX_WEIGHT}")]
     Weight {
         /// The endpoint.
         addr: SocketAddr,
-        /// Its weight.
+        /// The weight of the endpoint.
         weight: u32,
     },
     /// The override is not an authority that the peer could serve.

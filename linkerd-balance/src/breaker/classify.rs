@@ -14,7 +14,7 @@ pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option
         BodyEnd::Complete(trailers) => Some(of_response(response, trailers)),
         // A route's timeout is the endpoint's failure, too, as with the incumbent.
         BodyEnd::Failed(_) => Some(OutcomeKind::Failure),
-        // Not ended by the endpoint.
+        // The endpoint did not end the body.
         BodyEnd::Dropped => {
             let is_open = response.is_grpc && response.code.is_none();
             (!is_open).then(|| of_response(response, None))

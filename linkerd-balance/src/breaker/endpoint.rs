@@ -24,7 +24,7 @@ struct Group {
     backend: String,
     rules: Rc<FailureAccrual>,
     endpoints: Cell<usize>,
-    /// In the order of their ejections.
+    /// Ejected endpoints in the order of their ejections.
     ejected: RefCell<Vec<Weak<EndpointBreaker>>>,
     rng: RefCell<SmallRng>,
 }

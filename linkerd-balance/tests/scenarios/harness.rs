@@ -34,7 +34,7 @@ use tower_service::Service;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Message {
     pub number: u32,
-    /// Its key, for affinity.
+    /// The affinity key.
     pub key: Option<u64>,
     /// The duration, in place of the endpoint's latency.
     pub stream: Option<Duration>,
@@ -71,7 +71,7 @@ pub struct FakeState {
     pub loses: Cell<bool>,
     /// Returns each request after this time, possibly unprocessed.
     pub returns: Cell<Option<Duration>>,
-    /// Its clients' bodies break off.
+    /// Breaks off the bodies of its clients.
     pub breaks: Cell<bool>,
     /// The share of failures among its responses, and the fraction of the next failure that is due.
     pub fails: Cell<(f64, f64)>,

@@ -9,7 +9,7 @@ use super::yaml::Node;
 pub(super) struct PeerProxy {
     /// The DNS name in its certificate.
     pub(super) identity: Option<String>,
-    /// Its inbound port, for connections with a transport header.
+    /// The proxy's inbound port, for connections with a transport header.
     pub(super) port: Option<u16>,
 }
 

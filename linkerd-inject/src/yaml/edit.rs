@@ -289,7 +289,7 @@ impl Editor<'_> {
         let mut changed = String::with_capacity(self.text.len() * 2);
         let mut at = 0;
         for TextEdit { range, text, .. } in &self.edits {
-            // Of nested removals, the outer one is enough.
+            // The outer one of nested removals is enough.
             changed.push_str(&self.text[at..range.start.max(at)]);
             changed.push_str(text);
             at = range.end.max(at);

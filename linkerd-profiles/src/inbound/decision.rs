@@ -14,7 +14,7 @@ use std::{
 pub struct Denial {
     /// The client's address.
     pub client: SocketAddr,
-    /// Its identity, or the reason why there is none.
+    /// The client's identity, or the reason why there is none.
     pub tls: TlsStatus,
     /// The server that it connected to.
     pub server: Arc<Meta>,
@@ -55,7 +55,7 @@ pub(super) fn authorize<'a>(
 }
 
 impl fmt::Display for NearestAuthorization {
-    /// Such as `authorizationpolicy/web (no identity)`.
+    /// Text such as `authorizationpolicy/web (no identity)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.meta.kind_and_name(), self.unmet)
     }

@@ -56,7 +56,7 @@ type PortLease = Lease<Arc<ServerPolicy>, SharedFreshness>;
 /// A port in the cache.
 #[derive(Clone, Debug)]
 pub struct KnownPort {
-    /// Its present policy.
+    /// The present policy of the port.
     pub policy: Arc<ServerPolicy>,
     /// The freshness of the policy; without an update it is the default policy.
     pub freshness: Freshness,

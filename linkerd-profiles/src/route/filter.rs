@@ -21,7 +21,7 @@ pub enum HttpFilter {
 pub struct FailureInjector {
     /// The failure.
     pub failure: InjectedFailure,
-    /// Its text.
+    /// The text of the failure.
     pub message: String,
     /// The share of requests that fail.
     pub ratio: Ratio,

@@ -116,7 +116,7 @@ mod tests {
         let text = "/a-b_c~d/%20&e=#,;:@!'é";
         let pattern = Pattern::plain(text).unwrap();
         assert_eq!(Pattern::new(text), Ok(pattern.clone()));
-        // As an expression it means the same.
+        // The same text as a regular expression matches the same paths.
         let regex = Pattern::new(&format!("(?:{text})")).unwrap();
         for (other, matches) in [(text, true), ("/a-b", false), ("", false)] {
             assert_eq!(pattern.matches(other), matches, "{other}");

@@ -90,12 +90,12 @@ enum FrameTime {
 }
 
 impl LastFrame {
-    /// For a response alone.
+    /// The last frame of a response alone.
     pub fn of_response() -> Self {
         Self(FrameTime::Own(Cell::default()))
     }
 
-    /// For both bodies of an exchange; the limits of each have a copy.
+    /// The last frame of both bodies of an exchange; the limits of each have a copy.
     pub fn of_both() -> Self {
         Self(FrameTime::Shared(Rc::default()))
     }

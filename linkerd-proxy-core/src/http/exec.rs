@@ -9,7 +9,7 @@ pub struct LocalExec {
 }
 
 impl LocalExec {
-    /// For connections with few, long streams: each future is boxed, and freed when it has ended.
+    /// An executor for connections with few, long streams: each future is boxed, and freed when it has ended.
     ///
     /// A task stays allocated as long as a waker of it exists. h2 keeps the waker of the task that has sent a request's body
     /// until the response has ended, and each of hyper's tasks takes 1.7 KB, the size of the largest. Where streams are short,

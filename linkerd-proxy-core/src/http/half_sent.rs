@@ -37,7 +37,7 @@ struct HalfSentState {
 /// The most half-sent requests of one direction of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfSentBound {
-    /// Their number.
+    /// The number of half-sent requests.
     pub count: usize,
     /// The bytes received, of all half-sent requests together.
     pub bytes: usize,
@@ -52,7 +52,7 @@ impl fmt::Display for HalfSentBound {
 /// The error of a request whose head did not arrive completely.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HalfSentError {
-    /// It took longer than this timeout.
+    /// The head took longer than this timeout.
     Timeout(Duration),
     /// Later requests needed its room.
     Limit(HalfSentBound),
@@ -92,7 +92,7 @@ impl HalfSent {
         }))
     }
 
-    /// Their number and bytes, for `/state`.
+    /// The number and bytes of half-sent requests, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "waiting": self.0.waiting.borrow().len(),

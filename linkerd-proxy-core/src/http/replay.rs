@@ -306,7 +306,7 @@ mod tests {
         let third = first.copy();
         tokio_test::block_on(first.frame());
         tokio_test::block_on(second.frame());
-        // Now more than the limit has passed.
+        // More bytes than the limit have passed now.
         tokio_test::block_on(first.frame());
         assert!(fails(second), "in its middle");
         assert_eq!(collect(first).0, vec![3; 5]);

@@ -23,7 +23,7 @@ struct Parts<B> {
 /// Facts about a request that are not part of its message. The context travels with the request to its endpoint, so that a
 /// stage needs nothing but the request.
 ///
-/// Not among the message's extensions, as these are a map that would have to be allocated for each request.
+/// The context is not an extension of the message: extensions are a map that would have to be allocated for each request.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The time at which the request arrived, or its target was discovered.

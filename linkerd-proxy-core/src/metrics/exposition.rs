@@ -199,7 +199,7 @@ impl Value for i64 {
 }
 
 impl Value for f64 {
-    /// With a decimal point.
+    /// Writes the value with a decimal point.
     fn push_to(self, out: &mut Vec<u8>) {
         write!(out, "{self:?}").expect(INFALLIBLE);
     }

@@ -113,7 +113,7 @@ impl<M: Metric> fmt::Debug for Family<M> {
     }
 }
 
-/// In tenths of a second, which last for 13 years in four bytes.
+/// Converts to tenths of a second, which last for 13 years in four bytes.
 fn tenths(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis() / 100).unwrap_or(u32::MAX)
 }

@@ -64,9 +64,9 @@ trait AnyFamily: Send {
 /// The size of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FamilySize {
-    /// The name of its samples.
+    /// The name of the family's samples.
     pub name: &'static str,
-    /// Its series.
+    /// The number of series.
     pub series: usize,
     /// The most series.
     pub limit: usize,

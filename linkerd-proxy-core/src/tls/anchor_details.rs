@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// anchor's own expiry (RFC 5280, 6.1.1), but most issuers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnchorDetails {
-    /// Its subject, such as `CN=root.linkerd.cluster.local`.
+    /// The subject, such as `CN=root.linkerd.cluster.local`.
     pub subject: String,
     /// The period of validity.
     pub validity: Validity,

@@ -56,7 +56,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The bytes of a context with all its fields.
 const LEN: usize = 29;
-/// Their encoding with padding.
+/// The length of these bytes in Base64 with padding.
 const ENCODED: usize = 40;
 /// Room for the decoder, which writes whole groups.
 const DECODED: usize = 30;

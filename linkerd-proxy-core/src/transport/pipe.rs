@@ -45,7 +45,7 @@ enum State {
     Usable,
     /// The system refused a pipe: the next attempt is made after the next sweep.
     Refused,
-    /// This system does not splice.
+    /// The system does not splice.
     Unsupported,
 }
 

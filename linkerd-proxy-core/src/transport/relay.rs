@@ -35,7 +35,7 @@ pub async fn relay(
     relayed
 }
 
-/// One of the two directions.
+/// One direction of a relay.
 #[derive(Default)]
 struct Direction {
     moved: u64,

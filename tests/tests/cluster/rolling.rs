@@ -39,7 +39,7 @@ impl Replica {
             endpoints(web, 1.0).await;
         };
         match has_hook {
-            // It serves until all clients have learned of it.
+            // The application serves until all clients have learned of its end.
             true => {
                 heard.await;
                 drop(self.application);

@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream};
 /// The addresses and mode of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// One for each service.
+    /// One address for each service.
     pub addrs: [SocketAddr; 4],
     /// The source address of connections.
     pub source: IpAddr,

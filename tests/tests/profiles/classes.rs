@@ -38,7 +38,7 @@ async fn the_first_class_decides_for_the_endpoint_and_the_route_and_else_the_sta
         ("/classified", "200", "success"),
         ("/classified", "404", "failure"),
         ("/classified", "500", "failure"),
-        // In no class: the status decides.
+        // No class matches: the status decides.
         ("/classified", "501", "failure"),
         ("/classified", "503", "success"),
         ("/plain", "403", "success"),

@@ -170,7 +170,7 @@ impl<C, B> Connections<C, B> {
         capacity
     }
 
-    /// Opens a stream on the connection with the most room.
+    /// Takes a stream of the connection with the most room.
     fn open_stream(self: &Rc<Self>) -> Option<Stream<C, B>> {
         let open = self.open.borrow();
         let is_last = open.len() >= self.max_connections;

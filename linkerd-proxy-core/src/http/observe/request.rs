@@ -30,7 +30,7 @@ pub struct ObservedRequest {
 /// The observers of one attempt to send a request's body.
 #[derive(Default)]
 pub(in crate::http) struct RequestObservers {
-    /// In the order of their notification.
+    /// Observers in the order of their notification.
     list: SmallVec<[(Rc<dyn ObserveRequest>, Instant); 2]>,
     phase: Phase,
     has_data: bool,

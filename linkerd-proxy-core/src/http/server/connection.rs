@@ -32,7 +32,7 @@ pub struct Connection {
 #[derive(Debug)]
 pub struct Busy(Rc<Connection>);
 
-/// As [`Busy`], for the body of a request, which may outlast the response.
+/// Like [`Busy`], for the body of a request, which may outlast the response.
 #[derive(Debug)]
 pub struct Uploading(Busy);
 

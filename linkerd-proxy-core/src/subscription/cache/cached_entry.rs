@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// An entry in a cache's inspection.
 pub struct CachedEntry<'a, K, S, X> {
-    /// Its key.
+    /// The key of the entry.
     pub key: &'a K,
     /// The number of leases.
     pub leases: usize,

@@ -34,7 +34,7 @@ impl Authority {
         }
     }
 
-    /// Its certificate.
+    /// The certificate of the authority.
     pub(super) fn root(&self) -> &[u8] {
         &self.root
     }

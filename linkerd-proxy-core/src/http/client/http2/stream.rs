@@ -32,7 +32,7 @@ pub(super) struct Connection<B> {
     stalled_by: usize,
 }
 
-/// A stream held by an exchange.
+/// A stream that an exchange holds.
 pub(super) struct Stream<C, B> {
     connection: Rc<Connection<B>>,
     client: Weak<Connections<C, B>>,
@@ -40,7 +40,7 @@ pub(super) struct Stream<C, B> {
 }
 
 impl<B> Connection<B> {
-    /// A connection without streams; `windows` are the windows of its responses.
+    /// A connection without streams, whose responses have these windows.
     pub(super) fn new(
         sender: SendRequest<Uploading<B>>,
         peer: Rc<Peer>,
@@ -151,7 +151,7 @@ impl<C, B> Drop for Stream<C, B> {
 fn stalled_by(windows: FlowControl) -> usize {
     match windows {
         FlowControl::Fixed { stream, connection } => (connection / stream.max(1)).max(1) as usize,
-        // Their size is unknown.
+        // The size of adaptive windows is unknown.
         FlowControl::Adaptive => usize::MAX,
     }
 }
