@@ -45,7 +45,7 @@ pub struct Endpoint {
 /// The protocols that the proxy at an endpoint accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProtocolHint {
-    /// Nothing is known.
+    /// The protocols are unknown.
     #[default]
     Unknown,
     /// HTTP/1 may be carried over HTTP/2.
@@ -66,7 +66,7 @@ pub struct ServerTls {
 /// Whether an endpoint is in the zone of this proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ZoneLocality {
-    /// Nothing is known.
+    /// The zone is unknown.
     #[default]
     Unknown,
     /// In the same zone.

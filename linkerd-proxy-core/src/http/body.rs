@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// A request's body.
 pub struct RequestBody {
     kind: Kind,
-    /// In a box, which a request without a body does not need: each stage moves the body.
+    /// Boxed, as each stage moves the body; a request without a body needs no box.
     attempt: Option<Box<Attempt>>,
     upload: Option<Rc<Upload>>,
 }
@@ -89,8 +89,8 @@ impl RequestBody {
         self.upload.clone()
     }
 
-    /// Adds an observer of the body, unless the body is empty. Observers are notified in the order in which they were added; the
-    /// exchange of this one began at `start`.
+    /// Adds an observer of the body, unless the body is empty. Observers are notified in the order in which they were added. For
+    /// this observer the exchange began at `start`.
     pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
         if !self.is_end_stream() {
             let attempt = self.attempt.get_or_insert_default();

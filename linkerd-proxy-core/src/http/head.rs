@@ -81,7 +81,7 @@ struct Fields<'a> {
 #[derive(Clone, Copy, Default)]
 struct Lengths {
     lines: usize,
-    /// A value is a list, or no number, which a codec does not read for a message without a body.
+    /// A value is a list or no number. A codec does not read such values for a message without a body.
     is_other: bool,
 }
 

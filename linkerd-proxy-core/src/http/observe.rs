@@ -19,7 +19,7 @@ pub enum BodyEnd<'a> {
     Complete(Option<&'a HeaderMap>),
     /// The body broke off.
     Failed(&'a BodyError),
-    /// The receiver dropped it before its end.
+    /// The receiver dropped the body before its end.
     Dropped,
 }
 

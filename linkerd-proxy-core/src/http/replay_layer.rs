@@ -33,10 +33,10 @@ pub struct ReplayService<S> {
     params: ReplayLayer,
 }
 
-/// A request that may have been processed is sent once more.
+/// Most returns of a request that may have been processed.
 const MAX_LOST: u8 = 1;
 
-/// A request that endpoints keep refusing is not passed around for long.
+/// Most returns of a request that endpoints keep refusing, which is not passed around for long.
 const MAX_REFUSED: u8 = 3;
 
 impl<S> Layer<S> for ReplayLayer {

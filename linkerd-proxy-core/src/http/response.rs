@@ -97,7 +97,7 @@ impl ResponseBody {
         Response::from_parts(head, Self(Box::new(body)))
     }
 
-    /// Adds an observer of the body, notified after those that were added before. The exchange of this one began at `start`.
+    /// Adds an observer of the body, notified after those added before. For this observer the exchange began at `start`.
     pub fn observe(&mut self, observer: Rc<dyn ObserveResponse>, start: Instant) {
         self.0.observers.add(observer, start);
     }
@@ -143,7 +143,7 @@ impl ResponseBody {
     }
 }
 
-/// The form of the client's answer when the body breaks off, and the observer of that.
+/// The form of the client's answer when the body breaks off, and the observer of the break.
 struct Ending {
     responder: Responder,
     failures: Rc<dyn ObserveBrokenResponse>,
@@ -159,7 +159,7 @@ impl Inner {
     fn fail(&mut self, error: BodyError, cx: &mut Context<'_>) -> PolledBody {
         let uploaded = self.observers.upload.as_ref();
         let end = match uploaded.is_some_and(|upload| upload.is_broken()) {
-            // Caused by the client.
+            // The client caused the end.
             true => BodyEnd::Dropped,
             false => BodyEnd::Failed(&error),
         };
@@ -179,7 +179,7 @@ impl Inner {
         self.break_off();
         self.give_up();
         self.broken = Some(error);
-        // After the tasks that write what was given to them.
+        // Waits until the tasks that write earlier frames have run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

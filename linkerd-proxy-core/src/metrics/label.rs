@@ -172,7 +172,7 @@ impl Labels {
         self
     }
 
-    /// Begins a label with a name of the proxy's own.
+    /// Begins a label with a name that the proxy defines.
     fn begin(&mut self, name: &'static str) {
         self.comma();
         self.0.push_str(name);

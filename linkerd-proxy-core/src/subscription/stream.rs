@@ -19,11 +19,11 @@ pub type Call<T> = BoxFuture<'static, Result<BoxStream<'static, Result<T, Status
 /// Bounds of one stream. `None` is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// From the call to the first message; when exceeded, an error (`DeadlineExceeded`).
+    /// The time from the call to the first message; beyond it the stream fails (`DeadlineExceeded`).
     pub initial: Option<Duration>,
-    /// Between two messages; when exceeded, a clean end.
+    /// The time between two messages; beyond it the stream ends cleanly.
     pub idle: Option<Duration>,
-    /// From the opening of the stream; when exceeded, a clean end.
+    /// The time from the opening of the stream; beyond it the stream ends cleanly.
     pub lifetime: Option<Duration>,
 }
 

@@ -47,7 +47,7 @@ pub struct AttemptEnd {
 /// Success or failure of an exchange or an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanOutcome {
-    /// A response that is no failure, complete.
+    /// A complete response that is no failure.
     Success,
     /// No response, or a failed one.
     Failure,

@@ -58,7 +58,7 @@ pub type Attribute = (&'static str, AttributeValue);
 pub enum AttributeValue {
     /// A text.
     Text(String),
-    /// A word of the proxy's own.
+    /// A fixed word of the proxy.
     Word(&'static str),
     /// A number.
     Int(i64),
@@ -113,7 +113,7 @@ impl Span {
 }
 
 impl TraceBatch {
-    /// An estimate of the bytes that its spans take.
+    /// An estimate of the bytes that the spans take.
     pub fn size(&self) -> usize {
         self.0.iter().map(Span::size).sum()
     }
