@@ -8,7 +8,7 @@ use rand::{SeedableRng, rngs::SmallRng};
 use std::{hint::black_box, time::Duration};
 use tokio::time::Instant;
 
-/// The loads of two of many endpoints are compared; they decay until now.
+/// Compares the loads of two of many endpoints; the loads decay until now.
 fn pick(criterion: &mut Criterion) {
     let now = Instant::now();
     for count in [10, 1000] {

@@ -23,7 +23,7 @@ fn rule(host: Option<String>, path: String) -> RouteRule {
     }
 }
 
-/// The last of so many rules: each for a host of its own, or all for the same.
+/// Finds the last of `count` rules: each for its own host, or all for the same.
 fn find(criterion: &mut Criterion) {
     for count in [1, 10, 100, 1000] {
         let last = count - 1;

@@ -15,8 +15,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, io::IsTerminal, path::Path};
 
-/// Workloads that cover the harness. Without `idle`, which waits for 20 s at each subject: `counts` has its figures,
-/// too.
+/// Workloads that cover the harness, without `idle`, which waits for 20 s at each subject: `counts` measures memory, too.
 const QUICK: &[&str] = &[
     "h1",
     "h2",
@@ -27,7 +26,7 @@ const QUICK: &[&str] = &[
     "meshed-h1",
 ];
 
-/// Checks the requirements before a namespace is made.
+/// Checks the requirements before a namespace is created.
 pub fn check(options: &Compare) -> Result<()> {
     require("wrk", "wrk")?;
     require("h2load", "nghttp2-client")?;
@@ -131,10 +130,10 @@ pub fn backend(programs: &Programs, scratch: &Path) -> Result<Running> {
     Err(running.failed("it does not listen"))
 }
 
-/// The cores of load and backends: all but the first one, which is the proxy's.
+/// The cores of load and backends: all but the first one, which is for the proxy.
 pub fn load_cores() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // Processes in the namespace have only these.
+    // Processes in the namespace can use only these.
     match net::inside() {
         Some(_) => (1..=cores)
             .map(|core| core.to_string())
@@ -195,7 +194,7 @@ fn measure(
     }
 }
 
-/// Shows the progress at a terminal, on a line that is replaced.
+/// Shows the progress at a terminal, on a line that is overwritten.
 fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r{text:40}\r");
@@ -206,7 +205,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).context(file.display().to_string())
 }
 
-/// Without it figures would be taken for a measurement.
+/// The note on a quick run, whose figures could be mistaken for a measurement.
 const QUICK_NOTE: &str = "A quick run: it shows that the harness works. A short round without warm-up is no measurement, \
                           and no figure in it fails.";
 const BACKEND_TRIES: usize = 500;

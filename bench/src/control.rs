@@ -12,17 +12,17 @@ use linkerd_control::{
 };
 use std::{fmt::Write, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 
-/// A controller on a thread of its own, for as long as this process runs.
+/// A controller on its own thread, for as long as this process runs.
 pub struct Control {
     controller: Controller,
-    /// Its address.
+    /// The address.
     pub addr: SocketAddr,
-    /// The identities that it issues.
+    /// The identities that the controller issues.
     pub identities: Identities,
 }
 
 impl Control {
-    /// Starts it. `scratch` is a directory for the files of identities.
+    /// Starts the controller. `scratch` is a directory for the files of identities.
     pub fn start(scratch: &Path) -> Result<Self> {
         let identities = Identities::new(scratch)?;
         let controller = Controller::new();
@@ -77,12 +77,12 @@ impl Control {
             step_back();
             self.controller.apply(mesh);
         };
-        // On a thread of its own, to lower only its priority. A panic of the controller is passed on.
+        // On a separate thread, to lower only its priority. A panic of the controller is passed on.
         thread::scope(|scope| drop(scope.spawn(apply)));
     }
 }
 
-/// The policy of a service with all features, none of which a request needs: the first two routes are for others.
+/// The policy of a service with all features, though the requests need none. The first two routes do not match them.
 fn policy() -> Policy {
     let seconds = Duration::from_secs;
     let named = HeaderChanges::new().set("x-route", "all");
@@ -104,7 +104,7 @@ fn policy() -> Policy {
         .failure_accrual(Breaker::consecutive(7))
 }
 
-/// The policy of the backend's port: for the clients' proxy alone.
+/// The policy of the backend's port, which admits only the clients' proxy.
 fn server_policy(protocol: Protocol) -> ServerPolicy {
     let web = Authorization::all("web").identity(WEB);
     let policy = ServerPolicy::new("backend").authorize(web);
@@ -115,16 +115,16 @@ fn server_policy(protocol: Protocol) -> ServerPolicy {
     }
 }
 
-/// Gives the calling thread the lowest priority: a control plane, which has its own machine elsewhere, must not delay
-/// load and backend, which share a core with it here. It took half of the core while the backend closed a thousand
+/// Gives the calling thread the lowest priority: a control plane, which elsewhere runs on another machine, must not delay
+/// load and backend, with which it shares a core here. It took half of the core while the backend closed a thousand
 /// connections of removed endpoints, which showed as 20 ms of latency of a proxy that had long forwarded the requests.
 fn step_back() {
-    // Where that is not allowed, all proxies with a control plane suffer alike.
+    // Without the permission, all proxies with a control plane are affected alike.
     let _ = rustix::process::setpriority_process(None, LOWEST);
 }
 
-/// A mesh with these endpoints for each service of a workload. It is slow to make: reading the file of 10,000 takes a
-/// core for a tenth of a second.
+/// A mesh with these endpoints for each service of a workload. Slow: reading the file of 10,000 endpoints takes a core for a
+/// tenth of a second.
 pub fn mesh_of(workload: &Workload, endpoints: &[SocketAddr]) -> Result<Mesh> {
     parse(&mesh_file(workload, |_| endpoints.to_vec()))
 }

@@ -170,7 +170,7 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// What those who watch a request add to its instructions, each alone.
+    /// The instructions that each observer adds to a request, alone.
     fn observed(
         &self,
         subject: &dyn Subject,
@@ -190,7 +190,7 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// The cost of requests to proxies with further variables. Profiles are kept under the name.
+    /// The cost of requests to proxies with further variables. Profiles are stored under `name`.
     fn cost(
         &self,
         subject: &dyn Subject,
@@ -220,12 +220,12 @@ impl Counting<'_> {
         Ok(cost)
     }
 
-    /// The profile of a proxy.
+    /// The path of a proxy's profile.
     fn profile(&self, number: usize) -> PathBuf {
         self.scratch.join(format!("callgrind-{number}.out"))
     }
 
-    /// Adds the functions that run until the first response to the order: the memory at the start is measured then.
+    /// Adds the functions that run until the first response to the order: the memory after the start is measured then.
     fn startup(&self, start: Start, subject: &dyn Subject, workload: &Workload) -> Result<()> {
         let Some(order) = self.order.as_ref().filter(|_| subject.name() == OURS) else {
             return Ok(());
@@ -242,7 +242,7 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// The sizes of futures after some requests: the first ones open connections, and have larger ones.
+    /// The sizes of futures after some requests: the first requests open connections, and have larger ones.
     fn futures(&self, subject: &dyn Subject, workload: &Workload) -> Result<Counted> {
         let proxy = self.start(subject, workload, |_, program| program)?;
         self.requests(workload, WARM_UP)?;
@@ -273,7 +273,7 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// The memory of a meshed proxy after its first response: that of the larger one.
+    /// The memory of the larger meshed proxy after its first response.
     fn meshed_memory(
         &self,
         subject: &dyn Subject,
@@ -286,7 +286,7 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// Starts the proxies of a workload, perhaps each under another program, and waits until they serve.
+    /// Starts the proxies of a workload, optionally each under another program, and waits until they serve.
     fn start(
         &self,
         subject: &dyn Subject,
@@ -325,7 +325,7 @@ fn each(total: u64) -> f64 {
     total as f64 / f64::from(SIMULATED)
 }
 
-/// Those who watch requests, and the variables that turn them on.
+/// Observers of requests, and the variables that enable them.
 const OBSERVERS: [(&str, &[(&str, &str)]); 2] = [
     (
         "access-log",
@@ -343,11 +343,11 @@ const OBSERVERS: [(&str, &[(&str, &str)]); 2] = [
     ),
 ];
 
-/// Enough for connections to all endpoints.
+/// Requests before a measurement: enough for connections to all endpoints.
 const WARM_UP: u32 = 200;
-/// Enough to hide one-time costs, such as the connection.
+/// Traced requests: enough to hide one-time costs, such as the connection.
 const TRACED: u32 = 2000;
 const SIMULATED: u32 = 1000;
-/// Under a simulator a start takes seconds.
+/// Attempts to reach a starting proxy: under a simulator a start takes seconds.
 const START_TRIES: u32 = 600;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);

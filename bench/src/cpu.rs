@@ -1,12 +1,12 @@
 //! Resource usage of a process, from the kernel.
 //!
-//! CPU time comes from `schedstat`, which counts nanoseconds that a thread ran, and not from the ticks of `stat`.
+//! CPU time comes from `schedstat`, which counts the nanoseconds that a thread ran, and not from the ticks of `stat`.
 
 use std::{fs, path::Path};
 
 /// The CPU time of all threads of a process and of its descendants, in nanoseconds.
 ///
-/// Ended threads are not counted: measure processes whose threads stay.
+/// Ended threads are not counted: measure only processes whose threads stay.
 pub fn nanoseconds(pid: u32) -> u64 {
     let threads = |pid: &u32| -> u64 {
         entries(&format!("/proc/{pid}/task"))

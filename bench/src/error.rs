@@ -8,9 +8,9 @@ pub enum Error {
     /// A tool is not installed.
     #[error("{program} is not installed; on Debian: apt-get install {package}")]
     Missing {
-        /// Its name.
+        /// The name of the tool.
         program: &'static str,
-        /// Its Debian package.
+        /// The Debian package of the tool.
         package: &'static str,
     },
     /// A command that could not be run, or failed.
@@ -18,7 +18,7 @@ pub enum Error {
     Command {
         /// The command.
         command: String,
-        /// Its error.
+        /// The error of the command.
         reason: String,
     },
     /// A failed operation on a file or a socket.
@@ -32,7 +32,7 @@ pub enum Error {
     /// An unexpected answer.
     #[error("{what} is not understood: {text:?}")]
     Unexpected {
-        /// Its origin.
+        /// The origin of the answer.
         what: &'static str,
         /// The answer, cut short.
         text: String,

@@ -1,4 +1,4 @@
-//! A minimal HTTP/1 client: it costs the machine little, and has no hidden work.
+//! A minimal HTTP/1 client, which costs the machine little and has no hidden work.
 
 use crate::error::{Context, Error, Result};
 use socket2::{Domain, Socket, Type};
@@ -22,7 +22,7 @@ impl Client {
         Ok(Self::over(prepared(stream)?, addr, path))
     }
 
-    /// Connects from an address, which has ports of its own.
+    /// Connects from an address, which has its own ports.
     pub fn connect_from(source: IpAddr, addr: SocketAddr, path: &str) -> Result<Self> {
         Ok(Self::over(stream_from(source, addr)?, addr, path))
     }
@@ -46,7 +46,7 @@ impl<S: Read + Write> Client<S> {
         self
     }
 
-    /// Frees its buffer: an idle connection needs none.
+    /// Frees the buffer: an idle connection needs none.
     #[must_use]
     pub fn idle(mut self) -> Self {
         self.buf = Vec::new();
@@ -80,7 +80,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// A connection from an address, which has ports of its own.
+/// A connection from an address, which has its own ports.
 pub fn stream_from(source: IpAddr, addr: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).context("socket")?;
     let source = SocketAddr::new(source, 0);
@@ -96,11 +96,11 @@ fn prepared(stream: TcpStream) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// The body of a path, over a connection of its own.
+/// The body at a path, over a separate connection.
 pub fn document(addr: SocketAddr, path: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&addr, TIMEOUT).context("connect")?;
     stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
-    // In this version the body ends with the connection.
+    // In HTTP/1.0 the body ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     stream.write_all(request.as_bytes()).context("send")?;
     let mut response = Vec::new();

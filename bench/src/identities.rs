@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// An authority, and certificates in files for proxies that do not ask for one.
+/// An authority, and files with certificates for proxies that do not request one.
 #[derive(Debug)]
 pub struct Identities {
     /// The authority.
@@ -24,13 +24,13 @@ pub const WEB: &str = "web.bench.serviceaccount.identity.linkerd.cluster.local";
 pub const API: &str = "api.bench.serviceaccount.identity.linkerd.cluster.local";
 
 impl Identities {
-    /// Makes them, and writes their files below a directory.
+    /// Creates the identities, and writes their files below a directory.
     pub fn new(scratch: &Path) -> Result<Self> {
         let directory = scratch.join("identities");
         let authority = Authority::generate("bench").map_err(failed)?;
         let write = |path: PathBuf, text: &str| {
             fs::write(&path, text).context(path.display().to_string())?;
-            // Proxies run as another user; these keys are worth nothing.
+            // Proxies run as another user; these keys protect nothing.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).context("identities")
         };
         for name in [WEB, API] {

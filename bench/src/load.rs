@@ -14,12 +14,12 @@ pub struct Completed {
     pub count: f64,
     /// The duration.
     pub seconds: f64,
-    /// Failed ones.
+    /// The number of failures.
     pub failed: f64,
 }
 
 impl Completed {
-    /// Refuses a result with failures, except for a few, as at the end of the time.
+    /// Refuses a result with failures, except for a few at the end of the time.
     pub fn check(self, who: &'static str) -> Result<Self> {
         match self.count > 0.0 && self.failed <= self.count * MAX_FAILED {
             true => Ok(self),
@@ -61,7 +61,7 @@ pub fn h2load(to: SocketAddr, grpc: bool, seconds: u64, scratch: &Path) -> Resul
         .check("h2load")
 }
 
-/// Likewise, with gRPC calls that are answered with streams of messages, which are counted.
+/// HTTP/2 as above, with gRPC calls that are answered with streams of messages, which are counted.
 pub fn h2load_streams(to: SocketAddr, seconds: u64, scratch: &Path) -> Result<Completed> {
     let path = format!("/stream/{MESSAGES}");
     let text = run_h2load(to, &path, true, seconds, scratch)?;
@@ -86,7 +86,7 @@ fn run_h2load(
     output(&mut command, bound(seconds))
 }
 
-/// One request after the other over one HTTP/2 connection.
+/// Sequential requests over one HTTP/2 connection.
 pub fn requests_h2(to: SocketAddr, grpc: bool, count: u32, scratch: &Path) -> Result<Completed> {
     let mut command = Command::new(require("h2load", "nghttp2-client")?);
     command.args(["-t1", "-c1", "-m1", "-T5", &format!("-n{count}")]);
@@ -150,8 +150,8 @@ fn parse_h2load(text: &str) -> Option<Completed> {
     })
 }
 
-/// Messages are counted by their bytes: messages of streams that are open at the end of the time count, too. With 160
-/// streams of 1,000 messages they are a good part of a short run.
+/// Messages are counted by their bytes: messages of streams that are open at the end count, too. With 160 streams of 1,000
+/// messages they are a considerable part of a short run.
 fn parse_h2load_streams(text: &str) -> Option<Completed> {
     let streams = parse_h2load(text)?;
     let traffic = text.lines().find_map(|l| l.strip_prefix("traffic: "))?;
@@ -165,7 +165,7 @@ fn parse_h2load_streams(text: &str) -> Option<Completed> {
     })
 }
 
-/// A duration in seconds as both tools write it: 5.01s, 312.40ms, 98us.
+/// A duration in seconds, in the format of both tools: 5.01s, 312.40ms, 98us.
 fn duration(text: &str) -> Option<f64> {
     let unit = text.find(|c: char| c.is_ascii_alphabetic())?;
     let value: f64 = text[..unit].parse().ok()?;
@@ -179,12 +179,12 @@ fn duration(text: &str) -> Option<f64> {
     Some(value * scale)
 }
 
-/// Tools end by themselves; one that does not is stuck.
+/// The limit of a tool's run: tools end by themselves, unless they are stuck.
 fn bound(seconds: u64) -> Duration {
     Duration::from_secs(seconds + 10)
 }
 
-/// The path of a call with one message back.
+/// The path of a call with one message in the response.
 const GRPC: &str = "/grpc";
 
 /// The share of requests that may fail: those cut off at the end of the time.

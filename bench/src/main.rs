@@ -52,7 +52,7 @@ fn run(cli: &Cli) -> Result<u8> {
     }
 }
 
-/// Prepares, and runs itself again in the namespace.
+/// Prepares the run, and runs this program again inside the namespace.
 fn outside(cli: &Cli) -> Result<u8> {
     match &cli.command {
         Command::Compare(options) => compare::check(options)?,

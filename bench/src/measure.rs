@@ -69,7 +69,7 @@ impl Metric {
     /// The last column.
     pub const LAST: Self = Self::ScrapeSize;
 
-    /// The head of its column.
+    /// The heading of the column.
     pub fn title(self) -> &'static str {
         match self {
             Self::CpuPerRequest => "CPU us/request",
@@ -92,7 +92,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is a latency, from which that without a proxy is subtracted.
+    /// Whether the metric is a latency, from which the latency without a proxy is subtracted.
     pub fn is_latency(self) -> bool {
         matches!(self, Self::P50 | Self::P99 | Self::P999 | Self::Max)
     }
@@ -103,7 +103,7 @@ pub type Measured = BTreeMap<Metric, f64>;
 
 /// Common parts of all measurements.
 pub struct Bench<'a> {
-    /// Serves endpoints to sidecars.
+    /// The control plane, which serves endpoints to sidecars.
     pub control: &'a Control,
     /// A directory that any user can write to.
     pub scratch: &'a Path,
@@ -334,11 +334,11 @@ const CONNECTIONS: usize = 32;
 const RATE: u32 = 4000;
 /// Number of idle connections. RSS grows in pages, so that a few would show nothing.
 const IDLE: usize = 2000;
-/// Idle time: memory that a proxy gives back after a while is not counted.
+/// Idle time: memory that a proxy frees after a while is not counted.
 const SETTLE: Duration = Duration::from_secs(20);
 /// Time limit for a proxy's start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of probes, and so the error of the time to the first byte.
+/// Interval of probes, which is also the error of the time to the first byte.
 const PROBE: Duration = Duration::from_micros(200);
-/// Short enough to see the most memory, long enough to cost little.
+/// Interval of memory samples: short enough to see the maximum, long enough to cost little.
 const RSS_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
-//! A network namespace in which each proxy pays the same price for interception.
+//! A network namespace in which interception costs each proxy the same.
 //!
-//! The command runs itself again inside it: backends, load, control plane and proxies are all in there. All addresses
-//! of 10.9.0.0/16 are local; traffic to [`SERVICE`] is redirected to [`PROXY`], unless a proxy sends it.
+//! The command runs itself again inside it, with backends, load, control plane and proxies. All addresses of 10.9.0.0/16 are
+//! local; traffic to [`SERVICE`] is redirected to [`PROXY`], unless a proxy sends it.
 
 use crate::{
     error::{Context, Error, Result},
@@ -21,7 +21,7 @@ pub const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 100));
 /// The address of the proxy.
 pub const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4140);
 
-/// The address of the second proxy of a meshed workload, that of the backends.
+/// The address of the second proxy of a meshed workload, in front of the backends.
 pub const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
 
 /// The address of a sidecar's admin server.
@@ -45,7 +45,7 @@ pub fn client(number: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 9, 220, 1 + low))
 }
 
-/// The addresses of backends: the first three are alone in most workloads.
+/// The address of a backend: most workloads have only the first three.
 pub fn backend(number: usize) -> IpAddr {
     let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
     match (high, low) {
@@ -54,12 +54,12 @@ pub fn backend(number: usize) -> IpAddr {
     }
 }
 
-/// The shared directory of this run, if this process is the one in the namespace.
+/// The shared directory of this run, if this process is inside the namespace.
 pub fn inside() -> Option<PathBuf> {
     std::env::var_os(INSIDE).map(PathBuf::from)
 }
 
-/// Runs this command again in a namespace of its own, on the cores of the load, and returns its exit code.
+/// Runs this command again in a new namespace, on the cores of the load, and returns its exit code.
 pub async fn run_inside(load_cores: &str) -> Result<u8> {
     let namespace = Namespace::new()?;
     let scratch = tempfile::tempdir().context("a temporary directory")?;
@@ -68,7 +68,7 @@ pub async fn run_inside(load_cores: &str) -> Result<u8> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut child = tokio::process::Command::new("ip")
         .args(["netns", "exec", &namespace.0])
-        // With the highest limit of open files, which processes inherit.
+        // Processes inherit the highest limit of open files.
         .args(["sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$@\"", "sh"])
         .args(["taskset", "-c", load_cores])
         .arg(program)
@@ -99,17 +99,17 @@ pub fn prepare() -> Result<()> {
         "iptables -t nat -A OUTPUT {rule} -j REDIRECT --to-ports {to}"
     ))?;
     for (name, value) in [
-        // A new connection per request takes many ports, each of which is reserved for a while.
+        // A new connection per request takes many ports, each of which stays reserved for a while.
         ("ipv4/ip_local_port_range", "20000 65535"),
         ("netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
     ] {
-        // Where that is not allowed, only the longest churn suffers.
+        // Without the permission, only the longest churn is affected.
         let _ = fs::write(format!("/proc/sys/net/{name}"), value);
     }
     Ok(())
 }
 
-/// Dropping it ends the namespace's processes and removes it.
+/// A namespace. Dropping it ends its processes and removes it.
 struct Namespace(String);
 
 impl Namespace {
@@ -135,7 +135,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // All its processes were started by this command.
+        // All processes in it were started by this command.
         let pids = run(&format!("ip netns pids {}", self.0)).unwrap_or_default();
         for pid in pids.split_ascii_whitespace() {
             let _ = run(&format!("kill -KILL {pid}"));
@@ -149,7 +149,7 @@ impl Drop for Namespace {
 /// The addresses of all services but the first one.
 const SERVICES: &str = "10.9.200.0/22";
 
-/// Set inside a namespace, to its directory.
+/// The variable set inside a namespace, to the shared directory.
 const INSIDE: &str = "LINKERD_BENCH_INSIDE";
 
 #[cfg(test)]

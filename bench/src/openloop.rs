@@ -1,4 +1,4 @@
-//! Load of our own: at a fixed rate, in bulk, and with a connection for each request.
+//! The harness's own load: at a fixed rate, in bulk, and with a connection for each request.
 //!
 //! Blocking threads instead of tasks: a runtime's timers are too coarse to send at a given microsecond.
 
@@ -23,15 +23,15 @@ use std::{
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// One of a hundred is slower.
+    /// The 99th percentile.
     pub p99: f64,
-    /// One of a thousand is slower.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// None is slower.
+    /// The maximum.
     pub max: f64,
 }
 
-/// Sends at a fixed rate over several connections, each with a schedule of its own, evenly interleaved.
+/// Sends at a fixed rate over several connections, each with its own schedule, evenly interleaved.
 ///
 /// A request delayed by an earlier one counts from its scheduled time: a stall shows in all requests that it delays,
 /// not only in one (coordinated omission).
@@ -85,7 +85,7 @@ fn on_schedule(
     interval: Duration,
     end: Instant,
 ) -> Result<Vec<u64>> {
-    // Without timer slack, sleeps end up to 50 us earlier. Where that is not allowed, all subjects are late alike.
+    // Without timer slack, sleeps end up to 50 us earlier. Without the permission, all subjects are equally late.
     let _ = fs::write("/proc/thread-self/timerslack_ns", "1");
     let mut latencies = Vec::new();
     let mut due = first;
@@ -99,7 +99,7 @@ fn on_schedule(
     Ok(latencies)
 }
 
-/// Reads as much as it can over a few connections; counts bytes.
+/// Reads as much as possible over a few connections; counts bytes.
 pub fn bulk(to: SocketAddr, connections: usize, time: Duration) -> Result<Completed> {
     closed_loop(connections, time, move |until| {
         let mut client = Client::connect(to, BULK)?.with_buffer(BULK_BUFFER);
@@ -111,10 +111,10 @@ pub fn bulk(to: SocketAddr, connections: usize, time: Duration) -> Result<Comple
     })
 }
 
-/// Connects, sends a request, and closes, over and over; counts requests.
+/// Connects, sends a request, and closes, repeatedly; counts requests.
 ///
-/// Ports of closed connections rest for a minute, and one address runs out of them within seconds: the kernel then
-/// spends most of the time on the search for a free one. So each thread of each run has an address of its own.
+/// Ports of closed connections stay reserved for a minute, and one address runs out of them within seconds: the kernel then
+/// spends most of the time on the search for a free one. So each thread of each run has its own address.
 pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed> {
     static USED: AtomicUsize = AtomicUsize::new(0);
     closed_loop(threads, time, move |until| {
@@ -128,7 +128,7 @@ pub fn churn(to: SocketAddr, threads: usize, time: Duration) -> Result<Completed
     })
 }
 
-/// Likewise, over TLS with a full handshake each; counts requests.
+/// Like [`churn`], over TLS with a full handshake for each request; counts requests.
 pub fn handshakes(tls: &TlsClient, threads: usize, time: Duration) -> Result<Completed> {
     static USED: AtomicUsize = AtomicUsize::new(0);
     let tls = tls.clone();
@@ -184,6 +184,6 @@ pub fn joined<T>(result: thread::Result<T>) -> Result<T> {
 
 /// Time for all threads to start.
 const LEAD: Duration = Duration::from_millis(50);
-/// Few requests, so that only the bytes count.
+/// A large response: few requests, so that only the bytes count.
 const BULK: &str = "/bytes/67108864";
 const BULK_BUFFER: usize = 256 * 1024;

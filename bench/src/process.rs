@@ -50,7 +50,7 @@ pub fn output(command: &mut Command, within: Duration) -> Result<String> {
     }
 }
 
-/// Runs a line of words that are separated by blanks.
+/// Runs a command line of words separated by single spaces.
 pub fn run(line: &str) -> Result<String> {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -60,7 +60,7 @@ pub fn run(line: &str) -> Result<String> {
 /// The path of a program: itself, or found in `PATH`.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    // Servers are often in directories that are not in every user's path.
+    // Servers are often in directories outside of a user's `PATH`.
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .map(|directory| directory.join(program))
@@ -77,9 +77,9 @@ pub fn require(program: &'static str, package: &'static str) -> Result<PathBuf> 
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Its whole environment.
+    /// The whole environment.
     pub env: Vec<(String, String)>,
 }
 
@@ -121,7 +121,7 @@ impl Program {
         self
     }
 
-    /// Runs it under another program, which takes it as its last arguments.
+    /// Runs the program under another program, which takes it as its last arguments.
     #[must_use]
     pub fn under(self, path: impl Into<PathBuf>, args: &[&str]) -> Self {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
@@ -134,7 +134,7 @@ impl Program {
         }
     }
 
-    /// Starts it on the given cores, as another user if one is given; its output goes to a file.
+    /// Starts the program on the given cores, as another user if one is given; its output goes to a file.
     pub fn start(&self, cores: &str, user: Option<u32>, log: &Path) -> Result<Running> {
         let mut command = Command::new("taskset");
         command
@@ -169,12 +169,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// An error with the end of its log.
+    /// An error with the end of the log.
     pub fn failed(&self, reason: &str) -> Error {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().rev().take(LOG_LINES).collect();
@@ -185,7 +185,7 @@ impl Running {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -195,7 +195,7 @@ impl Running {
         signal(self.pid(), name);
     }
 
-    /// Waits for its end; a process that still runs then is killed on drop.
+    /// Waits for the end; a process that still runs then is killed on drop.
     pub fn wait(&mut self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         while !self.has_ended() {
@@ -215,14 +215,14 @@ impl Drop for Running {
             self.signal("TERM");
             let _ = self.wait(GRACE);
         }
-        // Both fail only if it has ended.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn signal(pid: u32, name: &str) {
-    // It may have ended meanwhile, which is fine.
+    // The process may have ended meanwhile, which is fine.
     let _ = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])
         .stderr(Stdio::null())
@@ -230,7 +230,7 @@ fn signal(pid: u32, name: &str) {
 }
 
 const POLL: Duration = Duration::from_millis(2);
-/// Time before a process is killed; proxies drain connections for longer, which is useless here.
+/// Time before a process is killed; proxies drain connections for longer, which is not needed here.
 const GRACE: Duration = Duration::from_millis(200);
-/// Lines of a log that are shown.
+/// The number of shown lines of a log.
 const LOG_LINES: usize = 15;

@@ -8,14 +8,14 @@ use std::{
     process::Command,
 };
 
-/// Their paths. Any user can run them.
+/// The paths of the programs. Any user can run them.
 #[derive(Clone, Debug)]
 pub struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// Builds missing or outdated programs, with the profile of this one. It costs little without changes.
+    /// Builds missing or outdated programs, with the profile of this program. Costs little without changes.
     pub fn build() -> Result<()> {
         let directory = own_directory()?;
         let profile = match directory.file_name().and_then(|name| name.to_str()) {
@@ -34,7 +34,7 @@ impl Programs {
         }
     }
 
-    /// Copies them to a directory where any user can run them.
+    /// Copies the programs to a directory where any user can run them.
     pub fn place(directory: &Path) -> Result<Self> {
         let own = own_directory()?;
         let programs = Self {
@@ -48,7 +48,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Copies another program there, and returns its path.
+    /// Copies another program to the directory, and returns its path.
     pub fn add(&self, name: &str, path: &Path) -> Result<PathBuf> {
         let to = self.path(name);
         fs::copy(path, &to).context(path.display().to_string())?;
@@ -63,8 +63,8 @@ impl Programs {
     }
 }
 
-/// Builds programs of one package. Two packages in one command would give the proxy the features that the harness uses
-/// of its libraries: it would differ from the shipped proxy, and be built twice.
+/// Builds programs of one package. Building two packages in one command would give the proxy the library features that the
+/// harness uses: it would differ from the shipped proxy, and be built twice.
 fn build(directory: &Path, profile: &str, package: &str, programs: &[&str]) -> Result<()> {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     command.args(["build", "--quiet", "--profile", profile]);

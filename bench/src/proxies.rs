@@ -24,14 +24,14 @@ use std::{
 
 /// A proxy that can be measured.
 pub trait Subject {
-    /// Its name on the command line and in tables.
+    /// The name on the command line and in tables.
     fn name(&self) -> &str;
 
-    /// The programs to start, in this order: one, or those of the backends and of the clients if the workload is meshed.
-    /// None if it does not support the workload, or if there is no proxy.
+    /// The programs to start, in this order: one, or the proxies of the backends and of the clients if the workload is meshed.
+    /// Empty if the subject does not support the workload, or if there is no proxy.
     fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>>;
 
-    /// Whether it has a control plane, which informs it of services beyond its setup.
+    /// Whether the subject has a control plane, which informs it of services beyond its setup.
     fn discovers(&self) -> bool {
         false
     }
@@ -46,9 +46,9 @@ pub struct Setup<'a> {
     pub endpoints: Vec<SocketAddr>,
     /// Number of workers.
     pub workers: usize,
-    /// Whether it has routes, a header filter, timeouts, retries and ejection.
+    /// Whether the proxy has routes, a header filter, timeouts, retries and ejection.
     pub has_policy: bool,
-    /// A directory that it can write to.
+    /// A directory that the proxy can write to.
     pub scratch: &'a Path,
     /// The address of the control plane.
     pub control: SocketAddr,
@@ -81,7 +81,7 @@ impl<'a> Setup<'a> {
         self.endpoints.iter().map(at_host).collect()
     }
 
-    /// The backend, as the proxy in front of it reaches it.
+    /// The backend's address for the proxy in front of it.
     pub fn backend(&self) -> SocketAddr {
         let port = self.endpoints.first().map_or(0, SocketAddr::port);
         SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
@@ -92,7 +92,7 @@ impl<'a> Setup<'a> {
 pub const DIRECT: &str = "direct";
 /// The name of the byte relay.
 pub const RELAY: &str = "relay";
-/// The name of the subject that all others are compared with.
+/// The name of the subject with which all others are compared.
 pub const FLOOR: &str = "forwarder";
 /// The name of this workspace's proxy.
 pub const OURS: &str = "ours";
@@ -123,7 +123,7 @@ pub fn all(programs: &Programs, builds: &[String]) -> Result<Vec<Box<dyn Subject
     Ok(all)
 }
 
-/// Any other proxy that speaks linkerd's API.
+/// The variable with the path of any other proxy that speaks Linkerd's API.
 const OTHER: &str = "LINKERD_BENCH_PROXY";
 
 #[cfg(test)]

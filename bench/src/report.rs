@@ -24,7 +24,7 @@ pub struct Report {
     pub rounds: usize,
     /// Duration of the load in seconds.
     pub seconds: u64,
-    /// One for each workload.
+    /// One table for each workload.
     pub tables: Vec<Table>,
 }
 
@@ -40,18 +40,18 @@ pub struct Machine {
 /// All subjects under one workload.
 #[derive(Debug, Serialize)]
 pub struct Table {
-    /// Its name.
+    /// The name of the workload.
     pub workload: String,
-    /// Its description.
+    /// The description of the workload.
     pub about: String,
-    /// One for each subject.
+    /// One row for each subject.
     pub rows: Vec<Row>,
 }
 
 /// A subject under one workload.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The name of the subject.
     pub subject: String,
     /// The results; empty if the subject does not support the workload.
     pub metrics: BTreeMap<Metric, Summary>,
@@ -82,7 +82,7 @@ impl Report {
 }
 
 impl Table {
-    /// The ratio of a subject's median to the floor's: the forwarder's, or the relay's for other protocols than HTTP.
+    /// The ratio of a subject's median to the floor's: the forwarder, or the relay for protocols other than HTTP.
     fn ratio(&self, row: &Row, metric: Metric) -> Option<f64> {
         let floor = match metric {
             Metric::CpuPerGigabyte => RELAY,

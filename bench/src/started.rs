@@ -9,15 +9,15 @@ use crate::{
 };
 use std::{path::Path, time::Instant};
 
-/// One proxy, or that of the backends and that of the clients. Dropping it ends them.
+/// The only proxy, or the proxies of the backends and of the clients. Dropping this ends them.
 pub struct Proxies {
     running: Vec<Running>,
-    /// When the first one was started.
+    /// The start of the first process.
     pub started: Instant,
 }
 
 impl Proxies {
-    /// Starts programs on the cores of the proxies; their outputs go to files named after the subject.
+    /// Starts programs on the cores of the proxies; their output goes to files named after the subject.
     pub fn start(programs: &[Program], workers: usize, scratch: &Path, name: &str) -> Result<Self> {
         let started = Instant::now();
         let start = |(number, program): (usize, &Program)| {
@@ -34,22 +34,22 @@ impl Proxies {
         })
     }
 
-    /// Their CPU time, in nanoseconds.
+    /// The CPU time of the processes, in nanoseconds.
     pub fn nanoseconds(&self) -> u64 {
         self.pids().map(cpu::nanoseconds).sum()
     }
 
-    /// Their memory, in bytes.
+    /// The memory of the processes, in bytes.
     pub fn rss(&self) -> u64 {
         self.pids().map(cpu::rss).sum()
     }
 
-    /// Their process ids.
+    /// The process ids.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.running.iter().map(Running::pid)
     }
 
-    /// Whether one of them has ended.
+    /// Whether one of the processes has ended.
     pub fn has_ended(&mut self) -> bool {
         self.running.iter_mut().any(Running::has_ended)
     }

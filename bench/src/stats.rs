@@ -5,18 +5,18 @@ use serde::Serialize;
 /// Summary of several rounds of one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// The smallest one.
+    /// The smallest sample.
     pub min: f64,
-    /// The largest one.
+    /// The largest sample.
     pub max: f64,
-    /// All, in the order in which they were measured.
+    /// All samples, in the order of measurement.
     pub samples: Vec<f64>,
 }
 
 impl Summary {
-    /// Sums up samples; `None` if there are none.
+    /// Summarizes samples; `None` if there are none.
     pub fn new(samples: Vec<f64>) -> Option<Self> {
         let mut sorted = samples.clone();
         sorted.sort_by(f64::total_cmp);

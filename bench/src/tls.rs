@@ -1,4 +1,4 @@
-//! A client of a proxy's inbound port, as the proxy of the clients would be.
+//! A client of a proxy's inbound port, in place of the clients' proxy.
 
 use crate::{
     error::{Context, Error, Result},
@@ -29,8 +29,8 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// A client that resumes no session: each of its connections costs a full handshake. With `header` it names the port
-    /// of the backend, without it the proxy knows only one.
+    /// A client that resumes no session: each of its connections costs a full handshake. With `header` it names the port of the
+    /// backend; without it, the proxy must know only one.
     pub fn new(identities: &Identities, to: SocketAddr, header: Option<u16>) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Error::Other(format!("TLS: {error}"));
         let directory = identities.directory(WEB);

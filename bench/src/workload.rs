@@ -6,11 +6,11 @@ use std::{net::SocketAddr, ops::Range};
 /// One kind of traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Its description.
+    /// The description.
     pub about: &'static str,
-    /// Its traffic.
+    /// The traffic.
     pub traffic: Traffic,
     /// Number of services.
     pub services: usize,
@@ -18,9 +18,9 @@ pub struct Workload {
     pub endpoints: usize,
     /// Workers of the proxy, each with a core.
     pub workers: usize,
-    /// Whether its policy has features: three routes, a header filter, timeouts, retries and a breaker.
+    /// Whether the policy has features: three routes, a header filter, timeouts, retries and a breaker.
     pub has_policy: bool,
-    /// Whether two proxies carry it, the second one in front of the backends, with mutual TLS between them.
+    /// Whether two proxies carry the traffic, the second one in front of the backends, with mutual TLS between them.
     pub is_meshed: bool,
 }
 
@@ -31,28 +31,28 @@ pub enum Traffic {
     Http1(&'static str, usize),
     /// HTTP/2 over 16 connections of 10 streams.
     Http2,
-    /// gRPC, likewise: 20 bytes there, 12 bytes and trailers back.
+    /// gRPC over as many streams: requests of 20 bytes, responses of 12 bytes and trailers.
     Grpc,
-    /// gRPC calls over as many streams: [`MESSAGES`] messages of [`MESSAGE`] bytes back for each, in frames of their own, at
+    /// gRPC calls over as many streams: [`MESSAGES`] messages of [`MESSAGE`] bytes in each response, each in its own frame, at
     /// the backend's pace.
     GrpcStreams,
-    /// Bytes without a protocol over so many connections.
+    /// Bytes without a protocol over this many connections.
     Bulk(usize),
-    /// HTTP/1.1, each request over a connection of its own.
+    /// HTTP/1.1, each request over a new connection.
     Churn,
     /// HTTP/1.1 over 32 kept connections at a fixed rate.
     FixedRate,
     /// HTTP/1.1 connections that were used once and stay open.
     Idle,
-    /// Likewise, as opaque bytes: each has a connection of its own to a backend.
+    /// Opaque connections that were used once and stay open: each has its own connection to a backend.
     IdleOpaque,
-    /// Connections with a full handshake of mutual TLS, and a request over each, to the proxy of the backends alone.
+    /// Connections to the backends' proxy alone, each with a full handshake of mutual TLS and one request.
     Handshakes,
     /// HTTP/1.1, one request to each of many services.
     Destinations,
-    /// HTTP/1.1 at a fixed rate while endpoints are added to a few, replaced, and removed.
+    /// HTTP/1.1 at a fixed rate while a few endpoints are extended, replaced, and removed.
     Growth,
-    /// HTTP/1.1 at a fixed rate beside this many connections that were used once and stay open.
+    /// HTTP/1.1 at a fixed rate while this many other connections, used once, stay open.
     Connections(usize),
 }
 
@@ -117,7 +117,7 @@ const fn destinations(name: &'static str, services: usize) -> Workload {
     }
 }
 
-/// All workloads, in the order in which they are measured.
+/// All workloads, in the order of measurement.
 pub const ALL: &[Workload] = &[
     plain("h1", "HTTP/1.1, 32 connections", Traffic::Http1("/", 0)),
     plain("h2", "HTTP/2, 16 connections of 10 streams", Traffic::Http2),
@@ -243,7 +243,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 impl Workload {
-    /// How many proxies a request crosses.
+    /// The number of proxies on a request's path.
     pub fn proxies(&self) -> usize {
         1 + usize::from(self.is_meshed)
     }
@@ -267,7 +267,7 @@ impl Workload {
         self.backends(first..first + count)
     }
 
-    /// The later sets of endpoints, if they change: each replaces the one before.
+    /// The later sets of endpoints, if they change: each replaces the previous one.
     pub fn later(&self) -> [Vec<SocketAddr>; 3] {
         let count = self.endpoints;
         [0..count, count..2 * count, 0..count.min(FEW)].map(|range| self.backends(range))
@@ -286,7 +286,7 @@ impl Workload {
         }
     }
 
-    /// The target of the load: the service, or an endpoint without a proxy.
+    /// The target of the load: the service or, without a proxy, an endpoint.
     pub fn target(&self, is_direct: bool) -> SocketAddr {
         match is_direct {
             true => self.endpoints(0)[0],
@@ -294,24 +294,24 @@ impl Workload {
         }
     }
 
-    /// Whether a proxy can know all services only by a control plane.
+    /// Whether a proxy needs a control plane to know all services.
     pub fn needs_discovery(&self) -> bool {
         self.services > 1 || matches!(self.traffic, Traffic::Growth)
     }
 
-    /// Whether it is a point of a curve, measured only on request.
+    /// Whether the workload is a point of a curve, measured only on request.
     pub fn is_scale(&self) -> bool {
         self.name.starts_with(SCALE)
     }
 }
 
-/// The name of all points of the curves.
+/// The common prefix of all points of the curves.
 pub const SCALE: &str = "scale";
-/// Messages of a stream: so many that its head and its end cost little beside them.
+/// Messages of a stream: so many that its head and end cost little in comparison.
 pub const MESSAGES: u32 = 1000;
 /// The size of a message, with its prefix.
 pub const MESSAGE: u32 = 5 + 12;
-/// Endpoints before they grow.
+/// The number of endpoints before they grow.
 const FEW: usize = 10;
 /// The backend's port for HTTP/1.
 pub const BACKEND_HTTP1: u16 = 8080;

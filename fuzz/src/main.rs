@@ -97,7 +97,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs the corpus unchanged, and then mutations of it until the time is up. `Err` has the failing input.
     fn all(&self, time: Duration, seed: u64) -> Result<u64, Vec<u8>> {
-        // A program that was moved away from its sources has the seeds.
+        // A binary that was moved away from its sources uses the seeds instead of the corpus.
         let seeds = corpus(self.target).unwrap_or_else(|_| (self.target.seeds)());
         for seed in &seeds {
             self.once(seed)?;
@@ -119,7 +119,7 @@ impl Run<'_> {
     }
 }
 
-/// Ends the process when one input takes too long: an endless loop cannot be interrupted from inside.
+/// Ends the process when one input takes too long, as an endless loop cannot be interrupted from inside.
 struct Watchdog(Arc<Mutex<Option<Current>>>);
 
 /// The current input.
@@ -183,7 +183,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// No target takes a second, even without optimisation on a busy machine.
+/// The limit of an input: no target takes a second, even without optimisation on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const USAGE: &str = "usage: linkerd-fuzz [--seconds N] [--seed N] [--target NAME [--input HEX]]";

@@ -1,4 +1,4 @@
-//! Inputs by mutation of seeds.
+//! Inputs made by mutation of seeds.
 
 use rand::{Rng, RngExt, rngs::SmallRng};
 
@@ -90,5 +90,5 @@ const EDGES: &[u8] = &[
     0, 1, b'\t', b'\n', b'\r', b' ', b':', 0x7f, 0x80, 0xfe, 0xff,
 ];
 
-/// Longer than the buffers that targets limit; short enough to be read.
+/// The longest input: longer than the buffers that targets limit, short enough to be read.
 const MAX_INPUT: usize = 4096;

@@ -15,7 +15,7 @@ mod trace;
 
 /// A fuzz target.
 pub struct Target {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     /// Processes an input, and panics on an error.
     pub run: fn(&[u8]),
@@ -46,7 +46,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Splits an input into parts: each is a byte with its length, and the bytes.
+/// Splits an input into parts: each is a byte with the length, then the bytes.
 fn parts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (len, rest) = input.split_first()?;

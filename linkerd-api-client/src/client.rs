@@ -1,4 +1,4 @@
-//! Server-streaming calls of which the messages are converted.
+//! Server-streaming calls with converted messages.
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -32,9 +32,9 @@ where
 {
 }
 
-/// A service and the calls that are made with its clones.
+/// A service, cloned for each call.
 pub(crate) struct ApiClient<T> {
-    // The lock makes it shareable when the service itself is not.
+    // The lock makes the client shareable even if the service itself is not.
     service: Mutex<T>,
     max_message: Option<u32>,
 }
@@ -47,7 +47,7 @@ impl<T: ApiService> ApiClient<T> {
         }
     }
 
-    /// A client that refuses messages of more than `max_message` bytes.
+    /// A client that refuses messages longer than `max_message` bytes.
     pub(crate) fn with_limit(service: T, max_message: u32) -> Self {
         Self {
             max_message: Some(max_message),

@@ -25,7 +25,7 @@ impl<T: ApiService> GrpcServerPolicySource<T> {
         }
     }
 
-    /// Sets whether every server admits clients on loopback (`LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK`); by default it does.
+    /// Sets whether every server admits clients on loopback (`LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK`); the default is true.
     #[must_use]
     pub fn admit_loopback(mut self, admits: bool) -> Self {
         self.admits_loopback = admits;

@@ -16,14 +16,14 @@ use linkerd_proxy_core::{
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A collector of OTLP, to which spans are sent.
+/// A collector of OTLP that receives spans.
 pub struct GrpcSpanExporter<T> {
     client: ApiClient<T>,
     resource: Resource,
 }
 
 impl<T: ApiService> GrpcSpanExporter<T> {
-    /// Sends spans of a process with these attributes.
+    /// An exporter of spans, for a process with these attributes.
     pub fn new(service: T, resource: Vec<(String, AttributeValue)>) -> Self {
         let attributes = resource.into_iter();
         Self {
@@ -43,7 +43,7 @@ impl<T: ApiService> ExportSpans for GrpcSpanExporter<T> {
             resource_spans: vec![ResourceSpans {
                 resource: Some(self.resource.clone()),
                 scope_spans: vec![ScopeSpans {
-                    // As linkerd2-proxy's: without a name.
+                    // As in linkerd2-proxy: without a name.
                     scope: Some(InstrumentationScope::default()),
                     spans: spans.iter().map(message).collect(),
                 }],
@@ -53,7 +53,7 @@ impl<T: ApiService> ExportSpans for GrpcSpanExporter<T> {
         async move {
             match call.await?.next().await {
                 Some(answer) => answer,
-                // An empty message may be left out by a lenient server.
+                // A lenient server may omit an empty message.
                 None => Ok((0, String::new())),
             }
         }

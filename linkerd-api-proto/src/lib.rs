@@ -1,6 +1,6 @@
 //! The wire types of the control plane's gRPC APIs.
 //!
-//! They are the published `linkerd2-proxy-api` bindings, so that they cannot drift from what a control plane speaks.
+//! They are the published `linkerd2-proxy-api` bindings, and so cannot differ from the messages of a control plane.
 //! The SPIFFE Workload API ([`workload`]) and the traces of OTLP ([`otlp`]) are written here.
 //! Nothing here knows about the proxy; `linkerd-api-client` converts messages to the proxy's own types. Streams are opened
 //! by [`stream`].

@@ -1,14 +1,14 @@
 //! Session affinity: requests with the same key go to the same endpoint.
 //!
-//! Rendezvous hashing: each endpoint has a score for a key, and the best one gets it. If an endpoint leaves, only its own keys
-//! move; a new one takes its share from all. It needs no table that would have to be kept, at the price of a look at each ready
-//! endpoint; so it is for those who ask for it. The load is bounded (Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with
+//! Rendezvous hashing: each endpoint has a score for a key, and the endpoint with the best score gets it. If an endpoint
+//! leaves, only its own keys move; a new one takes its share from all. No table has to be kept, but each pick examines all
+//! ready endpoints, so affinity is optional. The load is bounded (Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with
 //! Bounded Loads", 2017): an endpoint with too many requests in flight is passed over for the next best. A few
 //! are never too many: the parallel requests of one client stay together.
 
 use http::{HeaderName, Request, header::COOKIE};
 
-/// The part of a request by which it keeps its endpoint.
+/// The part of a request that identifies its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Affinity {
     /// The value of a header.
@@ -17,18 +17,18 @@ pub enum Affinity {
     Cookie(String),
 }
 
-/// A key of requests, hashed. The same in all proxies.
+/// A hashed key of requests. The same in all proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AffinityKey(u64);
 
 /// An endpoint among those that a key can go to.
 #[derive(Clone, Copy, Debug)]
 pub struct AffinityCandidate {
-    /// The hash of its name.
+    /// The hash of the endpoint's name.
     pub hash: AffinityKey,
-    /// Its share of the keys, relative to the others.
+    /// The endpoint's share of the keys, relative to the others.
     pub weight: u32,
-    /// Its requests in flight.
+    /// The endpoint's requests in flight.
     pub pending: u32,
 }
 
@@ -55,7 +55,7 @@ impl Affinity {
 }
 
 impl AffinityKey {
-    /// The key of some bytes: FNV-1a, and its bits mixed.
+    /// The key of some bytes: FNV-1a, with its bits mixed.
     pub fn of(bytes: &[u8]) -> Self {
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -90,12 +90,12 @@ pub fn pick(
             pending: own,
         } = candidate(index);
         let share = f64::from(share.max(1));
-        // Somebody is below the average, so that somebody is left.
+        // At least one endpoint is below the average, so that one is always left.
         let bound = (BOUND * pending * share / weight).ceil().max(FEW);
         if f64::from(own) >= bound {
             continue;
         }
-        // An exponential variable of the rate `share`: the least one is an endpoint's with the probability of its share.
+        // An exponential variable of rate `share`: each endpoint has the least one with the probability of its share.
         let score = -key.with(hash).ln() / share;
         if best.is_none_or(|(_, best)| score < best) {
             best = Some((index, score));
@@ -111,7 +111,7 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// The load of an endpoint relative to the average at which it gets no more keys.
+/// The load relative to the average at which an endpoint gets no more keys.
 const BOUND: f64 = 1.25;
 
 /// The requests in flight below which an endpoint is not passed over: about as many as a browser sends in parallel.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is in flight, an endpoint is found, and it is not far above the average.
+        /// For any number of requests in flight, an endpoint is found, and its load is not far above the average.
         #[test]
         fn the_load_is_bounded(pending in prop::collection::vec(0u32..1_000, 1..20), key: u64) {
             let mut all = candidates(0..pending.len() as u32);

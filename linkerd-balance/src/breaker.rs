@@ -10,11 +10,11 @@
 //!     └──────────────────────────────────────── probing: exactly one request
 //! ```
 //!
-//! - **Sits** beside each endpoint of a balancer; a layer at the endpoint asks it to [admit](BreakerGate::admit) requests.
-//! - **Waits for** nothing: outcomes are counted where they are seen, without a task or a channel.
-//! - **Bounds**: the floor, which leaves a number of endpoints in the choice; a window of ten buckets.
+//! - **Sits** beside each endpoint of a balancer; a layer at the endpoint calls [admit](BreakerGate::admit) for requests.
+//! - **Waits for** nothing: outcomes are counted where they occur, without a task or a channel.
+//! - **Bounds**: the floor, the number of endpoints that are never ejected; a window of ten buckets.
 //!
-//! The decision is [`Breaker`], which is pure. [`BreakerGroup`] holds the breakers of one balancer together: their rules and
+//! The decision is made by [`Breaker`], which is pure. [`BreakerGroup`] joins the breakers of one balancer: their rules and
 //! their floor.
 
 mod classify;

@@ -1,4 +1,4 @@
-//! The balancer's own task: it applies updates, polls endpoints that are not ready, and gives up waiting.
+//! The balancer's own task: applies updates, polls endpoints that are not ready, and expires waiting requests.
 
 use crate::{
     member::{Candidate, Member, Slot},
@@ -77,7 +77,7 @@ where
         while let Some(updates) = &mut self.updates {
             match updates.poll_next_unpin(cx) {
                 Poll::Pending => return,
-                // No more updates: what is known stays.
+                // No more updates: the known endpoints stay.
                 Poll::Ready(None) => self.updates = None,
                 Poll::Ready(Some(Ok(changes))) => {
                     self.shared.resolved.set(true);
@@ -98,7 +98,7 @@ where
         }
     }
 
-    /// Applies a change. `joined` is the time if others were ready before.
+    /// Applies a change. `joined` is the time, if other endpoints were ready before.
     fn apply(
         &mut self,
         change: Change<K, Member<S>>,
@@ -135,7 +135,7 @@ where
                     self.forget(&superseded);
                 }
                 drop(slots);
-                // Most are ready at once, and need no future that waits for it.
+                // Most are ready at once, and need no future to wait.
                 let polled = candidate.service.borrow_mut().poll_ready(cx);
                 match polled {
                     Poll::Ready(Ok(())) => self.promote(candidate),
@@ -166,7 +166,7 @@ where
         self.pending.push(Abortable::new(until_ready, registration));
     }
 
-    /// Stops sending to an endpoint. Requests that it works on go on.
+    /// Stops sending to an endpoint. Requests in flight go on.
     fn forget(&self, candidate: &Rc<Candidate<K, S>>) {
         self.shared.ready.remove(candidate);
         if let Some(polling) = candidate.polling.borrow_mut().take() {
@@ -233,7 +233,7 @@ where
     fn poll_failfast(&mut self, cx: &mut Context<'_>) {
         let shared = &self.shared;
         if shared.ready.len() == 0 && shared.queue.len() > 0 {
-            // An endpoint that was ready stopped the clock, and is gone before everybody was served.
+            // An endpoint became ready and stopped the clock, but is gone before all waiting requests were served.
             shared.update(|failfast| failfast.wait(Instant::now()));
         }
         let Some(deadline) = shared.failfast.get().deadline() else {
@@ -264,7 +264,7 @@ where
     }
 }
 
-/// Polls an endpoint. `readmission` runs while it is ejected.
+/// Polls an endpoint. `readmission` runs while the endpoint is ejected.
 fn poll_candidate<K, S, Req>(
     candidate: &Candidate<K, S>,
     readmission: &mut Option<Pin<Box<Sleep>>>,

@@ -1,27 +1,27 @@
-//! Peak-EWMA: an estimate of how long an endpoint takes, which rises at once and falls slowly.
+//! Peak-EWMA: an estimate of an endpoint's latency, which rises at once and falls slowly.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// An exponentially weighted moving average of round-trip times that jumps to peaks.
 ///
-/// A sample above the estimate replaces it; one below moves it by the share of the decay time that has passed. An estimate
-/// that is not refreshed decays towards zero, so that an endpoint that was slow once is asked again.
+/// A sample above the estimate replaces it; a sample below moves it by the share of the decay time that has passed. An
+/// estimate without samples decays towards zero, so that an endpoint that was slow once is tried again.
 ///
-/// The estimate before the first sample is a guess, which the first sample replaces whatever it is. Worn off as if it had been
-/// measured, a guess of 30 ms kept a busy endpoint of 1 ms above an idle one of 200 ms for ten seconds.
+/// The estimate before the first sample is a guess, which any first sample replaces. When a guess decayed like a
+/// measurement, a guess of 30 ms kept a busy endpoint of 1 ms above an idle one of 200 ms for ten seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct PeakEwma {
-    /// Seconds.
+    /// The estimate in seconds.
     estimate: f64,
-    /// Seconds.
+    /// The decay time in seconds.
     decay: f64,
     at: Instant,
     is_guess: bool,
 }
 
 impl PeakEwma {
-    /// Starts with `default` as its guess. `decay` is the time constant.
+    /// An estimate with `default` as its guess. `decay` is the time constant.
     pub fn new(default: Duration, decay: Duration, now: Instant) -> Self {
         Self {
             estimate: default.as_secs_f64(),
@@ -59,14 +59,14 @@ impl PeakEwma {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
         let passed = elapsed / self.decay;
         if passed < SHORT {
-            // The same to eight digits, for a fifth of the price: an endpoint in use was measured just now.
+            // Equal to eight digits, for a fifth of the cost: an endpoint in use was measured just now.
             return 1.0 - passed * (1.0 - passed / 2.0);
         }
         (-passed).exp()
     }
 }
 
-/// Keeps the weight a number when a control plane sends a decay of 0.
+/// Keeps the weight a number if a control plane sends a decay of 0.
 const MIN_DECAY: f64 = 1e-3;
 
 /// The share of the decay time up to which two terms of the series are enough.

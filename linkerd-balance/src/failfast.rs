@@ -1,12 +1,12 @@
-//! When to stop waiting: the failfast state of a backend.
+//! The failfast state of a backend: how long requests may wait.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Whether requests may wait for an endpoint.
 ///
-/// The first request that finds no endpoint starts the clock; when it runs out before any endpoint is ready, whoever
-/// waits fails, and later requests fail at once until an endpoint is ready.
+/// The first request that finds no endpoint starts the clock. When it runs out before any endpoint is ready, all waiting
+/// requests fail, and later requests fail at once until an endpoint is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Failfast {
     timeout: Duration,
@@ -15,16 +15,16 @@ pub struct Failfast {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody waits in vain.
+    /// No request waits.
     Open,
-    /// Somebody has waited since then.
+    /// Requests have waited since then.
     Waiting(Instant),
     /// The wait was too long; requests fail since then.
     Shut(Instant),
 }
 
 impl Failfast {
-    /// Nobody waits yet.
+    /// No request waits yet.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -32,7 +32,7 @@ impl Failfast {
         }
     }
 
-    /// A request begins to wait. Returns when the wait ends at the latest.
+    /// A request begins to wait. Returns the latest end of its wait.
     pub fn wait(&mut self, now: Instant) -> Instant {
         if self.state == State::Open {
             self.state = State::Waiting(now);
@@ -40,7 +40,7 @@ impl Failfast {
         self.deadline().unwrap_or(now)
     }
 
-    /// An endpoint is ready. Returns how long requests were refused, if they were.
+    /// An endpoint is ready. Returns the time for which requests were refused, if they were.
     pub fn open(&mut self, now: Instant) -> Option<Duration> {
         let shut = match self.state {
             State::Shut(since) => Some(now.saturating_duration_since(since)),
@@ -50,14 +50,14 @@ impl Failfast {
         shut
     }
 
-    /// Nobody waits any more.
+    /// No request waits any more.
     pub fn idle(&mut self) {
         if matches!(self.state, State::Waiting(_)) {
             self.state = State::Open;
         }
     }
 
-    /// Whether the wait is over now; if so, requests are refused from now on.
+    /// Whether the wait is over; if so, requests are refused from now on.
     pub fn expire(&mut self, now: Instant) -> bool {
         let expired = self.deadline().is_some_and(|deadline| now >= deadline);
         if expired {
@@ -66,7 +66,7 @@ impl Failfast {
         expired
     }
 
-    /// When the wait ends, if anybody waits.
+    /// The end of the wait, if a request waits.
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(since) => Some(since + self.timeout),

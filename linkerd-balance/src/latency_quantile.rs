@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The latency that a share of the recent requests did not exceed.
+/// The latency that a given share of the recent requests did not exceed.
 ///
 /// Latencies are counted in buckets whose bounds grow by an eighth, so that an estimate is too long by an eighth at most and
 /// the memory is bounded. Counts are halved each half-life: an estimate follows a service that has turned slower or faster
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct LatencyQuantile {
     quantile: f64,
-    /// By the latency.
+    /// Counts of samples by bucket of latency.
     counts: Box<[f32]>,
     total: f32,
-    /// Samples since the estimate was made.
+    /// Samples since the last calculation of the estimate.
     fresh: u32,
     estimate: Duration,
-    /// The time to which the counts have been halved.
+    /// The time up to which the counts have been halved.
     aged: Instant,
 }
 
@@ -34,7 +34,7 @@ impl LatencyQuantile {
         }
     }
 
-    /// Takes the latency of a request.
+    /// Records the latency of a request.
     pub fn observe(&mut self, latency: Duration, now: Instant) {
         self.age(now);
         self.counts[bucket(latency)] += 1.0;
@@ -45,7 +45,7 @@ impl LatencyQuantile {
         }
     }
 
-    /// The latency, at least as long as it was for the share. `None`: there are too few recent requests to tell.
+    /// The latency that the share did not exceed, rounded up. `None` if there are too few recent requests.
     pub fn estimate(&mut self, now: Instant) -> Option<Duration> {
         self.age(now);
         if self.samples() < self.required() {
@@ -62,7 +62,7 @@ impl LatencyQuantile {
         f64::from(self.total)
     }
 
-    /// The requests without which there is no estimate: some of them have to be beyond it.
+    /// The least number of requests for an estimate: some of them have to be beyond the quantile.
     pub fn required(&self) -> f64 {
         (BEYOND / (1.0 - self.quantile)).max(MIN_SAMPLES)
     }
@@ -115,24 +115,24 @@ fn bound(bucket: usize) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Above it a latency is that of the last bucket: 18 minutes.
+/// A longer latency counts in the last bucket: 18 minutes.
 const MAX_MICROS: u128 = (1 << 30) - 1;
 
 const BUCKETS: usize = 28 * 8;
 
-/// Keeps the number of requests that an estimate needs finite.
+/// Keeps the number of required requests finite.
 const MAX_QUANTILE: f64 = 0.9999;
 
-/// The recent requests beyond the quantile without which there is no estimate.
+/// The least number of recent requests beyond the quantile for an estimate.
 const BEYOND: f64 = 3.0;
 
-/// The recent requests without which there is no estimate, whatever the quantile.
+/// The least number of recent requests for an estimate, for any quantile.
 const MIN_SAMPLES: f64 = 30.0;
 
-/// The samples after which the estimate is made anew, which takes a look at all buckets.
+/// The number of samples after which the estimate is calculated again, from all buckets.
 const REFRESH: u32 = 16;
 
-/// Long enough for a hundred requests of a route that has few of them, short enough to follow a service that changes.
+/// Long enough for a hundred requests of a route with few requests, short enough to follow a service that changes.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
         estimated.estimate(now)
     }
 
-    /// Whether an estimate is that of a latency, of which buckets may make an eighth more.
+    /// Whether an estimate matches a latency; buckets may round it up by an eighth.
     fn is_of(estimate: Option<Duration>, latency: Duration) -> bool {
         let bound = latency + latency / 8 + Duration::from_micros(1);
         estimate.is_some_and(|estimate| (latency..=bound).contains(&estimate))

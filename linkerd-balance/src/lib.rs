@@ -1,20 +1,20 @@
 //! The balancer: power of two choices over peak-EWMA load, in the request's own task.
 //!
 //! - **Sits** above the endpoints of one backend, one balancer for each worker.
-//! - **Waits for** an endpoint to be ready, at most for the failfast timeout; then it fails fast until one is.
-//! - **Fails as** `Failfast`, `Unavailable` or `QueueFull` with the state of the endpoints as the cause, or as the last
+//! - **Waits for** an endpoint to be ready, at most for the failfast timeout; then fails fast until one is ready.
+//! - **Fails as** `Failfast`, `Unavailable` or `QueueFull`, with the state of the endpoints as the cause; or as the last
 //!   endpoint that was tried.
 //! - **Bounds**: the queue. Endpoints are bounded by discovery.
 //! - **Metrics**: `*_balancer_*`, resolved by the caller ([`Metrics`]).
 //!
-//! The decisions are pure: [`PeakEwma`] estimates, [`p2c`] picks, [`Failfast`] gives up, a [`breaker`] ejects. [`Balance`] is the service; a
-//! task of its own ([`driver`]) applies updates and polls endpoints that are not ready. A request that finds a ready
+//! The decisions are pure: [`PeakEwma`] estimates, [`p2c`] picks, [`Failfast`] gives up, a [`breaker`] ejects. [`Balance`] is the
+//! service; its own task ([`driver`]) applies updates and polls endpoints that are not ready. A request that finds a ready
 //! endpoint touches neither that task nor a channel.
 //!
-//! [`Preferences`] are for those who ask for them: session affinity, the own zone, slow start. Without them a request pays a
-//! look at an `Option`.
+//! [`Preferences`] are optional: session affinity, the proxy's own zone, slow start. Without them a request pays one check of
+//! an `Option`.
 //!
-//! It never knows what an endpoint is, nor where updates come from.
+//! The balancer never knows the nature of an endpoint, nor the source of updates.
 
 pub mod affinity;
 pub mod breaker;

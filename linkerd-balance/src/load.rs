@@ -1,4 +1,4 @@
-//! The load of an endpoint: how long it takes, times how many wait for it.
+//! The load of an endpoint: its latency, times its requests in flight.
 
 use crate::{
     PeakEwma,
@@ -21,26 +21,26 @@ pub(crate) struct Load {
     penalty: Option<Box<Penalty>>,
 }
 
-/// A request that an endpoint is working on. Dropping it ends the measurement.
+/// The measurement of a request in flight. Dropping the handle ends it.
 ///
-/// For HTTP it goes on until the first frame of the response's body, as that is what the incumbent measures, or until its end
-/// if load is the requests in flight.
+/// For HTTP it goes on until the first frame of the response's body, as the incumbent measures it, or until the end of the
+/// response if load is the number of requests in flight.
 #[derive(Debug)]
 pub struct LoadHandle {
-    /// `None` when a body goes on with the measurement.
+    /// `None` when a body continues the measurement.
     load: Option<Rc<Load>>,
     start: Instant,
     end: Outcome,
 }
 
-/// The meaning of a request's end for its endpoint's estimate.
+/// The effect of a request's end on its endpoint's estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// How long it took.
+    /// The latency counts.
     Answered,
-    /// That it should get less.
+    /// The endpoint should get fewer requests.
     Failed,
-    /// Nothing about how long it takes.
+    /// No effect.
     Unsaid,
 }
 
@@ -58,8 +58,8 @@ impl Load {
 
     /// The load by which candidates are compared.
     ///
-    /// An endpoint that was not measured yet has none until it gets its first request. By its guess it would get nothing for
-    /// seconds, beside others that answer faster than the guess.
+    /// An endpoint that was not measured yet has no load until its first request. With its guess as the load it would get no
+    /// request for seconds, beside others that answer faster than the guess.
     pub(crate) fn value(&self, now: Instant) -> f64 {
         let (rtt, pending) = (self.rtt.get(), self.pending.get());
         if self.kind == LoadKind::LeastPending {
@@ -81,7 +81,7 @@ impl Load {
         self.rtt.get().estimate(now)
     }
 
-    /// The present penalty in seconds, if endpoints get any.
+    /// The present penalty in seconds, if penalties are enabled.
     pub(crate) fn penalty(&self, now: Instant) -> Option<f64> {
         let penalty = self.penalty.as_ref()?;
         Some(penalty.estimate(now))
@@ -96,7 +96,7 @@ impl Load {
         f64::from(self.pending.get()) * self.scale
     }
 
-    /// Starts anew: what the endpoint was before it went away says nothing about what it is now.
+    /// Starts anew: measurements from before an outage say nothing about the endpoint now.
     pub(crate) fn reset(&self, settings: &LoadSettings, now: Instant) {
         self.rtt.set(new_rtt(settings, now));
         if let Some(penalty) = &self.penalty {
@@ -121,7 +121,7 @@ fn new_rtt(settings: &LoadSettings, now: Instant) -> PeakEwma {
 }
 
 impl LoadHandle {
-    /// Goes on in the response's body, or ends here with a penalty.
+    /// Continues in the response's body, or ends here with a penalty.
     pub fn answered(self, response: &mut Response<ResponseBody>) {
         match self.penalised(response) {
             true => self.unsaid(),
@@ -129,7 +129,7 @@ impl LoadHandle {
         }
     }
 
-    /// Takes the penalty of a response. How long that took says nothing about responses that are none.
+    /// Applies the penalty of a response. The latency of a penalised response says nothing about normal ones.
     fn penalised(&self, response: &Response<ResponseBody>) -> bool {
         let penalty = self.load.as_ref().and_then(|load| load.penalty.as_ref());
         let Some(penalty) = penalty else {
@@ -142,7 +142,7 @@ impl LoadHandle {
         signal.is_some()
     }
 
-    /// Goes on until the first frame of a response's body, or until its end.
+    /// Continues until the first frame of a response's body, or until its end.
     fn measure_body(mut self, body: &mut ResponseBody) {
         if let Some(load) = self.load.take() {
             body.observe(load, self.start);
@@ -154,7 +154,7 @@ impl LoadHandle {
         self.end = Outcome::Failed;
     }
 
-    /// The endpoint does not take requests any more: that it is out of the choice is enough.
+    /// The endpoint takes no more requests: its absence from the choice is enough.
     pub fn unsaid(mut self) {
         self.end = Outcome::Unsaid;
     }
@@ -202,8 +202,8 @@ impl ObserveResponse for Load {
     }
 }
 
-/// The least sample of a failed request. It is far above what any healthy endpoint takes, and forgotten after a few
-/// decay times, when the endpoint is tried again.
+/// The least sample of a failed request. Far above the latency of any healthy endpoint, and forgotten after a few decay
+/// times, when the endpoint is tried again.
 const FAILURE_PENALTY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The settings of the estimation of load.
+//! Settings of the load estimate.
 
 use linkerd_proxy_core::endpoint::LoadPenalty;
 use std::{rc::Rc, time::Duration};
 
-/// The estimation of an endpoint's load.
+/// Settings of the load estimate of endpoints.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
     /// The measure of load.
@@ -22,8 +22,8 @@ pub enum LoadKind {
     /// The estimated latency, times the requests in flight until the first frame of their response.
     #[default]
     PeakEwma,
-    /// The requests in flight until the end of their response: for mixtures of long and short ones, whose latency says little
-    /// about an endpoint.
+    /// The requests in flight until the end of their response: for mixtures of long and short requests, whose latency says
+    /// little about an endpoint.
     LeastPending,
 }
 

@@ -1,4 +1,4 @@
-//! The endpoints of a balancer: all of them, and those that are ready.
+//! The endpoints of a balancer: all of them, and the ready ones.
 
 use crate::{breaker::EndpointBreaker, load::Load, traits::PreferenceTraits};
 use futures::future::AbortHandle;
@@ -9,23 +9,23 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// An endpoint as a balancer gets it.
+/// An endpoint as given to a balancer.
 #[derive(Clone, Debug)]
 pub struct Member<S> {
     /// Sends requests to the endpoint.
     pub service: S,
-    /// Tells whether it can take one.
+    /// Whether the endpoint can take a request.
     pub status: EndpointStatus,
-    /// Its share of the load, relative to the others.
+    /// The share of the load, relative to the others.
     pub weight: u32,
-    /// Whether it is in the zone of this proxy.
+    /// Whether the endpoint is in the zone of this proxy.
     pub is_local: bool,
-    /// Its circuit breaker, if it has one. The service feeds it.
+    /// The circuit breaker, if there is one. The service records outcomes in it.
     pub breaker: Option<Rc<EndpointBreaker>>,
 }
 
 impl<S> Member<S> {
-    /// An endpoint without a breaker, of another zone or of none.
+    /// An endpoint without a breaker, in another zone or an unknown one.
     pub fn new(service: S, status: EndpointStatus, weight: u32) -> Self {
         Self {
             service,
@@ -47,22 +47,22 @@ pub(crate) struct Candidate<K, S> {
     pub(crate) breaker: Option<Rc<EndpointBreaker>>,
     /// Present if the balancer has preferences.
     pub(crate) traits: Option<Box<PreferenceTraits>>,
-    /// Whether it did not accept connections when it was last ready.
+    /// Whether the endpoint refused connections when it was last removed from the ready list.
     pub(crate) down: Cell<bool>,
-    /// Where it stands in the list of ready ones, if it does.
+    /// The position in the list of ready endpoints, if it is in the list.
     pub(crate) ready_at: Cell<Option<u32>>,
-    /// Ends the future that waits for it to be ready.
+    /// Aborts the future that waits for the endpoint to be ready.
     pub(crate) polling: RefCell<Option<AbortHandle>>,
 }
 
 impl<K, S> Candidate<K, S> {
-    /// Tells it from the others.
+    /// Identifies the endpoint.
     pub(crate) fn id(self: &Rc<Self>) -> EndpointId {
         EndpointId(Rc::as_ptr(self).addr())
     }
 }
 
-/// The endpoint of one key. After an update the old service serves until the new one is ready.
+/// The endpoint of one key. After an update the old service is used until the new one is ready.
 pub(crate) struct Slot<K, S> {
     pub(crate) active: Option<Rc<Candidate<K, S>>>,
     pub(crate) next: Option<Rc<Candidate<K, S>>>,
@@ -77,10 +77,10 @@ impl<K, S> Slot<K, S> {
 /// The endpoints that can take a request.
 pub(crate) struct Ready<K, S>(RefCell<ReadyList<K, S>>);
 
-/// See [`Ready`]. In no order, but that those of the own zone come first if that is preferred.
+/// See [`Ready`]. Unordered, except that endpoints of the own zone come first if they are preferred.
 pub(crate) struct ReadyList<K, S> {
     pub(crate) candidates: Vec<Rc<Candidate<K, S>>>,
-    /// The number of those in the own zone.
+    /// The number of endpoints in the own zone.
     pub(crate) local: usize,
 }
 
@@ -116,7 +116,7 @@ impl<K, S> Ready<K, S> {
         self.0.borrow_mut().candidates.shrink_to(room);
     }
 
-    /// Picks an endpoint, and not `avoid` if there is another.
+    /// Picks an endpoint other than `avoid`, if there is another.
     pub(crate) fn pick(
         &self,
         avoid: Option<EndpointId>,
@@ -162,7 +162,7 @@ impl<K, S> ReadyList<K, S> {
     fn swap(&mut self, a: usize, b: usize) {
         self.candidates.swap(a, b);
         for index in [a, b] {
-            // The one that is being removed has no place any more.
+            // The endpoint that is being removed has no position any more.
             let candidate = &self.candidates[index];
             if candidate.ready_at.get().is_some() {
                 candidate.ready_at.set(Some(place(index)));
@@ -172,14 +172,14 @@ impl<K, S> ReadyList<K, S> {
 }
 
 impl<K, S> Candidate<K, S> {
-    /// Notes when it joins others, if there are any.
+    /// Sets the time at which the endpoint joined other ready ones, if there were any.
     pub(crate) fn joins(&self, joined: Option<Instant>) {
         if let Some(traits) = &self.traits {
             traits.joined.set(joined);
         }
     }
 
-    /// When it joined others, if it did.
+    /// The time at which the endpoint joined others, if it did.
     pub(crate) fn joined(&self) -> Option<Instant> {
         self.traits.as_ref()?.joined.get()
     }
@@ -189,7 +189,7 @@ impl<K, S> Candidate<K, S> {
     }
 }
 
-/// A place in the list, in few bytes: every endpoint has one.
+/// A position in the list, in few bytes: every endpoint has one.
 fn place(index: usize) -> u32 {
     u32::try_from(index).expect("there are less than 4 billion endpoints")
 }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// The list has those that were added and not removed, at their places, those of the own zone first.
+        /// The list contains the endpoints that were added and not removed, at their positions, those of the own zone first.
         #[test]
         fn the_own_zone_comes_first(locals in prop::collection::vec(any::<bool>(), 1..30), toggles in prop::collection::vec(any::<prop::sample::Index>(), 1..200)) {
             let all: Vec<_> = locals.iter().enumerate().map(|(key, local)| candidate(key, *local)).collect();

@@ -13,28 +13,28 @@ use tokio::time::Instant;
 
 /// A request that may wait for an endpoint.
 pub trait Arrival {
-    /// When it arrived. The clock is read if the request does not carry its time.
+    /// The time of arrival. Reads the clock if the request does not carry its time.
     fn arrived(&self) -> Instant {
         Instant::now()
     }
 
-    /// The key by which it keeps its endpoint.
+    /// The affinity key, if the request has one.
     fn affinity(&self, _affinity: &Affinity) -> Option<AffinityKey> {
         None
     }
 
-    /// The endpoint that had it before, and failed: another is preferred.
+    /// The endpoint of an earlier, failed attempt: another is preferred.
     fn avoids(&self) -> Option<EndpointId> {
         None
     }
 
-    /// Notes that an endpoint gets it now, for those who measure the endpoint.
+    /// Notes that an endpoint gets the request now, for measurements of the endpoint.
     fn attempted(&mut self, _now: Instant, _endpoint: EndpointId) {}
 }
 
 /// A response that ends the measurement of its endpoint's latency.
 pub trait MeasuredResponse {
-    /// Takes the measurement over, which ends when `load` is dropped.
+    /// Takes over the measurement, which ends when `load` is dropped.
     fn measure(&mut self, load: LoadHandle) {
         drop(load);
     }
@@ -62,13 +62,13 @@ impl<B> Arrival for HttpRequest<B> {
     }
 }
 
-/// A connection that is asked for.
+/// A requested connection.
 impl Arrival for () {}
 
 /// The measurement ends when the endpoint accepts the connection.
 impl<I> MeasuredResponse for Io<I> {}
 
-/// The measurement ends with the first frame of the body, as the incumbent's does, or with the head if that has a penalty.
+/// The measurement ends with the first frame of the body, as with the incumbent, or with the head of a penalised response.
 impl MeasuredResponse for Response<ResponseBody> {
     fn measure(&mut self, load: LoadHandle) {
         load.answered(self);

@@ -25,14 +25,14 @@ pub struct Metrics {
     pub gate_open_time: Gauge,
     /// `queue_gate_shut_time_seconds`
     pub gate_shut_time: Gauge,
-    /// `queue_gate_timeout_seconds`, held so that the series stays.
+    /// `queue_gate_timeout_seconds`, held so that the series is not dropped.
     pub gate_timeout: Gauge,
-    /// Requests that were moved from an endpoint that could not take them to another.
+    /// Requests moved to another endpoint because the first could not take them.
     pub moved: Counter,
 }
 
 impl Metrics {
-    /// Handles that nothing shows, for a balancer that has no families.
+    /// Handles that are not shown, for a balancer without families.
     pub fn detached() -> Self {
         Self {
             ready: Gauge::new(()),

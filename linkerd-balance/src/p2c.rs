@@ -1,7 +1,7 @@
 //! Power of two choices: of two random candidates the less loaded one.
 //!
-//! Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing" (1996): almost as even as asking all of them,
-//! at the price of two, and without the herd that follows a single best candidate.
+//! Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing" (1996): almost as even as comparing all candidates,
+//! at the cost of two, and without the herd that follows a single best candidate.
 
 use rand::{Rng, RngExt};
 
@@ -17,7 +17,7 @@ pub fn pick(count: usize, rng: &mut impl Rng, load: impl Fn(usize) -> f64) -> Op
     }
 }
 
-/// Two different indices below `count`, which is at least 2, each pair as likely as any other.
+/// Two different indices below `count`, which is at least 2. All pairs are equally likely.
 pub(crate) fn two(count: usize, rng: &mut impl Rng) -> (usize, usize) {
     let a = rng.random_range(0..count);
     let b = rng.random_range(0..count - 1);

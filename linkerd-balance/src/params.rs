@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 pub struct Params {
     /// The backend's name in logs.
     pub name: String,
-    /// Bounds of the queue: the number of waiting requests, and how long one waits.
+    /// Bounds of the queue: the number of waiting requests, and the time that one waits.
     pub queue: QueueSettings,
     /// The estimation of load.
     pub load: LoadSettings,

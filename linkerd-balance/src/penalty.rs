@@ -9,17 +9,17 @@ use linkerd_proxy_core::{
 use std::{cell::Cell, rc::Rc, time::Duration};
 use tokio::time::Instant;
 
-/// The penalty of one endpoint: a latency that wears off by itself.
+/// The penalty of one endpoint: a latency that decays by itself.
 #[derive(Debug)]
 pub(crate) struct Penalty {
     settings: Rc<LoadPenalty>,
     estimate: Cell<PeakEwma>,
 }
 
-/// A response that says that its endpoint should get less.
+/// A response by which an endpoint asks for less load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OverloadSignal {
-    /// The endpoint's hint when it may be asked again.
+    /// The endpoint's retry hint (`retry-after`, or the pushback of gRPC).
     retry_after: Option<Duration>,
 }
 
@@ -37,7 +37,7 @@ impl Penalty {
         self.estimate.get().estimate(now)
     }
 
-    /// Takes a signal: the endpoint's hint counts if it is longer than the penalty, up to its limit.
+    /// Applies a signal: the endpoint's `retry-after` counts if it is longer than the penalty, up to its limit.
     pub(crate) fn add(&self, signal: OverloadSignal, now: Instant) {
         let hint = signal.retry_after.unwrap_or_default();
         let sample = hint

@@ -1,4 +1,4 @@
-//! Balancing beyond power of two choices, for those who ask for it.
+//! Optional preferences beyond power of two choices.
 
 use crate::{
     affinity::{self, Affinity, AffinityCandidate, AffinityKey},
@@ -19,12 +19,12 @@ pub struct Preferences {
     pub affinity: Option<Affinity>,
     /// Requests stay in the zone.
     pub zone: Option<ZonePreference>,
-    /// New endpoints get their share by and by.
+    /// New endpoints get their share gradually.
     pub slow_start: Option<SlowStart>,
 }
 
 impl Preferences {
-    /// Whether there is none.
+    /// Whether no preference is set.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -55,7 +55,7 @@ impl Preferences {
             return local.or(remote);
         };
         let in_flight = |index: usize| all[index].load.pending_by_weight();
-        // Weights are relative to one another: of equal ones it is the number of requests.
+        // Weights are relative: for equal weights this is the number of requests.
         let unit = f64::from(all[far].weight.max(1));
         match zone.keeps_local(in_flight(near) * unit, in_flight(far) * unit) {
             true => local,

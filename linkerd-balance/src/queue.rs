@@ -32,7 +32,7 @@ impl Queue {
         waiter
     }
 
-    /// Gives up a place. Returns whether its request had been called and somebody else should be instead.
+    /// Leaves the queue. `true` if this waiter had been woken, so that the next must be.
     pub(crate) fn remove(&self, waiter: &Rc<Waiter>) -> bool {
         let mut waiters = self.waiters.borrow_mut();
         if let Some(index) = waiters.iter().position(|other| Rc::ptr_eq(other, waiter)) {
@@ -41,8 +41,8 @@ impl Queue {
         waiter.called.get()
     }
 
-    /// Wakes the first request that has not been called yet. It calls the next when it has found an endpoint, so that
-    /// one free slot does not wake thousands.
+    /// Wakes the first request that has not been called yet. A called request wakes the next when it has found an endpoint, so
+    /// that one free slot does not wake thousands.
     pub(crate) fn call_next(&self) {
         let waiters = self.waiters.borrow();
         if let Some(waiter) = waiters.iter().find(|waiter| !waiter.called.get()) {
@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting requests.
     pub(crate) fn expire(&self) {
         for waiter in self.waiters.borrow_mut().drain(..) {
             waiter.expired.set(true);

@@ -23,13 +23,13 @@ use tokio::{task::JoinHandle, time::Instant};
 use tower::discover::Change;
 use tower_service::Service;
 
-/// Sends each request to the less loaded of two random endpoints. Its copies share everything.
+/// Sends each request to the less loaded of two random endpoints. Copies share all state.
 ///
-/// Updates come as batches of changes; the first batch, even an empty one, tells that the set is known. Must be made and
+/// Updates come as batches of changes; after the first batch, even an empty one, the set counts as known. Must be created and
 /// used where `spawn_local` works.
 pub struct Balance<K, S>(Rc<Handle<K, S>>);
 
-/// Ends the driver with the last copy of the balancer and the last request that waits.
+/// Ends the driver when the last copy of the balancer and the last waiting request are dropped.
 struct Handle<K, S> {
     shared: Rc<BalanceState<K, S>>,
     driver: JoinHandle<()>,
@@ -40,7 +40,7 @@ where
     K: Hash + Eq + Clone + Display + 'static,
     S: 'static,
 {
-    /// Balances over the endpoints that `updates` brings.
+    /// Balances over the endpoints in `updates`.
     pub fn new<Req, D>(updates: D, mut params: Params) -> Self
     where
         D: Stream<Item = Result<Vec<Change<K, Member<S>>>, Error>> + Unpin + 'static,
@@ -67,7 +67,7 @@ where
         }))
     }
 
-    /// Balances over one endpoint that never changes: requests wait for it, and fail fast, as for many.
+    /// Balances over one endpoint that never changes: requests wait for it, and fail fast, as with several.
     pub fn one<Req>(key: K, member: Member<S>, params: Params) -> Self
     where
         S: Service<Req, Error = Rejected<Req>>,
@@ -77,7 +77,7 @@ where
         Self::new::<Req, _>(stream::iter([Ok(only)]), params)
     }
 
-    /// Why a request would be refused now, if it would.
+    /// The cause for which a request would be refused now, if it would.
     pub fn unavailable(&self) -> Option<Unavailable> {
         let shared = &self.0.shared;
         let shut = shared.failfast.get().is_shut() && shared.ready.len() == 0;
@@ -115,13 +115,13 @@ where
     type Error = Error;
     type Future = BalanceFuture<K, S, Req>;
 
-    /// Always ready: whether to wait is decided for each request, see [`Balance::unavailable`].
+    /// Always ready: each request decides whether to wait, see [`Balance::unavailable`].
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a request. An endpoint that is ready has it when this returns: futures stay small, and a request is not
-    /// carried from one to the next (that took a sixth of the instructions of a request).
+    /// Sends a request. A ready endpoint has the request when this returns: futures stay small, and a request is not moved from
+    /// one to the next (that took a sixth of the instructions of a request).
     fn call(&mut self, request: Req) -> Self::Future {
         let shared = &self.0.shared;
         let metrics = &shared.params.metrics;
@@ -138,7 +138,7 @@ where
     }
 }
 
-/// A request that an endpoint is working on.
+/// A request that was given to an endpoint.
 struct Attempt<K, S> {
     handle: Rc<Handle<K, S>>,
     arrived: Instant,
@@ -174,7 +174,7 @@ impl<K, S> Attempt<K, S> {
 pin_project! {
     /// The future of [`Balance`].
     ///
-    /// It is small: an async block would hold the endpoint's future twice, and so would each block around it.
+    /// Small: an async block would hold the endpoint's future twice, and so would each block around it.
     pub struct BalanceFuture<K, S, Req>
     where
         S: Service<Req>,
@@ -182,7 +182,7 @@ pin_project! {
         #[pin]
         response: Option<S::Future>,
         attempt: Option<Attempt<K, S>>,
-        // A request that waits, or that its first endpoint did not take.
+        // A request that waits, or that its first endpoint returned.
         rest: Option<Rest<S::Response>>,
     }
 }
@@ -273,7 +273,7 @@ where
     }
 }
 
-/// A request that its endpoint did not take: it goes to one after another, until one takes it or the time is up.
+/// A request that its endpoint returned: it goes to one endpoint after another, until one takes it or the time is up.
 async fn elsewhere<K, S, Req>(
     mut attempt: Attempt<K, S>,
     mut rejected: Rejected<Req>,
@@ -297,8 +297,8 @@ where
             false => load.unsaid(),
         }
         let now = Instant::now();
-        // What came back without having been sent may have gone from endpoint to endpoint. What was sent comes back a few
-        // times at most, however long an endpoint or its proxy had it.
+        // A request that was returned unsent may go from endpoint to endpoint without end. A sent request is returned a few times
+        // at most, however long an endpoint or its proxy had it.
         let waited = now.saturating_duration_since(arrived);
         let late = !rejected.was_sent && waited > shared.params.queue.failfast;
         let request = match rejected.request.take() {
@@ -311,7 +311,7 @@ where
         let key = shared.key(&request);
         let next = match shared.pick(Some(candidate.id()), key, now) {
             Some(next) => next,
-            // What the request met itself tells more than that it waited.
+            // The endpoint's own error says more than the failure to wait.
             None => match shared.wait(now, Some(candidate.id()), key).await {
                 Ok(next) => next,
                 Err(_) => return Err(rejected.into_final()),
@@ -329,7 +329,7 @@ where
     }
 }
 
-/// Whether a failure is the endpoint's: a client's broken body is not, nor a proxy without descriptors.
+/// Whether a failure is the endpoint's: unlike a client's broken body, or a proxy without descriptors.
 fn is_endpoints(error: &Error) -> bool {
     matches!(
         error.reason().row().origin,

@@ -1,4 +1,4 @@
-//! Slow start: a new endpoint gets its share by and by.
+//! Slow start: a new endpoint gets its share gradually.
 
 use rand::{Rng, RngExt};
 use std::time::Duration;
@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 /// Passes a new endpoint over with a probability that falls during a window.
 ///
-/// A share of the choices, not a factor on the load: of two idle endpoints the one with a little more load gets nothing, so a
-/// factor would not be gradual.
+/// Applies to the share of choices, not as a factor on the load: of two idle endpoints the one with a little more load gets no
+/// request, so a factor would not be gradual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowStart {
     window: Duration,
@@ -19,7 +19,7 @@ impl SlowStart {
         Self { window }
     }
 
-    /// The share of its choices that an endpoint gets, which joined the others at a time.
+    /// The share of its choices that an endpoint gets when it joined the others at `joined`.
     pub fn share(&self, joined: Instant, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(joined);
         match elapsed < self.window {
@@ -28,7 +28,7 @@ impl SlowStart {
         }
     }
 
-    /// Whether an endpoint that was chosen is passed over.
+    /// Whether a chosen endpoint is passed over.
     pub fn passes_over(&self, joined: Instant, now: Instant, rng: &mut impl Rng) -> bool {
         let share = self.share(joined, now);
         share < 1.0 && rng.random::<f64>() >= share

@@ -1,4 +1,4 @@
-//! The state that a balancer's copies, its driver and its requests share.
+//! The state shared by a balancer's copies, its driver and its requests.
 
 use crate::{
     Arrival, Failfast,
@@ -22,21 +22,21 @@ use std::{
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// The endpoints, the queue, and whether requests may wait.
+/// The endpoints, the queue, and the failfast state.
 pub(crate) struct BalanceState<K, S> {
     pub(crate) params: Params,
     pub(crate) slots: RefCell<IndexMap<K, Slot<K, S>>>,
     pub(crate) ready: Ready<K, S>,
     pub(crate) queue: Queue,
     pub(crate) failfast: Cell<Failfast>,
-    /// Whether any batch has come.
+    /// Whether any batch of updates was received.
     pub(crate) resolved: Cell<bool>,
-    /// Why no update will come any more.
+    /// The reason why no further update will come, if so.
     pub(crate) terminal: RefCell<Option<(Reason, String)>>,
     pub(crate) rng: RefCell<SmallRng>,
     /// Wakes the driver.
     pub(crate) driver: Cell<Option<Waker>>,
-    /// Endpoints that were found not ready and that the driver shall poll.
+    /// Endpoints that were found not ready, for the driver to poll.
     pub(crate) demoted: RefCell<Vec<Rc<Candidate<K, S>>>>,
 }
 
@@ -45,7 +45,7 @@ where
     K: Hash + Eq + Clone + Display + 'static,
     S: 'static,
 {
-    /// The key by which a request keeps its endpoint, if it has one.
+    /// The affinity key of a request, if it has one.
     pub(crate) fn key(&self, request: &impl Arrival) -> Option<AffinityKey> {
         let preferences = self.params.preferences.as_ref()?;
         request.affinity(preferences.affinity.as_ref()?)
@@ -70,7 +70,7 @@ where
                 let ready = &ready.candidates;
                 p2c::pick(ready.len(), rng, |index| ready[index].load.value(now))
             })?;
-            // An endpoint that turns out not to be ready is watched by the driver; this task asks another.
+            // The driver watches an endpoint that turns out not to be ready; this task picks another.
             match is_ready(&candidate) {
                 true => return Some(candidate),
                 false => self.demote(&candidate),
@@ -84,7 +84,7 @@ where
         S: Service<Req>,
     {
         if candidate.ready_at.get().is_none() {
-            // The driver watches it already, and must stay the one that the endpoint wakes.
+            // The driver watches the endpoint already, and must stay the task that the endpoint wakes.
             return false;
         }
         let ready = is_ready(candidate);
@@ -94,7 +94,7 @@ where
         ready
     }
 
-    /// Hands an endpoint that is not ready to the driver.
+    /// Passes an endpoint that is not ready to the driver.
     pub(crate) fn demote(&self, candidate: &Rc<Candidate<K, S>>) {
         if self.ready.remove(candidate) {
             candidate.down.set(candidate.status.is_down());
@@ -104,7 +104,7 @@ where
         }
     }
 
-    /// Notes at endpoints that back off that requests wait, and at discovery when all of them do.
+    /// Notifies all endpoints that requests wait and, if all of them back off, discovery.
     pub(crate) fn wanted(&self) {
         let slots = self.slots.borrow();
         let mut candidates = slots.values().flat_map(Slot::candidates).peekable();
@@ -121,7 +121,7 @@ where
         }
     }
 
-    /// Why no endpoint is ready.
+    /// The cause for which no endpoint is ready.
     pub(crate) fn cause(&self) -> Unavailable {
         if !self.resolved.get() {
             return Unavailable::NotResolved;
@@ -168,7 +168,7 @@ where
         }
     }
 
-    /// Gives memory back when many endpoints have left, or when there are few.
+    /// Frees memory when many endpoints have left, or when there are few.
     pub(crate) fn tidy(&self) {
         let mut slots = self.slots.borrow_mut();
         if slots.capacity() > SPARE && slots.len() < slots.capacity() / 4 {
@@ -181,7 +181,7 @@ where
         }
     }
 
-    /// Brings the gauges up to date.
+    /// Updates the gauges.
     pub(crate) fn gauge(&self) {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let metrics = &self.params.metrics;
@@ -202,9 +202,9 @@ where
     matches!(polled, Poll::Ready(Ok(()))) && !candidate.status.is_ejected()
 }
 
-/// Room for endpoints that is not given back.
+/// Capacity for endpoints that is never freed.
 const SPARE: usize = 1024;
 
-/// So few endpoints get just the room that they need: a proxy may have a thousand balancers of this kind, and moving the
-/// endpoints with each update takes no time.
+/// Up to this many endpoints get exactly the memory that they need: a proxy may have a thousand small balancers, and moving
+/// so few endpoints with each update takes no time.
 const FEW: usize = 32;

@@ -1,16 +1,16 @@
-//! The traits of an endpoint that preferences are about.
+//! The traits of an endpoint that preferences use.
 
 use crate::affinity::AffinityKey;
 use std::cell::Cell;
 use tokio::time::Instant;
 
-/// The traits of an endpoint that preferences are about.
+/// The traits of an endpoint that preferences use.
 #[derive(Debug)]
 pub(crate) struct PreferenceTraits {
-    /// Its name, hashed.
+    /// The hash of the endpoint's name.
     pub(crate) name: AffinityKey,
-    /// Whether it is in the own zone, and that is preferred.
+    /// Whether the endpoint is in the own zone, and that zone is preferred.
     pub(crate) is_local: bool,
-    /// When it joined others that were ready. `None`: it begins with its whole share.
+    /// The time at which it joined other ready endpoints. `None`: it has its whole share from the start.
     pub(crate) joined: Cell<Option<Instant>>,
 }

@@ -1,4 +1,4 @@
-//! Waiting for an endpoint.
+//! The wait of a request for an endpoint.
 
 use crate::{
     Failfast, affinity::AffinityKey, member::Candidate, queue::Waiter, state::BalanceState,
@@ -30,7 +30,7 @@ where
         if self.failfast.get().is_shut() {
             return Err(Reason::Unavailable(self.cause()).into());
         }
-        // The incumbent's queue holds one more, which its worker has in hand.
+        // The incumbent's queue holds one more request, which its worker has taken out.
         if self.queue.len() > self.params.queue.capacity {
             return Err(Reason::QueueFull.into());
         }
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// A place in the queue that is given up when the request stops waiting, for whatever reason.
+/// A place in the queue, released when the request stops waiting for any reason.
 struct QueuePlace<K, S>
 where
     K: Hash + Eq + Clone + Display + 'static,

@@ -26,7 +26,7 @@ pub struct Authority {
     trust_anchors: String,
 }
 
-/// A key and its certificate, which an authority has made for a workload. Its form in logs has no key.
+/// A key and its certificate, issued by an authority to a workload. Logs do not show the key.
 #[derive(Clone)]
 pub struct IssuedIdentity {
     /// The certificate, in DER.
@@ -51,7 +51,7 @@ pub enum AuthorityError {
     /// There is no certificate in PEM.
     #[error("there is no certificate in PEM")]
     NoCertificate,
-    /// The key is that of another certificate.
+    /// The key belongs to another certificate.
     #[error("the key belongs to none of the certificates")]
     OtherKey,
     /// The request is for another name.
@@ -83,8 +83,8 @@ impl Authority {
         })
     }
 
-    /// An authority with certificates and a key in PEM. It signs for the certificate of the key; proxies trust all of them,
-    /// so that one can be replaced while certificates of the other are still in use.
+    /// An authority with certificates and a key in PEM. It signs for the certificate of the key; proxies trust all certificates,
+    /// so that one can be replaced while certificates signed by the other are still in use.
     pub fn from_pem(certificates: &str, key: &str) -> Result<Self, AuthorityError> {
         let key = KeyPair::from_pem(key).map_err(|_| AuthorityError::NoKey)?;
         let found: Result<Vec<_>, _> =
@@ -103,12 +103,12 @@ impl Authority {
         })
     }
 
-    /// Its certificate in PEM: `LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS` of the proxies.
+    /// The certificates in PEM: `LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS` of the proxies.
     pub fn trust_anchors(&self) -> &str {
         &self.trust_anchors
     }
 
-    /// Signs the request of a proxy that is `identity`, for `lifetime` from now. Returns the certificate in DER.
+    /// Signs the request of a proxy with this `identity`, for `lifetime` from now. Returns the certificate in DER.
     pub fn sign(
         &self,
         request: &[u8],
@@ -154,7 +154,7 @@ impl Authority {
             .collect()
     }
 
-    /// TLS of a server with a certificate for `names`, such as the controller itself.
+    /// TLS of a server with a certificate for `names`, such as the controller's own names.
     pub(crate) fn server(
         &self,
         names: &[impl AsRef<str>],
@@ -209,7 +209,7 @@ impl From<rcgen::Error> for AuthorityError {
     }
 }
 
-/// Whether the key is the one of the certificate.
+/// Whether the key belongs to the certificate.
 fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let key = aws_lc_rs::sign::any_supported_type(&key);
@@ -219,7 +219,7 @@ fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
     })
 }
 
-/// Sets the time of validity: from before now, as clocks differ.
+/// Sets the period of validity: from before now, as clocks differ.
 fn valid(params: &mut CertificateParams, lifetime: Duration) {
     let now = SystemTime::now();
     params.not_before = (now - CLOCK_SKEW).into();
@@ -234,10 +234,10 @@ fn name(name: &SanType) -> String {
     }
 }
 
-/// The difference between the clocks of two hosts that is tolerated.
+/// The tolerated difference between the clocks of two hosts.
 const CLOCK_SKEW: Duration = Duration::from_secs(20);
 
-/// A year: the life of a new authority.
+/// A year: the lifetime of a new authority.
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tonic::Status;
 
-/// The answer for a target, and the messages that bring a stream from one answer to the next.
+/// The answer for a target, and the messages that change a stream from one answer to the next.
 pub trait StreamContent: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The message on the wire.
     type Message: Clone + Send + 'static;
@@ -19,10 +19,10 @@ pub trait StreamContent: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The kind of look-up.
     const KIND: LookupKind;
 
-    /// The messages that bring a stream from `old` to `new`; all of `new` for a new stream.
+    /// The messages that change a stream from `old` to `new`; all of `new` for a new stream.
     fn messages(old: Option<&Self>, new: &Self) -> Vec<Self::Message>;
 
-    /// The answer for a target without content; `None` says nothing. `names` are those of the mesh file.
+    /// The answer for a target without content; `None` for no answer. `names` are the names in the mesh file.
     fn unknown(target: &str, names: &[String]) -> Result<Option<Self>, Status>;
 }
 
@@ -43,12 +43,12 @@ enum Endpoints {
 }
 
 impl EndpointSet {
-    /// A set of endpoints. The last of several with the same address counts.
+    /// A set of endpoints. If several have the same address, the last one counts.
     pub fn new<E: Into<Endpoint>>(endpoints: impl IntoIterator<Item = E>) -> Self {
         Self::default().with(endpoints)
     }
 
-    /// No endpoints, of a service that exists or of one that does not.
+    /// No endpoints, of a service that exists or not.
     pub fn none(exists: bool) -> Self {
         Self(Arc::new(Endpoints::None { exists }))
     }
@@ -67,7 +67,7 @@ impl EndpointSet {
         Self(Arc::new(Endpoints::Some { labels, addrs }))
     }
 
-    /// Adds endpoints; one with the same address is replaced.
+    /// Adds endpoints; an endpoint with the same address is replaced.
     #[must_use]
     pub fn with<E: Into<Endpoint>>(self, endpoints: impl IntoIterator<Item = E>) -> Self {
         let (labels, mut addrs) = self.into_parts();
@@ -220,13 +220,13 @@ impl StreamContent for Server {
         whole_if_changed(old, new)
     }
 
-    /// Nothing, so that the proxy goes on with its default policy until there is one.
+    /// No answer, so that the proxy goes on with its default policy until there is one.
     fn unknown(_: &str, _: &[String]) -> Result<Option<Self>, Status> {
         Ok(None)
     }
 }
 
-/// Existing names for the error message, nearest first: the proxy's client reads them.
+/// Existing names for the error message, nearest first: for the user of the proxy.
 fn others(target: &str, names: &[String]) -> String {
     let compared = names.iter().take(MAX_COMPARED);
     let mut nearest: Vec<_> = compared
@@ -269,10 +269,10 @@ fn no_endpoints(exists: bool) -> Update {
     }
 }
 
-/// Enough for a message.
+/// The most names in a message.
 const MAX_NAMED: usize = 10;
 
-/// Each comparison takes microseconds, during which no other call is served.
+/// The most names that are compared: each comparison takes microseconds, during which no other call is served.
 const MAX_COMPARED: usize = 1_000;
 
 #[cfg(test)]

@@ -82,27 +82,27 @@ impl Controller {
         IdentityScript::new(self.state.clone())
     }
 
-    /// The policy of an inbound port. A port without one is watched in silence.
+    /// The policy of an inbound port. For a port without a policy, streams stay silent.
     pub fn server(&self, port: u16) -> Script<inbound::Server> {
         self.script(format!(":{port}"))
     }
 
-    /// All destinations: endpoints for those without their own, and behaviour for all.
+    /// All destinations: endpoints for destinations without their own, and behaviour for all.
     pub fn any_destination(&self) -> Script<EndpointSet> {
         Script::new(self.state.clone(), TargetKey::Any)
     }
 
-    /// All targets: a profile for those without their own, and behaviour for all.
+    /// All targets: a profile for targets without their own, and behaviour for all.
     pub fn any_profile(&self) -> Script<DestinationProfile> {
         Script::new(self.state.clone(), TargetKey::Any)
     }
 
-    /// All targets: a policy for those without their own, and behaviour for all.
+    /// All targets: a policy for targets without their own, and behaviour for all.
     pub fn any_policy(&self) -> Script<OutboundPolicy> {
         Script::new(self.state.clone(), TargetKey::Any)
     }
 
-    /// All inbound ports: a policy for those without their own, and behaviour for all.
+    /// All inbound ports: a policy for ports without their own, and behaviour for all.
     pub fn any_server(&self) -> Script<inbound::Server> {
         Script::new(self.state.clone(), TargetKey::Any)
     }

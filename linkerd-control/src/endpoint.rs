@@ -8,17 +8,17 @@ use std::net::SocketAddr;
 /// An endpoint and its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Its address.
+    /// The address.
     pub addr: SocketAddr,
-    /// Its weight on the wire; [`Endpoint::WEIGHT_ONE`] is the ordinary one.
+    /// The weight on the wire; [`Endpoint::WEIGHT_ONE`] is the ordinary one.
     pub weight: u32,
-    /// Metric labels of its own.
+    /// The endpoint's own metric labels.
     pub labels: HashMap<String, String>,
     /// Protocols that its proxy accepts, if it has one.
     pub hint: Option<protocol_hint::Protocol>,
     /// The port of its proxy for connections with a transport header.
     pub inbound_port: Option<u16>,
-    /// The DNS-like name in its certificate; without one it is dialled in plaintext.
+    /// The DNS-like name in its certificate; without it, connections are plaintext.
     pub identity: Option<String>,
     /// The server name of handshakes with it, if it differs from its identity.
     pub server_name: Option<String>,

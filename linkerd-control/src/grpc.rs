@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
-/// The gRPC methods, which translate requests to look-ups.
+/// The gRPC methods, which translate requests into look-ups.
 #[derive(Clone)]
 pub(crate) struct Api {
     state: Arc<ControllerState>,

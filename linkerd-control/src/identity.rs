@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tonic::{Request, Response, Status};
 
-/// The answers to requests for certificates, for a test or a command that sets them.
+/// The answers to requests for certificates, set by a test or a command.
 ///
 /// Without an authority each request is answered with `UNAVAILABLE`.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl IdentityScript {
         self
     }
 
-    /// Sets the life of the certificates that are issued from now on.
+    /// Sets the lifetime of the certificates issued from now on.
     pub fn lifetime(&self, lifetime: Duration) -> &Self {
         self.identity().lock().lifetime = lifetime;
         self
@@ -47,7 +47,7 @@ impl IdentityScript {
         self
     }
 
-    /// The number of certificates that were issued.
+    /// The number of certificates issued.
     pub fn certified(&self) -> u64 {
         self.identity().lock().certified
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
 
-/// Who signs certificates, and how.
+/// The issuer of certificates, and its settings.
 pub(crate) struct IdentityState {
     pub(crate) authority: Option<Arc<Authority>>,
     pub(crate) lifetime: Duration,
@@ -24,5 +24,5 @@ impl Default for IdentityState {
     }
 }
 
-/// The life of a certificate, as in a cluster.
+/// The lifetime of a certificate, as in a cluster.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);

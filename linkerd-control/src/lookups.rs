@@ -19,11 +19,11 @@ pub enum LookupKind {
 /// A look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Its number among all look-ups, from 0.
+    /// The number among all look-ups, from 0.
     pub sequence: u64,
-    /// Its kind.
+    /// The kind.
     pub kind: LookupKind,
-    /// The path, address or authority, as it was sent; of a port `:port`.
+    /// The path, address or authority, as it was sent; for a port `:port`.
     pub target: String,
     /// The `context_token` of a destination or profile lookup, the workload of a policy or server lookup.
     pub context: String,
@@ -87,7 +87,7 @@ impl LookupLog {
         self.next += 1;
     }
 
-    /// The oldest look-up of the target that was not taken yet.
+    /// The oldest look-up of the target that was not returned yet.
     pub(crate) fn take(&mut self, kind: LookupKind, key: &TargetKey) -> Option<Lookup> {
         let found = self
             .entries

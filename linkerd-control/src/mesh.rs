@@ -1,4 +1,4 @@
-//! The mesh file: its services, how it is read, checked and followed, and the answers that it gives.
+//! The mesh file: its services, its parser and checks, its watch, and its answers.
 
 mod answers;
 mod backend_ref;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tonic::Status;
 
-/// The controller's side of an open stream; the stream is closed when it is dropped.
+/// The controller's side of an open stream. Dropping it closes the stream.
 pub(crate) struct OpenStream<C: Content> {
     state: Arc<ControllerState>,
     target: String,

@@ -32,7 +32,7 @@ pub use tls_route::TlsRoute;
 
 use dispatch::{Dispatch, Weighted};
 
-/// Builds the policies that a control plane commonly sends; [`Policy::build`] gives the message, whose fields can be
+/// Builds the policies that a control plane commonly sends; [`Policy::build`] returns the message, whose fields can be
 /// changed further.
 ///
 /// ```
@@ -87,7 +87,7 @@ impl Policy {
         Self::service(name.into(), port, Dispatch::Balance(None))
     }
 
-    /// Splits the traffic of a service among services of the same namespace: name, port and weight of each.
+    /// Splits the traffic of a service among services of the same namespace, each with name, port and weight.
     pub fn weighted<N: Into<String>>(
         name: impl Into<String>,
         port: u16,
@@ -110,7 +110,7 @@ impl Policy {
         Self::service(name.into(), port, Dispatch::Empty)
     }
 
-    /// Splits the traffic among services of any namespaces: name, namespace, port and weight of each.
+    /// Splits the traffic among services of any namespaces, each with name, namespace, port and weight.
     pub(crate) fn split(
         name: &str,
         port: u16,
@@ -183,7 +183,7 @@ impl Policy {
         self.protocol(Protocol::Opaque)
     }
 
-    /// Adds a route, in place of the one for every request that a policy without any has. Opaque bytes have no routes.
+    /// Adds a route, which replaces the default route for every request. Opaque bytes have no routes.
     #[must_use]
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);
@@ -197,21 +197,21 @@ impl Policy {
         self
     }
 
-    /// Sets failure accrual, by which endpoints are ejected.
+    /// Sets failure accrual, which ejects endpoints.
     #[must_use]
     pub fn failure_accrual(mut self, accrual: impl Into<FailureAccrual>) -> Self {
         self.failure_accrual = Some(accrual.into());
         self
     }
 
-    /// Sets the estimation of load of all balancers; the default is peak-EWMA.
+    /// Sets the load estimate of all balancers; the default is peak-EWMA.
     #[must_use]
     pub fn load(mut self, load: Load) -> Self {
         self.load = load;
         self
     }
 
-    /// Lets endpoints that answer that they are overloaded or broken look as slow as `penalty`, which wears off by `decay`.
+    /// Penalises endpoints that answer that they are overloaded or broken: they look as slow as `penalty`, which decays by `decay`.
     #[must_use]
     pub fn penalties(self, penalty: Duration, decay: Duration) -> Self {
         self.load(Load::PenaltyPeakEwma(PenaltyPeakEwma {
@@ -221,7 +221,7 @@ impl Policy {
         }))
     }
 
-    /// Adds a route of TLS connections, and declares them.
+    /// Adds a route of TLS connections, and declares TLS.
     #[must_use]
     pub fn tls_route(mut self, route: TlsRoute) -> Self {
         self.protocol = Protocol::Tls;
@@ -268,7 +268,7 @@ impl Policy {
         }
     }
 
-    /// The backends of a dispatch, or else of the policy's, with their weights, and whether weights are set.
+    /// The backends of a dispatch, or else of the policy, with their weights, and whether weights are set.
     fn backends(&self, dispatch: Option<&Dispatch>) -> (Vec<(Backend, u32)>, bool) {
         let service = |service: &Weighted| {
             let parent = Parent::Service {

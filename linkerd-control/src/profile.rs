@@ -10,7 +10,7 @@ pub use profile_match::ProfileMatch;
 pub use profile_route::ProfileRoute;
 pub use response_class::{ResponseClass, ResponseMatch};
 
-/// Builds service profiles; [`Profile::build`] gives the message, whose fields can be changed further.
+/// Builds service profiles; [`Profile::build`] returns the message, whose fields can be changed further.
 ///
 /// ```
 /// use linkerd_control::{Controller, Profile, ProfileMatch, ProfileRoute};
@@ -27,7 +27,7 @@ pub use response_class::{ResponseClass, ResponseMatch};
 pub struct Profile(DestinationProfile);
 
 impl Profile {
-    /// A profile of a service, by its fully qualified name. Without a route or a target it changes nothing.
+    /// A profile of a service, by its fully qualified name. Without a route or a target it has no effect.
     pub fn new(name: impl Into<String>) -> Self {
         Self(DestinationProfile {
             fully_qualified_name: name.into(),
@@ -42,7 +42,7 @@ impl Profile {
         self
     }
 
-    /// Adds a route. The first that a request meets takes it.
+    /// Adds a route. The first route that matches a request takes it.
     #[must_use]
     pub fn route(mut self, route: ProfileRoute) -> Self {
         self.0.routes.push(route.build());
@@ -60,14 +60,14 @@ impl Profile {
         self
     }
 
-    /// Names the only endpoint, of a target that is no service.
+    /// Sets the only endpoint, of a target that is not a service.
     #[must_use]
     pub fn endpoint(mut self, endpoint: impl Into<Endpoint>) -> Self {
         self.0.endpoint = Some(endpoint.into().into());
         self
     }
 
-    /// Sets the budget of retries: their share of the requests within `ttl`, and those of a second that are always allowed.
+    /// Sets the retry budget: the ratio of retries to requests within `ttl`, and the retries per second that are always allowed.
     #[must_use]
     pub fn retry_budget(mut self, ratio: f32, min_per_second: u32, ttl: Duration) -> Self {
         self.0.retry_budget = Some(RetryBudget {

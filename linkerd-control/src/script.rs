@@ -10,7 +10,7 @@ use std::time::Duration;
 use tonic::Status;
 
 /// The content and behaviour of one target; or, for `any_…`, the content of all targets without their own, and the
-/// behaviour of all.
+/// behaviour of all targets.
 ///
 /// A stream gets the whole current state first and differences later. The order of all calls is kept, but states that a
 /// stream had no time to send are combined.
@@ -41,8 +41,8 @@ impl<C: Content> Script<C> {
         self.with(|table| table.set(&self.key, None))
     }
 
-    /// Sends a message verbatim, valid or not, to all open streams, also to silent ones. It does not become part of the
-    /// state. Returns the number of streams.
+    /// Sends a message verbatim, valid or not, to all open streams, even silent ones. The message does not become part of
+    /// the state. Returns the number of streams.
     pub fn send(&self, message: C::Message) -> usize {
         let mut sent = 0;
         self.with(|table| sent = table.send(&self.key, &message));

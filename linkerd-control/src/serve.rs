@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// A listening socket that serves a controller. Dropping it stops it, in the background.
+/// A listening socket that serves a controller. Dropping the server stops it in the background.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -38,7 +38,7 @@ impl Server {
         self.addr
     }
 
-    /// Serves connections that are accepted from now on over TLS with a new certificate of `authority` for `names`.
+    /// Serves later connections over TLS with a new certificate of `authority` for `names`.
     pub fn renew_tls(
         &self,
         authority: &Authority,
@@ -48,8 +48,8 @@ impl Server {
         Ok(())
     }
 
-    /// Drops all connections, streams and the listener at once, as a crash would. They are closed when it returns. The
-    /// state stays, and can be served again on the same address.
+    /// Drops all connections, streams and the listener at once, like a crash. They are closed when this returns. The
+    /// state remains, and can be served again on the same address.
     pub async fn kill(self) {
         self.stop.send_replace(());
         // Each task holds a receiver.
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// Spawns a connection's tasks, which end with the server instead of later.
+/// Spawns a connection's tasks, which end with the server.
 #[derive(Clone)]
 struct StopWith(watch::Receiver<()>);
 
@@ -130,8 +130,8 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     stop: watch::Receiver<()>,
 ) {
-    // The place of a proxy that is lost without a close must be freed. By TCP keepalive and not by HTTP/2 pings, whose
-    // timers would expire at once where a test has paused the clock.
+    // The place of a proxy that is lost without a close must be freed: by TCP keepalive and not by HTTP/2 pings, whose timers
+    // would expire at once if a test has paused the clock.
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE)
         .with_interval(KEEPALIVE);
@@ -185,14 +185,14 @@ const IDENTITY: &str = "/io.linkerd.proxy.identity.Identity/";
 const DESTINATION: &str = "/io.linkerd.proxy.destination.Destination/";
 const SERVERS: &str = "/io.linkerd.proxy.inbound.InboundServerPolicies/";
 
-/// A look-up is a name and a token; this is generous.
+/// The largest request: a look-up is a name and a token, so this is generous.
 const MAX_REQUEST: usize = 64 * 1024;
 
-/// A proxy that does not go on makes room for another.
+/// The limit of a handshake: a proxy that stalls makes room for another.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A failing accept must not spin.
+/// The pause after a failed accept, which must not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Long compared to a round trip, short compared to the life of a proxy.
+/// The keepalive interval: long compared to a round trip, short compared to the life of a proxy.
 const KEEPALIVE: Duration = Duration::from_secs(30);

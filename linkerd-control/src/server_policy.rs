@@ -13,7 +13,7 @@ use linkerd_api_proto::inbound::proxy_protocol::{Detect, Grpc, Http1, Http2, Kin
 use linkerd_api_proto::inbound::{HttpLocalRateLimit, HttpRoute, ProxyProtocol, Server};
 use linkerd_api_proto::prost_types::Duration as WireDuration;
 
-/// Builds the policies of inbound ports that a control plane commonly sends; [`ServerPolicy::build`] gives the message,
+/// Builds the policies of inbound ports that a control plane commonly sends; [`ServerPolicy::build`] returns the message,
 /// whose fields can be changed further.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub struct ServerPolicy {
 }
 
 impl ServerPolicy {
-    /// The policy of a `Server`: its protocol is detected, and it lets nobody in until it is told whom.
+    /// The policy of a `Server`: its protocol is detected, and it admits no client until authorizations are added.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             group: POLICY_GROUP.to_owned(),
@@ -48,7 +48,7 @@ impl ServerPolicy {
         }
     }
 
-    /// The policy of ports without a `Server`, which lets everybody in.
+    /// The policy of ports without a `Server`, which admits all clients.
     pub fn all_unauthenticated() -> Self {
         let name = "all-unauthenticated";
         Self {
@@ -96,14 +96,14 @@ impl ServerPolicy {
         self.protocol(Protocol::Opaque)
     }
 
-    /// Adds an authorization, which all routes have after their own.
+    /// Adds an authorization, which applies to all routes after their own.
     #[must_use]
     pub fn authorize(mut self, authorization: Authorization) -> Self {
         self.authorizations.push(authorization);
         self
     }
 
-    /// Adds a route, in place of the one for every request that a server without any has.
+    /// Adds a route, which replaces the default route for every request.
     #[must_use]
     pub fn route(mut self, route: impl Into<InboundRoute>) -> Self {
         self.routes.push(route.into());

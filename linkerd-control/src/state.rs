@@ -27,7 +27,7 @@ pub(crate) struct ControllerTables {
     pub(crate) destinations: TargetTable<EndpointSet>,
     pub(crate) profiles: TargetTable<DestinationProfile>,
     pub(crate) policies: TargetTable<OutboundPolicy>,
-    /// By `:port`.
+    /// Servers by `:port`.
     pub(crate) servers: TargetTable<Server>,
     pub(crate) lookups: LookupLog,
     /// The current targets of the mesh file.

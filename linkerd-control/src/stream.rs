@@ -50,7 +50,7 @@ impl<C: StreamContent> StreamBuffer<C> {
         }
     }
 
-    /// Brings the stream to a state.
+    /// Sets the state that the stream has to reach.
     pub(crate) fn show(&self, content: Arc<C>) {
         let mut state = self.state.lock();
         state.latest = Some(content);

@@ -18,7 +18,7 @@ pub(crate) struct TargetTable<C: StreamContent> {
     max_queued: usize,
 }
 
-/// Behaviour of a target; its own, if set, wins over that of all targets.
+/// Behaviour of a target; its own, if set, overrides that of all targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     pub(crate) delay: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Behaviour {
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
-    /// For the next lookup only.
+    /// Whether the failure is for the next lookup only.
     pub(crate) once: bool,
 }
 
@@ -65,7 +65,7 @@ impl<C: StreamContent> TargetTable<C> {
             .unwrap_or(self.any.behaviour.delay)
     }
 
-    /// Opens a stream, which gets the current state first, unless the target's behaviour is to fail.
+    /// Opens a stream, which gets the current state first, unless the target is scripted to fail.
     pub(crate) fn open(&mut self, target: &str) -> Result<Arc<StreamBuffer<C>>, Status> {
         if let Some(status) = self.failure(target) {
             self.evict(target);

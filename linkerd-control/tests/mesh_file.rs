@@ -33,7 +33,7 @@ impl File {
         fs::write(&self.path, text).expect("written");
     }
 
-    /// By renaming a new file, as many editors do.
+    /// Replaces the file by renaming a new one, like many editors.
     fn replace(&self, text: &str) {
         let new = self.dir.path().join("mesh.yaml.new");
         fs::write(&new, text).expect("written");
@@ -62,7 +62,7 @@ async fn a_file_is_read_again_when_it_is_asked_for() {
     assert_eq!(again.outcome, watch.last().outcome, "nothing has changed");
 }
 
-/// A network that is not up for the first query.
+/// A network that is down during the first query.
 #[derive(Default)]
 struct LateNetwork(AtomicBool);
 

@@ -190,7 +190,7 @@ async fn a_stream_that_is_not_read_is_dropped_with_its_messages() {
     let web = controller.destination(WEB);
     let mut stream = proxy.get(WEB).await.expect("a stream");
     assert_eq!(told(&mut stream).await, ["gone"]);
-    // Nothing yields in between, so that the server's task cannot send any of them.
+    // No yield in between, so that the server's task cannot send any of the messages.
     let sent = (0..5).filter(|_| web.send(Update::default()) == 1).count();
     assert_eq!(sent, 3);
     assert_eq!(web.open_streams(), 0);

@@ -1,4 +1,4 @@
-//! The control plane dies and comes back.
+//! A crash and restart of the control plane.
 
 mod support;
 
@@ -21,7 +21,7 @@ async fn killing_drops_all_at_once_and_the_state_can_be_served_again() {
     soon(server.kill()).await;
     assert_eq!(controller.all_open_streams(), 0);
     assert!(soon(stream.message()).await.is_err());
-    // A preface of the server's may come first.
+    // The server's preface may come first.
     let mut rest = Vec::new();
     let _ = soon(idle.read_to_end(&mut rest)).await;
     assert!(TcpStream::connect(at).await.is_err());

@@ -24,7 +24,7 @@ pub struct DiscoveryConfig {
     pub limits: StreamLimits,
     /// The waits between streams.
     pub backoff: Backoff,
-    /// How long an unused destination is kept.
+    /// The time for which an unused destination is kept.
     pub idle_timeout: Duration,
     /// The most destinations.
     pub max_destinations: usize,
@@ -34,7 +34,7 @@ pub struct DiscoveryConfig {
 
 /// The endpoints of every destination in use. Cheap to clone, to be shared by all threads.
 ///
-/// Asking takes one short lock and no wait. Bounds: `max_destinations`, `max_endpoints`. Shows itself by
+/// A look-up takes one short lock and no wait. Bounds: `max_destinations`, `max_endpoints`. Shown by
 /// [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct Discovery {
@@ -45,7 +45,7 @@ pub struct Discovery {
     totals: Arc<DiscoveryCounters>,
 }
 
-/// A destination under watch; while it lives, the destination is not evicted.
+/// A destination under watch; not evicted while the watch lives.
 #[derive(Clone, Debug)]
 pub struct EndpointWatch {
     destination: Destination,
@@ -148,12 +148,12 @@ impl EndpointWatch {
         self.lease.values().borrow().clone()
     }
 
-    /// The state, to be watched. It does not hold the destination: keep the `EndpointWatch` meanwhile.
+    /// The state, to be watched. Does not keep the destination from eviction: keep the `EndpointWatch` meanwhile.
     pub fn receiver(&self) -> watch::Receiver<Resolution> {
         self.lease.values().clone()
     }
 
-    /// The present state, if this handle has not seen it yet; the first call always yields. For use in `poll_ready`.
+    /// The present state, if this handle has not returned it yet; the first call always yields. For use in `poll_ready`.
     pub fn take_changed(&mut self) -> Option<Resolution> {
         let values = self.lease.values_mut();
         if values.has_changed().unwrap_or(false) {
@@ -162,9 +162,9 @@ impl EndpointWatch {
         None
     }
 
-    /// Waits for a state that this handle has not seen yet; the first call returns at once.
+    /// Waits for a state that this handle has not returned yet; the first call returns at once.
     ///
-    /// Pends for ever once discovery has ended, with the process.
+    /// Pends forever once discovery has ended, with the process.
     pub async fn changed(&mut self) -> Resolution {
         let values = self.lease.values_mut();
         if values.changed().await.is_err() {
@@ -193,7 +193,7 @@ impl EndpointWatch {
     /// Reports that *every* endpoint of the set fails to connect: the set may be stale.
     ///
     /// A second stream is opened, at most one at a time and one in 10 s, and its first endpoints are compared with the
-    /// set. Cheap, so that every failure can be reported.
+    /// set. Cheap, so that every failure may be reported.
     pub fn report_unreachable(&self) {
         self.lease.shared().report_unreachable();
     }

@@ -1,8 +1,8 @@
-//! Finding the control plane itself: from a configured `host:port` to socket addresses.
+//! Resolution of the control plane itself: from a configured `host:port` to socket addresses.
 //!
-//! SRV records come first: their targets name pods by their IPs (`10-0-0-1.linkerd-dst…`), so that the proxy balances
-//! over the pods of a headless service. Without usable ones, A and AAAA records are asked for. Answers are renewed
-//! when their TTL ends, though not more often than every 5 s, and the last good one stays in force while DNS fails.
+//! SRV records come first: their targets name pods by their IPs (`10-0-0-1.linkerd-dst…`), so that the proxy balances over
+//! the pods of a headless service. Without usable SRV records, A and AAAA records are queried. Answers are renewed when
+//! their TTL ends, though not more often than every 5 s, and the last good answer stays in use while DNS fails.
 //!
 //! The decisions are in a pure `Plan`, which is driven from here.
 
@@ -39,12 +39,12 @@ pub enum ControlAddr {
     Name {
         /// As configured: a trailing dot says that the name is absolute.
         host: String,
-        /// The port, for answers that do not have their own.
+        /// The port, for answers without a port.
         port: u16,
     },
 }
 
-/// The text is no `host:port`.
+/// The text is not a `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no `host:port`")]
 pub struct InvalidControlAddr(pub String);
@@ -90,8 +90,8 @@ pub fn watch(
     rx
 }
 
-/// Resolves an address once, as [`watch()`] does again and again, within 15 s for each of its two queries. The error names
-/// both queries.
+/// Resolves an address once, in the same way as [`watch()`], within 15 s for each of its two queries. The error names both
+/// queries.
 pub async fn resolve_once(
     addr: ControlAddr,
     resolver: &dyn Resolve,
@@ -153,7 +153,7 @@ impl FromStr for ControlAddr {
     }
 }
 
-/// Resolves a name again and again.
+/// Resolves a name repeatedly.
 async fn resolve(
     host: &str,
     mut plan: Plan,

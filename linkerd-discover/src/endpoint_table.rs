@@ -1,4 +1,4 @@
-//! The endpoints of one destination, to which updates are applied. Pure, but for yielding the core to other threads
+//! The endpoints of one destination, to which updates are applied. Pure, except that it yields the core to other threads
 //! between the endpoints of a large update.
 
 use crate::{endpoints::EndpointSet, source::EndpointSetChange};
@@ -15,7 +15,7 @@ pub(crate) struct EndpointTable {
     /// Shared with the last snapshot, until the next change.
     endpoints: Arc<Endpoints>,
     exists: Option<bool>,
-    /// No addition or reset has come on the present stream: the first one replaces the endpoints of earlier streams.
+    /// No addition or reset was received on the present stream: the first one replaces the endpoints of earlier streams.
     fresh_stream: bool,
     max_endpoints: usize,
 }
@@ -25,7 +25,7 @@ pub(crate) struct EndpointTable {
 pub(crate) struct Applied {
     /// The update was applied, even if it changed nothing.
     pub(crate) taken: bool,
-    /// The endpoints, or whether the service exists, are different now.
+    /// The endpoints changed, or whether the service exists.
     pub(crate) changed: bool,
     /// Endpoints that were ignored because the table is full.
     pub(crate) beyond_limit: usize,
@@ -74,7 +74,7 @@ impl EndpointTable {
         applied
     }
 
-    /// Whether both have the same endpoints.
+    /// Whether both tables have the same endpoints.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.endpoints == other.endpoints && self.exists == other.exists
     }
@@ -146,7 +146,7 @@ impl EndpointTable {
     }
 
     fn remove(&mut self, addrs: &[SocketAddr]) -> Applied {
-        // In one pass: each removal moves all that comes after it.
+        // In one pass: each single removal would move all entries after it.
         let gone: HashSet<_> = addrs.iter().collect();
         let changed = gone.iter().any(|addr| self.endpoints.contains_key(*addr));
         if changed {

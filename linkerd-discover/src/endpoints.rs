@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub enum Resolution {
     /// The control plane has not answered yet.
     Pending,
-    /// Its endpoints.
+    /// The endpoints.
     Known(Arc<EndpointSet>),
     /// The control plane refused for good.
     Rejected(Arc<Status>),
@@ -19,7 +19,7 @@ pub enum Resolution {
 /// An immutable snapshot of a destination's endpoints.
 #[derive(Clone, Debug)]
 pub struct EndpointSet {
-    /// The endpoints, by address. One whose metadata did not change is the same `Arc` as in the set before.
+    /// The endpoints, by address. An endpoint with unchanged metadata keeps its `Arc` from the set before.
     ///
     /// At least one weight is above 0 unless the set is empty.
     pub endpoints: Arc<IndexMap<SocketAddr, Arc<Endpoint>>>,
@@ -27,7 +27,7 @@ pub struct EndpointSet {
     pub exists: Option<bool>,
     /// Rises with each update.
     pub generation: u64,
-    /// When the update that led to this set was received.
+    /// The time at which the update that led to this set was received.
     pub received_at: Instant,
 }
 

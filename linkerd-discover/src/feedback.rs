@@ -1,4 +1,4 @@
-//! Signals and figures that the task of a destination shares with its handles.
+//! Signals and figures shared by the task of a destination and its handles.
 
 use linkerd_proxy_core::subscription::Freshness;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ pub(crate) struct DestinationFeedback {
     pub(crate) counts: DiscoveryCounters,
 }
 
-/// Counters of one destination, or of all.
+/// Counters of one destination, or of all destinations.
 #[derive(Debug, Default)]
 pub(crate) struct DiscoveryCounters {
     pub(crate) skipped_endpoints: AtomicU64,
@@ -57,7 +57,7 @@ impl DestinationFeedback {
         }
     }
 
-    /// Clears the request: the check begins, or cannot.
+    /// Clears the request: the check begins, or cannot begin.
     pub(crate) fn check_begun(&self) {
         self.unreachable.store(false, Ordering::Relaxed);
     }

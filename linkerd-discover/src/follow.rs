@@ -72,7 +72,7 @@ impl FollowDestination {
         }
     }
 
-    /// Runs until it is dropped, or until the control plane refuses for good.
+    /// Runs until dropped, or until the control plane refuses for good.
     pub(crate) async fn run(&mut self) {
         let mut primary = self.subscribe();
         let mut checks = RateLimit::new(CHECK_INTERVAL);
@@ -123,7 +123,7 @@ impl FollowDestination {
         )
     }
 
-    /// Takes an event of the primary stream. Returns whether there is a new set to publish.
+    /// Processes an event of the primary stream. Returns whether there is a new set to publish.
     fn take(&mut self, event: Event<EndpointUpdate>) -> bool {
         let now = Instant::now();
         self.freshness.observe(&event, now);
@@ -161,11 +161,11 @@ impl FollowDestination {
             return false;
         }
         self.freshness.applied(now);
-        // Even an empty first answer is news.
+        // Even an empty first answer is published.
         !std::mem::replace(&mut self.known, true) || applied.changed
     }
 
-    /// Takes an event of the stale check. Returns its stream if that is to be the primary one from now on.
+    /// Processes an event of the stale check. Returns its stream if that becomes the primary one.
     fn take_check(
         &mut self,
         check: &mut Option<Box<StaleCheck>>,
@@ -174,7 +174,7 @@ impl FollowDestination {
         let update = match event {
             Some(Event::Opened) => return None,
             Some(Event::Item(update)) => update,
-            // Failed, refused, or too late. The primary stream goes on as it did.
+            // Failed, refused, or timed out. The primary stream goes on unchanged.
             Some(Event::Closed(_) | Event::Rejected(_)) | None => {
                 *check = None;
                 self.count(1, |counts| &counts.stale_check_failed);
@@ -224,7 +224,7 @@ impl FollowDestination {
         self.publisher.publish(Resolution::Known(set));
     }
 
-    /// Publishes the freshness, and keeps the destination while the control plane is away.
+    /// Publishes the freshness, and prevents eviction while the control plane is away.
     fn note(&self) {
         self.publisher.pin(self.freshness.is_orphaned());
         self.publisher.shared().set_freshness(&self.freshness);
@@ -272,7 +272,7 @@ async fn next_of(check: &mut Option<Box<StaleCheck>>) -> Option<Event<EndpointUp
     }
 }
 
-/// Waits until a stale check is requested, and for the time when one is allowed.
+/// Waits until a stale check is requested, and then until one is allowed.
 async fn check_is_due(publisher: &Publisher<Resolution, DestinationFeedback>, checks: &RateLimit) {
     publisher.shared().check_requested().await;
     if let Some(at) = checks.ready_at() {
@@ -280,13 +280,14 @@ async fn check_is_due(publisher: &Publisher<Resolution, DestinationFeedback>, ch
     }
 }
 
-/// A destination whose pods are really down would otherwise cost a stream per failed connection.
+/// The least time between stale checks: otherwise a destination whose pods are really down would cost a stream per failed
+/// connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// A controller that is alive answers a call within milliseconds; one that is not must not hold the check open.
+/// The limit of a check: a live controller answers a call within milliseconds; a dead one must not hold the check open.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// More than any burst holds; a stream that never pauses must still be published now and then.
+/// The most updates in one snapshot, more than in any burst: a stream without pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
-/// One line in ten seconds shows a problem; one for each update of a large service would hide others.
+/// The least time between warnings: one line in ten seconds shows a problem; one for each update would hide others.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -297,7 +298,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// One for each of them; an async function that holds something twice makes it twice as large.
+    /// Each part is held once; an async function that holds a part twice makes the task twice as large.
     #[test]
     fn the_task_of_a_destination_is_small() {
         let run = |mut follow: FollowDestination| async move { follow.run().await };

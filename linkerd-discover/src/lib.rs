@@ -5,9 +5,9 @@
 //!
 //! **Invariants**
 //! * The task drains its stream into the latest state, never into a queue: nothing can overflow or be dropped.
-//! * The last good state outlives the stream that brought it. A new stream replaces it whole, so a lost removal heals.
+//! * The last good state outlives its stream. A new stream replaces it as a whole, so a lost removal heals.
 //! * While the control plane is away, no known destination is evicted.
-//! * An invalid part of an update costs the endpoint that it belongs to, a counter and a warning at a bounded rate.
+//! * An invalid part of an update costs only its own endpoint, a counter and a warning at a bounded rate.
 //! * An endpoint whose metadata did not change keeps its `Arc`, so that consumers can compare pointers.
 //!
 //! **Never** connects to endpoints, chooses between them, or holds a lock over a wait.

@@ -8,9 +8,9 @@ pub trait EndpointSource: Send + Sync + 'static {
     /// Subscribes to the endpoints of a destination.
     ///
     /// The first addition or reset of a subscription replaces the endpoints of earlier ones; later updates change them.
-    /// A subscription may be a stream of its own, or a share of one stream that serves all destinations. After its end
+    /// A subscription may have its own stream, or share one stream that serves all destinations. After its end
     /// another follows, within the waits and limits of [`DiscoveryConfig`](crate::DiscoveryConfig). Now and then a second
-    /// one is opened beside it, to check that its endpoints are not stale.
+    /// one is opened in parallel, to check that the endpoints are not stale.
     fn endpoints(&self, destination: &Destination) -> Call<EndpointUpdate>;
 }
 
@@ -40,7 +40,7 @@ pub enum EndpointSetChange {
 /// An invalid part of an update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IgnoredPart {
-    /// An endpoint; the text says why.
+    /// An endpoint; the text gives the reason.
     Endpoint(String),
     /// A part of an endpoint's metadata.
     Metadata {

@@ -1,4 +1,4 @@
-//! Sets rules by the programs of iptables.
+//! Sets rules with the iptables programs.
 
 use crate::{
     InitError, capabilities,
@@ -13,7 +13,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A family of addresses, each of which has tables of its own.
+/// An address family. Each has its own tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -22,12 +22,12 @@ pub enum Family {
     V6,
 }
 
-/// The programs of iptables, by the names of those for IPv4.
+/// The iptables programs, by their names for IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
-    /// `iptables`, or the like; `-restore` is added to it.
+    /// `iptables` or an equivalent; `-restore` is appended.
     pub firewall: String,
-    /// `iptables-save`, or the like.
+    /// `iptables-save` or an equivalent.
     pub save: String,
     /// Whether to wait for the lock of the tables.
     pub waits: bool,
@@ -52,7 +52,7 @@ impl Tools {
     }
 }
 
-/// `iptables` in the name of the program becomes `ip6tables` for IPv6.
+/// Replaces `iptables` in the name of the program by `ip6tables` for IPv6.
 fn of_family(path: &str, family: Family) -> String {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),
@@ -97,7 +97,7 @@ fn run(program: &str, args: &[&str], input: Option<&str>) -> Result<Output, Init
         .spawn()
         .map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early says why by its output.
+        // A program that ends early explains that in its output.
         let _ = stdin.write_all(input.unwrap_or_default().as_bytes());
     }
     let output = child.wait_with_output().map_err(missing)?;

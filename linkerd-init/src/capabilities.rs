@@ -4,11 +4,11 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-/// Passes on NET_ADMIN and NET_RAW, as far as this thread may use them, to the programs that it starts.
+/// Passes NET_ADMIN and NET_RAW, as far as this thread may use them, to the programs that it starts.
 ///
-/// Of another user than root a program that is started has the capabilities of its file alone, so that each program of
-/// iptables would need them. As ambient ones they need none, and the file of this program may have them as permitted only:
-/// as the proxy, in a container without any capability, the same file then starts all the same.
+/// A program started by a user other than root only has the capabilities of its file, so that each iptables program would
+/// need them. Ambient capabilities make that unnecessary, and the file of this program may have them as permitted only: so
+/// the same file also starts as the proxy, in a container without any capability.
 pub(crate) fn pass_on() {
     let Ok(mut own) = capabilities(None) else {
         return;
@@ -20,7 +20,7 @@ pub(crate) fn pass_on() {
         return;
     }
     for capability in passed.iter() {
-        // Without it the programs fail, and say why.
+        // Without the capability the programs fail, and explain it.
         let _ = configure_capability_in_ambient_set(capability, true);
     }
 }

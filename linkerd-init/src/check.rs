@@ -1,4 +1,4 @@
-//! Proves that connections are redirected: one to an address that leads nowhere reaches a listener at the proxy's port.
+//! Verifies the redirection: a connection to an unreachable address must reach a listener at the proxy's port.
 
 use rand::Rng;
 use std::{
@@ -13,7 +13,7 @@ use std::{
 pub struct NetworkCheck {
     /// The address to listen at: the proxy's outbound port.
     pub listen: SocketAddr,
-    /// The address to connect to. Nobody answers there, unless it is redirected.
+    /// The address to connect to. It has no listener, so that only a redirected connection succeeds.
     pub connect: SocketAddr,
     /// The time to connect, and then to read; not zero.
     pub timeout: Duration,
@@ -32,7 +32,7 @@ pub enum CheckError {
         /// The cause.
         error: io::Error,
     },
-    /// The connection did not come about.
+    /// The connection failed.
     #[error(
         "connections are not redirected: {connect} cannot be reached ({error}); run `linkerd-proxy init` in this network namespace, or check the CNI plugin"
     )]
@@ -66,7 +66,7 @@ pub fn check(check: &NetworkCheck) -> Result<(), CheckError> {
     })?;
     let mut token = [0; TOKEN];
     rand::rng().fill_bytes(&mut token);
-    // It ends with the process: an accept cannot be given up.
+    // The thread ends with the process: an accept cannot be cancelled.
     thread::spawn(move || {
         for stream in listener.incoming() {
             // A client that leaves early is no failure.

@@ -2,7 +2,7 @@
 //!
 //! - [`Redirection`] and its [rules](Redirection::script) are pure: a script for `iptables-restore`.
 //! - [`apply()`] runs it: a table is changed as a whole or not at all, and a second run changes nothing.
-//! - [`check()`] proves from inside of a pod that connections reach the proxy's port.
+//! - [`check()`] verifies from inside of a pod that connections reach the proxy's port.
 
 mod apply;
 mod capabilities;
@@ -33,13 +33,13 @@ pub enum InitError {
     Failed {
         /// The program.
         program: String,
-        /// Its own words.
+        /// The error message of the program.
         reason: String,
     },
     /// A namespace or a setting of the kernel cannot be used.
     #[error("{path}: {error}")]
     File {
-        /// Its path.
+        /// The path of the namespace or setting.
         path: String,
         /// The cause.
         error: std::io::Error,

@@ -9,7 +9,7 @@ pub struct PortRange {
     last: u16,
 }
 
-/// A text that is no port and no range.
+/// A text that is neither a port nor a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a port (1 to 65535) nor a range such as 8000-8099")]
 pub struct PortRangeError(String);
@@ -49,7 +49,7 @@ impl From<u16> for PortRange {
     }
 }
 
-/// As iptables writes it.
+/// The format of iptables.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.first == self.last {

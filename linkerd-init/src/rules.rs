@@ -4,41 +4,41 @@ use crate::ports::PortRange;
 use ipnet::IpNet;
 use std::fmt::Write;
 
-/// Connections that are redirected, and those that are left alone.
+/// The connections to redirect, and the exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
     /// The proxy's port for connections to this pod.
     pub incoming_proxy_port: u16,
-    /// The proxy's port for connections from this pod; without one these are not redirected.
+    /// The proxy's port for connections from this pod; without it they are not redirected.
     pub outgoing_proxy_port: Option<u16>,
-    /// The user of the proxy, whose own connections are left alone.
+    /// The user of the proxy, whose own connections are not redirected.
     pub proxy_uid: u32,
-    /// The group of the proxy, likewise.
+    /// The group of the proxy, whose own connections are not redirected.
     pub proxy_gid: Option<u32>,
-    /// The ports of this pod that are redirected; all if none is named.
+    /// The ports of this pod that are redirected; all if empty.
     pub ports_to_redirect: Vec<u16>,
-    /// Ports of this pod that are left alone.
+    /// Ports of this pod that are not redirected.
     pub inbound_ports_to_ignore: Vec<PortRange>,
-    /// Ports of others that are left alone.
+    /// Ports of other hosts that are not redirected.
     pub outbound_ports_to_ignore: Vec<PortRange>,
-    /// Clients whose connections to this pod are left alone.
+    /// Clients whose connections to this pod are not redirected.
     pub subnets_to_ignore: Vec<IpNet>,
 }
 
 /// A redirection that would not work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectionError {
-    /// The proxy would be any process of root.
+    /// The proxy would be indistinguishable from other processes of root.
     #[error(
         "the proxy must not run as root: with --proxy-uid 0 all traffic of root would be left alone; give it a user of its own, such as 2102"
     )]
     RootUser,
-    /// Both directions have one port.
+    /// Both directions have the same port.
     #[error("the incoming and the outgoing proxy port are both {0}; they must differ")]
     SamePort(u16),
 }
 
-/// The jumps to our chains that a table has already.
+/// The jumps to the proxy's chains that a table already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     prerouting: bool,
@@ -46,7 +46,7 @@ pub struct Hooks {
 }
 
 impl Default for Redirection {
-    /// That of a proxy with the usual ports and user.
+    /// The redirection to a proxy with the usual ports and user.
     fn default() -> Self {
         Self {
             incoming_proxy_port: 4143,
@@ -77,7 +77,7 @@ impl Hooks {
 }
 
 impl Redirection {
-    /// Refuses what would not work.
+    /// Refuses settings that would not work.
     pub fn check(&self) -> Result<(), RedirectionError> {
         if self.proxy_uid == 0 {
             return Err(RedirectionError::RootUser);
@@ -88,8 +88,8 @@ impl Redirection {
         }
     }
 
-    /// The script for `iptables-restore --noflush`, or for its kin of IPv6. Our chains are made anew, and the jumps to them
-    /// are added if they are missing.
+    /// The script for `iptables-restore --noflush`, or its IPv6 equivalent. The proxy's chains are created anew, and the jumps to
+    /// them are added if they are missing.
     pub fn script(&self, is_ipv6: bool, hooks: Hooks) -> String {
         let mut script = format!("*nat\n:{REDIRECT} - [0:0]\n:{OUTPUT} - [0:0]\n");
         let mut add = |chain: &str, matches: &str, comment: &str, target: &str| {

@@ -23,13 +23,13 @@ pub(crate) const INHERITED: &str = "linkerd.io/inherited-annotations";
 pub(crate) const CONTROL_PLANE_NS: &str = "linkerd.io/control-plane-ns";
 pub(crate) const WORKLOAD_NS: &str = "linkerd.io/workload-ns";
 
-/// The beginning of the label with the name of a pod's owner, before the owner's kind.
+/// The prefix of the label with the name of a pod's owner; the owner's kind follows.
 pub(crate) const OWNER_PREFIX: &str = "linkerd.io/proxy-";
 
 /// An earlier name of some settings.
 pub(crate) const ALPHA_CONFIG_PREFIX: &str = "config.alpha.linkerd.io/";
 
-/// The setting of an annotation's name.
+/// The setting that an annotation names.
 pub(crate) fn setting(name: &str) -> Option<&str> {
     let config = name.strip_prefix(CONFIG_PREFIX);
     config.or_else(|| name.strip_prefix(ALPHA_CONFIG_PREFIX))
@@ -50,7 +50,7 @@ impl Namespaces {
         }
     }
 
-    /// The annotations of a namespace; none if it is not known.
+    /// The annotations of a namespace; none if the namespace is not known.
     pub(crate) fn annotations(&self, name: Option<&str>) -> &[(String, String)] {
         let found = name.and_then(|name| self.0.get(name));
         found.map_or(&[], Vec::as_slice)

@@ -1,4 +1,4 @@
-//! Parts of a workload that contradict one another, or the sidecar.
+//! Conflicts within a workload, or between a workload and the sidecar.
 
 use crate::{
     annotations::setting,
@@ -10,7 +10,7 @@ use crate::{
     yaml::Node,
 };
 
-/// All contradictions of a workload that asks for a sidecar.
+/// All conflicts of a workload that asks for a sidecar.
 pub(crate) fn conflicts(
     workload: &Workload<'_>,
     annotations: &[(String, String)],
@@ -54,7 +54,7 @@ pub(crate) fn conflicts(
     problems
 }
 
-/// Settings that both meshes' annotations give, with different values.
+/// Settings that the annotations of both meshes set to different values.
 fn annotated(workload: &Workload<'_>, annotations: &[(String, String)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (istio, name) in ISTIO_SETTINGS {
@@ -72,7 +72,7 @@ fn annotated(workload: &Workload<'_>, annotations: &[(String, String)]) -> Vec<P
     problems
 }
 
-/// Ports of the application on which the proxy would listen.
+/// Ports of the application that the proxy would use.
 fn ports(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
     let own = &settings.ports;
     let own = [own.inbound, own.outbound, own.admin, own.control].map(|port| port.to_string());

@@ -1,4 +1,4 @@
-//! Whether a workload gets a sidecar.
+//! The decision whether a workload gets a sidecar.
 
 use crate::{
     annotations::{INJECT, ISTIO_INJECT},
@@ -7,26 +7,26 @@ use crate::{
     yaml::Node,
 };
 
-/// The answer for workloads that neither they nor their namespaces have an annotation for.
+/// The decision for workloads without an annotation, of their own or of their namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InjectMode {
-    /// They get a sidecar.
+    /// Workloads get a sidecar.
     #[default]
     Enabled,
-    /// They get one whose requests name their service by `l5d-dst-override`.
+    /// Workloads get a sidecar whose requests name their service by `l5d-dst-override`.
     Ingress,
-    /// They get none, as with the injector of a cluster.
+    /// Workloads get no sidecar, as with the injector of a cluster.
     Annotated,
 }
 
-/// The answer for one workload.
+/// The decision for one workload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Inject { ingress: bool },
     Skip(String),
 }
 
-/// Decides by the pod, by the annotation of its namespace, and else by the mode.
+/// Decides by the pod, by the annotation of its namespace, or else by the mode.
 pub(crate) fn decide(
     workload: &Workload<'_>,
     namespace: &[(String, String)],
@@ -35,13 +35,13 @@ pub(crate) fn decide(
     let reason = never(workload).or_else(|| no_token(workload));
     let asked = asked(workload, namespace, mode);
     match (asked, reason) {
-        // An explicit answer is the better explanation.
+        // An explicit annotation is the better explanation.
         (Decision::Inject { .. }, Some(reason)) => Decision::Skip(reason),
         (decision, _) => decision,
     }
 }
 
-/// The annotations' answer, without a look at the pod.
+/// The decision by annotations, without regard to the pod.
 fn asked(workload: &Workload<'_>, namespace: &[(String, String)], mode: InjectMode) -> Decision {
     let of_namespace = namespace.iter().find(|(key, _)| key == INJECT);
     let of_namespace = of_namespace.map(|(_, value)| value.as_str());
@@ -66,13 +66,13 @@ fn asked(workload: &Workload<'_>, namespace: &[(String, String)], mode: InjectMo
     }
 }
 
-/// The value of Istio's label, or of the annotation before it.
+/// The value of Istio's label, or of the older annotation.
 pub(crate) fn istio<'w>(workload: &'w Workload<'_>) -> Option<&'w str> {
     let label = workload.label_value(ISTIO_INJECT);
     label.or_else(|| workload.annotation(ISTIO_INJECT))
 }
 
-/// Pods that cannot have a sidecar, or have one.
+/// The reason why a pod cannot have a sidecar, or has one already.
 fn never(workload: &Workload<'_>) -> Option<String> {
     for label in [
         "linkerd.io/control-plane-component",
@@ -100,7 +100,7 @@ fn never(workload: &Workload<'_>) -> Option<String> {
     name.map(|name| format!("it has the sidecar of another mesh, {name}"))
 }
 
-/// Without a token of its service account a pod gets no identity.
+/// The reason why a pod cannot get an identity: it has no token of its service account.
 fn no_token(workload: &Workload<'_>) -> Option<String> {
     let automount = workload.spec(&["automountServiceAccountToken"]);
     automount.filter(|value| value.is_text("false"))?;

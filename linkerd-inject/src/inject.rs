@@ -142,7 +142,7 @@ impl Injection<'_> {
     }
 }
 
-/// Whether an object is one of the many without pods: only those that own pods in another form are worth a message.
+/// Whether an object is ordinary and without pods: only objects that own pods in another form are worth a message.
 fn is_ordinary(object: &Node) -> bool {
     object
         .at(&["spec", "template", "spec", "containers"])

@@ -1,4 +1,4 @@
-//! Injection: adds the sidecar to Kubernetes manifests, and takes it out again.
+//! Injection: adds the sidecar to Kubernetes manifests, and removes it again.
 //!
 //! **Contents.** [`inject()`] and [`uninject()`] take manifests ([`Manifest`]) and return them changed, with a [`Note`] for
 //! each workload. [`MeshInstallation`] is the installation that pods join, [`ProxySettings`] the defaults of their annotations.
@@ -7,11 +7,11 @@
 //! **Place.** It depends on no other crate of the proxy: only commands use it, and a sidecar never does.
 //!
 //! **Invariants.**
-//! - Bytes that belong to no part of the sidecar stay: comments, order, quotes, line ends.
+//! - Bytes that belong to no part of the sidecar stay unchanged: comments, order, quotes, line ends.
 //! - All manifests are changed, or, if one has an error, none.
-//! - What is injected is not injected again. Taking the sidecar out restores the text that it was added to.
+//! - An injected manifest is not injected again. Removing the sidecar restores the original text.
 //!
-//! **Never.** It reads no file and asks no cluster.
+//! **Never.** It reads no file and contacts no cluster.
 
 mod annotations;
 mod conflicts;

@@ -21,27 +21,27 @@ pub struct Note {
     pub manifest: String,
     /// The workload's line, from 1.
     pub line: u64,
-    /// Its kind and name, such as `Deployment/web`, and the document if there are several.
+    /// The kind and name, such as `Deployment/web`, and the document if there are several.
     pub workload: String,
     /// An explanation; it may be empty.
     pub reason: String,
 }
 
-/// The subject of a message.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// The workload was changed.
     Changed,
-    /// The workload was left as it was.
+    /// The workload was left unchanged.
     Skipped,
-    /// Something about the workload has no effect.
+    /// A part of the workload has no effect.
     Warning,
 }
 
-/// The errors of manifests, of which none was changed. Its display has one line for each.
+/// The errors of manifests, none of which was changed. Displayed as one line for each error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// Each with the name of its manifest.
+    /// The errors, each with the name of its manifest.
     pub problems: Vec<(String, Problem)>,
 }
 

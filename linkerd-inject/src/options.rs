@@ -7,8 +7,8 @@ pub struct InjectOptions {
     pub mesh: MeshInstallation,
     /// The settings of workloads and namespaces without annotations.
     pub settings: ProxySettings,
-    /// The answer for those without an annotation.
+    /// The decision for workloads without an annotation.
     pub mode: InjectMode,
-    /// The namespace of workloads that name none.
+    /// The namespace of workloads without one.
     pub namespace: Option<String>,
 }

@@ -1,11 +1,11 @@
 use std::fmt;
 
-/// An error of the input, with its place.
+/// An error in the input, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, from 1.
     pub line: u64,
-    /// The workload that it is about, such as `Deployment/web`.
+    /// The workload, such as `Deployment/web`.
     pub workload: Option<String>,
     /// The problem and its fix.
     pub reason: String,

@@ -9,7 +9,7 @@ pub(crate) use self::grammar::port_range;
 
 use crate::yaml::Yaml;
 
-/// The settings of a sidecar. Each has a name, under which annotations and options change it.
+/// The settings of a sidecar. Each has a name, used by annotations and options.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
     pub(crate) image: String,
@@ -75,7 +75,7 @@ pub(crate) struct ProxyPorts {
 }
 
 impl ProxySettings {
-    /// Changes the setting of a name, such as `proxy-log-level`. The error says what is allowed.
+    /// Changes the setting of a name, such as `proxy-log-level`. The error names the allowed values.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match set(self, name, value) {
             Some(result) => result,
@@ -83,7 +83,7 @@ impl ProxySettings {
         }
     }
 
-    /// Whether the values fit one another.
+    /// Checks whether the values are consistent.
     pub(crate) fn check(&self) -> Result<(), String> {
         let ports = [
             ("inbound-port", self.ports.inbound),

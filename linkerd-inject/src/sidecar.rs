@@ -1,4 +1,4 @@
-//! The parts that a pod gets: containers and volumes.
+//! The parts that are added to a pod: containers and volumes.
 
 mod env;
 mod init;

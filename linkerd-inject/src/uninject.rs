@@ -1,4 +1,4 @@
-//! Takes the sidecar out of manifests.
+//! Removes the sidecar from manifests.
 
 use crate::{
     annotations::{
@@ -61,7 +61,7 @@ struct Removals<'a> {
 }
 
 impl Removals<'_> {
-    /// Removes the items of these names from a list of the pods' spec.
+    /// Removes the items with these names from a list of the pods' spec.
     fn items(&mut self, spec: &Node, key: &str, names: &[&str]) {
         let Some(list) = spec.get(key) else { return };
         let is_ours = |item: &Node| {
@@ -130,7 +130,7 @@ impl Removals<'_> {
 struct Part<'n> {
     name: &'static str,
     keys: Vec<&'n str>,
-    /// Nothing else is there.
+    /// Whether the map is removed as a whole: it has no other entries, and was not in braces before the injection.
     is_whole: bool,
 }
 
@@ -149,7 +149,7 @@ impl<'n> Part<'n> {
     }
 }
 
-/// Whether a value was written in braces before the sidecar came, as what is added to lines is lines.
+/// Whether a value was written in braces before the injection: values added to block lines are block lines.
 fn keeps_braces(parent: &Node, value: &Node) -> bool {
     value.is_flow() && !parent.is_flow()
 }

@@ -5,13 +5,13 @@ use crate::yaml::{Node, PathStep};
 /// An object with pods.
 pub(crate) struct Workload<'n> {
     pub(crate) kind: &'static str,
-    /// Its name; `None` for a generated one.
+    /// The name; `None` for a generated one.
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     /// The kind and the name for messages, and the document if there are several.
     pub(crate) label: String,
     pub(crate) object: &'n Node,
-    /// The object from which pods are made: it has their `metadata` and `spec`.
+    /// The pod template: it has the `metadata` and `spec` of the pods.
     pub(crate) template: Option<&'n Node>,
     pub(crate) path: Vec<PathStep>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Object<'n> {
     document: Option<usize>,
 }
 
-/// The objects of all documents, those of lists included.
+/// The objects of all documents, including objects in lists.
 pub(crate) fn objects(documents: &[Node]) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     for (n, node) in documents.iter().enumerate() {
@@ -60,7 +60,7 @@ impl<'n> Object<'n> {
         }
     }
 
-    /// The workload, if it is one.
+    /// The workload, if the object is one.
     pub(crate) fn workload(&self) -> Option<Workload<'n>> {
         let (_, kind, template) = KINDS.iter().find(|(v, kind, _)| self.is(v, kind))?;
         let mut path = self.path.clone();
@@ -134,7 +134,7 @@ fn collect<'n>(
     }
 }
 
-/// The version and the kind of each workload, and the way to its pods' template.
+/// The version and the kind of each workload, and the path to its pod template.
 const KINDS: &[(&str, &str, &[&str])] = &[
     ("v1", "Pod", &[]),
     ("v1", "ReplicationController", &["spec", "template"]),

@@ -1,4 +1,4 @@
-//! YAML with the place of each node in the text, so that a text can be changed in part.
+//! YAML with the position of each node in the text, so that parts of a text can be changed.
 
 mod change;
 mod edit;

@@ -10,28 +10,28 @@ use std::{sync::Arc, time::Duration};
 /// The choice among a route's backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution<B = Backend> {
-    /// There is none.
+    /// No backend.
     #[default]
     Empty,
-    /// The first that is available. Not empty.
+    /// The first available backend. Not empty.
     FirstAvailable(Vec<B>),
-    /// At random, by weight, among those that are available.
+    /// A random choice, by weight, among the available backends.
     ///
-    /// At least two, every weight is above 0, and the weights' sum fits a `u32`.
+    /// At least two backends; every weight is above 0, and the sum of the weights fits a `u32`.
     RandomAvailable(Vec<(B, u32)>),
 }
 
-/// A service or an endpoint that requests or connections are sent to.
+/// A service or an endpoint that receives requests or connections.
 ///
-/// Two equal backends share their balancer and connections, so it has no field that is not acted on. The queue of a
-/// policy is one: the environment decides.
+/// Two equal backends share their balancer and connections, so fields without effect are left out, such as the queue of a
+/// policy: the environment sets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
-    /// The resource that it was configured by.
+    /// The resource that configured the backend.
     pub meta: Arc<Meta>,
     /// The kind of dispatch.
     pub dispatcher: Dispatcher,
-    /// The filter that refuses connections to it (opaque and TLS routes).
+    /// The filter that refuses connections to the backend (opaque and TLS routes).
     pub filter: Option<TcpFilter>,
 }
 
@@ -42,21 +42,21 @@ pub enum Dispatcher {
     Balance {
         /// The destination.
         destination: Destination,
-        /// The estimation of load.
+        /// The settings of the load estimate.
         load: PeakEwma,
         /// The circuit breaker of its endpoints.
         breaker: Option<Arc<FailureAccrual>>,
     },
     /// To one endpoint.
     Forward(Arc<Endpoint>),
-    /// Not at all; the message says why.
+    /// To no endpoint, for this reason.
     Fail(String),
 }
 
 /// Load as an exponentially weighted moving average that follows peaks at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakEwma {
-    /// The assumption for an endpoint that was not measured yet.
+    /// The assumed latency of an endpoint that was not measured yet.
     pub default_rtt: Duration,
     /// The window of the average.
     pub decay: Duration,
@@ -69,12 +69,12 @@ pub struct PeakEwma {
 pub enum TcpFilter {
     /// The traffic is forbidden.
     Forbidden,
-    /// The route or backend is misconfigured; the text says how.
+    /// The route or backend is misconfigured, as the text explains.
     Invalid(String),
 }
 
 impl<B> Distribution<B> {
-    /// The backends that could be chosen, in order.
+    /// The possible backends, in order.
     pub fn backends(&self) -> impl Iterator<Item = &B> {
         let (first, random): (&[B], &[(B, u32)]) = match self {
             Self::Empty => (&[], &[]),
@@ -86,7 +86,7 @@ impl<B> Distribution<B> {
             .chain(random.iter().map(|(backend, _)| backend))
     }
 
-    /// The backends that could be chosen, to be changed.
+    /// The possible backends, mutable.
     pub fn backends_mut(&mut self) -> impl Iterator<Item = &mut B> {
         let (first, random): (&mut [B], &mut [(B, u32)]) = match self {
             Self::Empty => (&mut [], &mut []),
@@ -120,7 +120,7 @@ impl<B> Distribution<B> {
 }
 
 impl Default for PeakEwma {
-    /// The settings for profiles, which have none of their own.
+    /// The settings for profiles, which do not carry any.
     fn default() -> Self {
         Self {
             default_rtt: Duration::from_millis(30),

@@ -1,4 +1,4 @@
-//! A target's policy and profile together, and the decisions of each.
+//! A target's policy and profile together, and the decisions by each of them.
 
 use crate::{
     backend::{Backend, Dispatcher, Distribution, PeakEwma, TcpFilter},
@@ -24,27 +24,27 @@ use std::{sync::Arc, time::Duration};
 pub struct Discovered {
     /// The target.
     pub target: Target,
-    /// Its policy; a synthesized one if the control plane has none.
+    /// The policy; a synthesized one if the control plane has none.
     pub policy: Arc<ClientPolicy>,
-    /// Its profile, if there is one.
+    /// The profile, if there is one.
     pub profile: Option<Arc<Profile>>,
 }
 
 /// The protocol of a target's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolKind {
-    /// By the first bytes.
+    /// Detected by the first bytes.
     Detect {
-        /// The policy's limit for their arrival.
+        /// The policy's limit for the first bytes to arrive.
         timeout: Duration,
     },
-    /// As HTTP/1.
+    /// HTTP/1.
     Http1,
-    /// As HTTP/2, which gRPC is too.
+    /// HTTP/2, including gRPC.
     Http2,
-    /// As opaque bytes.
+    /// Opaque bytes.
     Opaque,
-    /// As TLS that is passed through.
+    /// TLS that is passed through.
     Tls,
 }
 
@@ -53,19 +53,19 @@ pub enum ProtocolKind {
 pub struct HttpRouting {
     /// The logical address, if the profile has one.
     pub logical: Option<Destination>,
-    /// The resource that the requests were meant for.
+    /// The resource that the requests address.
     pub parent: Arc<Meta>,
-    /// Whether the policy says that they are gRPC.
+    /// Whether the policy declares the requests as gRPC.
     pub is_grpc: bool,
     /// The routes.
     pub table: Arc<RouteTable>,
     /// The value of `l5d-dst-canonical` for requests that a profile routes.
     pub canonical_header: Option<Destination>,
-    /// The budget of a profile that the retries of its routes share.
+    /// The budget of a profile, shared by the retries of its routes.
     pub retry_budget: Option<RetryBudgetSettings>,
 }
 
-/// A policy that is invalid, or not for such traffic.
+/// A policy that is invalid, or not for this kind of traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRouting {
     /// The reason.
@@ -82,7 +82,7 @@ pub enum RouteSource {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
     },
-    /// The policy is invalid, or not for such traffic.
+    /// The policy is invalid, or not for this kind of traffic.
     Invalid {
         /// The resource that the policy belongs to.
         parent: Arc<Meta>,
@@ -96,7 +96,7 @@ pub enum RouteSource {
 pub struct RouteSpec {
     /// The logical address, if the profile has one.
     pub logical: Option<Destination>,
-    /// The resource that the traffic was meant for.
+    /// The resource that the traffic addresses.
     pub parent: Arc<Meta>,
     /// The route.
     pub route: Arc<Meta>,
@@ -118,7 +118,7 @@ pub struct TlsRouting {
 }
 
 impl TlsRouting {
-    /// One of the routes.
+    /// The specification of one of the routes.
     pub fn spec(&self, route: &TlsRoute) -> RouteSpec {
         RouteSpec {
             logical: self.logical.clone(),

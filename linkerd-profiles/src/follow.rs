@@ -33,11 +33,11 @@ pub(crate) struct FollowTarget {
 /// The wait for a profile after the policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProfileWait {
-    /// Not longer than usual.
+    /// The wait is not longer than usual so far.
     Begun,
-    /// Longer than usual, which was logged.
+    /// The wait is longer than usual; logged.
     Late,
-    /// Over: connections go on without the profile.
+    /// The wait is over: connections go on without the profile.
     Over,
 }
 
@@ -62,7 +62,7 @@ impl FollowTarget {
         }
     }
 
-    /// Runs until it is dropped. Without settings for the profile, there is none.
+    /// Runs until dropped. Without settings for the profile, no profile is followed.
     pub(crate) async fn run(
         &mut self,
         policy: Arc<StreamSettings>,
@@ -147,7 +147,7 @@ impl FollowTarget {
         }
     }
 
-    /// Logs, once for each policy, why it is invalid and which of its parts are not acted on.
+    /// Logs, once for each policy, the reason why it is invalid and its parts without effect.
     fn complain(&mut self, policy: &ClientPolicy, now: Instant) {
         if let Some(reason) = &policy.invalid
             && let Some(unreported) = self.complaints.take(now)
@@ -192,7 +192,7 @@ impl FollowTarget {
         };
     }
 
-    /// Publishes the freshness, and keeps the target while the control plane is away.
+    /// Publishes the freshness, and prevents eviction while the control plane is away.
     fn note(&self) {
         self.publisher
             .pin(self.policy.is_orphaned() || self.profile.is_orphaned());
@@ -244,11 +244,11 @@ fn seed() -> SmallRng {
     SmallRng::from_rng(&mut rand::rng())
 }
 
-/// The wait after which the log says that a connection waits for a profile.
+/// The wait for a profile after which it is logged.
 const PROFILE_LATE: Duration = Duration::from_millis(500);
-/// More than any burst holds; a stream that never pauses must still be published now and then.
+/// The most updates in one snapshot, more than in any burst: a stream without pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
-/// One line in ten seconds shows a problem; one for each update would hide others.
+/// The least time between warnings: one line in ten seconds shows a problem; one for each update would hide others.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -259,7 +259,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// One for each of them; an async function that holds something twice makes it twice as large.
+    /// Each part is held once; an async function that holds a part twice makes the task twice as large.
     #[test]
     fn the_task_of_a_target_is_small() {
         let settings = || -> Arc<StreamSettings> { unreachable!("it is not run") };

@@ -1,8 +1,8 @@
-//! Policies of the ports that peers dial: who is let in, by which routes, and how often.
+//! Policies of the ports that peers connect to: authorizations, routes and rate limits.
 //!
-//! A [`ServerPolicy`] is an immutable value; whether it admits a client is a pure function of it, of the client's address
-//! and of its TLS status. [`ServerPolicies`] keeps the present policy of each port that is in use. [`ServiceProfiles`] has the
-//! profiles of the services that requests are for, by which they are counted.
+//! A [`ServerPolicy`] is an immutable value; the admission of a client is a pure function of the policy, the client's address
+//! and its TLS status. [`ServerPolicies`] keeps the present policy of each port in use. [`ServiceProfiles`] has the
+//! profiles of the services that requests address, for metrics.
 
 mod authorization;
 mod decision;

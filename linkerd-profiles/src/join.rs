@@ -25,7 +25,7 @@ pub(crate) struct Join {
     target: Target,
     defaults: Arc<PolicyDefaults>,
     policy: Option<Result<Arc<ClientPolicy>, Status>>,
-    /// When the policy was first answered.
+    /// The time of the policy's first answer.
     answered_at: Option<Instant>,
     /// `Some(None)`: there is no profile.
     profile: Option<Option<Arc<Profile>>>,
@@ -36,7 +36,7 @@ pub(crate) struct Join {
 pub(crate) enum JoinOutcome {
     /// An answer is missing.
     Wait,
-    /// The policy is there; the profile is waited for until then.
+    /// The policy is known; the profile is awaited until this time.
     WaitForProfile(Instant),
     /// The target is discovered.
     Ready {
@@ -58,7 +58,7 @@ impl Join {
         }
     }
 
-    /// Takes a policy. Returns whether it is another than before.
+    /// Sets the policy. Returns whether it differs from the previous one.
     pub(crate) fn policy(&mut self, policy: ClientPolicy, now: Instant) -> bool {
         self.answered_at.get_or_insert(now);
         if matches!(&self.policy, Some(Ok(same)) if **same == policy) {
@@ -68,7 +68,7 @@ impl Join {
         true
     }
 
-    /// The control plane refuses to give a policy. The last one stays in force.
+    /// Notes that the control plane refuses to give a policy. The last one stays in force.
     pub(crate) fn policy_refused(&mut self, status: Status, now: Instant) {
         self.answered_at.get_or_insert(now);
         if !matches!(self.policy, Some(Ok(_))) {
@@ -76,24 +76,24 @@ impl Join {
         }
     }
 
-    /// Takes a profile.
+    /// Sets the profile.
     pub(crate) fn profile(&mut self, profile: Profile) {
         if !matches!(&self.profile, Some(Some(same)) if **same == profile) {
             self.profile = Some(Some(Arc::new(profile)));
         }
     }
 
-    /// There is no profile. The last one stays in force.
+    /// Notes that there is no profile. The last one stays in force.
     pub(crate) fn no_profile(&mut self) {
         self.profile.get_or_insert(None);
     }
 
-    /// Whether no answer for the profile has come.
+    /// Whether there is no answer for the profile yet.
     pub(crate) fn lacks_profile(&self) -> bool {
         self.profile.is_none()
     }
 
-    /// When the policy was first answered.
+    /// The time of the policy's first answer.
     pub(crate) fn answered_at(&self) -> Option<Instant> {
         self.answered_at
     }
@@ -145,11 +145,11 @@ impl Join {
     }
 }
 
-/// How long a connection waits for its profile once its policy is there.
+/// The time that a connection waits for its profile once its policy is known.
 ///
-/// The two usually arrive within milliseconds of each other, from the same controller. A profile that cannot be had
-/// should not hold up traffic of which the policy is known, and it is applied whenever it comes; but one that is a
-/// little late may say "opaque", and the connection's protocol is decided once.
+/// The two usually arrive within milliseconds of each other, from the same controller. A profile that does not arrive must
+/// not delay traffic with a known policy, and is applied whenever it comes; but a profile that is a little late may say
+/// "opaque", and the connection's protocol is decided only once.
 pub(crate) const PROFILE_WAIT: Duration = Duration::from_secs(3);
 
 const ENDPOINT: &str = "endpoint";

@@ -7,8 +7,8 @@
 //! **Invariants**
 //! * The join is one pure function of both answers: their contradictions are decided there.
 //! * An invalid policy is a value that refuses traffic with its reason. No update can panic.
-//! * The last good answer outlives the stream that brought it, and is not evicted while the control plane is away.
-//! * Metadata is compared whole, so resources of the same name in two namespaces are two.
+//! * The last good answer outlives its stream, and is not evicted while the control plane is away.
+//! * Metadata is compared as a whole, so resources of the same name in two namespaces are two.
 //!
 //! **Never** makes a connection, resolves endpoints (that is `linkerd-discover`), or holds a lock over a wait.
 

@@ -1,9 +1,9 @@
-//! The resource that a policy, route or backend was configured by.
+//! The resource that configured a policy, route or backend.
 
 use linkerd_proxy_core::Destination;
 use std::{fmt, num::NonZeroU16};
 
-/// The resource that something was configured by. Compared whole.
+/// The resource that configured a policy, route or backend. Compared as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meta {
     /// An implicit configuration, by name.
@@ -35,7 +35,7 @@ impl Meta {
         Self::Default(name.into())
     }
 
-    /// The service that a destination such as `web.default.svc.cluster.local:80` stands for.
+    /// The service that a destination such as `web.default.svc.cluster.local:80` names.
     pub fn of_service(destination: &Destination) -> Option<Self> {
         let mut labels = destination.name().split('.');
         let (name, namespace, svc) = (labels.next()?, labels.next()?, labels.next()?);
@@ -77,7 +77,7 @@ impl Meta {
         }
     }
 
-    /// The kind and the name, such as `server/web`, as inbound policies name their resources.
+    /// The kind and the name, such as `server/web`, as in the names of inbound policies' resources.
     pub fn kind_and_name(&self) -> impl fmt::Display + '_ {
         KindAndName(self)
     }
@@ -90,7 +90,7 @@ impl Meta {
         }
     }
 
-    /// The section, or the empty text.
+    /// The section, or an empty text.
     pub fn section(&self) -> &str {
         match self {
             Self::Default(_) => "",

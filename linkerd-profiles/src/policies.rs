@@ -19,17 +19,17 @@ use serde_json::{Value, json};
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
-/// Which IPs have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS`).
+/// Matches the IPs that have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS`).
 pub type NetworkMatcher = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
-/// Which names have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES`). They come without a trailing dot.
+/// Matches the names that have profiles (`LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES`), given without a trailing dot.
 pub type NameMatcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The configuration of the discovery of policies and profiles.
 #[derive(Clone)]
 pub struct PoliciesConfig {
-    /// Which IPs have profiles; no call is made for others.
+    /// The IPs that have profiles; no call is made for others.
     pub profile_networks: NetworkMatcher,
-    /// Which names have profiles; no call is made for others.
+    /// The names that have profiles; no call is made for others.
     pub profile_names: NameMatcher,
     /// Bounds of each stream.
     pub limits: StreamLimits,
@@ -37,7 +37,7 @@ pub struct PoliciesConfig {
     pub policy_backoff: Backoff,
     /// The waits between streams of profiles.
     pub profile_backoff: Backoff,
-    /// How long an unused target is kept.
+    /// The time for which an unused target is kept.
     pub idle_timeout: Duration,
     /// The most targets.
     pub max_entries: usize,
@@ -49,7 +49,7 @@ pub struct PoliciesConfig {
 
 /// The policies and profiles of all targets in use. Cheap to clone, to be shared by all threads.
 ///
-/// Asking takes one short lock and no wait. Bounds: `max_entries`. Shows itself by [`inspect`](Self::inspect).
+/// A look-up takes one short lock and no wait. Bounds: `max_entries`. Shown by [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct Policies {
     sources: Arc<Sources>,
@@ -60,7 +60,7 @@ pub struct Policies {
     cache: Cache<Target, DiscoveryState, TargetFreshness>,
 }
 
-/// A target that is in the cache.
+/// A target in the cache.
 #[derive(Clone, Debug)]
 pub struct KnownTarget {
     /// The present state.
@@ -79,7 +79,7 @@ pub enum Error {
     Full(#[from] CacheFull),
 }
 
-/// A target under watch; while it lives, the target is not evicted.
+/// A target under watch; not evicted while the watch lives.
 #[derive(Clone, Debug)]
 pub struct DiscoveryWatch {
     target: Target,
@@ -121,7 +121,7 @@ impl Policies {
 
     /// Watches the policy and the profile of `target`.
     ///
-    /// A target that was refused is asked for again after a second, however often it is used meanwhile.
+    /// A refused target is looked up again after a second, however often it is used meanwhile.
     pub fn discover(&self, target: impl Into<Target>) -> Result<DiscoveryWatch, Error> {
         let target = target.into();
         let mut lease = self.lease(&target)?;
@@ -156,7 +156,7 @@ impl Policies {
         Ok(lease)
     }
 
-    /// A target that is in the cache. It is neither asked for nor kept any longer.
+    /// A target in the cache. Starts no look-up, and does not count as a use.
     pub fn peek(&self, target: &Target) -> Option<KnownTarget> {
         self.cache.peek(target, |cached| KnownTarget {
             state: cached.state,
@@ -213,14 +213,14 @@ impl DiscoveryWatch {
         self.lease.values().borrow().clone()
     }
 
-    /// The state, to be watched. It does not hold the target: keep the `DiscoveryWatch` meanwhile.
+    /// The state, to be watched. Does not keep the target from eviction: keep the `DiscoveryWatch` meanwhile.
     pub fn receiver(&self) -> watch::Receiver<DiscoveryState> {
         self.lease.values().clone()
     }
 
-    /// Waits for a state that this handle has not seen yet; the first call returns at once.
+    /// Waits for a state that this handle has not returned yet; the first call returns at once.
     ///
-    /// Pends for ever once discovery has ended, with the process.
+    /// Pends forever once discovery has ended, with the process.
     pub async fn changed(&mut self) -> DiscoveryState {
         let values = self.lease.values_mut();
         if values.changed().await.is_err() {
@@ -294,8 +294,8 @@ fn show(cached: CachedEntry<'_, Target, DiscoveryState, TargetFreshness>) -> Val
     shown
 }
 
-/// How long a refusal stands: long enough that a client that insists does not reach the control plane
-/// with each request, short enough that a service that was just made is found.
+/// The time for which a refusal is kept: long enough that a persistent client does not reach the control plane with each
+/// request, short enough that a new service is found.
 const REFUSAL_STANDS: Duration = Duration::from_secs(1);
 
 fn millis(duration: Duration) -> u64 {

@@ -15,51 +15,51 @@ pub struct ClientPolicy {
     pub parent: Arc<Meta>,
     /// The protocol, with its routes.
     pub protocol: Protocol,
-    /// The reason why nothing may pass, if the policy is invalid: requests get a 500, opaque connections are closed.
+    /// The reason why all traffic is refused, if the policy is invalid: requests get a 500, opaque connections are closed.
     pub invalid: Option<String>,
-    /// Parts of the message that are not acted on.
+    /// Parts of the message without effect.
     pub not_honoured: Vec<&'static str>,
 }
 
 /// The protocol of connections, with its routes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Protocol {
-    /// By the first bytes.
+    /// Detected by the first bytes.
     Detect {
-        /// How long to wait for these.
+        /// The limit of the wait for the first bytes.
         timeout: Duration,
         /// Routes for HTTP/1.
         http1: Arc<RouteTable>,
         /// Routes for HTTP/2.
         http2: Arc<RouteTable>,
-        /// The route for everything else.
+        /// The route for all other traffic.
         opaque: Option<OpaqueRoute>,
     },
-    /// As HTTP/1.
+    /// HTTP/1.
     Http1(Arc<RouteTable>),
-    /// As HTTP/2.
+    /// HTTP/2.
     Http2(Arc<RouteTable>),
-    /// As gRPC, which is HTTP/2.
+    /// gRPC, which is HTTP/2.
     Grpc(Arc<RouteTable>),
-    /// As opaque bytes.
+    /// Opaque bytes.
     Opaque(Option<OpaqueRoute>),
-    /// As TLS that is passed through.
+    /// TLS that is passed through.
     Tls(Arc<TlsTable>),
 }
 
 /// The route of opaque connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpaqueRoute {
-    /// The resource that it was configured by.
+    /// The resource that configured the route.
     pub meta: Arc<Meta>,
     /// The backends of its connections.
     pub distribution: Distribution,
-    /// The filter that refuses them.
+    /// The filter that refuses its connections.
     pub filter: Option<TcpFilter>,
 }
 
 impl ClientPolicy {
-    /// A policy that lets nothing pass, because of `reason`.
+    /// A policy that refuses all traffic, because of `reason`.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self {
             invalid: Some(reason.into()),
@@ -67,7 +67,7 @@ impl ClientPolicy {
         }
     }
 
-    /// A policy with nowhere to go: requests get a 404.
+    /// A policy without routes: requests get a 404.
     pub fn empty() -> Self {
         Self::without_routes(Meta::new_default("empty"))
     }
@@ -84,7 +84,7 @@ impl ClientPolicy {
         }
     }
 
-    /// The route of opaque connections. `None`: the policy is not for them, or has no route.
+    /// The route of opaque connections. `None`: the policy is not for opaque connections, or has no route.
     pub fn opaque_route(&self) -> Option<&OpaqueRoute> {
         match &self.protocol {
             Protocol::Detect { opaque, .. } | Protocol::Opaque(opaque) => opaque.as_ref(),
@@ -107,5 +107,5 @@ impl ClientPolicy {
     }
 }
 
-/// The control plane's usual value. The outbound listener has a timeout of its own.
+/// The control plane's usual value. The outbound listener has its own timeout.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -16,15 +16,15 @@ use std::sync::Arc;
 pub struct Profile {
     /// The logical address: the fully qualified name of the service, and the port of the target.
     pub logical: Option<Destination>,
-    /// Connections are opaque, whatever the policy says.
+    /// Whether connections are opaque, whatever the policy says.
     pub opaque: bool,
     /// The targets of a traffic split, which replace the service.
     pub targets: Vec<ProfileTarget>,
-    /// The target is this endpoint and not a service.
+    /// The endpoint, if the target is an endpoint and not a service.
     pub endpoint: Option<Arc<Endpoint>>,
     /// The routes, in their order.
     pub routes: Vec<Arc<ProfileRoute>>,
-    /// The budget that retries of all routes share.
+    /// The retry budget, shared by all routes.
     pub retry_budget: Option<RetryBudgetSettings>,
 }
 
@@ -33,6 +33,6 @@ pub struct Profile {
 pub struct ProfileTarget {
     /// The service.
     pub destination: Destination,
-    /// Its share; above 0, and all shares together fit a `u32`.
+    /// The share of the service; above 0, and all shares together fit a `u32`.
     pub weight: u32,
 }

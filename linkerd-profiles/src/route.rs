@@ -37,7 +37,7 @@ use std::sync::Arc;
 pub struct RouteTable {
     rules: Vec<RouteRule>,
     hosts: HostIndex,
-    /// Whether the first rule is for every request, and the only one.
+    /// Whether there is only one rule, for every request.
     is_trivial: bool,
 }
 
@@ -46,11 +46,11 @@ pub struct RouteTable {
 pub struct RouteRule {
     /// The route that the rule belongs to.
     pub meta: Arc<Meta>,
-    /// The hosts of its requests. Empty: all.
+    /// The hosts of its requests. Empty: all hosts.
     pub hosts: Vec<HostMatch>,
-    /// The conditions of which its requests meet one. Empty: it is for all requests to its hosts.
+    /// The conditions, of which a request must meet one. Empty: all requests to the hosts.
     pub matches: Vec<RequestMatch>,
-    /// The filters that its requests pass.
+    /// The filters of its requests.
     pub filters: Vec<HttpFilter>,
     /// The backends of its requests.
     pub distribution: Distribution<HttpBackend>,
@@ -60,7 +60,7 @@ pub struct RouteRule {
     pub retry: Option<RetryPolicy>,
     /// Whether requests may change timeouts and retries by headers (`l5d-timeout`, `l5d-retry-http`, and others).
     pub allows_request_headers: bool,
-    /// The route of a profile that the rule stands for.
+    /// The route of the profile, if the rule stands for one.
     pub profile: Option<Arc<ProfileRoute>>,
 }
 
@@ -69,16 +69,16 @@ pub struct RouteRule {
 pub struct HttpBackend {
     /// The backend.
     pub backend: Backend,
-    /// The filters that requests to it pass.
+    /// The filters of requests to the backend.
     pub filters: Vec<HttpFilter>,
 }
 
 /// The rule of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRule {
-    /// Its index in the table.
+    /// The index of the rule in the table.
     pub index: usize,
-    /// The bytes of the request's path that are the prefix by which it was found, if it was by a prefix.
+    /// The length of the path prefix that matched, if it matched by a prefix.
     pub prefix: Option<usize>,
 }
 
@@ -102,17 +102,17 @@ impl RouteTable {
         &self.rules
     }
 
-    /// The rules, to be changed except for their hosts and conditions.
+    /// The rules, mutable except for their hosts and conditions.
     pub fn rules_mut(&mut self) -> &mut [RouteRule] {
         &mut self.rules
     }
 
-    /// The rule of a request: of the rules for the most specific host that have one for it, the one with the most specific
-    /// condition, and of several the first.
+    /// The rule of a request: among the rules for the most specific host with a match, the rule with the most specific condition,
+    /// and the first one if several are equal.
     ///
-    /// Exact hosts are more specific than suffixes, and longer suffixes than shorter ones. Of conditions the longest path
+    /// Exact hosts are more specific than suffixes, and longer suffixes than shorter ones. Among conditions, the longest path
     /// decides, then whether it is the exact path, then the number of headers, of parameters, and a method: not quite the
-    /// order of the Gateway API, but the one that users of linkerd have. Of the routes of a profile the first decides.
+    /// order of the Gateway API, but the order that users of Linkerd have. Among the routes of a profile, the first one decides.
     pub fn find<B>(&self, request: &Request<B>) -> Option<FoundRule> {
         if self.is_trivial {
             return Some(FoundRule {
@@ -127,8 +127,8 @@ impl RouteTable {
         levels.find_map(|rules| self.best(rules, request))
     }
 
-    /// Whether the host decides and the request names two: by its target, which counts here, and by a `Host` beside it, which
-    /// many servers read instead. To let a request in by the one and serve it by the other would be a way around a rule.
+    /// Whether the host decides and the request names two: in its target, which counts here, and in a `Host` header, which many
+    /// servers read instead. Matching by one while the server uses the other would be a way around a rule.
     pub fn is_ambiguous<B>(&self, request: &Request<B>) -> bool {
         if self.is_trivial || self.hosts.only_any().is_some() {
             return false;
@@ -160,7 +160,7 @@ impl RouteTable {
 }
 
 impl RouteRule {
-    /// Whether the rule is one of a policy, not of a profile: these have metrics of their own (`route_*`).
+    /// Whether the rule belongs to a policy, not to a profile: policies have their own metrics (`route_*`).
     pub fn is_of_policy(&self) -> bool {
         self.profile.is_none()
     }
@@ -180,7 +180,7 @@ impl RouteRule {
         }
     }
 
-    /// The most specific of its conditions that the request meets.
+    /// The most specific condition that the request meets.
     fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
         match &self.matches[..] {
             [] => return RequestMatch::Http(HttpMatch::default()).meets(request),
@@ -201,7 +201,7 @@ impl RouteRule {
 }
 
 impl From<Backend> for HttpBackend {
-    /// A use without filters.
+    /// The backend without filters.
     fn from(backend: Backend) -> Self {
         let filters = Vec::new();
         Self { backend, filters }
@@ -220,7 +220,7 @@ impl PartialEq for RouteTable {
     }
 }
 
-/// The host that a request is for: its target's, or else that of `Host`.
+/// The host of a request: from its target, or else from `Host`.
 pub fn request_host<B>(request: &Request<B>) -> Option<&str> {
     if let Some(host) = request.uri().host() {
         return Some(host);

@@ -5,22 +5,22 @@ use linkerd_proxy_core::subscription::Call;
 
 /// A source of policies: a control plane, a file, a test.
 pub trait PolicySource: Send + Sync + 'static {
-    /// Subscribes to the policy of a target. Each item replaces the one before.
+    /// Subscribes to the policy of a target. Each item replaces the previous one.
     ///
-    /// A policy carries the complaints about it: why it is invalid, and which of its parts are not acted on. A
-    /// subscription may be a stream of its own, or a share of one stream that serves all targets. After its end another
-    /// follows, within the waits and limits of [`PoliciesConfig`](crate::PoliciesConfig).
+    /// A policy carries its problems: the reason why it is invalid, and its parts without effect. A subscription may have its
+    /// own stream, or share one stream that serves all targets. After its end another follows, within the waits and limits of
+    /// [`PoliciesConfig`](crate::PoliciesConfig).
     fn policies(&self, target: &Target) -> Call<ClientPolicy>;
 }
 
 /// A source of profiles.
 pub trait ProfileSource: Send + Sync + 'static {
-    /// Subscribes to the profile of a target. Each item replaces the one before. Otherwise as
+    /// Subscribes to the profile of a target. Each item replaces the previous one. In other respects like
     /// [`PolicySource::policies`].
     fn profiles(&self, target: &Target) -> Call<ProfileUpdate>;
 }
 
-/// A profile, and the complaints about the message that it comes from.
+/// A profile, and the problems of its message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileUpdate {
     /// The profile.

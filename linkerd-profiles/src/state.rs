@@ -29,7 +29,7 @@ pub struct DiscoveryError {
     pub at: Instant,
 }
 
-/// The freshness of a target's policy and profile, which its task shares with its handles.
+/// The freshness of a target's policy and profile, shared by its task and its handles.
 #[derive(Debug, Default)]
 pub(crate) struct TargetFreshness {
     policy: Mutex<Freshness>,

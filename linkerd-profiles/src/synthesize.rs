@@ -18,12 +18,12 @@ pub(crate) struct PolicyDefaults {
 }
 
 impl PolicyDefaults {
-    /// Everything goes to one endpoint.
+    /// A policy that sends all traffic to one endpoint.
     pub(crate) fn forward(&self, name: &str, endpoint: Arc<Endpoint>) -> ClientPolicy {
         self.everything_to(name, Dispatcher::Forward(endpoint))
     }
 
-    /// Everything is balanced over one destination.
+    /// A policy that balances all traffic over one destination.
     pub(crate) fn balance(&self, name: &str, destination: Destination) -> ClientPolicy {
         let load = PeakEwma::default();
         let balance = Dispatcher::Balance {

@@ -22,7 +22,7 @@ pub enum Target {
 pub struct InvalidTarget(pub String);
 
 impl Target {
-    /// The target for a host and a port. A host that is an IP is an address.
+    /// The target for a host and a port. A host that is an IP yields an address.
     pub fn new(host: &str, port: u16) -> Result<Self, InvalidTarget> {
         let text = if host.contains(':') && !host.starts_with('[') {
             format!("[{host}]:{port}")
@@ -32,7 +32,7 @@ impl Target {
         text.parse()
     }
 
-    /// Its port.
+    /// The port of the target.
     pub fn port(&self) -> u16 {
         match self {
             Self::Addr(addr) => addr.port(),
@@ -53,7 +53,7 @@ impl FromStr for Target {
         if name.name().starts_with('[') {
             return Err(invalid());
         }
-        // Without its trailing dot the host may turn out to be an address.
+        // Without its trailing dot the host may be an IP address.
         Ok(match name.name().parse::<IpAddr>() {
             Ok(ip) => Self::Addr((ip, name.port()).into()),
             Err(_) => Self::Name(name),

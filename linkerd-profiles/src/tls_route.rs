@@ -17,13 +17,13 @@ pub struct TlsTable {
 /// A route of TLS connections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsRoute {
-    /// The resource that it was configured by.
+    /// The resource that configured the route.
     pub meta: Arc<Meta>,
-    /// The server names of its connections. Empty: all.
+    /// The server names of its connections. Empty: all names.
     pub snis: Vec<SniMatch>,
     /// The backends of its connections.
     pub distribution: Distribution,
-    /// The filter that refuses them.
+    /// The filter that refuses its connections.
     pub filter: Option<TcpFilter>,
 }
 
@@ -45,14 +45,14 @@ impl TlsTable {
         &self.routes
     }
 
-    /// The routes, in their order, to be changed but for their names.
+    /// The routes, in their order, mutable except for their names.
     pub fn routes_mut(&mut self) -> impl Iterator<Item = (&mut Arc<Meta>, &mut Distribution)> {
         let routes = self.routes.iter_mut();
         routes.map(|route| (&mut route.meta, &mut route.distribution))
     }
 
-    /// The index of the route for a server name: an exact name before a suffix, a longer suffix before a shorter one, and
-    /// the first of equals.
+    /// The index of the route for a server name: an exact name before a suffix, a longer suffix before a shorter one, and the
+    /// first route of equal ones.
     pub fn find(&self, server_name: &str) -> Option<usize> {
         let mut levels = self.names.of(server_name);
         levels.find_map(|routes| routes.first().copied())

@@ -19,7 +19,7 @@ pub struct Backoff {
 /// Invalid bounds of a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidBackoff {
-    /// The first step would be longer than the longest.
+    /// The first step is longer than the longest step.
     #[error("the minimum ({min:?}) must not exceed the maximum ({max:?})")]
     MinAboveMax {
         /// The first step.
@@ -50,7 +50,7 @@ impl Backoff {
         Ok(Self { min, max, jitter })
     }
 
-    /// The delay that comes nearest to `delay` within the bounds.
+    /// `delay`, raised or lowered to fit the bounds.
     pub fn clamp(&self, delay: Duration) -> Duration {
         delay.clamp(self.min, self.max)
     }

@@ -1,11 +1,11 @@
-//! A destination: the name and port of a service, of which endpoints are discovered.
+//! A destination: the name and port of a service whose endpoints are discovered.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// The name and port of a service, displayed as `name:port`. Cheap to clone.
 ///
 /// The name is in lower case and without a trailing dot; an IPv6 address is in brackets. The port is not 0. Both are
-/// checked once and held as their text alone: the task of each destination has it several times.
+/// checked once; only the text is stored, as the task of each destination has several copies.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Destination(Arc<str>);
 
@@ -42,7 +42,7 @@ impl Destination {
         &self.0
     }
 
-    /// The authority of requests to the destination: without the port if it is that of HTTP.
+    /// The authority of requests to the destination: without the port if it is 80, the port of HTTP.
     pub fn authority(&self) -> Arc<str> {
         match self.parts() {
             (name, "80") => name.into(),

@@ -1,10 +1,10 @@
-//! Graceful shutdown: a signal to tasks, and a wait for those that are busy.
+//! Graceful shutdown: a signal to tasks, and a wait for the tasks that are busy.
 //!
-//! Drains form a tree: the process has one, and each listener has one below it. A signal reaches all drains below its
-//! own and none beside it; its end waits for all watches of its own drain and of those below.
+//! Drains form a tree: the process has one, and each listener has one below it. A signal reaches its own drain and all
+//! drains below, and no other; its end waits for all watches of its own drain and of the drains below.
 //!
-//! Before its signal, a drain may let the watches below leave one cohort after the other, with nothing closed yet
-//! ([`Signal::leave`]).
+//! Before the signal, [`Signal::leave`] lets the watches of the drains below leave cohort by cohort, with nothing closed
+//! yet.
 
 mod cohorts;
 mod leave;
@@ -20,21 +20,21 @@ use std::{
 };
 use tokio::sync::{oneshot, watch};
 
-/// Signals a drain, and waits until all its [`Watch`]es are dropped. Dropping it signals, too.
+/// Signals a drain, and waits until all its [`Watch`]es are dropped. Dropping the signal signals the drain, too.
 #[derive(Debug)]
 pub struct Signal {
     node: Arc<Node>,
     released: oneshot::Receiver<Infallible>,
 }
 
-/// Observes a drain, makes watches of it and drains below it. Does not delay the end itself.
+/// Observes a drain, and makes its watches and child drains. Does not delay the end of the drain.
 #[derive(Clone, Debug)]
 pub struct Handle {
     draining: watch::Receiver<bool>,
     node: Arc<Node>,
 }
 
-/// Observes a drain as one of a cohort, and delays the drain's end until dropped.
+/// Observes a drain as a member of a cohort, and delays the drain's end until dropped.
 #[derive(Clone, Debug)]
 pub struct Watch {
     cohort: watch::Receiver<()>,
@@ -55,12 +55,12 @@ struct Node {
 struct Open {
     /// Lets watches be taken while there are none; `None` once drain is signalled.
     hold: Option<Arc<Hold>>,
-    /// Drains below this one. Those that are gone leave when another is added.
+    /// Drains below this one. Dropped drains are removed when another is added.
     children: Vec<Weak<Node>>,
     cohorts: Cohorts,
 }
 
-/// Delays the end of a drain, and of those above it.
+/// Delays the end of a drain, and of the drains above it.
 #[derive(Debug)]
 struct Hold {
     _released: oneshot::Sender<Infallible>,
@@ -96,7 +96,7 @@ fn node(parent: Option<Arc<Hold>>) -> (Signal, Handle) {
 }
 
 impl Signal {
-    /// Signals drain, without a wait for its end.
+    /// Signals drain, and does not wait for its end.
     pub fn signal(&self) {
         self.node.signal();
     }
@@ -116,7 +116,7 @@ impl Drop for Signal {
 }
 
 impl Handle {
-    /// A watch, which delays the end. One taken after drain has ended delays nothing.
+    /// A watch, which delays the end. A watch taken after drain has ended delays nothing.
     pub fn watch(&self) -> Watch {
         Watch {
             cohort: self.node.open.lock().cohorts.join(),
@@ -124,7 +124,7 @@ impl Handle {
         }
     }
 
-    /// A drain below this one. Below one that is signalled it is signalled from the start.
+    /// A drain below this one. It is signalled from the start if this drain has been signalled.
     pub fn child(&self) -> (Signal, Handle) {
         let mut open = self.node.open.lock();
         let Some(hold) = open.hold.clone() else {
@@ -165,7 +165,7 @@ impl Watch {
 }
 
 impl Node {
-    /// Signals this drain and those below it, once.
+    /// Signals this drain and the drains below it, once.
     fn signal(&self) {
         // The lock is not held while others are taken: a hold that is dropped may be the last of the parent's.
         let open = mem::take(&mut *self.open.lock());

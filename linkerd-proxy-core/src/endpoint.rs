@@ -1,7 +1,7 @@
 //! An endpoint: its address and its metadata, such as protocol, identity and labels.
 //!
-//! It comes from endpoint sets, from profiles, and from policies' forwarding backends; balancers and the endpoint stacks
-//! use it.
+//! Endpoints come from endpoint sets, from profiles, and from policies' forwarding backends; balancers and the endpoint
+//! stacks use them.
 
 mod failure_accrual;
 mod labels;
@@ -22,21 +22,21 @@ use std::{net::SocketAddr, num::NonZeroU16};
 /// Equality is over all fields: two equal endpoints can share their connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// The address of its listener.
     pub addr: SocketAddr,
-    /// Its share of the load, relative to the other endpoints of its set. The control plane usually sends 10,000.
+    /// The endpoint's share of the load, relative to the others of its set. The control plane usually sends 10,000.
     pub weight: u32,
-    /// Labels for metrics, sorted by key; those of the endpoint override those of its set.
+    /// Labels for metrics, sorted by key; the endpoint's labels override those of its set.
     pub labels: EndpointLabels,
     /// The protocols of the proxy at the endpoint.
     pub protocol_hint: ProtocolHint,
     /// The peer proxy's port for connections that begin with a transport header.
     pub opaque_transport_port: Option<NonZeroU16>,
-    /// The identity to verify, if the endpoint is meshed. In a box, as what follows: an endpoint without takes less.
+    /// The identity to verify, if the endpoint is meshed. Boxed, as the fields below: an endpoint without them takes less memory.
     pub tls: Option<Box<ServerTls>>,
-    /// The authority that requests to this endpoint carry instead of their own.
+    /// The authority that replaces that of requests to this endpoint.
     pub authority_override: Option<Box<http::uri::Authority>>,
-    /// HTTP/2 settings that overlay those of the environment, field by field.
+    /// HTTP/2 settings that override those of the environment, field by field.
     pub http2: Option<Box<Http2Settings>>,
     /// Whether the endpoint is in the zone of this proxy.
     pub zone_locality: ZoneLocality,
@@ -45,7 +45,7 @@ pub struct Endpoint {
 /// The protocols that the proxy at an endpoint accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProtocolHint {
-    /// Nothing is known.
+    /// The protocols are unknown.
     #[default]
     Unknown,
     /// HTTP/1 may be carried over HTTP/2.
@@ -66,7 +66,7 @@ pub struct ServerTls {
 /// Whether an endpoint is in the zone of this proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ZoneLocality {
-    /// Nothing is known.
+    /// The zone is unknown.
     #[default]
     Unknown,
     /// In the same zone.
@@ -76,7 +76,7 @@ pub enum ZoneLocality {
 }
 
 impl Endpoint {
-    /// An endpoint of which nothing but the address is known.
+    /// An endpoint with only an address known.
     pub fn new(addr: SocketAddr) -> Self {
         Self {
             addr,

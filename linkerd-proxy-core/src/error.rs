@@ -4,13 +4,12 @@ use crate::reason::Reason;
 use http::{HeaderValue, StatusCode};
 use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr, rc::Rc};
 
-/// An error of any kind, for the sources of ours.
+/// An error of any kind, as the source of an [`Error`].
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why something failed, classified where it arose.
+/// A failure with its reason, classified where it arose.
 ///
-/// A stage that an error passes adds its [`context`](Error::context); nothing is formatted on the way of a request
-/// that succeeds.
+/// Each stage that the error passes adds its [`context`](Error::context); a request that succeeds formats nothing.
 pub struct Error(Box<ErrorParts>);
 
 struct ErrorParts {
@@ -35,7 +34,7 @@ pub struct Answer {
 }
 
 impl Error {
-    /// An error with the reason's own text.
+    /// An error with the reason's default text.
     pub fn new(reason: Reason) -> Self {
         Self(Box::new(ErrorParts {
             reason,
@@ -60,7 +59,7 @@ impl Error {
         self
     }
 
-    /// Names a stage that the error passed, where it is. A prescribed answer has its text alone.
+    /// Names a stage that the error passed, in place. Ignored for a prescribed answer, whose text must stay as it is.
     pub fn add_context(&mut self, context: impl Into<String>) {
         if self.0.answer.is_none() {
             self.0.context.push(context.into());
@@ -96,24 +95,24 @@ impl Error {
         self
     }
 
-    /// Names the peer that was involved, unless that is known.
+    /// Names the peer that was involved, unless one is named.
     pub fn or_peer(&mut self, peer: SocketAddr) {
         self.0.peer.get_or_insert(peer);
     }
 
-    /// Keeps the code of a stream reset that the client shall see.
+    /// Sets the code of the stream reset for the client.
     pub fn reset(mut self, code: h2::Reason) -> Self {
         self.0.reset = Some(code);
         self
     }
 
-    /// Keeps the cause.
+    /// Sets the cause.
     pub fn source(mut self, source: impl Into<BoxError>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// Why it failed.
+    /// The reason of the failure.
     pub fn reason(&self) -> Reason {
         self.0.reason
     }
@@ -128,7 +127,7 @@ impl Error {
         self.0.peer
     }
 
-    /// The code of a stream reset that the client shall see.
+    /// The code of the stream reset for the client.
     pub fn reset_code(&self) -> Option<h2::Reason> {
         self.0.reset
     }
@@ -171,15 +170,15 @@ impl StdError for Error {
 
 /// A failed call, with the request if it may be sent elsewhere.
 ///
-/// Endpoints fail this way: only they know whether a request was sent, and only a balancer knows where else to send it.
+/// Endpoints fail this way: only they know whether a request was sent, and only a balancer knows another endpoint.
 pub struct Rejected<Req> {
-    /// Why it failed.
+    /// The reason of the failure.
     pub error: Error,
-    /// The request, as it was, if it may be sent again.
+    /// The request, unchanged, if it may be sent again.
     pub request: Option<Req>,
-    /// The endpoint had the request. How long it had it is no sign of a request that goes from endpoint to endpoint.
+    /// The endpoint got the request: the time spent there does not count against the failfast timeout of the balancer.
     pub was_sent: bool,
-    /// Notified when the request is not sent elsewhere after all.
+    /// Notified when the request is not sent elsewhere.
     pub observer: Option<Rc<dyn ObserveRejection>>,
 }
 
@@ -210,13 +209,13 @@ impl<Req> Rejected<Req> {
         }
     }
 
-    /// Says that the endpoint had the request.
+    /// Notes that the endpoint got the request.
     pub fn sent(mut self) -> Self {
         self.was_sent = true;
         self
     }
 
-    /// The failure, when the request is not sent elsewhere.
+    /// The failure, once it is final: the observer is notified.
     pub fn into_final(self) -> Error {
         if let Some(observer) = self.observer {
             observer.was_final(&self.error);

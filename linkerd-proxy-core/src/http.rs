@@ -1,4 +1,4 @@
-//! HTTP: serving, calling, and what is done to a message on its way.
+//! HTTP: servers, clients, and the changes to a message on its way.
 
 mod body;
 mod body_error;

@@ -1,4 +1,4 @@
-//! The vocabulary and the parts that every stack of the proxy shares.
+//! Types and parts that all stacks of the proxy share.
 
 pub mod backoff;
 pub mod destination;

@@ -1,4 +1,4 @@
-//! Every default of a library that matters, set explicitly, with its reason.
+//! Library defaults that matter, all set explicitly, each with its reason.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ pub const HTTP1_MAX_HEADERS: usize = 100;
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;
 
-/// Half-sent request heads of one direction of a worker: 5 MB of heads of a usual size. Heads come in one piece, but
-/// for slow or hostile clients.
+/// Half-sent request heads of one direction of a worker: 5 MB of heads of a usual size. Heads arrive in one piece, except
+/// from slow or hostile clients.
 pub const HTTP1_HALF_SENT: usize = 1024;
 
 /// Bytes of these heads in all, as one may be as long as [`HTTP1_MAX_BUFFER`].
@@ -47,14 +47,14 @@ pub const HTTP2_SERVER_SEND_BUFFER: usize = 400 * 1024;
 /// Bytes buffered for sending on a stream of our clients. hyper's default and the incumbent's.
 pub const HTTP2_CLIENT_SEND_BUFFER: usize = 1024 * 1024;
 
-/// Streams that a peer may open and reset before we have looked at them, against rapid resets (CVE-2023-44487). h2's
+/// Streams that a peer may open and reset before the proxy has processed them, against rapid resets (CVE-2023-44487). h2's
 /// default and the incumbent's.
 pub const HTTP2_PENDING_ACCEPT_RESET_STREAMS: usize = 20;
 
-/// Streams that we reset for a peer's errors before the connection is given up. hyper's default and the incumbent's.
+/// Streams reset by the proxy for a peer's errors before the connection is closed. hyper's default and the incumbent's.
 pub const HTTP2_LOCAL_ERROR_RESET_STREAMS: usize = 1024;
 
-/// Stands for a stream limit that the peer has not sent yet.
+/// hyper's value for a stream limit that the peer has not sent yet.
 pub const HTTP2_UNKNOWN_STREAM_LIMIT: usize = 1_000_003;
 
 /// Time that a new HTTP/2 connection waits for its peer's settings before it is used without them.
@@ -63,7 +63,7 @@ pub const HTTP2_SETTINGS_WAIT: Duration = Duration::from_secs(1);
 /// Time without a frame, while requests are open, after which a proxy of the mesh gets a PING.
 pub const PEER_PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time in which it answers, or else its node is taken to be gone: several retransmissions on a link that loses packets.
+/// Time for its answer, or else its node is taken to be gone: several retransmissions on a link that loses packets.
 pub const PEER_PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval at which a waiting reconnect checks whether its service is still in use.

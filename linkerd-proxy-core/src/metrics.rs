@@ -1,10 +1,10 @@
 //! Counters, gauges and histograms that cost a plain addition.
 //!
-//! A [`Family`] holds the series of one name. [`Family::get`] returns a handle with storage of its own: **a handle
-//! belongs to one thread**, the only one that adds to it, so an addition is a load and a store. A scrape sums a series'
-//! handles. A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then.
+//! A [`Family`] holds the series of one name. [`Family::get`] returns a handle with its own storage: **a handle belongs to
+//! one thread**, the only one that adds to it, so an addition is a load and a store. A scrape sums a series' handles. A
+//! series is removed when its last handle was dropped longer ago than the retention; its sum is kept until then.
 //! A scrape is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
-//! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
+//! has a limit; handles beyond it count, but are not shown, and `proxy_metrics_series_refused_total` counts them.
 
 mod document;
 mod escape;

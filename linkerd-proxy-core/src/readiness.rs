@@ -6,18 +6,18 @@ use tokio::sync::Notify;
 
 /// Pending conditions of readiness. Clones share them.
 ///
-/// Nothing is pending at first: the starter of the proxy holds a guard of its own until all others are taken.
+/// No condition is pending at first: the code that starts the proxy holds its own guard until all others are taken.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<ReadinessParts>);
 
 #[derive(Debug, Default)]
 struct ReadinessParts {
     state: Mutex<ReadinessState>,
-    /// Wakes those that wait until the proxy is ready.
+    /// Notified when the proxy becomes ready.
     met: Notify,
 }
 
-/// Guard of a pending condition, which is met when the guard is dropped.
+/// Guard of a pending condition. Dropping the guard meets the condition.
 #[derive(Debug)]
 #[must_use = "dropping the guard meets its condition"]
 pub struct PendingCondition {
@@ -28,7 +28,7 @@ pub struct PendingCondition {
 #[derive(Debug, Default)]
 struct ReadinessState {
     next: u64,
-    /// By order of registration. Only parts of the proxy register, so their number is small.
+    /// By order of registration. Only parts of the proxy register, so the number is small.
     pending: BTreeMap<u64, String>,
     draining: bool,
 }
@@ -67,10 +67,10 @@ impl Readiness {
         state.pending.is_empty() && !state.draining
     }
 
-    /// Waits until no condition is pending: for ever if the proxy shuts down before. Cancel safe.
+    /// Waits until no condition is pending, forever if the proxy shuts down before. Cancel safe.
     pub async fn ready(&self) {
         loop {
-            // Before the look, so that a condition that is met after it wakes this wait.
+            // Before the check, so that a condition met after it wakes this wait.
             let mut met = pin!(self.0.met.notified());
             met.as_mut().enable();
             if self.is_ready() {

@@ -48,9 +48,9 @@ pub enum Phase {
 pub enum Retry {
     /// Nothing was sent: any request may go elsewhere.
     Yes,
-    /// It may have been processed: only an idempotent request may be sent again.
+    /// The request may have been processed: only an idempotent request may be sent again.
     IfIdempotent,
-    /// Sending it again cannot help.
+    /// Sending the request again cannot help.
     No,
 }
 
@@ -69,7 +69,7 @@ pub enum Unavailable {
     StreamLimit,
     /// Every endpoint that accepts connections answers HTTP/2 in HTTP/1.
     Http1Only,
-    /// A circuit breaker took every endpoint out of the choice.
+    /// A circuit breaker ejected every endpoint.
     Ejected,
 }
 
@@ -78,7 +78,7 @@ pub enum Unavailable {
 pub enum Reason {
     /// The request waited in the queue until the failfast timeout.
     Failfast(Unavailable),
-    /// The backend fails fast: it was refused at once.
+    /// The backend fails fast: the request was refused at once.
     Unavailable(Unavailable),
     /// The queue in front of the balancer is full.
     QueueFull,
@@ -104,7 +104,7 @@ pub enum Reason {
     InvalidResponse,
     /// The endpoint reset a stream that carries an HTTP/1 request.
     UpgradedReset,
-    /// The endpoint refused the stream before it looked at it: `REFUSED_STREAM`, or a `GOAWAY` that excludes it.
+    /// The endpoint refused the stream unprocessed: `REFUSED_STREAM`, or a `GOAWAY` that excludes the stream.
     StreamRefused,
     /// The endpoint reset the stream; the reset is passed on.
     StreamReset,
@@ -130,7 +130,7 @@ pub enum Reason {
     IdleTimeout,
     /// The route fails requests on purpose.
     InjectedFailure,
-    /// The route sends the client elsewhere.
+    /// The route redirects the client.
     Redirected,
     /// The route's redirect cannot be applied to the request.
     InvalidRedirect,
@@ -158,7 +158,7 @@ pub enum Reason {
     InvalidRequest,
     /// Two servers could read the end of the request's body differently.
     InvalidFraming,
-    /// The client's body is not valid, or ended before its end.
+    /// The client's body is not valid, or broke off.
     BrokenBody,
     /// The request names no target.
     NoAuthority,
@@ -178,9 +178,9 @@ pub enum Reason {
     ClientTlsFailed,
     /// Too many handshakes have begun and not ended.
     HandshakeLimit,
-    /// A client dialled the proxy's own port without an identity of the mesh.
+    /// A client connected to the proxy's own port without an identity of the mesh.
     NotMeshed,
-    /// A client dialled the proxy's own port and did not say what for.
+    /// A client connected to the proxy's own port without a transport header.
     NoTransportHeader,
     /// A peer proxy asked for a name that this proxy does not forward to.
     GatewayNotAllowed,

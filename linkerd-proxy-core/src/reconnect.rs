@@ -1,4 +1,4 @@
-//! When an endpoint is connected to again, and the task that does so.
+//! The schedule of reconnects to an endpoint, and the task that makes them.
 
 use crate::{
     Backoff, Error,
@@ -13,11 +13,11 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Connection attempts to an endpoint that failed the last one.
+/// Connection attempts to an endpoint after a failed attempt.
 ///
 /// - **Sits** in the client of an endpoint; the balancer sees it in the endpoint's [status](EndpointStatus).
-/// - **Bounds**: one attempt at a time while it backs off; an attempt that requests wait for is made at least once a
-///   second, however long the endpoint was gone, so that recovery never takes the whole of a long backoff.
+/// - **Bounds**: one attempt at a time while it backs off. While requests wait, attempts are made at least once a second,
+///   however long the endpoint was gone, so that recovery never takes a whole long backoff.
 #[derive(Debug)]
 pub struct Reconnect {
     backoff: Backoff,
@@ -29,15 +29,15 @@ pub struct Reconnect {
 
 /// A client that connects to its endpoint in the background.
 pub trait Connects: 'static {
-    /// The attempts.
+    /// The state of the attempts.
     fn reconnect(&self) -> &Reconnect;
 
-    /// Makes one attempt. One that succeeds ends with [`Reconnect::succeeded`] or [`Reconnect::allow`].
+    /// Makes one attempt. A successful attempt ends with [`Reconnect::succeeded`] or [`Reconnect::allow`].
     fn attempt(self: &Rc<Self>) -> impl Future<Output = Result<(), Error>>;
 }
 
 impl Reconnect {
-    /// An endpoint that is taken to accept connections until one fails.
+    /// Attempts to an endpoint that counts as accepting connections until an attempt fails.
     pub fn new(backoff: Backoff, status: EndpointStatus) -> Self {
         Self {
             backoff,
@@ -53,7 +53,7 @@ impl Reconnect {
         &self.status
     }
 
-    /// Notes that an attempt failed. `true` if that is news: several requests may find out at the same time.
+    /// Notes a failed attempt. `true` unless the outage is known: several requests may fail at the same time.
     pub fn failed(&self, error: &Error) -> bool {
         let now = Instant::now();
         let known = self.status.outage();
@@ -79,13 +79,13 @@ impl Reconnect {
         self.allow();
     }
 
-    /// Lets the next request try. Another failure waits longer.
+    /// Lets the next request make an attempt. The backoff still grows with another failure.
     pub fn allow(&self) {
         self.status.set_outage(None);
         self.status.wake();
     }
 
-    /// Waits until the next attempt is due, or requests wait for it. Cancel safe.
+    /// Waits until the next attempt is due, or requests wait for the endpoint. Cancel safe.
     pub async fn due(&self) {
         let Some(outage) = self.status.outage() else {
             return;
@@ -93,7 +93,7 @@ impl Reconnect {
         tokio::select! {
             () = sleep_until(outage.until) => {}
             () = self.status.demand() => {
-                // It is due now: a failure of this attempt is news.
+                // The attempt is due now: its failure starts another backoff.
                 let until = Instant::now();
                 self.status.set_outage(Some(Outage { until, ..outage }));
             }
@@ -101,7 +101,7 @@ impl Reconnect {
     }
 }
 
-/// Makes attempts in a task until one succeeds, unless such a task is running. The task does not keep the client.
+/// Makes attempts in a task until one succeeds, unless such a task is running. The task does not keep the client alive.
 pub fn reconnect<C: Connects>(client: &Rc<C>) {
     if client.reconnect().running.replace(true) {
         return;
@@ -181,7 +181,7 @@ mod tests {
         assert!(fail(&reconnect), "the attempt's failure counts");
     }
 
-    /// Accepts the third attempt.
+    /// A client whose third attempt succeeds.
     struct Third(Reconnect, Cell<u32>);
 
     impl Connects for Third {

@@ -1,9 +1,8 @@
-//! How stages are put together.
+//! Composition of stages.
 //!
-//! A stage is a tower `Service`; what makes one for a target is a [`NewService`]. tower's own `ServiceBuilder` puts layers
-//! around a service, and lists them in the order in which a request meets them. Everything of a worker stays on its
-//! thread, so services are shared by `Rc`, and readiness reserves nothing: a service that was ready may be called by
-//! anybody who holds it.
+//! A stage is a tower `Service`; a [`NewService`] makes a stage for a target. tower's own `ServiceBuilder` puts layers
+//! around a service, and lists them in the order in which a request passes them. All services of a worker stay on its
+//! thread, so they are shared by `Rc`, and readiness reserves nothing: any owner of a service that was ready may call it.
 
 mod observe;
 mod rc_service;

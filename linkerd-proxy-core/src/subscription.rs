@@ -1,4 +1,4 @@
-//! Following the control plane: server-streaming calls, and a cache of their latest state.
+//! Subscriptions to the control plane: server-streaming calls, and a cache of their latest state.
 //!
 //! `linkerd-discover` and `linkerd-profiles` both hold one stream for each target, keep the last good state while the
 //! control plane is away, and hand it to the workers as immutable snapshots. Their common parts are here:

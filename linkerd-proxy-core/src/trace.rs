@@ -1,14 +1,14 @@
-//! Distributed tracing: the trace context of a request, and the spans of its way through the proxy.
+//! Distributed tracing: the trace context of a request, and the spans of its path through the proxy.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
 //! | `context.rs` | the context that a request brings, and its propagation |
 //! | `w3c.rs`, `grpc.rs`, `b3.rs` | the header formats |
-//! | `ids.rs`, `sampling.rs` | trace ids, span ids, the decision about them |
+//! | `ids.rs`, `sampling.rs` | trace ids, span ids, the sampling decision |
 //! | `request_trace.rs`, `attempt.rs` | a sampled request and its attempts, while they last |
 //! | `span.rs` | spans that have ended |
 //!
-//! A request that is not sampled has none of this, and its headers pass unchanged.
+//! A request that is not sampled has no trace, and its headers pass unchanged.
 
 mod attempt;
 mod b3;

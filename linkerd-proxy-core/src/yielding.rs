@@ -1,20 +1,21 @@
-//! Long work of the control thread, yielding to the other threads of its core.
+//! Yields of the control thread, during long work, to the other threads of its core.
 //!
 //! A proxy has one core in most pods, which its worker and its control thread share. When the worker becomes ready while
 //! the control thread runs, the kernel lets it wait for the end of a slice, up to 4 ms each time; a request whose worker
 //! is woken for its head, its connection and its response waits three times. So the control thread yields the core
 //! between pieces of long work. If no other thread is ready, that is one short system call.
 //!
-//! A priority does not help: a thread that has begun its slice keeps the core for some of it whatever its weight is, and
+//! A priority does not help: a thread that has begun its slice keeps the core for a part of it whatever its weight, and
 //! a busy proxy has to follow its control plane, too.
 //!
-//! **Bounds** if a worker is busy all the time, it has its slice of some milliseconds between any two of this thread,
+//! **Bounds** a worker that is always busy runs for some milliseconds between two slices of this thread, which then
+//! gets about a twentieth of the core, and never none.
 //! which then has about a twentieth of the core, and never none.
 
 use crate::transport::deliver;
 use std::{thread, time::Duration};
 
-/// Time that the thread has used: it passes while a test has paused tokio's clock.
+/// Time that the thread has used: real time, which goes on while a test has paused tokio's clock.
 #[expect(clippy::disallowed_types, reason = "it measures the core, no wait")]
 type Instant = std::time::Instant;
 
@@ -56,8 +57,8 @@ pub fn with_yields<T>(items: impl IntoIterator<Item = T>) -> impl Iterator<Item 
     items.into_iter().enumerate().map(checked)
 }
 
-/// The most delay of a request, each time that its worker needs the core. A busy worker then keeps the core for some
-/// milliseconds: with shorter slices, a large scrape of a busy proxy would take too many of them.
+/// The longest delay of a request each time that its worker needs the core. A busy worker then keeps the core for some
+/// milliseconds: with shorter slices, a large scrape of a busy proxy would need too many of them.
 const SLICE: Duration = Duration::from_micros(200);
 
 /// Items between two readings of the clock. An item takes some microseconds at most.

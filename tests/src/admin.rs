@@ -9,7 +9,7 @@ use std::{io::Read, net::SocketAddr};
 /// A client of a proxy's admin server.
 #[derive(Clone, Copy, Debug)]
 pub struct Admin {
-    /// Its address.
+    /// The address.
     pub addr: SocketAddr,
 }
 
@@ -19,7 +19,7 @@ impl Admin {
         self.request(Method::GET, path, "").await
     }
 
-    /// Makes a request over a connection of its own.
+    /// Makes a request over a new connection.
     pub async fn request(&self, method: Method, path: &str, text: &'static str) -> Reply {
         let body = if text.is_empty() { empty() } else { body(text) };
         let request = Request::builder()

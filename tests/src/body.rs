@@ -21,7 +21,7 @@ pub fn body(bytes: impl Into<Bytes>) -> Body {
         .boxed_unsync()
 }
 
-/// A body with a piece for each item of a stream.
+/// A body with a frame for each item of a stream.
 pub fn chunks<S>(stream: S) -> Body
 where
     S: Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + 'static,
@@ -29,7 +29,7 @@ where
     StreamBody::new(stream).boxed_unsync()
 }
 
-/// A body with a piece for each text from a channel.
+/// A body with a frame for each text from a channel.
 pub fn from_channel(texts: tokio::sync::mpsc::Receiver<&'static str>) -> Body {
     let texts = tokio_stream::wrappers::ReceiverStream::new(texts);
     chunks(texts.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))

@@ -17,15 +17,15 @@ use hyper::body::Incoming;
 /// A complete response.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// Its version.
+    /// The version of HTTP.
     pub version: Version,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
-    /// Its trailers.
+    /// The trailers.
     pub trailers: HeaderMap,
 }
 

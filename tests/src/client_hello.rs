@@ -1,6 +1,6 @@
 //! The first message of a TLS client.
 
-/// A client's first message that asks for this server name.
+/// A ClientHello with this server name.
 #[must_use]
 pub fn client_hello(name: &str) -> Vec<u8> {
     let prefixed = |body: &[u8]| {

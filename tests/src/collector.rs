@@ -19,7 +19,7 @@ use tokio::{
 use tonic::Status;
 use tonic_prost::ProstCodec;
 
-/// A collector on a port of loopback, which keeps what it was sent.
+/// A collector on a loopback port, which stores the received spans.
 pub struct Collector {
     addr: SocketAddr,
     requests: Requests,
@@ -29,7 +29,7 @@ pub struct Collector {
 type Requests = Arc<Mutex<Vec<ExportTraceServiceRequest>>>;
 
 impl Collector {
-    /// Starts a collector that takes all spans.
+    /// Starts a collector that accepts all spans.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, requests) = (listener.local_addr().unwrap(), Requests::default());
@@ -40,7 +40,7 @@ impl Collector {
         }
     }
 
-    /// Its address.
+    /// The address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -77,7 +77,7 @@ impl Drop for Collector {
     }
 }
 
-/// The value of an attribute as a text; `None` if there is none.
+/// The value of an attribute as text; `None` if there is none.
 pub fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.as_ref()?.value.as_ref()? {
@@ -87,7 +87,7 @@ pub fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
 }
 
 async fn accept(listener: TcpListener, requests: Requests) {
-    // Its tasks end with it.
+    // The tasks of connections end with this task.
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         let requests = requests.clone();

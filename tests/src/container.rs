@@ -1,5 +1,5 @@
-//! Containers of a pod's manifest, run in the root file system of the image as a kubelet has them run: its user, its
-//! capabilities and its environment, with a read-only root and the volumes mounted. The runtime is crun.
+//! Containers of a pod's manifest, run in the root file system of the image like by a kubelet: with their user, their
+//! capabilities and their environment, with a read-only root and mounted volumes. The runtime is crun.
 
 use serde_json::{Value, json};
 use std::{
@@ -15,9 +15,9 @@ pub fn image() -> Option<PathBuf> {
     std::env::var_os("LINKERD_TESTS_IMAGE").map(PathBuf::from)
 }
 
-/// A container that can be run.
+/// A runnable container.
 pub struct Container {
-    /// Its name, by which the runtime knows it.
+    /// The name used by the runtime.
     pub id: String,
     bundle: TempDir,
 }
@@ -25,14 +25,14 @@ pub struct Container {
 /// The parts of a container that are not in its manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Pod<'a> {
-    /// Values of the environment that are taken from the pod, by `fieldPath`, or a ConfigMap's key.
+    /// Values of the environment that are taken from the pod, by `fieldPath`, or by the key of a ConfigMap.
     pub fields: &'a [(&'a str, String)],
     /// Files and directories of the host by their paths in the container, read-only.
     pub files: &'a [(PathBuf, &'a str)],
 }
 
 impl Container {
-    /// A container of a manifest in the image. The root file system of the host is left alone.
+    /// A container of a manifest in the image. The root file system of the host is not changed.
     pub fn new(manifest: &Value, pod: &Pod<'_>, image: &Path) -> Self {
         let bundle = tempfile::tempdir().unwrap();
         let name = manifest["name"].as_str().unwrap();
@@ -44,7 +44,7 @@ impl Container {
         Self { id, bundle }
     }
 
-    /// Starts it.
+    /// Starts the container.
     pub fn start(&self) -> Child {
         let mut command = crun();
         command.arg("run").arg("--bundle").arg(self.bundle.path());
@@ -56,19 +56,19 @@ impl Container {
             .unwrap()
     }
 
-    /// Runs it until it ends.
+    /// Runs the container until it ends.
     pub async fn run(&self) -> Output {
         self.start().wait_with_output().await.unwrap()
     }
 
-    /// Runs a program in it, as a hook.
+    /// Runs a program in the container, like a hook.
     pub async fn exec(&self, program: &[&str]) -> Output {
         let mut command = crun();
         command.arg("exec").arg(&self.id).args(program);
         command.output().await.unwrap()
     }
 
-    /// Sends it SIGTERM.
+    /// Sends SIGTERM to the container.
     pub async fn terminate(&self) {
         let sent = crun().args(["kill", &self.id, "TERM"]).status().await;
         assert!(sent.unwrap().success());
@@ -95,7 +95,7 @@ fn crun() -> Command {
     command
 }
 
-/// Mounts the image at `rootfs`: what the runtime makes for mounts is written above it.
+/// Mounts the image at `rootfs`, with a writable layer for the runtime's mount points.
 fn overlay(image: &Path, bundle: &Path) {
     let upper = bundle.join("upper");
     let rootfs = bundle.join("rootfs");
@@ -111,7 +111,7 @@ fn overlay(image: &Path, bundle: &Path) {
     mount(&["-t", "overlay", "overlay", "-o", &options], &rootfs);
 }
 
-/// Shows the control groups, which the runtime looks for: a network namespace has another `/sys`, without them.
+/// Mounts the control groups, which the runtime needs: a network namespace has another `/sys`, without them.
 fn control_groups() {
     let at = Path::new("/sys/fs/cgroup");
     if fs::read_dir(at).unwrap().next().is_none() {
@@ -176,7 +176,7 @@ fn config(manifest: &Value, pod: &Pod<'_>) -> Value {
     })
 }
 
-/// The environment: values, those of the pod's fields, and references to variables that come before.
+/// The environment: values, fields of the pod, and references to earlier variables.
 fn environment(variables: &Value, pod: &Pod<'_>) -> Vec<String> {
     let mut known: Vec<(String, String)> = Vec::new();
     for variable in variables.as_array().into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Enough for a busy machine.
+/// The general deadline, long enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
 /// The output of a future that must complete soon.
@@ -18,7 +18,7 @@ pub fn soon<F: Future>(what: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// Polls `check` until it finds something.
+/// Polls `check` until it returns a value.
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ pub fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// Polls `check` until it finds something or the time is over.
+/// Polls `check` until it returns a value, or the time is over.
 pub async fn ever<T, F: Future<Output = Option<T>>>(
     within: Duration,
     mut check: impl FnMut() -> F,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Whether a package of Debian is there, by one of its files. Without it, a test prints so and passes; if `CI` is set, it
+/// Whether a Debian package is installed, by one of its files. Without it, a test prints that and passes; if `CI` is set, it
 /// fails.
 pub fn is_installed(package: &str, file: &str) -> bool {
     let is_there = Path::new(file).exists();

@@ -92,7 +92,7 @@ impl tonic::server::StreamingService<Message> for Bidi {
 #[derive(Clone)]
 pub struct Grpc(tonic::client::Grpc<Channel>);
 
-/// An HTTP/2 connection as generated clients take it.
+/// An HTTP/2 connection in the form that generated clients need.
 #[derive(Clone)]
 pub struct Channel(pub Http2);
 

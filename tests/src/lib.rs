@@ -1,6 +1,6 @@
-//! The harness of the black-box tests: it starts the built proxy as users do, and surrounds it.
+//! The harness of the black-box tests: starts the built proxy like users do, with surroundings.
 //!
-//! - [`Mesh`]: a proxy, its scripted control plane, and services; most tests need no more.
+//! - [`Mesh`]: a proxy, its scripted control plane, and services; enough for most tests.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
 //! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper.
@@ -10,7 +10,7 @@
 //! - [`documents`]: YAML, such as manifests, as values.
 //! - [`eventually`], [`soon`]: waiting for a condition with a deadline. Tests never sleep.
 //!
-//! It sees the proxy from the outside only. `LINKERD_TESTS_PROXY=/path` runs the same tests against another binary.
+//! The harness sees the proxy from the outside only. `LINKERD_TESTS_PROXY=/path` runs the same tests against another binary.
 
 #![allow(clippy::unwrap_used)]
 

@@ -22,9 +22,9 @@ pub struct Load {
 /// The results.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Answers by their text.
+    /// The number of answers with each text.
     pub answers: BTreeMap<String, usize>,
-    /// Failures by their cause.
+    /// The number of failures with each cause.
     pub failures: BTreeMap<String, usize>,
 }
 
@@ -39,7 +39,7 @@ impl Load {
         Self::start(proxy.outbound, clients, pause, uri, false)
     }
 
-    /// Starts HTTP/2 clients, each with a connection of its own.
+    /// Starts HTTP/2 clients, each with its own connection.
     pub fn http2(mesh: &Mesh, clients: usize, pause: Duration, uri: &str) -> Self {
         Self::start(mesh.proxy.outbound, clients, pause, uri, true)
     }
@@ -123,7 +123,7 @@ impl Report {
         assert!(self.total() > 0, "nothing was sent");
     }
 
-    /// All answers.
+    /// The number of answers.
     pub fn total(&self) -> usize {
         self.answers.values().sum()
     }

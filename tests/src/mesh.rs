@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub struct Mesh {
     /// The control plane's state.
     pub controller: Controller,
-    /// Its server; `None` after [`Mesh::kill_control`].
+    /// The control plane's server; `None` after [`Mesh::kill_control`].
     control: Option<linkerd_control::Server>,
     control_addr: SocketAddr,
     /// The proxy.
@@ -30,7 +30,7 @@ impl MeshBuilder {
         self
     }
 
-    /// Starts both.
+    /// Starts the control plane and the proxy.
     pub async fn start(self) -> Mesh {
         let controller = Controller::new();
         let control = controller.spawn().await.unwrap();
@@ -111,12 +111,12 @@ impl Mesh {
         Grpc::new(self.http2().await, name)
     }
 
-    /// A bare connection to the proxy.
+    /// A connection to the proxy for arbitrary bytes.
     pub async fn wire(&self) -> Wire {
         Wire::connect(self.proxy.outbound).await
     }
 
-    /// Gets a URI over a connection of its own.
+    /// Gets a URI over a new connection.
     #[track_caller]
     pub fn get(&self, uri: &str) -> impl Future<Output = Reply> + use<> {
         let (proxy, uri) = (self.proxy.outbound, uri.to_owned());
@@ -124,7 +124,7 @@ impl Mesh {
         async move { get.await.unwrap() }
     }
 
-    /// Kills the control plane as a crash would.
+    /// Kills the control plane, like a crash.
     pub async fn kill_control(&mut self) {
         self.control.take().expect("it runs").kill().await;
     }

@@ -1,9 +1,9 @@
-//! A mesh file, and proxies whose control plane it is.
+//! A mesh file, and proxies that use it as their control plane.
 
 use crate::{Builder, Proxy};
 use std::path::{Path, PathBuf};
 
-/// A mesh file, which is removed when it is dropped.
+/// A mesh file, removed on drop.
 pub struct MeshFile(PathBuf);
 
 impl MeshFile {
@@ -15,12 +15,12 @@ impl MeshFile {
         this
     }
 
-    /// Its path.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Replaces its text.
+    /// Replaces the text.
     pub fn write(&self, text: &str) {
         std::fs::write(&self.0, text).unwrap();
     }
@@ -32,7 +32,7 @@ impl MeshFile {
 
     /// A builder of a proxy with `run --mesh`.
     pub fn builder(&self) -> Builder {
-        // The address of a control plane would point to another one.
+        // The address of a control plane would name another source.
         Proxy::builder("127.0.0.1:1".parse().unwrap())
             .without("LINKERD2_PROXY_DESTINATION_SVC_ADDR")
             .without("LINKERD2_PROXY_POLICY_SVC_ADDR")

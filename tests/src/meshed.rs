@@ -26,7 +26,7 @@ pub fn identity(name: &str) -> String {
 }
 
 impl Meshed {
-    /// Starts all of it, with options for either proxy.
+    /// Starts the mesh, with options for either proxy.
     pub async fn start(
         web: impl FnOnce(Builder) -> Builder,
         api: impl FnOnce(Builder) -> Builder,
@@ -64,7 +64,7 @@ impl Meshed {
         }
     }
 
-    /// Starts all of it, with the trust anchors of the proxies in a file: [`trust`](Self::trust) replaces them.
+    /// Starts the mesh, with the trust anchors of the proxies in a file: [`trust`](Self::trust) replaces them.
     pub async fn start_with_anchors_file(
         web: impl FnOnce(Builder) -> Builder,
         api: impl FnOnce(Builder) -> Builder,
@@ -85,7 +85,7 @@ impl Meshed {
         Self::start_in(files, authority, web, api).await
     }
 
-    /// Replaces the file of the trust anchors, as a mounted volume does.
+    /// Replaces the file of the trust anchors, like a mounted volume.
     pub fn trust(&self, authorities: &[&Authority]) {
         write_anchors(self.files.path(), authorities);
     }
@@ -95,14 +95,14 @@ impl Meshed {
         replace(self.files.path(), text);
     }
 
-    /// Lets an authority sign from now on, also the certificate of the control plane itself.
+    /// Sets the authority that signs from now on, including the certificate of the control plane itself.
     pub fn sign_with(&self, authority: &Arc<Authority>) {
         self.controller.identity().authority(authority.clone());
         let name = identity("control");
         self.control.renew_tls(authority, &[name]).unwrap();
     }
 
-    /// Another proxy of the mesh, which is not started.
+    /// Another proxy of the mesh, not started.
     pub fn proxy(&self, name: &str) -> Builder {
         with_identity(
             self.control.addr(),
@@ -124,7 +124,7 @@ impl Meshed {
         self.controller.destination(name).set(endpoints);
     }
 
-    /// The address of the control plane, which no proxy takes for loopback: it is called with TLS.
+    /// The address of the control plane in a form that proxies do not treat as loopback, so that they call it with TLS.
     pub fn control_addr(&self) -> SocketAddr {
         SocketAddr::from(([0, 0, 0, 0], self.control.addr().port()))
     }
@@ -160,7 +160,7 @@ async fn serve(controller: &Controller, authority: &Authority) -> linkerd_contro
     controller.serve_tls(listener, authority, &[name]).unwrap()
 }
 
-/// A proxy `name` that makes its own key, in a directory for it. Its controllers are not on loopback as far as it knows: it speaks TLS with them.
+/// A proxy `name` that makes its own key, in its own directory. It does not treat its controllers as loopback, and uses TLS.
 pub fn with_identity(
     control: SocketAddr,
     trust_anchors: &str,
@@ -169,7 +169,7 @@ pub fn with_identity(
 ) -> Builder {
     let token = files.join("token");
     fs::write(&token, "secret-of-the-test").unwrap();
-    // It leads to loopback, and is not taken for it.
+    // The address leads to loopback, but is not treated as such.
     let control = SocketAddr::from(([0, 0, 0, 0], control.port()));
     let named = identity("control");
     Builder::new(control)

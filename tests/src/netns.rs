@@ -1,9 +1,9 @@
-//! Network namespaces, in which traffic is redirected to the proxy as in a pod.
+//! Network namespaces, in which traffic is redirected to the proxy like in a pod.
 //!
-//! A test runs itself again inside a namespace. For a [`Pod`], servers, clients, control plane and proxy are all in there, on
-//! one interface, loopback, with the addresses of [`POD`], [`PEER`] and [`ELSEWHERE`]; everything else is routed to it,
-//! and lost unless it is redirected. For a [`Cluster`], it is the node: each pod has a namespace of its own, with a link to
-//! it, and is redirected by `linkerd-proxy init`.
+//! A test runs itself again inside a namespace. A [`Pod`] has servers, clients, control plane and proxy in one namespace, on
+//! the loopback interface, with the addresses [`POD`], [`PEER`] and [`ELSEWHERE`]; all other addresses are routed to it,
+//! and their packets are lost unless redirected. For a [`Cluster`], the namespace is the node: each pod has its own
+//! namespace, with a link to the node, and is redirected by `linkerd-proxy init`.
 
 mod cluster;
 mod cluster_pod;
@@ -32,9 +32,9 @@ pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 2, 1));
 /// The address of a service, without a listener.
 pub const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10)), 80);
 
-/// Runs a test in a namespace of its own. `name` is the test's full name.
+/// Runs a test in a new namespace. `name` is the test's full name.
 ///
-/// Where namespaces cannot be made, it prints the reason and passes; if `CI` is set, it fails.
+/// Without the permission for namespaces, prints the reason and passes; if `CI` is set, fails.
 pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -47,7 +47,7 @@ pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
         Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
         Err(reason) => return eprintln!("SKIPPED {name}: {reason}"),
     };
-    // Built outside, where there is a network.
+    // Built outside of the namespace, where there is a network.
     let proxy = binary();
     let output = Command::new("ip")
         .args(["netns", "exec", &namespace.0])
@@ -100,7 +100,7 @@ impl Pod {
     async fn unredirected(describe: impl FnOnce(Builder) -> Builder) -> Self {
         let controller = Controller::new();
         let control = controller.spawn().await.unwrap();
-        // Whatever the default policy is, probes and scrapers are let in, as by the control plane of a cluster.
+        // Under any default policy, probes and scrapers are admitted, as by the control plane of a cluster.
         let probes = ServerPolicy::new("admin").authorize(Authorization::all("probes"));
         controller.server(ADMIN.port()).set(probes.build());
         let directory = Directory::new();
@@ -127,7 +127,7 @@ fn except_own_user() {
     run(&format!("iptables -t nat -A OUTPUT -p tcp {rule}")).unwrap();
 }
 
-/// The rules of a pod's init container. A peer's traffic originates here, too, so that it is redirected as output.
+/// The rules of a pod's init container. The traffic of peers originates here, too, so it is redirected as output.
 fn redirect(proxy: &Proxy) {
     let (inbound, outbound) = (proxy.inbound.port(), proxy.outbound.port());
     let rules = [
@@ -140,7 +140,7 @@ fn redirect(proxy: &Proxy) {
     }
 }
 
-/// Dropping it removes the namespace.
+/// A namespace, removed on drop.
 struct Namespace(String);
 
 impl Namespace {
@@ -170,7 +170,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A directory with the proxy's binary that another user can run.
+/// A directory with the proxy's binary, accessible to other users.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -209,7 +209,7 @@ fn run(line: &str) -> Result<(), String> {
     }
 }
 
-/// Set in a test that runs inside a namespace.
+/// The variable set in a test that runs inside a namespace.
 const INSIDE: &str = "LINKERD_TESTS_NETNS";
 
 /// The admin server of a pod's proxy.

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-/// A socket that is bound to a free port of loopback without listening: connections are refused as long as it lives.
+/// A socket bound to a free loopback port without listening: connections are refused while it lives.
 pub fn bound() -> Socket {
     bound_at((Ipv4Addr::LOCALHOST, 0).into())
 }
 
-/// A socket that is bound to an address without listening.
+/// A socket bound to an address without listening.
 pub fn bound_at(addr: SocketAddr) -> Socket {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();
@@ -25,13 +25,13 @@ pub fn addr_of(socket: &Socket) -> SocketAddr {
     socket.local_addr().unwrap().as_socket().unwrap()
 }
 
-/// An address that refuses connections, for the life of the guard.
+/// An address that refuses connections while the guard lives.
 pub fn refused() -> (SocketAddr, impl Sized) {
     let socket = bound();
     (addr_of(&socket), socket)
 }
 
-/// An address that does not answer connection attempts, for the life of the guard: its accept queue is full.
+/// An address that does not answer connection attempts while the guard lives: its accept queue is full.
 pub fn blackhole() -> (SocketAddr, impl Sized) {
     let listener = bound();
     listener.listen(0).unwrap();

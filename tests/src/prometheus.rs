@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::{fs, net::SocketAddr, process::Stdio};
 use tokio::process::{Child, Command};
 
-/// A Prometheus on loopback, with native histograms. It ends with this value.
+/// A Prometheus on loopback, with native histograms. Dropping it ends the process.
 pub struct Prometheus {
     api: Admin,
     _files: tempfile::TempDir,
@@ -13,14 +13,14 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `target` each second. Its program is that of Debian's package `prometheus`.
+    /// Starts a Prometheus that scrapes `target` each second. Its program is from Debian's package `prometheus`.
     pub async fn start(target: SocketAddr) -> Self {
         let files = tempfile::tempdir().unwrap();
         let config = files.path().join("prometheus.yaml");
         let job = format!("{{job_name: proxy, static_configs: [{{targets: ['{target}']}}]}}");
         let text = format!("global: {{scrape_interval: 1s}}\nscrape_configs: [{job}]\n");
         fs::write(&config, text).unwrap();
-        // The port of a socket that is closed now.
+        // The port of a socket that is already closed.
         let addr = ports::addr_of(&ports::bound());
         let process = Command::new(PROMETHEUS)
             .arg(format!("--config.file={}", config.display()))

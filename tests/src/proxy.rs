@@ -31,7 +31,7 @@ pub struct Proxy {
     pub outbound: SocketAddr,
     /// The address of its inbound listener; `0.0.0.0:0` if none was set.
     pub inbound: SocketAddr,
-    /// Its admin server.
+    /// The admin server.
     pub admin: Admin,
     child: Child,
     log: Log,
@@ -40,9 +40,9 @@ pub struct Proxy {
 /// The end of a proxy.
 #[derive(Debug)]
 pub struct Exit {
-    /// Its exit status.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its whole output.
+    /// The whole output.
     pub output: String,
 }
 
@@ -102,14 +102,14 @@ impl Builder {
         self
     }
 
-    /// Runs it as another user.
+    /// Runs the proxy as another user.
     #[must_use]
     pub fn uid(mut self, uid: u32) -> Self {
         self.uid = Some(uid);
         self
     }
 
-    /// Starts it, and returns when it listens and is ready.
+    /// Starts the proxy, and returns when it listens and is ready.
     pub async fn start(self) -> Proxy {
         let proxy = self.start_unready().await;
         let admin = proxy.admin;
@@ -120,7 +120,7 @@ impl Builder {
         proxy
     }
 
-    /// Starts it, and returns when it listens.
+    /// Starts the proxy, and returns when it listens.
     pub async fn start_unready(self) -> Proxy {
         let has_inbound = self.env.contains_key(INBOUND_LISTEN_ADDR);
         let (child, log) = self.spawn();
@@ -144,7 +144,7 @@ impl Builder {
         }
     }
 
-    /// Starts it, and waits until it ends by itself.
+    /// Starts the proxy, and waits until it ends by itself.
     pub async fn run(self) -> Exit {
         let (mut child, log) = self.spawn();
         let status = soon(child.wait()).await.unwrap();
@@ -175,7 +175,7 @@ impl Builder {
 }
 
 impl Proxy {
-    /// A proxy of this control plane.
+    /// A builder of a proxy with this control plane.
     pub fn builder(control: SocketAddr) -> Builder {
         Builder::new(control)
     }
@@ -200,7 +200,7 @@ impl Proxy {
         self.log.wait_for(text, SOON).await
     }
 
-    /// Its output so far.
+    /// The output so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -210,17 +210,17 @@ impl Proxy {
         self.log.pause(paused);
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
-    /// Whether it still runs.
+    /// Whether the proxy still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its resident memory in bytes.
+    /// The resident memory in bytes.
     pub fn rss(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -265,7 +265,7 @@ impl Drop for Proxy {
 
 const INBOUND_LISTEN_ADDR: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
 
-/// The log directives, from the environment if more is needed.
+/// The log directives, from the environment if set.
 fn log_directives() -> String {
     std::env::var("LINKERD_TESTS_LOG").unwrap_or_else(|_| "warn,linkerd=info".to_owned())
 }

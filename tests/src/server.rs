@@ -1,4 +1,4 @@
-//! A scripted HTTP server: HTTP/1 and HTTP/2 by preface.
+//! A scripted HTTP server, which detects HTTP/1 and HTTP/2 by the preface.
 
 use crate::{
     Body, BoxError, body,
@@ -33,7 +33,7 @@ pub fn reply(text: impl Into<Bytes>) -> Result<Response<Body>, Fail> {
     Ok(Response::new(body(text)))
 }
 
-/// An end without a response.
+/// A failure in place of a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Fail {
     /// Closes the connection.
@@ -45,22 +45,22 @@ pub enum Fail {
 /// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its method.
+    /// The method.
     pub method: Method,
-    /// Its target in its original form.
+    /// The target in its original form.
     pub uri: Uri,
-    /// Its version.
+    /// The version of HTTP.
     pub version: Version,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// The number of its connection, from 0.
+    /// The number of the connection, from 0.
     pub connection: usize,
 }
 
 type Handler =
     dyn Fn(Request<Incoming>) -> BoxFuture<'static, Result<Response<Body>, Fail>> + Send + Sync;
 
-/// A server on a port of loopback, which it keeps while stopped.
+/// A server on a loopback port, which it keeps while stopped.
 pub struct Server {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -111,7 +111,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts it.
+    /// Starts the server.
     pub async fn start<F, R>(self, handler: F) -> Server
     where
         F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
@@ -169,7 +169,7 @@ impl Server {
         .await
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -241,7 +241,7 @@ impl Drop for Server {
 }
 
 async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    // They end with this task.
+    // The tasks of connections end with this task.
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.unwrap();

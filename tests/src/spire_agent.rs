@@ -1,4 +1,4 @@
-//! A SPIFFE workload API at a Unix socket, as an agent of SPIRE serves it.
+//! A SPIFFE workload API at a Unix socket, like that of a SPIRE agent.
 
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use http::{Request, Response};
@@ -17,7 +17,7 @@ use tokio_stream::wrappers::WatchStream;
 use tonic::Status;
 use tonic_prost::ProstCodec;
 
-/// An agent, which answers all streams with its present answer and each later one.
+/// An agent, which answers all streams with its present answer and all later ones.
 pub struct SpireAgent {
     answers: watch::Sender<Answer>,
     running: Option<JoinHandle<()>>,
@@ -39,7 +39,7 @@ impl SpireAgent {
         agent
     }
 
-    /// The path of its socket.
+    /// The path of the socket.
     pub fn socket(&self) -> PathBuf {
         self.files.path().join("agent.sock")
     }
@@ -62,7 +62,7 @@ impl SpireAgent {
         let _before = self.answers.send_replace(Err(status));
     }
 
-    /// Ends all streams and closes the socket, as a crash would.
+    /// Ends all streams and closes the socket, like a crash.
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.abort();
@@ -101,7 +101,7 @@ impl Drop for SpireAgent {
 }
 
 async fn accept(listener: UnixListener, answers: watch::Receiver<Answer>) {
-    // Its tasks end with it.
+    // The tasks of connections end with this task.
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         let answers = answers.clone();

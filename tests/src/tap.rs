@@ -44,7 +44,7 @@ pub fn any_request(limit: u32) -> ObserveRequest {
     }
 }
 
-/// A stream of `/tap`. It reads nothing unless it is asked for a line.
+/// A stream of `/tap`. Reads only on demand.
 pub struct AdminTap(BufReader<TcpStream>);
 
 impl AdminTap {
@@ -62,7 +62,7 @@ impl AdminTap {
     /// The next event; `None` after the last one.
     pub async fn event(&mut self) -> Option<Value> {
         loop {
-            // Between the lines are heads and sizes of HTTP.
+            // Between the events are heads and chunk sizes of HTTP.
             let line = self.text().await?;
             if line.starts_with('{') {
                 return Some(serde_json::from_str(&line).unwrap());

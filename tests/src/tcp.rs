@@ -1,4 +1,4 @@
-//! A scripted server of anything but HTTP.
+//! A scripted server of protocols other than HTTP.
 
 use crate::ports::{addr_of, bound};
 use std::{
@@ -14,7 +14,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// A server on a free port of loopback with a scripted handler of connections.
+/// A server on a free loopback port with a scripted handler of connections.
 pub struct Tcp {
     addr: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -87,7 +87,7 @@ impl Tcp {
         .await
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

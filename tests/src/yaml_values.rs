@@ -1,9 +1,9 @@
-//! YAML as values of JSON.
+//! YAML as JSON values.
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// The documents of a text, read by the rules of JSON's types.
+/// The documents of a text, with scalars read by the rules of JSON.
 pub fn documents(text: &str) -> Vec<Value> {
     let mut documents = Vec::new();
     let mut open: Vec<(Value, Option<String>)> = Vec::new();
@@ -23,7 +23,7 @@ pub fn documents(text: &str) -> Vec<Value> {
             _ => continue,
         };
         match open.last_mut() {
-            // A document of comments alone.
+            // A document with only comments.
             None if value.is_null() => {}
             None => documents.push(value),
             Some((Value::Array(items), _)) => items.push(value),

@@ -1,4 +1,4 @@
-//! The alerts and the dashboard of `deploy/` use metrics that the proxy has.
+//! The metrics in the alerts and the dashboard of `deploy/` exist in the proxy.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -9,7 +9,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
 }
 
-/// The families of docs/metrics.md, which is rendered from those that the proxy registers.
+/// The families of docs/metrics.md, which is rendered from the proxy's registry.
 fn families() -> BTreeSet<String> {
     let document = read("docs/metrics.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));

@@ -1,4 +1,4 @@
-//! `/explain`: the way of a request that is not sent.
+//! `/explain`: the path of a request that is not sent.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -174,7 +174,7 @@ async fn bad_queries_name_the_parameter_and_the_fix() {
     assert!(reply.text().contains("method"), "{}", reply.text());
 }
 
-/// The exit code of the command, and what it prints.
+/// The exit code of the command, and its output.
 fn command(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(binary())
         .arg("explain")

@@ -17,10 +17,10 @@ async fn gateway(server: SocketAddr) -> Meshed {
     gateway_with(server, |proxy| proxy).await
 }
 
-/// The same, with settings of both proxies.
+/// A gateway as above, with settings for both proxies.
 async fn gateway_with(server: SocketAddr, both: impl Fn(Builder) -> Builder) -> Meshed {
     let api = |api: Builder| {
-        // Clients of the test are on loopback, where those of a pod are the pod's own.
+        // Clients of the test are on loopback, which in a pod only has the pod's own clients.
         both(api)
             .env(SUFFIXES, "svc.other.")
             .env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", "0")
@@ -34,7 +34,7 @@ async fn gateway_with(server: SocketAddr, both: impl Fn(Builder) -> Builder) -> 
     mesh
 }
 
-/// Makes `api` the service behind the gateway that has this name there.
+/// Makes `api` a service behind the gateway, where it has this name.
 fn behind(mesh: &Meshed, name: &str, endpoint: impl FnOnce(Endpoint) -> Endpoint) {
     mesh.serve_api(mesh.api.inbound, |meshed| {
         endpoint(meshed).authority_override(name)
@@ -168,7 +168,7 @@ async fn other_names_and_loops_are_refused() {
     let loops = [("error", "gateway loop")];
     mesh.api.metric_reaches(errors, &loops, 1.0).await;
 
-    // The policy of its own port lets its clients in.
+    // The policy of the proxy's own port admits its clients.
     let guests = Authorization::all("guests").identity(&identity("guest"));
     let own = mesh.controller.server(mesh.api.inbound.port());
     own.set(ServerPolicy::new("gateway").authorize(guests).build());

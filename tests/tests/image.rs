@@ -1,5 +1,5 @@
-//! The image in a pod, by the manifest that `inject` makes: the environment is that of linkerd2's injector. It needs the
-//! unpacked image (`LINKERD_TESTS_IMAGE`, by `.ci/run`) and crun, as root.
+//! The image in a pod, by the manifest that `inject` writes, with the environment of linkerd2's injector. Needs the unpacked
+//! image (`LINKERD_TESTS_IMAGE`, by `.ci/run`) and crun, as root.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -94,7 +94,7 @@ async fn scenario(image: std::path::PathBuf) {
 
     let proxy = Container::new(&manifest["spec"]["initContainers"][1], &pod, &image);
     let running = proxy.start();
-    // As the hook of a pod whose containers wait for the proxy.
+    // Like the hook of a pod whose containers wait for the proxy.
     let wait = [
         "/usr/lib/linkerd/linkerd-await",
         "--timeout=5s",
@@ -126,14 +126,14 @@ async fn scenario(image: std::path::PathBuf) {
     );
 }
 
-/// Runs the init container as another user than root, and what a CNI plugin's pod has in its place.
+/// Runs the init container as a user other than root, and then its replacement in a pod with a CNI plugin.
 async fn redirect(manifest: &Value, pod: &Pod<'_>, image: &Path) {
     for line in [
         "link add pod0 type veth peer name node0",
         "addr add 10.99.0.2/24 dev pod0",
         "link set pod0 up",
         "link set node0 up",
-        // Loopback is left alone.
+        // Loopback is not redirected.
         "route add 1.1.1.1/32 dev pod0",
     ] {
         let output = Command::new("ip").args(line.split(' ')).output();
@@ -144,7 +144,7 @@ async fn redirect(manifest: &Value, pod: &Pod<'_>, image: &Path) {
     let without = validator.run().await;
     assert_eq!(without.status.code(), Some(95), "{}", said(&without));
     let mut init = manifest["spec"]["initContainers"][0].clone();
-    // With the default of a cluster, and as linkerd2's own injector has it.
+    // With the default of a cluster, and with the setting of linkerd2's own injector.
     for escalation in [true, false] {
         init["securityContext"]["allowPrivilegeEscalation"] = escalation.into();
         let init = Container::new(&init, pod, image);
@@ -175,7 +175,7 @@ fn injected(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Answers queries as a cluster's DNS: each name has the address of the control plane, and no `SRV`.
+/// Answers queries like a cluster's DNS: each name has the address of the control plane, and no `SRV`.
 async fn answer(socket: UdpSocket) {
     const A: [u8; 2] = [0, 1];
     let IpAddr::V4(control) = ELSEWHERE else {

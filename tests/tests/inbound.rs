@@ -163,7 +163,7 @@ fn an_opaque_port_stays_opaque() {
     });
 }
 
-/// An application that echoes one request of which the body comes in chunks.
+/// An application that echoes one request with a chunked body.
 async fn mirror_of_chunks() -> Tcp {
     Tcp::start_at(SocketAddr::from((POD, 0)), |mut socket| async move {
         let mut read = Vec::new();
@@ -260,7 +260,7 @@ fn a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http() {
             let _pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
             let application = mirror().await;
             let mut wire = Wire::connect(application.addr()).await;
-            // The proxy lets it speak first.
+            // The proxy lets the application speak first.
             eventually(SOON, "the application is dialled", || async {
                 (application.connections() == 1).then_some(())
             })
@@ -274,7 +274,7 @@ fn a_client_that_waits_until_it_counts_as_silent_is_no_way_around_http() {
                 seen.contains("x-kept: 1") && !seen.contains("admin.prod"),
                 "{seen}"
             );
-            // Other protocols than HTTP continue on the dialled connection.
+            // Protocols other than HTTP continue on the dialled connection.
             let opaque = parrot().await;
             let mut wire = Wire::connect(opaque.addr()).await;
             wire.until(b"\r\n\r\n").await;

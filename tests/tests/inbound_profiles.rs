@@ -1,4 +1,4 @@
-//! Inbound requests are counted by the routes of the profile of their service.
+//! Counts of inbound requests by the routes of their service's profile.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 const NAME: &str = "api.default.svc.cluster.local";
 const DST: &str = "api.default.svc.cluster.local:80";
 
-/// A profile whose route `books` takes 404 for a failure.
+/// A profile whose route `books` classifies 404 as a failure.
 fn profile() -> Profile {
     let condition = ProfileMatch::path("/books");
     let books = ProfileRoute::new(condition).label("route", "books");
@@ -58,7 +58,7 @@ fn requests_have_the_route_and_the_classes_of_their_profile() {
             assert_eq!((count(&books), count(&books[..1])), (2.0, 3.0));
             assert_eq!(metrics.sum("route_response_latency_ms_count", &books), 2.0);
             assert_eq!(metrics.count("route_actual_request_total", &[]), 0);
-            // The classes are those of all counts of the request. Probes of the admin port are counted, too, and may fail.
+            // All counts of the request use the same classes. Probes of the admin port are counted, too, and may fail.
             let of_port = [("status_code", "404"), ("classification", "failure")];
             assert_eq!(metrics.sum("response_total", &of_port), 2.0);
             let state = pod.proxy.admin.state().await;
@@ -75,8 +75,8 @@ async fn a_proxy_of_the_mesh_names_the_service_and_the_application_does_not_see_
     let any_name = |web: Builder| web.env("LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES", ".");
     let mesh = Meshed::start(any_name, |api| api).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint);
-    // The proxy of the client has a profile of the short name, which has the whole one; the proxy of the server has no
-    // profile of the short name.
+    // The client's proxy has a profile of the short name, which contains the full name; the server's proxy has no profile of
+    // the short name.
     mesh.controller.profile("api:80").set(profile());
     mesh.controller.profile(DST).set(profile());
     let mut client = mesh.http1().await;

@@ -1,4 +1,4 @@
-//! `linkerd-proxy init` and `linkerd-proxy await`, as a pod's containers run them.
+//! `linkerd-proxy init` and `linkerd-proxy await`, run like by a pod's containers.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -31,7 +31,7 @@ fn rules(program: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// As the injector of linkerd2 calls it.
+/// The arguments of linkerd2's injector.
 const INJECTED: &[&str] = &[
     "--firewall-bin-path",
     "iptables-nft",
@@ -62,7 +62,7 @@ fn init_redirects_once_and_the_check_tells() {
             "addr add 10.99.0.2/24 dev pod0",
             "link set pod0 up",
             "link set node0 up",
-            // Loopback is left alone.
+            // Loopback is not redirected.
             "route add 1.1.1.1/32 dev pod0",
         ] {
             let (code, text) = run(Path::new("ip"), &line.split(' ').collect::<Vec<_>>());
@@ -86,7 +86,7 @@ fn init_redirects_once_and_the_check_tells() {
         }
         let (code, text) = init(&check);
         assert_eq!(code, Some(0), "{text}");
-        // Once more, with another rule: what was there is replaced, and not doubled.
+        // Run again, with another rule: existing rules are replaced, not duplicated.
         assert_eq!(init(INJECTED).0, Some(0));
         assert_eq!(rules("iptables-nft-save"), first);
         let more = ["--outbound-ports-to-ignore", "5432"];
@@ -115,14 +115,14 @@ fn init_redirects_both_families_of_the_system_s_own_tables() {
             );
             let check = "[::1]:20001";
             let listen = ["--check", "--listen-addr", "[::]:4140", "--timeout", "2s"];
-            // Loopback is left alone.
+            // Loopback is not redirected.
             let (code, _) = init(&[&listen[..], &["--connect-addr", check]].concat());
             assert_eq!(code, Some(95));
         },
     );
 }
 
-/// As in the image, whose init container runs as another user than root.
+/// As in the image, whose init container runs as a user other than root.
 #[test]
 fn init_of_another_user_has_the_capabilities_of_its_file() {
     let name = "init_of_another_user_has_the_capabilities_of_its_file";
@@ -151,7 +151,7 @@ fn init_of_another_user_has_the_capabilities_of_its_file() {
     });
 }
 
-/// The value that `setcap cap_net_admin,cap_net_raw=p` writes: permitted, and not effective by itself.
+/// Sets what `setcap cap_net_admin,cap_net_raw=p` sets: permitted, and not effective by itself.
 fn permit_network_administration(program: &Path) {
     const REVISION_2: u32 = 0x0200_0000;
     const NET_ADMIN: u32 = 12;
@@ -228,7 +228,7 @@ async fn await_runs_a_command_when_the_proxy_is_ready() {
         .unwrap();
     assert_eq!((code, &*text), (Some(7), "started\n"));
     assert_eq!(wait(&[]).await.unwrap(), (Some(0), String::new()));
-    // A job: the proxy ends with it.
+    // With a job, the proxy ends when the job does.
     let (code, text) = wait(&["--shutdown", "--", "sh", "-c", "exit 3"])
         .await
         .unwrap();

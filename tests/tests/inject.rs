@@ -1,4 +1,4 @@
-//! `inject` and `uninject`, as commands.
+//! The commands `inject` and `uninject`.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -136,7 +136,7 @@ fn skipped_workloads_are_named() {
     assert!(text(&output.stderr).contains("linkerd.io/inject"));
 }
 
-/// The init container is this program: it must take the arguments that injection gives it.
+/// The init container is this program: it must accept the arguments that injection writes.
 #[test]
 fn init_takes_the_arguments_of_its_container() {
     let config = [
@@ -168,7 +168,7 @@ fn run(args: &[&str], stdin: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that reads files may have ended.
+    // A command that reads files may already have ended.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     child.wait_with_output().unwrap()
 }

@@ -1,5 +1,5 @@
-//! A mesh of nothing but what the manifests of `deploy/kubernetes` have: the controller by its Deployment's command line with
-//! the mesh file of its ConfigMap, and sidecars with the environment that `inject` writes. Addresses are of loopback.
+//! A mesh made only from the manifests of `deploy/kubernetes`: the controller by its Deployment's command line with the mesh
+//! file of its ConfigMap, and sidecars with the environment that `inject` writes. Addresses are of loopback.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -22,7 +22,7 @@ async fn the_controller_of_the_manifests_serves_injected_sidecars() {
     let files = files();
     write_mesh(&files, servers, PROXY_PORT);
     let controller = Controller::start(files).await;
-    // Servers at the address of a proxy's own pod are called without it.
+    // Servers at the address of a proxy's own pod are called without the proxy.
     let start = async |name, ip| {
         let sidecar = controller.sidecar(name, servers).await;
         sidecar.env("LINKERD2_PROXY_INBOUND_IPS", ip).start().await
@@ -44,10 +44,10 @@ async fn the_controller_of_the_manifests_serves_injected_sidecars() {
         v1.seen().iter().chain(&v2.seen()).last().unwrap().headers["l5d-client-id"],
         CLIENT
     );
-    // A server is no client of the service.
+    // A server is not a client of the service.
     assert_eq!(status(&guest).await, 403);
 
-    // As the kubelet asks, and as others do.
+    // Requests like the kubelet's, and like other clients'.
     let port = servers[0].port();
     assert!(is_let_in(web.admin, port, &[], "/health").await);
     assert!(!is_let_in(web.admin, port, &[], "/").await);
@@ -67,7 +67,7 @@ fn files() -> TempDir {
     files
 }
 
-/// Writes the mesh file of the ConfigMap, with these addresses of the two versions behind one proxy.
+/// Writes the mesh file of the ConfigMap, with these addresses for the two versions behind one proxy.
 fn write_mesh(files: &TempDir, servers: [SocketAddr; 2], proxy: u16) {
     let map = &documents(&manifest("control/mesh.yaml"))[0];
     let [v1, v2] = servers;
@@ -97,7 +97,7 @@ struct Controller {
 }
 
 impl Controller {
-    /// Starts it by the arguments of its Deployment.
+    /// Starts the controller with the arguments of its Deployment.
     async fn start(files: TempDir) -> Self {
         let deployment = &documents(&manifest("control/deployment.yaml"))[0];
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -123,7 +123,7 @@ impl Controller {
                 }
             }
         });
-        // It leads to loopback and is not taken for it: sidecars speak TLS with other controllers only.
+        // The address leads to loopback but is not treated as such: sidecars use TLS only with other controllers.
         let addr = ([0, 0, 0, 0], port.await).into();
         Self {
             files,
@@ -132,7 +132,7 @@ impl Controller {
         }
     }
 
-    /// The sidecar of a workload of the example, as `inject` makes it.
+    /// The sidecar of a workload of the example, as written by `inject`.
     async fn sidecar(&self, workload: &str, servers: [SocketAddr; 2]) -> Builder {
         let file = ["client", "web"]
             .into_iter()
@@ -207,7 +207,7 @@ async fn status(proxy: &Proxy) -> u16 {
         .as_u16()
 }
 
-/// Whether a sidecar would let a client in, by the command `explain`.
+/// Whether a sidecar would admit a client, by the command `explain`.
 async fn is_let_in(admin: Admin, port: u16, client: &[&str], path: &str) -> bool {
     let status = Command::new(binary())
         .args(["explain", "--client=10.0.0.7", "--port", &port.to_string()])

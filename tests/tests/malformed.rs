@@ -34,7 +34,7 @@ impl World {
         wire.rest().await
     }
 
-    /// Requests that reached the server besides those of the load.
+    /// Requests at the server other than those of the load.
     fn strays(&self) -> Vec<String> {
         let seen = self
             .server
@@ -210,7 +210,7 @@ async fn streams_that_are_opened_and_reset_rapidly_end_their_connection() {
     world.finish().await;
 }
 
-/// Opens and resets streams until the proxy ends the connection, or accepts many.
+/// Opens and resets 10,000 streams, or fewer if the proxy ends the connection.
 async fn rapid_reset(mesh: &Mesh) {
     let socket = tokio::net::TcpStream::connect(mesh.proxy.outbound)
         .await
@@ -237,7 +237,7 @@ async fn rapid_reset(mesh: &Mesh) {
 
 #[tokio::test]
 async fn thousands_of_connections_that_say_little_cost_little() {
-    // All of them arrive at once, and stay during the test.
+    // All connections arrive at once, and stay open during the test.
     let mesh = Mesh::builder()
         .env("LINKERD2_PROXY_OUTBOUND_TCP_LISTEN_BACKLOG", "4096")
         .env("LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT", "60s");

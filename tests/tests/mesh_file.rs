@@ -1,4 +1,4 @@
-//! Use without a cluster: a file of services is the control plane.
+//! Proxies without a cluster: a mesh file takes the place of the control plane.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -12,7 +12,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// A mesh file that is being read until [`Slow::end`].
+/// A mesh file as a named pipe: its reader waits until [`Slow::end`].
 struct Slow {
     file: MeshFile,
     text: String,
@@ -30,7 +30,7 @@ impl Slow {
         Self { file, text }
     }
 
-    /// Waits for a reader.
+    /// Waits until a reader opens the pipe.
     async fn is_read(&self) -> std::fs::File {
         let path = self.file.path().to_owned();
         let open = move || std::fs::OpenOptions::new().write(true).open(path);
@@ -38,7 +38,7 @@ impl Slow {
         opened.unwrap().unwrap()
     }
 
-    /// Releases the reader, and makes it a regular file.
+    /// Replaces the pipe with a regular file, and sends the text to the reader.
     fn end(&self, mut reader: std::fs::File) {
         let whole = self.file.path().with_extension("whole");
         std::fs::write(&whole, &self.text).unwrap();
@@ -204,7 +204,7 @@ async fn a_controller_and_a_sidecar_are_two_processes() {
     let killed = Command::new("kill").arg(pid).status().await;
     assert!(killed.unwrap().success());
     assert!(soon(control.child.wait()).await.unwrap().success());
-    // Known addresses stay.
+    // The proxy keeps known addresses.
     assert_eq!(get(&proxy).await.text(), "new");
 }
 

@@ -26,7 +26,7 @@ fn web(stable: &Server, canary: &Server, fields: &str) -> String {
     )
 }
 
-/// A split by weight, before which rules may be.
+/// A split by weight, after the rules in `before`.
 fn split(stable: u32, canary: u32, before: &str) -> String {
     format!(
         "  routes:
@@ -50,7 +50,7 @@ async fn fetch(proxy: &Proxy, path: &str) -> Reply {
     soon(client.send(request)).await.unwrap()
 }
 
-/// Waits until this many requests in a row are answered by one version.
+/// Waits until one version answers 20 requests in a row.
 async fn all_by(proxy: &Proxy, version: &str) {
     eventually(SOON, "one version answers all", || async {
         for _ in 0..20 {

@@ -15,7 +15,7 @@ use std::{net::SocketAddr, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Status;
 
-/// Switches to an echo if that is asked for.
+/// Switches to an echo if the request has the header `upgrade`.
 async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Body>, Fail> {
     let Some(protocol) = request.headers().get("upgrade").cloned() else {
         return reply("hello");
@@ -123,7 +123,7 @@ async fn opaque_connections_cross_both_ways_and_end_by_halves() {
     assert_eq!(wire.rest().await.len(), sent.len());
 }
 
-/// A connection from `web` to `api` of which its proxy says that it has no protocol.
+/// A connection from `web` to `api` that the proxy of `web` declares as opaque.
 async fn opaque(mesh: &Meshed, server: SocketAddr) -> Wire {
     mesh.serve_api(server, Endpoint::opaque);
     let opaque = Policy::balance("api", 80).protocol(Protocol::Opaque);
@@ -257,7 +257,7 @@ async fn certificates_are_renewed_under_load_without_a_failure() {
     mesh.controller.identity().lifetime(Duration::from_secs(2));
     let before = mesh.controller.identity().certified();
     let load = Load::through(&mesh.web, 4, Duration::ZERO, "http://api/");
-    // Certificates of the first lifetime are for a day: proxies that start now renew all the time.
+    // Earlier certificates last for a day: only proxies that start now renew all the time.
     let fresh = mesh.proxy("fresh").env(MIN_REFRESH, "100ms").start().await;
     eventually(SOON, "certificates were renewed", || {
         let renewed = mesh.controller.identity().certified() - before;

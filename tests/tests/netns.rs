@@ -114,7 +114,7 @@ fn a_server_that_speaks_first_at_an_unknown_address_is_heard() {
                 wire.send("QUIT\r\n").await;
                 assert_eq!(wire.until(b"\n").await, "QUIT\r\n");
             }
-            // Only the first client was waited for.
+            // The proxy waited for the first client only.
             let metrics = pod.proxy.metrics().await;
             let waited = [("result", "read_timeout")];
             assert_eq!(metrics.sum(DETECT_RESULTS, &waited), 1.0);
@@ -148,7 +148,7 @@ fn a_silent_client_does_not_make_the_requests_of_others_opaque() {
             pod.proxy
                 .metric_reaches("request_total", &requests, 3.0)
                 .await;
-            // The silent one, and the one after it.
+            // The silent client and the next one.
             let http = [("outcome", "client_http")];
             let metrics = pod.proxy.metrics().await;
             assert_eq!(metrics.sum(DETECT_SILENT, &http), 2.0);
@@ -214,8 +214,8 @@ fn a_proxy_that_gets_its_own_traffic_says_which_rule_is_missing() {
             let log = pod.proxy.wait_for_log("--uid-owner 2102").await;
             assert!(log.contains("WARN"), "{log}");
             assert_eq!(pod.proxy.log().matches("--uid-owner").count(), 1);
-            // Three clients, and few returned connections for each of them: as many as there are healthy ones, those to
-            // the control plane.
+            // Three clients, and few returned connections for each: as many as there are healthy connections, here those to the
+            // control plane.
             let accepted = pod.proxy.metrics().await;
             let open = accepted.sum(
                 "tcp_open_total",
@@ -349,7 +349,7 @@ fn the_proxys_own_ports_are_no_destinations() {
     isolated("the_proxys_own_ports_are_no_destinations", async {
         let pod = Pod::start(|proxy| proxy).await;
         let inbound = pod.proxy.inbound.port();
-        // Not redirected, and redirected to itself.
+        // Connections to the proxy's own ports, without redirection and redirected.
         let itself = [
             pod.proxy.outbound,
             ([127, 0, 0, 1], inbound).into(),
@@ -360,7 +360,7 @@ fn the_proxys_own_ports_are_no_destinations() {
             wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
             assert!(wire.closes_within(SOON).await, "{addr}");
         }
-        // Nor are they endpoints.
+        // The proxy's own ports are no endpoints, either.
         for addr in [pod.proxy.outbound, (POD, inbound).into()] {
             describe(&pod, Policy::balance("web", 80), addr);
             let mut client = Http1::connect(SERVICE).await.host_form();

@@ -1,4 +1,4 @@
-//! The PROXY protocol toward ports of the application that are configured for it.
+//! The PROXY protocol on connections to ports of the application that are configured for it.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -16,7 +16,7 @@ use tokio::{
 
 const PORTS: &str = "LINKERD_PROXY_INBOUND_PROXY_PROTOCOL_PORTS";
 
-/// An application that sends the header that it has read, as hexadecimal digits in a line, and echoes all that follows.
+/// An application that sends back the header as a line of hexadecimal digits, and echoes all later bytes.
 async fn reflect(mut socket: TcpStream) {
     let mut header = vec![0; 16];
     if socket.read_exact(&mut header).await.is_err() {
@@ -62,10 +62,10 @@ fn the_application_learns_the_address_of_its_client_before_the_first_byte() {
             let addresses = addresses(client.local_addr().unwrap(), addr);
             let expected = hex(&[BEGIN, b"\x11\x00\x0c", &addresses].concat());
             let mut line = vec![0; expected.len() + 1];
-            // The client has said nothing, and is not waited for.
+            // The client has sent nothing: the proxy does not wait for its first byte.
             soon(client.read_exact(&mut line)).await.unwrap();
             assert_eq!(String::from_utf8(line).unwrap().trim_end(), expected);
-            // HTTP is not looked at, either; nor is a header that the client sends.
+            // The proxy detects no HTTP, and passes on a PROXY header of the client.
             let mut wire = Wire::connect(addr).await;
             wire.until(b"\n").await;
             for sent in [
@@ -82,7 +82,7 @@ fn the_application_learns_the_address_of_its_client_before_the_first_byte() {
                 explained.contains("\"protocol\": \"opaque\""),
                 "{explained}"
             );
-            // Other ports have no header.
+            // Connections to other ports get no header.
             let mut wire = Wire::connect(other.addr()).await;
             wire.send("\0query").await;
             assert_eq!(wire.until(b"query").await, "\0query");

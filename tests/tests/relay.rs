@@ -1,4 +1,4 @@
-//! Bytes relayed as they are: between sockets of the proxy, so that they are spliced.
+//! Opaque bytes between the proxy's sockets, which the proxy splices.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -60,7 +60,7 @@ impl Opaque {
     }
 }
 
-/// Bytes that each depend on their offset, so that a misplaced byte shows.
+/// Bytes that depend on their offset, so that a misplaced byte is noticed.
 fn pattern(seed: u64, at: u64, len: usize) -> Vec<u8> {
     let word = |at: u64| (at / 8 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bytes = at..at + len as u64;
@@ -69,7 +69,7 @@ fn pattern(seed: u64, at: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a pattern, and ends.
+/// Writes a pattern, and shuts down.
 async fn write_pattern(mut to: impl AsyncWrite + Unpin, seed: u64, total: u64) {
     let block = pattern(seed, 0, BLOCK);
     for _ in 0..total / BLOCK as u64 {
@@ -166,7 +166,7 @@ fn a_reset_ends_the_other_side() {
                 true => (client, server),
                 false => (server, client),
             };
-            // It was busy before.
+            // Bytes flow before the reset.
             let block = vec![0; BLOCK];
             let mut read = vec![0; BLOCK];
             soon(async { tokio::try_join!(broken.write_all(&block), other.read_exact(&mut read)) })
@@ -241,7 +241,7 @@ fn slow_readers_hold_writers_up_and_bound_memory_and_files() {
             let (files, memory) = (opaque.files(), opaque.pod.proxy.rss());
             let stuffed = futures::future::join_all(flows.iter_mut().map(|(to, _)| stuff(to)));
             let sent = soon(stuffed).await;
-            // The proxy's own buffers are a small part of it.
+            // The socket buffers hold nearly all bytes; the proxy's own buffers add little.
             let bound = 2 * (socket_buffer("tcp_rmem") + socket_buffer("tcp_wmem")) + BLOCK as u64;
             assert!(
                 sent.iter().all(|sent| *sent < bound),
@@ -253,7 +253,7 @@ fn slow_readers_hold_writers_up_and_bound_memory_and_files() {
             assert!(opaque.files() <= files + 2 * limit + 8);
             let grown = opaque.pod.proxy.rss().saturating_sub(memory);
             assert!(grown < 8 << 20, "{grown} bytes for {FLOWS} flows");
-            // All of them go on.
+            // All connections go on.
             let drained = flows.into_iter().zip(sent).map(|((to, mut from), sent)| {
                 drop(to);
                 tokio::spawn(async move {
@@ -304,9 +304,9 @@ fn messages_are_not_held_back_by_bulk_before_and_beside_them() {
 }
 
 const BLOCK: usize = 1 << 20;
-/// 100 MB.
+/// 100 MiB.
 const BULK: u64 = 100 * BLOCK as u64;
-/// More than there are pipes.
+/// Connections: more than there are pipes.
 const FLOWS: usize = 50;
-/// Without progress for this long, all buffers are full.
+/// Time without progress after which all buffers count as full.
 const QUIET: Duration = Duration::from_millis(500);

@@ -18,7 +18,7 @@ async fn says(name: &'static str) -> Tcp {
     .await
 }
 
-/// A mesh with a TLS service, `web`, and one beside it, `admin`, each of which answers with its name.
+/// A mesh with two TLS services, `web` and `admin`, whose servers answer with their names.
 async fn mesh(routes: impl IntoIterator<Item = TlsRoute>) -> (Mesh, [Tcp; 2]) {
     let servers = [says("web").await, says("admin").await];
     let mesh = Mesh::start().await;
@@ -35,7 +35,7 @@ async fn mesh(routes: impl IntoIterator<Item = TlsRoute>) -> (Mesh, [Tcp; 2]) {
     (mesh, servers)
 }
 
-/// The answer to a client that sends these bytes through a tunnel; empty if its connection is closed.
+/// The response to these bytes through a tunnel; empty if the connection is closed.
 async fn answer(mesh: &Mesh, bytes: &[u8]) -> String {
     let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:443").await;
     for piece in bytes.chunks(40) {

@@ -45,7 +45,7 @@ fn of(span: &Span, key: &str) -> String {
     attribute(&span.attributes, key).unwrap_or_default()
 }
 
-/// The spans of a path, the server's first, as soon as there are `count`.
+/// Spans of a path by start time (the server's first), as soon as there are `count`.
 async fn spans(collector: &Collector, path: &str, count: usize) -> Vec<Span> {
     let what = format!("{count} spans of {path}");
     collector
@@ -235,7 +235,7 @@ async fn a_hedge_has_a_span_of_its_own_and_the_attempt_that_lost_is_cancelled() 
     let route = Route::new("main").rule(RouteRule::new());
     mesh.policy("web")
         .set(Policy::balance("web", 80).route(route));
-    // The latency after which a request is hedged is learned from these.
+    // The proxy learns the delay of hedges from these requests.
     for _ in 0..40 {
         assert_eq!(mesh.get("http://web/").await.status, 200);
     }
@@ -304,7 +304,7 @@ async fn a_failure_has_its_reason_and_a_refused_endpoint_its_span() {
     let server = Server::says("hello").await;
     let endpoints = mesh.service("web", []);
     endpoints.set(EndpointSet::new([gone, server.addr()]));
-    // Either endpoint may be the first choice; one that refused is none any more.
+    // Either endpoint may be chosen first; a refused endpoint is not chosen again.
     for n in 0..20 {
         let mut client = mesh.http1().await;
         let asked = sampled(&format!("http://web/moved/{n}"));
@@ -374,7 +374,7 @@ async fn collectors_that_are_gone_or_hang_hold_up_no_request() {
         mesh.service("web", [server.addr()]);
         let mut client = mesh.http1().await;
         let name = "trace_export_spans_dropped_total";
-        // Beyond the queue spans are dropped: it holds 4,096.
+        // The queue holds 4,096 spans; spans beyond it are dropped.
         for _ in 0..2200 {
             let answered = soon(client.get("http://web/")).await.unwrap();
             assert_eq!(answered.text(), "hello");
@@ -408,7 +408,7 @@ async fn a_collector_with_a_name_is_called_with_tls() {
     let mut client = Http1::connect(proxy.outbound).await;
     let answered = soon(client.send(sampled("http://nowhere/"))).await.unwrap();
     assert_eq!(answered.status, 502);
-    // The control plane is no collector, and says so behind its certificate.
+    // The control plane is no collector: over TLS it answers `Unimplemented`.
     let dropped = "trace_export_spans_dropped_total";
     let failed = [("reason", "export_failed")];
     proxy.metric_reaches(dropped, &failed, 1.0).await;

@@ -1,5 +1,5 @@
-//! What an application and its client see of each other through a proxy of the application's pod, and through a second one of
-//! the client's.
+//! Transparency between an application and its client: with a proxy in the application's pod, and with a second proxy in the
+//! client's pod.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

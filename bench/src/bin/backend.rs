@@ -3,7 +3,7 @@
 //! - `/bytes/N`: N bytes.
 //! - `/echo`: the body of the request.
 //! - `/grpc`: a message of 12 bytes and trailers, when the request's body is complete.
-//! - `/stream/N`: N such messages, each in a frame of its own, and trailers, when the request's body is complete.
+//! - `/stream/N`: N such messages, each in its own frame, and trailers, when the request's body is complete.
 //! - anything else: 12 bytes, when the request's body is complete.
 
 use bytes::{Buf, Bytes};
@@ -42,7 +42,7 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExec {
     }
 }
 
-/// A number of bytes, and perhaps trailers.
+/// A number of bytes, and optional trailers.
 struct Bytewise {
     left: u64,
     trailers: Option<HeaderMap>,
@@ -76,7 +76,7 @@ impl Body for Bytewise {
 
 /// Messages of a gRPC stream, a few at a time, and trailers.
 ///
-/// They have a pace: h2 ends a connection on which more than about two thousand small frames wait to be read, as would
+/// They are paced: h2 ends a connection on which more than about two thousand small frames wait to be read, as would
 /// happen with a backend faster than the proxy.
 struct Messages {
     left: u64,
@@ -169,7 +169,7 @@ fn grpc(body: Answer) -> Response<Answer> {
     response
 }
 
-/// The trailers of a call that went well.
+/// The trailers of a successful call.
 fn status_ok() -> HeaderMap {
     let name = HeaderName::from_static("grpc-status");
     [(name, HeaderValue::from_static("0"))]
@@ -183,7 +183,7 @@ async fn accept(listener: &TcpListener) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A client that disconnects is no failure.
+/// A disconnect of a client is no failure.
 async fn serve1(listener: TcpListener) -> Result<()> {
     loop {
         let io = TokioIo::new(accept(&listener).await?);
@@ -223,7 +223,7 @@ fn main() -> Result<()> {
 
 const HELLO: &[u8; 12] = b"hello, world";
 
-/// With the prefix of a gRPC message: not compressed, 12 bytes.
+/// A gRPC message with its prefix: not compressed, 12 bytes.
 const MESSAGE: &[u8; 17] = b"\0\0\0\0\x0chello, world";
 
 /// Messages of a group, which are sent at once.
@@ -232,5 +232,5 @@ const TOGETHER: u32 = 4;
 /// Pause between groups. 160 streams make 80,000 messages each second.
 const PAUSE: Duration = Duration::from_millis(8);
 
-/// Large enough that bulk transfers cost the backend few writes.
+/// A source of bytes, large enough that bulk transfers cost the backend few writes.
 static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];

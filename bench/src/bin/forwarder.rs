@@ -54,7 +54,7 @@ struct Backends {
     protocols: Protocols,
 }
 
-/// Whether clients and backends are spoken to in HTTP/2.
+/// Whether HTTP/2 is used with clients, and with backends.
 #[derive(Clone, Copy)]
 struct Protocols {
     clients_http2: bool,
@@ -83,7 +83,7 @@ impl Backend {
     }
 
     async fn http2(&self) -> Result<client2::SendRequest<Incoming>> {
-        // A load that ends resets its streams, and a peer ends a connection with too many of them.
+        // A load that ends resets its streams, and a peer ends a connection with too many resets.
         let open = self.http2.borrow().clone();
         if let Some(sender) = open.filter(|sender| !sender.is_closed()) {
             return Ok(sender);
@@ -185,7 +185,7 @@ async fn serve(listener: TcpListener, tls: Tls, backends: Rc<Backends>) -> Resul
     }
 }
 
-/// A client that disconnects is no failure.
+/// A disconnect of a client is no failure.
 async fn serve_connection(stream: Stream, backends: Rc<Backends>) {
     let io = TokioIo::new(stream);
     let protocols = backends.protocols;

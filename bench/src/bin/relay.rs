@@ -63,7 +63,7 @@ fn main() -> Result<()> {
         for backend in backends.iter().cycle() {
             let (client, _) = listener.accept().await?;
             let relayed = relay(client, *backend, tls.clone());
-            // A side that disconnects is no failure.
+            // A disconnect of one side is no failure.
             spawn_local(async move { drop(relayed.await) });
         }
         Err("usage: relay LISTEN BACKEND…".into())

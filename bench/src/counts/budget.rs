@@ -37,7 +37,7 @@ impl Budget {
         over.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The file with these counts as limits. Counts that could not be made stay.
+    /// The file with these counts as limits. Limits without a count are kept.
     pub fn updated(&self, counted: &Counted) -> String {
         let mut limits = self.0.clone();
         for (name, count) in counted {

@@ -1,7 +1,7 @@
 //! Instructions and allocations, counted by valgrind's callgrind.
 //!
 //! A process is counted from its start to its end, twice, with few requests and with many: the difference is the cost
-//! of the requests. Turning the counting on and off meanwhile needs `ptrace`, which containers often lack.
+//! of the requests. Enabling the counting only for the requests needs `ptrace`, which containers often lack.
 
 use crate::{
     error::{Context, Error, Result},
@@ -39,7 +39,7 @@ pub fn is_installed() -> bool {
     find("valgrind").is_some()
 }
 
-/// A program under callgrind. Names of functions are demangled, or the linker's.
+/// A program under callgrind. Function names are demangled or the linker's.
 pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     let out = format!("--callgrind-out-file={}", file.display());
     let names = match demangle {
@@ -49,10 +49,10 @@ pub fn under(program: Program, file: &Path, demangle: bool) -> Program {
     program.under("valgrind", &["--tool=callgrind", names, &out])
 }
 
-/// Ends processes under callgrind, and returns their cost from start to end. `file` is that of each process.
+/// Ends processes under callgrind, and returns their cost from start to end. `file` is the path of each process's profile.
 pub fn finish(proxies: Proxies, file: impl Fn(usize) -> PathBuf) -> Result<Cost> {
     let mut sum = Cost::default();
-    // The clients' proxy first: that of the backends would wait for it.
+    // The clients' proxy first: the proxy of the backends would wait for it.
     for (number, mut proxy) in proxies.into_running().into_iter().enumerate().rev() {
         // Callgrind writes its file at the end.
         proxy.signal("TERM");
@@ -70,7 +70,7 @@ pub fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).context(file.display().to_string())
 }
 
-/// Reads callgrind's format: functions have a number, and a name where it first appears.
+/// Reads callgrind's format: functions have a number, and also a name at their first occurrence.
 fn parse(text: &str) -> Option<Cost> {
     let total = |line: &str| {
         let rest = line
@@ -98,7 +98,7 @@ fn parse(text: &str) -> Option<Cost> {
     })
 }
 
-/// Names of callgrind's format: they have a number, and a text where they first appear.
+/// Names in callgrind's format: each has a number, and also a text at its first occurrence.
 #[derive(Default)]
 pub(super) struct Names<'a>(HashMap<&'a str, &'a str>);
 

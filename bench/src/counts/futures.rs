@@ -1,4 +1,4 @@
-//! The sizes of futures, from `/state`: heap of each connection and each request.
+//! The sizes of futures, from `/state`: the heap memory of each connection and each request.
 
 use super::Counted;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Asks a sidecar that has served a request.
+/// Reads the sizes from a sidecar that has served a request.
 pub fn sizes() -> Result<Counted> {
     let state = http::document(ADMIN, "/state")?;
     let unexpected = || Error::unexpected("/state", &String::from_utf8_lossy(&state));
@@ -16,7 +16,7 @@ pub fn sizes() -> Result<Counted> {
     parse(&parsed).ok_or_else(unexpected)
 }
 
-/// The sizes on the first worker: all have the same.
+/// The sizes on the first worker; all workers have the same.
 fn parse(state: &Value) -> Option<Counted> {
     let worker = state.get("workers")?.get(0)?;
     let bytes = |direction: &str| worker.get(direction)?.get("future_bytes");

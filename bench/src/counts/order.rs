@@ -1,4 +1,4 @@
-//! The order of the proxy's functions in its binary: functions that ran come first, and of these those that run at the start.
+//! The order of the proxy's functions in its binary: functions that ran come first, and among them those that ran at the start.
 //!
 //! The system maps a file in pieces of 64 KB around each used page, so that used functions between unused ones make
 //! nearly all of the code resident. The result is a script for the linker.
@@ -13,13 +13,13 @@ use std::{
     process::Command,
 };
 
-/// A start, until the first response. What a plain one runs comes before what only a meshed one runs, as a plain proxy does
-/// without the latter.
+/// A start, until the first response. Functions of a plain start come before those of a meshed start only, which a plain proxy
+/// never runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Start {
-    /// Of a proxy without an identity.
+    /// The start of a proxy without an identity.
     Plain,
-    /// Of one with a certificate, and mutual TLS.
+    /// The start of a proxy with a certificate, and mutual TLS.
     Meshed,
 }
 
@@ -27,11 +27,11 @@ pub enum Start {
 #[derive(Debug, Default)]
 pub struct Order {
     functions: BTreeMap<String, u64>,
-    /// Those that ran until the first response.
+    /// The functions that ran until the first response.
     startup: BTreeMap<String, Start>,
-    /// The full names of those that ran.
+    /// The full names of the functions that ran.
     names: BTreeMap<String, BTreeSet<String>>,
-    /// The number of functions of each name, as instances of a generic one have one name without its hash.
+    /// The number of functions of each name: instances of a generic function have one name without the hash.
     instances: HashMap<String, usize>,
 }
 
@@ -50,7 +50,7 @@ impl Order {
         }
     }
 
-    /// Takes the functions of the program, as `nm` lists them.
+    /// Counts the functions of the program, as listed by `nm`.
     pub fn count_instances(&mut self, listing: &str) {
         for name in listing
             .lines()
@@ -103,8 +103,8 @@ impl Order {
     /// The script for the linker: functions that run at the start come first, so that an idle proxy uses few pages. The most
     /// expensive functions come before others.
     ///
-    /// Of a function with many instances few run: those have their full names, which hold for one version of the compiler, and
-    /// all others come last. Each group is a statement of its own: within one the linker keeps the order of its input.
+    /// Of a function with many instances only a few run. They are listed by their full names, valid for one version of the
+    /// compiler, and all others come last. Each group is a separate statement: within one the linker keeps the order of its input.
     pub fn script(&self) -> String {
         let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (pattern, cost) in &self.functions {
@@ -137,22 +137,22 @@ impl Order {
     }
 }
 
-/// Instances of one name, of which few run at the start.
+/// The number of instances of one name above which only few run at the start.
 const MANY: usize = 3;
 
-/// The functions of a program, as `nm` lists them.
+/// The functions of a program, as listed by `nm`.
 pub fn symbols(program: &Path) -> Result<String> {
     let listed = Command::new("nm").arg(program).output().context("nm")?;
     Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
 }
 
-/// Whether a name is the linker's, not one that callgrind made up.
+/// Whether a name is the linker's, not an invention of callgrind.
 fn is_symbol(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.$@'".contains(c);
     !name.is_empty() && !name.starts_with("0x") && name.chars().all(is_plain)
 }
 
-/// The part of a function's name that is the same with other versions of compiler and crates.
+/// The part of a function's name that is stable across versions of compiler and crates.
 fn pattern(name: &str) -> String {
     let name = without_level(name);
     if name.starts_with("_ZN") {
@@ -164,7 +164,7 @@ fn pattern(name: &str) -> String {
     if !name.starts_with("_R") {
         return name.to_owned();
     }
-    // `Cs…_` is a crate's.
+    // `Cs…_` is the name of a crate.
     let mut parts = name.split("Cs");
     let mut pattern = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -180,7 +180,7 @@ fn pattern(name: &str) -> String {
     pattern
 }
 
-/// A name without what callgrind adds: `'2` is a recursion of the second level, `@` a version.
+/// A name without callgrind's suffixes: `'2` is a recursion of the second level, `@` a version.
 fn without_level(name: &str) -> &str {
     name.split(['\'', '@']).next().unwrap_or_default()
 }

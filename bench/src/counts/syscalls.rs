@@ -38,7 +38,7 @@ pub fn count(proxies: &Proxies, scratch: &Path, work: impl FnOnce() -> Result<()
     parse(&text).ok_or_else(|| Error::unexpected("strace", &text))
 }
 
-/// The number of calls in the line of the total.
+/// The number of calls, from the line of the total.
 fn parse(text: &str) -> Option<f64> {
     let total = text.lines().find(|line| line.ends_with(" total"))?;
     total.split_ascii_whitespace().nth(3)?.parse().ok()

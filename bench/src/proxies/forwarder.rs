@@ -20,7 +20,7 @@ impl Subject for Forwarder {
 
     fn programs(&self, setup: &Setup<'_>) -> Result<Vec<Program>> {
         let program = Program::new(&self.0);
-        // Always one worker: it stays the floor.
+        // Always one worker, as it is the floor.
         Ok(match (setup.mesh, setup.protocol) {
             (_, Protocol::Opaque) => Vec::new(),
             (None, Protocol::Http1) => vec![program.arg(PROXY).args(&setup.endpoints)],
@@ -31,7 +31,7 @@ impl Subject for Forwarder {
             (Some(mesh), Protocol::Http2) => {
                 floor_pair(&program.arg("--http2"), mesh, setup).into()
             }
-            // Between proxies it is HTTP/2.
+            // HTTP/2 between the two proxies.
             (Some(mesh), Protocol::Http1) => {
                 let [of_backends, of_clients] = floor_pair(&program, mesh, setup);
                 vec![
@@ -43,7 +43,7 @@ impl Subject for Forwarder {
     }
 }
 
-/// Two of a program of the floor, with mutual TLS between them.
+/// Two processes of a floor program, with mutual TLS between them.
 pub(super) fn floor_pair(program: &Program, mesh: &Identities, setup: &Setup<'_>) -> [Program; 2] {
     let directory = |name| mesh.directory(name).display().to_string();
     let of_backends = program.clone().arg("--tls-in").arg(directory(API));

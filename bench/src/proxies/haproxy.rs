@@ -13,7 +13,7 @@ use std::{fmt::Write, fs, path::PathBuf};
 pub struct Haproxy(PathBuf);
 
 impl Haproxy {
-    /// The installed one.
+    /// The installed HAProxy, if any.
     pub fn find() -> Option<Self> {
         find("haproxy").map(Self)
     }

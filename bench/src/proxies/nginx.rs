@@ -17,7 +17,7 @@ use std::{
 pub struct Nginx(PathBuf);
 
 impl Nginx {
-    /// The installed one.
+    /// The installed nginx, if any.
     pub fn find() -> Option<Self> {
         find("nginx").map(Self)
     }
@@ -43,7 +43,7 @@ impl Subject for Nginx {
     }
 }
 
-/// It speaks HTTP/2 to no backend, and TCP only with a module.
+/// Whether nginx supports the protocol: it speaks no HTTP/2 to backends, and TCP only with a module.
 fn supports(protocol: Protocol) -> bool {
     match protocol {
         Protocol::Http1 => true,

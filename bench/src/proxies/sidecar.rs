@@ -1,4 +1,4 @@
-//! Proxies with linkerd's variables and a control plane: this workspace's, and any other.
+//! Proxies with Linkerd's variables and a control plane: this workspace's, and any other.
 
 use super::{Setup, Subject};
 use crate::{
@@ -31,8 +31,8 @@ impl Sidecar {
         }
     }
 
-    /// Another proxy. It also gets all `LINKERD2_PROXY_*` of this environment: it may need more than this workspace's
-    /// proxy, such as an identity.
+    /// Another proxy. It also gets all `LINKERD2_PROXY_*` of this environment, as it may need more than this workspace's proxy,
+    /// such as an identity.
     pub fn other(path: PathBuf) -> Self {
         Self {
             is_other: true,
@@ -76,7 +76,7 @@ impl Sidecar {
             .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", setup.control)
             .env("LINKERD2_PROXY_POLICY_SVC_ADDR", setup.control)
             .env("LINKERD2_PROXY_DESTINATION_PROFILE_SUFFIXES", ".")
-            // Older proxies look up no address that is in none of these networks.
+            // Older proxies look up only addresses in these networks.
             .env("LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS", "10.0.0.0/8")
             .env("LINKERD2_PROXY_POLICY_WORKLOAD", "bench:proxy")
             .env("LINKERD2_PROXY_CORES", setup.workers)
@@ -101,13 +101,13 @@ struct Listeners {
 }
 
 impl Listeners {
-    /// Those of the proxy of the clients, or of the only one.
+    /// The addresses of the clients' proxy, or of the only proxy.
     const OF_CLIENTS: Self = Self {
         outbound: PROXY,
         inbound: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4145),
         admin: ADMIN,
     };
-    /// Those of the proxy of the backends.
+    /// The addresses of the backends' proxy.
     const OF_BACKENDS: Self = Self {
         outbound: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4142),
         inbound: PEER,
@@ -115,7 +115,7 @@ impl Listeners {
     };
 }
 
-/// A certificate from the control plane, asked for without TLS as it is on loopback.
+/// Adds a certificate from the control plane, requested without TLS as the control plane is on loopback.
 fn with_identity(program: Program, mesh: &Identities, name: &str, setup: &Setup<'_>) -> Program {
     let directory = mesh.directory(name);
     let anchors = mesh.authority.trust_anchors();

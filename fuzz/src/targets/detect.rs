@@ -21,7 +21,7 @@ pub(super) const TARGET: Target = Target {
     words: &[b"HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\r\n", b"GET "],
 };
 
-/// A decision by a prefix is the decision by more, and a request line by the grammar is one by its looks.
+/// A decision by a prefix stays the same with more bytes, and a request line by the grammar also looks like a request line.
 fn run(input: &[u8]) {
     for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
         let mut decided = None;

@@ -24,7 +24,7 @@ pub(super) const TARGET: Target = Target {
     words: &[],
 };
 
-/// A stream of these updates, and then the last word.
+/// A stream of these updates, and then the final updates.
 struct Scripted(Vec<Update>);
 
 impl EndpointSource for Scripted {

@@ -36,7 +36,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// The first byte says which of the two is read. What is read does not depend on how it is cut.
+/// The first byte selects the reader. The result does not depend on how the bytes are cut.
 fn run(input: &[u8]) {
     match input.split_first() {
         Some((0, bytes)) => read_hello(bytes),
@@ -45,7 +45,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// Whatever comes, the bytes stay: they are passed on if they are no handshake.
+/// For any input, all bytes are kept: they are passed on if they are not a handshake.
 fn read_hello(mut bytes: &[u8]) {
     if bytes.is_empty() {
         return;

@@ -1,6 +1,6 @@
 //! Bodies that are read twice, over a real connection.
 //!
-//! The first byte is the limit, the second how many frames the first reading takes; each part is a chunk.
+//! The first byte is the limit, the second the number of frames that the first reading takes; each part is a chunk.
 
 use super::{Target, join, parts, runtime};
 use bytes::Bytes;
@@ -72,7 +72,7 @@ fn data(frame: Result<hyper::body::Frame<Bytes>, BodyError>) -> Bytes {
     frame.into_data().unwrap_or_default()
 }
 
-/// A request's body, as the server has it.
+/// A request's body, as received by a server.
 async fn receive(chunks: &[&[u8]]) -> Incoming {
     let mut message = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     for chunk in chunks {

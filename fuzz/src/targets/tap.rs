@@ -1,6 +1,6 @@
 //! The conditions of a tap.
 //!
-//! **Input**: its first byte chooses the form: the parameters of `/tap`, or the message of the Tap API.
+//! **Input**: the first byte selects the form: the parameters of `/tap`, or the message of the Tap API.
 
 use super::Target;
 use http::{Method, Version};
@@ -34,7 +34,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// Valid conditions decide about a request: not otherwise later than when it arrived, and at the latest at its endpoint.
+/// Valid conditions decide about a request at its endpoint at the latest; a decision on arrival stays the same.
 fn run(input: &[u8]) {
     let settings = match input.split_first() {
         Some((0, query)) => of_parameters(&String::from_utf8_lossy(query)),

@@ -1,6 +1,6 @@
 //! The trace context of a request's headers.
 //!
-//! **Input**: parts, each the value of one header after the other.
+//! **Input**: parts, which are the values of the headers in turn.
 
 use super::{Target, join, parts};
 use http::{HeaderMap, HeaderValue};
@@ -19,7 +19,7 @@ pub(super) const TARGET: Target = Target {
     ],
 };
 
-/// A span that is made the parent is the one that the next proxy reads, of the same trace.
+/// A span that is injected as the parent is read by the next proxy as the parent, in the same trace.
 fn run(input: &[u8]) {
     let mut headers = HeaderMap::new();
     for (number, part) in parts(input).take(MAX_HEADERS).enumerate() {
@@ -46,7 +46,7 @@ fn seeds() -> Vec<Vec<u8>> {
         span.to_owned(),
         "1".to_owned(),
     ];
-    // One format after the other counts, as those before it leave.
+    // The formats count one after the other, when those before are removed.
     let skipped = |count: usize| {
         let values = values.iter().enumerate();
         let parts = values.map(|(number, value)| match number < count {
@@ -68,5 +68,5 @@ const HEADERS: [&str; 7] = [
     "x-b3-flags",
 ];
 
-/// Enough for headers that are repeated.
+/// Enough for repeated headers.
 const MAX_HEADERS: usize = 3 * HEADERS.len();

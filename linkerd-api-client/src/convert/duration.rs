@@ -3,15 +3,15 @@
 use linkerd_api_proto::prost_types;
 use std::time::Duration;
 
-/// A duration that is not negative. `None` if it is, if its nanoseconds exceed a second, or if it is longer than the format
-/// allows.
+/// A duration that is not negative. `None` if the wire value is negative, has a second or more of nanoseconds, or is longer
+/// than the format allows.
 pub(super) fn duration(wire: &prost_types::Duration) -> Option<Duration> {
     let secs = u64::try_from(wire.seconds).ok()?;
     let nanos = u32::try_from(wire.nanos).ok()?;
     (secs <= MAX_SECS && nanos < 1_000_000_000).then(|| Duration::new(secs, nanos))
 }
 
-/// The bound of the format, about 10,000 years. Added to the present time, longer ones could overflow it.
+/// The bound of the format, about 10,000 years. Longer durations could overflow the clock when added to the present time.
 const MAX_SECS: u64 = 315_576_000_000;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{
     num::NonZeroU16,
 };
 
-/// An endpoint of which nothing can make a connection panic.
+/// An endpoint with valid parts only: none can make a connection panic.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Converted {
     pub(super) endpoint: Endpoint,
@@ -27,34 +27,34 @@ pub(super) struct Converted {
 /// The reason why an endpoint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEndpoint {
-    /// Without an address there is nothing to connect to.
+    /// Without an address no connection is possible.
     #[error("an endpoint has no address")]
     NoAddress,
     /// The address has no IP.
     #[error("an endpoint's address has no IP")]
     NoIp,
-    /// Nothing listens on such a port.
+    /// No listener can have this port.
     #[error("an endpoint's port ({0}) is not between 1 and 65535")]
     Port(u32),
-    /// Such a weight would starve every other endpoint.
+    /// The weight would starve all other endpoints.
     #[error("the weight of {addr} ({weight}) is above {MAX_WEIGHT}")]
     Weight {
         /// The endpoint.
         addr: SocketAddr,
-        /// Its weight.
+        /// The weight of the endpoint.
         weight: u32,
     },
-    /// Requests would go out under a name that the peer does not serve.
+    /// The override is not an authority that the peer could serve.
     #[error("the authority override of {addr} ({authority:?}) is no authority")]
     Authority {
         /// The endpoint.
         addr: SocketAddr,
-        /// The text that is no authority.
+        /// The text that is not an authority.
         authority: String,
     },
 }
 
-/// The largest weight that is believed: a thousand times what the control plane sends.
+/// The largest accepted weight: a thousand times the weight that the control plane sends.
 const MAX_WEIGHT: u32 = 10_000_000;
 
 /// Converts an endpoint that belongs to a set with the labels `set_labels`.
@@ -103,7 +103,7 @@ pub(super) fn socket_addr(wire: net::TcpAddress) -> Result<SocketAddr, InvalidEn
     let ip = wire.ip.ok_or(InvalidEndpoint::NoIp)?;
     let ip = IpAddr::try_from(ip).map_err(|_| InvalidEndpoint::NoIp)?;
     if ip.is_unspecified() {
-        // A connection to it would come back to this very host.
+        // A connection to it would return to this host.
         return Err(InvalidEndpoint::NoIp);
     }
     match u16::try_from(wire.port) {
@@ -112,7 +112,7 @@ pub(super) fn socket_addr(wire: net::TcpAddress) -> Result<SocketAddr, InvalidEn
     }
 }
 
-/// The labels of a set, overridden by those of the endpoint: of equal keys the last one counts.
+/// The labels of a set and of the endpoint: the endpoint's labels override those of the set.
 fn labels(set: &HashMap<String, String>, own: HashMap<String, String>) -> EndpointLabels {
     set.iter()
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -134,7 +134,7 @@ fn hint(
         None => ProtocolHint::Unknown,
     };
     let port = wire.opaque_transport.and_then(|transport| {
-        // 65535 is not accepted either, as ever.
+        // 65535 is not accepted either, as before.
         let port = u16::try_from(transport.inbound_port)
             .ok()
             .filter(|port| *port != u16::MAX)
@@ -156,7 +156,7 @@ fn tls(wire: TlsIdentity, ignored: &mut Vec<&'static str>) -> Option<ServerTls> 
     };
     let named = wire.server_name.filter(|name| !name.name.is_empty());
     let tls = identity.and_then(|identity| {
-        // A URI says nothing about the server name, so both are needed.
+        // A URI does not give the server name, so both are needed.
         let server_name = match (named, identity.dns_name()) {
             (Some(named), _) => named.name,
             (None, own) => own?.to_owned(),

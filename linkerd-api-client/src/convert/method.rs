@@ -6,13 +6,13 @@ use linkerd_api_proto::http_types::{
     http_method::{Registered, Type},
 };
 
-/// A method that is not set, or whose name is impossible.
+/// A method that is not set, or has an impossible name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidMethod {
-    /// It is not set.
+    /// The method is not set.
     #[error("a method match is missing")]
     Missing,
-    /// No method has this name or number.
+    /// There is no method with this name or number.
     #[error("{0:?} is no method")]
     Name(String),
 }

@@ -16,7 +16,7 @@ use linkerd_profiles::{ClientPolicy, Protocol};
 use parts::{NotHonoured, duration, meta, required};
 use std::sync::Arc;
 
-/// Converts a policy. An invalid one is converted into a policy that lets nothing pass. Yields the core to other threads
+/// Converts a policy. An invalid policy is converted into one that refuses all traffic. Yields the core to other threads
 /// meanwhile: ten thousand routes take a tenth of a second.
 pub fn client_policy(policy: OutboundPolicy) -> ClientPolicy {
     let converted = try_policy(policy);

@@ -1,4 +1,4 @@
-//! Service profiles. Invalid parts are ignored, and named for the log.
+//! Service profiles. Invalid parts are ignored, and listed for the log.
 
 mod budget;
 mod ignored;
@@ -13,7 +13,7 @@ use linkerd_proxy_core::Destination;
 use route::Routes;
 use std::{collections::HashMap, sync::Arc};
 
-/// Converts the profile of a target with this port.
+/// Converts the profile of a target with port `port`.
 pub fn profile_update(message: DestinationProfile, port: u16) -> ProfileUpdate {
     let mut ignored = Ignored::default();
     let logical = match message.fully_qualified_name {

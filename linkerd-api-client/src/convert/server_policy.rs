@@ -12,8 +12,8 @@ use super::duration::duration;
 use linkerd_api_proto::inbound::{Server, proxy_protocol::Kind};
 use linkerd_profiles::{Authorization, InboundHttp, ServerPolicy, ServerProtocol};
 
-/// Converts the policy of a port, with the implicit authorization of clients on loopback, which are those of the same pod. An
-/// invalid one is converted into a policy that lets nothing pass.
+/// Converts the policy of a port, and adds the implicit authorization of clients on loopback, which belong to the same pod.
+/// An invalid policy is converted into one that refuses all traffic.
 pub fn server_policy(server: Server) -> ServerPolicy {
     let mut policy = server_policy_alone(server);
     if policy.invalid.is_none() {
@@ -22,7 +22,7 @@ pub fn server_policy(server: Server) -> ServerPolicy {
     policy
 }
 
-/// Converts the policy of a port as [`server_policy`] does, without an exception for clients on loopback.
+/// Converts the policy of a port like [`server_policy`], but without an authorization of clients on loopback.
 pub fn server_policy_alone(server: Server) -> ServerPolicy {
     let converted = try_server(server);
     converted.unwrap_or_else(|invalid| ServerPolicy::invalid(invalid.to_string()))

@@ -8,13 +8,13 @@ use linkerd_proxy_core::{
     reason::{Origin, Phase},
 };
 
-/// The outcome of a response that has ended. `None`: its end came before the endpoint had said how it went.
+/// The outcome of a response that has ended. `None`: the response ended before the endpoint had reported success or failure.
 pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option<OutcomeKind> {
     match end {
         BodyEnd::Complete(trailers) => Some(of_response(response, trailers)),
-        // A limit of the route that passed is the endpoint's failure, too, as with the incumbent.
+        // A route's timeout is the endpoint's failure, too, as with the incumbent.
         BodyEnd::Failed(_) => Some(OutcomeKind::Failure),
-        // The endpoint did not end it.
+        // The endpoint did not end the body.
         BodyEnd::Dropped => {
             let is_open = response.is_grpc && response.code.is_none();
             (!is_open).then(|| of_response(response, None))
@@ -22,9 +22,9 @@ pub(super) fn ended(response: &ObservedResponse<'_>, end: BodyEnd<'_>) -> Option
     }
 }
 
-/// The outcome of a request without a response. `None`: it says nothing about the endpoint.
+/// The outcome of a request without a response. `None` if it says nothing about the endpoint.
 ///
-/// Connect failures are not counted: an endpoint that refuses connections is not ready, and so not chosen, until it accepts
+/// Connect failures are not counted: an endpoint that refuses connections is not ready, and so not picked, until it accepts
 /// one.
 pub(super) fn failed(error: &Error) -> Option<OutcomeKind> {
     let row = error.reason().row();

@@ -1,4 +1,4 @@
-//! The breakers of a balancer's endpoints, and the floor below which none is ejected.
+//! The breakers of a balancer's endpoints, and the floor: the number of endpoints that are never ejected.
 
 use super::machine::{Breaker, BreakerChange, BreakerState, Outcome, OutcomeKind};
 use linkerd_proxy_core::{EndpointStatus, endpoint::FailureAccrual};
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 /// The breakers of one balancer.
 ///
-/// - **Bounds**: at least `min_ready_endpoints` of its endpoints are not ejected, as long as there are so many. If one of
-///   these leaves, the one that is ejected for the longest time comes back.
+/// - **Bounds**: at least `min_ready_endpoints` of its endpoints are not ejected, if there are as many. If one of these
+///   leaves, the endpoint with the longest ejection so far returns.
 #[derive(Clone, Debug)]
 pub struct BreakerGroup(Rc<Group>);
 
@@ -24,7 +24,7 @@ struct Group {
     backend: String,
     rules: Rc<FailureAccrual>,
     endpoints: Cell<usize>,
-    /// In the order of their ejections.
+    /// Ejected endpoints in the order of their ejections.
     ejected: RefCell<Vec<Weak<EndpointBreaker>>>,
     rng: RefCell<SmallRng>,
 }
@@ -36,7 +36,7 @@ pub struct EndpointBreaker {
     group: BreakerGroup,
     status: EndpointStatus,
     breaker: RefCell<Breaker>,
-    /// The times that the floor kept it in the choice.
+    /// The number of ejections that the floor prevented.
     withheld: Cell<u32>,
     /// Whether the endpoint has left the balancer.
     left: Cell<bool>,
@@ -54,7 +54,7 @@ impl BreakerGroup {
         }))
     }
 
-    /// The breaker of another endpoint, until that [leaves](EndpointBreaker::leave).
+    /// The breaker of another endpoint, until it [leaves](EndpointBreaker::leave).
     pub fn breaker(&self, name: impl Display, status: EndpointStatus) -> Rc<EndpointBreaker> {
         self.0.endpoints.set(self.0.endpoints.get() + 1);
         Rc::new(EndpointBreaker {
@@ -67,7 +67,7 @@ impl BreakerGroup {
         })
     }
 
-    /// Whether `others` endpoints that are not ejected are enough.
+    /// Whether the floor allows an ejection that leaves `others` endpoints.
     fn is_enough(&self, others: usize) -> bool {
         others >= self.0.rules.min_ready_endpoints as usize
     }
@@ -83,7 +83,7 @@ impl BreakerGroup {
         self.0.ejected.borrow_mut().retain(is_other);
     }
 
-    /// Brings back as many endpoints as the floor needs.
+    /// Ends as many ejections as the floor requires, the oldest first.
     fn restore_floor(&self) {
         while !self.is_enough(self.unejected()) && !self.0.ejected.borrow().is_empty() {
             let longest = self.0.ejected.borrow_mut().remove(0);
@@ -96,7 +96,7 @@ impl BreakerGroup {
 }
 
 impl EndpointBreaker {
-    /// Admits a request. Returns the epoch that its outcome has to name.
+    /// Admits a request. Returns the epoch, which the request's outcome has to name.
     pub(super) fn admit(&self) -> u32 {
         let admission = self.breaker.borrow_mut().admit();
         if admission.is_probe {
@@ -105,18 +105,18 @@ impl EndpointBreaker {
         admission.epoch
     }
 
-    /// Whether the hints of the endpoint matter.
+    /// Whether the endpoint's retry hints are used.
     pub(super) fn respects_retry_after(&self) -> bool {
         self.group.0.rules.respects_retry_after
     }
 
-    /// Takes the outcome of a request.
+    /// Records the outcome of a request.
     pub(super) fn record(self: &Rc<Self>, outcome: Outcome, now: Instant) {
         if self.left.get() {
             return;
         }
         let group = &self.group;
-        // Of a probe, too, the endpoint is not among the others: it is ejected.
+        // A probed endpoint is ejected, and so not counted in the first place.
         let is_closed = self.breaker.borrow().state() == BreakerState::Closed;
         let others = group.unejected() - usize::from(is_closed);
         let change = self.breaker.borrow_mut().record(
@@ -160,14 +160,14 @@ impl EndpointBreaker {
         }
     }
 
-    /// Gives a probe's place back, that another request may have it.
+    /// Ends a probe without an outcome, so that another request becomes the probe.
     pub(super) fn abandon(&self, epoch: u32) {
         if self.breaker.borrow_mut().abandon(epoch) {
             self.status.eject(None);
         }
     }
 
-    /// Notes that the endpoint has left the balancer.
+    /// Notes that the balancer removed the endpoint.
     pub(super) fn leave(&self) {
         if self.left.replace(true) {
             return;

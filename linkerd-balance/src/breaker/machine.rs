@@ -11,11 +11,11 @@ use tokio::time::Instant;
 pub struct Breaker {
     rules: Rc<FailureAccrual>,
     state: BreakerState,
-    /// Changes with each ejection: outcomes of requests from before it decide nothing any more.
+    /// Changes with each ejection: outcomes of requests admitted before are ignored.
     epoch: u32,
     /// Failures in a row.
     failures: u32,
-    /// Made for the first outcome: many endpoints are only known.
+    /// Allocated with the first outcome: many endpoints get no request.
     window: Option<Box<SuccessWindow>>,
 }
 
@@ -30,7 +30,7 @@ pub enum BreakerState {
     Probing(EjectedFor),
 }
 
-/// An ejection, and the cause of the first of those in a row.
+/// An ejection, and the cause of the first ejection in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EjectedFor {
     /// The end of the ejection.
@@ -44,7 +44,7 @@ pub struct EjectedFor {
 /// The rule that tripped a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TripCause {
-    /// So many failures in a row.
+    /// This many failures in a row.
     ConsecutiveFailures(u32),
     /// Too few successes.
     SuccessRate {
@@ -62,7 +62,7 @@ pub enum OutcomeKind {
     Success,
     /// A failure of the endpoint.
     Failure,
-    /// The endpoint limits its clients: no failure in a row, but no success for the rate, either.
+    /// The endpoint limits its clients: does not count as a failure in a row, but lowers the success rate.
     Limited,
 }
 
@@ -71,36 +71,36 @@ pub enum OutcomeKind {
 pub struct Outcome {
     /// The epoch in which the request was [admitted](Admission).
     pub epoch: u32,
-    /// Its meaning.
+    /// The kind of outcome.
     pub kind: OutcomeKind,
-    /// The endpoint's hint when it may be asked again.
+    /// The endpoint's retry hint (`retry-after`, or the pushback of gRPC).
     pub retry_after: Option<Duration>,
 }
 
-/// The place of a request among those of its endpoint.
+/// The admission of a request to its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The epoch, which the request's [`Outcome`] has to name.
     pub epoch: u32,
-    /// Whether it is the probe of an endpoint that was ejected.
+    /// Whether the request is the probe of an ejected endpoint.
     pub is_probe: bool,
 }
 
 /// A change of a breaker's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerChange {
-    /// It tripped: the endpoint is ejected.
+    /// The breaker tripped: the endpoint is ejected.
     Opened(EjectedFor),
     /// The probe failed: the endpoint stays ejected.
     Reopened(EjectedFor),
     /// The endpoint takes requests again.
     Closed,
-    /// It would have tripped, but the others are too few.
+    /// The breaker would have tripped, but too few other endpoints are left.
     Withheld(TripCause),
 }
 
 impl Breaker {
-    /// A breaker that is closed.
+    /// A closed breaker.
     pub fn new(rules: Rc<FailureAccrual>) -> Self {
         Self {
             rules,
@@ -121,7 +121,7 @@ impl Breaker {
         self.failures
     }
 
-    /// Admits a request. The balancer sends none while the endpoint is ejected: of an open breaker it is the probe.
+    /// Admits a request. The balancer sends no request while the endpoint is ejected, so a request to an open breaker is the probe.
     pub fn admit(&mut self) -> Admission {
         let epoch = self.epoch;
         match self.state {
@@ -136,7 +136,7 @@ impl Breaker {
                     is_probe: true,
                 }
             }
-            // Not the probe: it decides nothing.
+            // Not the probe, so its outcome is ignored.
             BreakerState::Probing(_) => Admission {
                 epoch: epoch.wrapping_sub(1),
                 is_probe: false,
@@ -144,7 +144,7 @@ impl Breaker {
         }
     }
 
-    /// Takes the outcome of a request. `may_eject` is the floor's answer.
+    /// Records the outcome of a request. `may_eject`: whether the floor allows an ejection.
     pub fn record(
         &mut self,
         outcome: Outcome,
@@ -183,7 +183,7 @@ impl Breaker {
         }
     }
 
-    /// Gives the probe's place back: it ended without an outcome. `true` if the request was the probe.
+    /// Ends the probe without an outcome. `true` if the request was the probe.
     pub fn abandon(&mut self, epoch: u32) -> bool {
         match self.state {
             BreakerState::Probing(ejected) if epoch == self.epoch => {
@@ -194,14 +194,14 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker, and forgets what was counted.
+    /// Closes the breaker, and clears its counts.
     pub fn close(&mut self) {
         self.state = BreakerState::Closed;
         self.failures = 0;
         self.window = None;
     }
 
-    /// Counts an outcome. Returns the rule that it trips, if any.
+    /// Counts an outcome. Returns the rule that trips, if any.
     fn count(&mut self, kind: OutcomeKind, now: Instant) -> Option<TripCause> {
         self.failures = match kind {
             OutcomeKind::Failure => self.failures.saturating_add(1),

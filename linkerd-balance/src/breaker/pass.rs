@@ -1,4 +1,4 @@
-//! The way of a request past its endpoint's breaker.
+//! Passes: the admission of a request by its endpoint's breaker, until the outcome.
 
 use super::{
     classify,
@@ -13,14 +13,14 @@ use linkerd_proxy_core::{
 use std::{rc::Rc, time::Duration};
 use tokio::time::Instant;
 
-/// The place at an endpoint where its requests pass the breaker. The endpoint leaves its balancer when it is dropped.
+/// The gate of an endpoint, at which its requests pass the breaker. Dropping the gate removes the endpoint from its group.
 #[derive(Debug)]
 pub struct BreakerGate {
-    /// The pass of the present epoch: requests share it, so that nothing is allocated for them.
+    /// The pass of the present epoch: shared by requests, so that nothing is allocated for them.
     pass: Rc<BreakerPass>,
 }
 
-/// The permission of a request to pass. All requests between two ejections have the same.
+/// The permission of a request to pass. All requests between two ejections share one.
 #[derive(Debug)]
 pub struct BreakerPass {
     breaker: Rc<EndpointBreaker>,
@@ -58,7 +58,7 @@ impl Drop for BreakerGate {
 }
 
 impl BreakerPass {
-    /// Takes the outcome of a request.
+    /// Records the outcome of a request.
     pub fn record(&self, kind: OutcomeKind, retry_after: Option<Duration>, now: Instant) {
         let outcome = Outcome {
             epoch: self.epoch,
@@ -68,7 +68,7 @@ impl BreakerPass {
         self.breaker.record(outcome, now);
     }
 
-    /// Takes the failure of a request that got no response.
+    /// Records the failure of a request without a response.
     pub fn failed(&self, error: &Error) {
         match classify::failed(error) {
             Some(kind) => self.record(kind, None, Instant::now()),
@@ -117,7 +117,7 @@ impl BreakerPass {
         self.record(kind, hint, now.get());
     }
 
-    /// The client went before the endpoint had said how it went: a success, but no proof of recovery.
+    /// The client dropped the response before the endpoint had reported success or failure: a success, but no proof of recovery.
     fn cut_short(&self, now: &Now) {
         self.abandon();
         self.record(OutcomeKind::Success, None, now.get());

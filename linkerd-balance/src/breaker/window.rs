@@ -6,7 +6,7 @@ use tokio::time::Instant;
 /// Counts of successes within a sliding window of ten buckets.
 #[derive(Clone, Debug)]
 pub struct SuccessWindow {
-    /// The time that a bucket stands for.
+    /// The length of a bucket.
     width: Duration,
     start: Instant,
     /// The number of the latest bucket, counted from `start`.
@@ -15,7 +15,7 @@ pub struct SuccessWindow {
     sum: Counts,
 }
 
-/// Responses, and how many of them are successes.
+/// Responses, and the successes among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Successes.
@@ -54,7 +54,7 @@ impl SuccessWindow {
         self.sum
     }
 
-    /// Forgets the buckets that the window has left.
+    /// Clears the buckets that are no longer in the window.
     fn advance(&mut self, now: Instant) {
         let elapsed = now.saturating_duration_since(self.start).as_nanos();
         let present = u64::try_from(elapsed / self.width.as_nanos()).unwrap_or(u64::MAX);
@@ -66,7 +66,7 @@ impl SuccessWindow {
             self.sum.total = self.sum.total.saturating_sub(left.total);
         }
         if passed == BUCKETS as u64 {
-            // The loop has reached all of them, wherever it began.
+            // The loop has cleared all buckets, wherever it began.
             self.sum = Counts::default();
         }
         self.latest = self.latest.max(present);
@@ -80,7 +80,7 @@ impl Counts {
     }
 }
 
-/// The parts by which a window slides.
+/// The number of buckets in a window.
 const BUCKETS: usize = 10;
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// The counts are those of the responses in the last ten buckets.
+        /// The counts equal those of the responses in the last ten buckets.
         #[test]
         fn counts_are_those_of_the_window(events in prop::collection::vec((0u64..3_000, any::<bool>()), 1..200)) {
             let start = Instant::now();

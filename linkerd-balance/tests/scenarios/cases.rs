@@ -1,4 +1,4 @@
-//! Scenarios that no file can tell: they look at single requests, at waits and at states.
+//! Scenarios that a file cannot express: they check single requests, waits and states.
 
 use crate::harness::{Fake, Harness, run, settle, shares};
 use linkerd_proxy_core::{Reason, Unavailable, task::spawn_local};
@@ -66,7 +66,7 @@ fn an_endpoint_that_comes_back_gets_its_share_again() {
         }
         b.0.refuses.set(false);
         b.set_down(false);
-        // It starts anew at the default estimate, which decays below its peer's in 20 s; the penalty took 50.
+        // The endpoint starts anew at the default estimate, which decays below its peer's in 20 s; the penalty took 50.
         assert_eq!(h.load(200, 20).await, 0);
         shares(&[&a, &b]);
         assert_eq!(h.load(200, 10).await, 0);
@@ -132,7 +132,7 @@ fn a_request_that_was_refused_everywhere_says_so_in_the_end() {
 fn a_request_that_an_endpoint_returns_late_goes_to_another_one() {
     run(async {
         let (h, a, b) = (Harness::new(10), Fake::taking(1), Fake::taking(1));
-        // As a peer proxy does whose own queue waited in vain for its application.
+        // Like a peer proxy whose own queue waited in vain for its application.
         a.0.returns.set(Some(Duration::from_secs(4)));
         h.insert(&[("a", &a, 1), ("b", &b, 1)]).await;
         for number in 0..20 {

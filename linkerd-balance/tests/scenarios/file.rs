@@ -54,11 +54,11 @@ pub struct BreakerSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct EndpointSettings {
     pub latency: Option<Span>,
-    /// The requests that it works on at a time; the others wait at the endpoint.
+    /// The requests that it processes at a time; others wait at the endpoint.
     pub capacity: Option<usize>,
     pub weight: Option<u32>,
     pub local: bool,
-    /// The share of its responses that are failures.
+    /// The share of failures among its responses.
     pub fails: Option<f64>,
     /// Whether it refuses connections.
     pub refuses: Option<bool>,
@@ -66,7 +66,7 @@ pub struct EndpointSettings {
     pub loses: Option<bool>,
     /// Whether the bodies of its clients break off.
     pub breaks: Option<bool>,
-    /// Whether discovery knows it.
+    /// Whether discovery leaves it out.
     pub absent: Option<bool>,
 }
 
@@ -76,18 +76,18 @@ pub struct EndpointSettings {
 pub struct Phase {
     #[serde(rename = "for")]
     pub length: Span,
-    /// Requests in a second, whatever becomes of them.
+    /// Requests per second, regardless of responses.
     #[serde(default)]
     pub rate: u32,
     /// Clients that wait for a response before they send the next request.
     #[serde(default)]
     pub clients: u32,
-    /// The number of keys that requests have, one after the other.
+    /// The number of keys, which requests use in turn.
     #[serde(default)]
     pub keys: u64,
-    /// Every so many requests one is a stream of this length.
+    /// One in this many requests is a stream of this length.
     pub streams: Option<(u32, Span)>,
-    /// Changes of endpoints at its beginning.
+    /// Changes of endpoints at the start of the phase.
     #[serde(default)]
     pub change: BTreeMap<String, EndpointSettings>,
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct Expectations {
     pub shares: BTreeMap<String, (f64, f64)>,
     /// The requests that each endpoint gets.
     pub requests: BTreeMap<String, (u32, u32)>,
-    /// The state of each endpoint at the end, as `/state` has it.
+    /// The state of each endpoint at the end, as in `/state`.
     pub states: BTreeMap<String, String>,
     /// The share of successes.
     pub success: Option<(f64, f64)>,
@@ -110,7 +110,7 @@ pub struct Expectations {
     pub p99: Option<(Span, Span)>,
     /// The most requests of an endpoint, relative to the average.
     pub most: Option<(f64, f64)>,
-    /// The most streams that an endpoint works on at the end, relative to the average.
+    /// The most streams in flight at an endpoint at the end, relative to the average.
     pub most_in_flight: Option<(f64, f64)>,
     /// The share of keys that went to another endpoint than in the phase before.
     pub moved_keys: Option<(f64, f64)>,

@@ -1,4 +1,4 @@
-//! A balancer over endpoints that do as they are told, in virtual time.
+//! A balancer over fake endpoints, in virtual time.
 
 use crate::file::{BalancerSettings, BreakerSettings};
 use futures::{StreamExt, future::LocalBoxFuture, stream::LocalBoxStream};
@@ -30,13 +30,13 @@ use tokio::{
 use tower::{ServiceExt, discover::Change};
 use tower_service::Service;
 
-/// A request, and what comes back for it.
+/// A request, and also its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Message {
     pub number: u32,
-    /// Its key, for affinity.
+    /// The affinity key.
     pub key: Option<u64>,
-    /// How long it takes, in place of the endpoint's latency.
+    /// The duration, in place of the endpoint's latency.
     pub stream: Option<Duration>,
     /// The endpoint that answered.
     pub endpoint: &'static str,
@@ -57,7 +57,7 @@ impl MeasuredResponse for Message {
     }
 }
 
-/// An endpoint that does as it is told.
+/// A fake endpoint.
 #[derive(Clone)]
 pub struct Fake(pub Rc<FakeState>);
 
@@ -65,17 +65,17 @@ pub struct FakeState {
     pub name: Cell<&'static str>,
     pub status: EndpointStatus,
     pub latency: Cell<Duration>,
-    /// How long a refusal takes.
+    /// The time until a refusal.
     pub refusal: Cell<Duration>,
     pub refuses: Cell<bool>,
     pub loses: Cell<bool>,
-    /// It returns a request after so long, which it may not have dealt with.
+    /// Returns each request after this time, possibly unprocessed.
     pub returns: Cell<Option<Duration>>,
-    /// Its clients' bodies break off.
+    /// Breaks off the bodies of its clients.
     pub breaks: Cell<bool>,
-    /// The share of its responses that are failures, and how much of the next one is due.
+    /// The share of failures among its responses, and the fraction of the next failure that is due.
     pub fails: Cell<(f64, f64)>,
-    /// Each time that it is up it takes one request.
+    /// Takes one request each time that it is up.
     pub takes_one: Cell<bool>,
     pub capacity: RefCell<Rc<Semaphore>>,
     pub calls: Cell<u32>,
@@ -273,7 +273,7 @@ impl Harness {
         self.balance.clone().oneshot(request)
     }
 
-    /// Sends `rate` requests a second for `seconds`, and returns how many failed.
+    /// Sends `rate` requests a second for `seconds`, and returns the number of failures.
     pub async fn load(&self, rate: u32, seconds: u32) -> u32 {
         let failures = Rc::new(Cell::new(0));
         let mut tasks = Vec::new();
@@ -329,7 +329,7 @@ fn accrual(settings: &BreakerSettings) -> FailureAccrual {
     }
 }
 
-/// Lets the driver see what was sent.
+/// Lets the driver process the updates that were sent.
 pub async fn settle() {
     for _ in 0..5 {
         tokio::task::yield_now().await;

@@ -1,7 +1,7 @@
 //! The balancer from outside, in virtual time.
 //!
-//! Each YAML file here is a scenario: endpoints, phases of traffic and of changes, and bands within which the shares of the
-//! endpoints, the ratio of successes and the latencies have to be. [`cases`] has those that look at single requests.
+//! Each YAML file here is a scenario: endpoints, phases of traffic and of changes, and bands for the shares of the endpoints,
+//! the success rate and the latencies. [`cases`] has the scenarios that check single requests.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -32,7 +32,7 @@ struct Results {
     keys: BTreeMap<u64, BTreeSet<&'static str>>,
 }
 
-/// Runs a scenario. Returns what is outside its bands.
+/// Runs a scenario. Returns the values outside its bands.
 pub async fn run(scenario: &Scenario) -> Vec<String> {
     let mut run = Run {
         harness: Harness::with(10_000, &scenario.balancer),
@@ -274,7 +274,7 @@ impl Bands {
     }
 }
 
-/// A name for the keys of a balancer; a test has few.
+/// A name for the keys of a balancer, leaked; a test has few.
 fn leaked(name: &str) -> &'static str {
     Box::leak(name.to_owned().into_boxed_str())
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The answers of a mesh by canonical target. Those of the names and addresses of one service are one.
+/// The answers of a mesh by canonical target. All names and addresses of one service share an answer.
 pub(crate) struct MeshAnswers {
     destinations: Answers<EndpointSet>,
     profiles: Answers<DestinationProfile>,
@@ -29,7 +29,7 @@ pub(crate) struct MeshAnswers {
 
 type Answers<C> = BTreeMap<String, Arc<C>>;
 
-/// The answers for a service, whatever name it is asked for by.
+/// The answers for a service, for look-ups by any of its names.
 struct ServiceAnswers<'a> {
     service: &'a Service,
     endpoints: Vec<Endpoint>,
@@ -83,8 +83,8 @@ impl Mesh {
             let addresses = of.service.addresses.iter().copied();
             answers.service(of, &of.service.own_names(), addresses);
         }
-        // Declared names and addresses come before default and resolved ones: a bare name is that of the service in the
-        // namespace `default`, or else of the first service in the file.
+        // Declared names and addresses come before default and resolved ones: a bare name belongs to the service in the
+        // namespace `default`, or else to the first service in the file.
         let is_default = |of: &&ServiceAnswers<'_>| of.service.namespace == "default";
         let (default, others): (Vec<_>, Vec<_>) = services.iter().partition(is_default);
         for of in default.into_iter().chain(others) {
@@ -101,7 +101,7 @@ impl Mesh {
 }
 
 impl MeshAnswers {
-    /// Replaces the answers of the mesh before. New endpoints come before the policies that need them.
+    /// Replaces the answers of the previous mesh. New endpoints are set before the policies that need them.
     pub(crate) fn apply(self, tables: &mut ControllerTables) {
         let old = std::mem::take(&mut tables.mesh);
         tables.policies.names = self.names;
@@ -121,7 +121,7 @@ impl MeshAnswers {
         tables.mesh = keys;
     }
 
-    /// Adds a service under these names and addresses, where they are free.
+    /// Adds a service under these names and addresses, unless they are taken.
     fn service(
         &mut self,
         of: &ServiceAnswers<'_>,
@@ -151,7 +151,7 @@ impl MeshAnswers {
         }
     }
 
-    /// Adds an endpoint under its own address, unless a service has it.
+    /// Adds an endpoint under its own address, unless a service has that address.
     fn endpoint(&mut self, service: &Service, endpoint: &Endpoint) {
         let target = canonical(&endpoint.addr.to_string());
         let mut endpoint = endpoint.clone();
@@ -180,7 +180,7 @@ impl<'a> ServiceAnswers<'a> {
     fn new(service: &'a Service, known: &Known) -> Self {
         let endpoints = service.known_endpoints(known);
         let set = EndpointSet::new(endpoints.iter().cloned()).labels(
-            // Labels of a control plane; the file's follow and win.
+            // Labels as from a control plane; labels in the file follow, and override them.
             [
                 ("service", &service.name),
                 ("namespace", &service.namespace),
@@ -266,8 +266,8 @@ fn of_port((port, server): (u16, inbound::Server)) -> (String, Arc<inbound::Serv
     (format!(":{port}"), Arc::new(server))
 }
 
-/// Sets the policies of ports. One that has left the file is open to all, as it would be in a cluster without a `Server` for
-/// it: a proxy keeps the last policy that it was given.
+/// Sets the policies of ports. A port that was removed from the file is opened to all, like a port without a `Server` in a
+/// cluster: a proxy keeps the last policy that it got.
 fn set_servers(
     table: &mut TargetTable<inbound::Server>,
     old: &HashSet<String>,

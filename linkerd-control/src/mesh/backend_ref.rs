@@ -1,8 +1,8 @@
-//! A reference of a service to another, which gets some of its requests.
+//! A reference from a service to another, which gets a part of its requests.
 
 use super::form::{Given, Spanned};
 
-/// A reference that is not resolved yet.
+/// An unresolved reference.
 #[derive(Debug)]
 pub(super) struct BackendRef {
     pub(super) service: Spanned<String>,

@@ -23,7 +23,7 @@ pub(super) fn breaker(r: &mut FieldReader, node: &Node) -> Option<Breaker> {
         r.within(node, 1..=u32::MAX)
     });
     let rate = r.value(&fields, "successRate", |r, node| {
-        // Below a hundredth of a percent the proxy takes it for 0.
+        // The proxy rounds a value below a hundredth of a percent to 0.
         r.decimal_within(node, 0.0001..=1.0)
     });
     let requests = r.value(&fields, "minRequests", |r, node| {
@@ -86,7 +86,7 @@ fn backoff(r: &mut FieldReader, node: &Node, breaker: Breaker) -> Option<Breaker
     })
 }
 
-/// Fewer requests say little of a rate.
+/// The default minimum: with fewer requests a rate says little.
 const MIN_REQUESTS: u32 = 20;
 
 /// The proxy's bound, below which parts of a window are shorter than a timer's resolution.

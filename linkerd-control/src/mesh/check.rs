@@ -1,4 +1,4 @@
-//! From declarations to services. Problems are collected, to be fixed at once.
+//! Conversion of declarations to services. All problems are collected, so that they can be fixed at once.
 
 mod backends;
 mod checker;
@@ -10,7 +10,7 @@ use super::model::Mesh;
 use backends::References;
 use checker::Checker;
 
-/// Checks the declarations of a file; `problems` are those of its form.
+/// Checks the declarations of a file; `problems` are the problems found by the parser.
 pub(super) fn check(file: decl::File, problems: Problems) -> Result<Mesh, Problems> {
     let mut checker = Checker {
         problems,

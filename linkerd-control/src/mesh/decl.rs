@@ -160,7 +160,7 @@ fn service(r: &mut FieldReader, node: &Node) -> Option<Service> {
         true => r.value(&fields, "routes", |r, node| {
             Some(routes(r, node, &name, protocol))
         }),
-        // The fields of routes depend on it: errors would mislead.
+        // The fields of routes depend on the protocol: errors would mislead.
         false => None,
     };
     for field in ["routes", "breaker"] {

@@ -3,24 +3,24 @@ use std::fmt;
 /// A refused mesh file. Its display has one line for each problem: `file:line:column: reason`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeshError {
-    /// It could not be read.
+    /// The file could not be read.
     Read {
         /// The file's name.
         file: String,
         /// The operating system's error.
         reason: String,
     },
-    /// It could be read, but is invalid.
+    /// The file could be read, but is invalid.
     Invalid {
         /// The file's name.
         file: String,
-        /// The problems. A syntax error hides those after it.
+        /// The problems. A syntax error hides later problems.
         problems: Problems,
     },
 }
 
-/// The problems of a mesh file, in its order once it is refused: [`MAX_LISTED`], and how many more there are. A file that is
-/// none may have a million.
+/// The problems of a mesh file, sorted by position once the file is refused: the first [`MAX_LISTED`], and the number of
+/// further ones. A file in another format may have a million.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     listed: Vec<Problem>,
@@ -47,24 +47,24 @@ impl Problems {
         }
     }
 
-    /// Those that are listed.
+    /// The listed problems.
     pub fn listed(&self) -> &[Problem] {
         &self.listed
     }
 
-    /// How many there are, listed or not.
+    /// The number of problems, listed or not.
     pub fn count(&self) -> usize {
         self.listed.len() + self.unlisted
     }
 
-    /// In the order of the file.
+    /// Sorts the problems by their position in the file.
     pub(super) fn sorted(mut self) -> Self {
         self.listed.sort_by_key(|p| (p.line, p.column));
         self
     }
 }
 
-/// As many as a person reads at once.
+/// The most problems listed: as many as a person reads at once.
 const MAX_LISTED: usize = 100;
 
 impl fmt::Display for MeshError {

@@ -39,5 +39,5 @@ pub(super) fn read(path: &Path) -> Result<String, MeshError> {
     Ok(text)
 }
 
-/// Room for some 100,000 endpoints.
+/// The largest file: room for some 100,000 endpoints.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;

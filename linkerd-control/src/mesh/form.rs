@@ -1,4 +1,4 @@
-//! Reads nodes as fields, lists, texts and numbers, and reports those of the wrong form.
+//! Reads nodes as fields, lists, texts and numbers, and reports nodes of the wrong form.
 
 use super::error::Problems;
 use super::near::near;
@@ -31,7 +31,7 @@ pub(super) struct Fields<'n> {
 #[derive(Default)]
 pub(super) struct FieldReader {
     pub(super) problems: Problems,
-    /// The regular expressions of the policy or profile at hand.
+    /// The regular expressions of the present policy or profile.
     pub(super) patterns: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ impl FieldReader {
         self.problems.push(at.problem(reason));
     }
 
-    /// The fields of a node. A misspelt one is read as its nearest name, so that its value is checked, too.
+    /// The fields of a node. A misspelt field is read as its nearest name, so that its value is checked, too.
     pub(super) fn fields<'n>(
         &mut self,
         node: &'n Node,
@@ -107,7 +107,7 @@ impl FieldReader {
         Some(fields)
     }
 
-    /// A field, read by `read`, which has reported a refused value.
+    /// A field, read by `read`, which must report a refused value.
     pub(super) fn given<T>(
         &mut self,
         fields: &Fields<'_>,

@@ -3,7 +3,7 @@
 use super::form::FieldReader;
 use super::yaml::Node;
 
-/// A host name, or with `*.` those below one.
+/// A host name, or a suffix with `*.`.
 pub(super) fn hostname(r: &mut FieldReader, node: &Node) -> Option<String> {
     let text = r.text(node)?;
     let name = text.trim_end_matches('.').to_ascii_lowercase();
@@ -41,7 +41,7 @@ pub(super) fn is_dns_name(name: &str) -> bool {
         })
 }
 
-/// Whether it is a DNS name whose last label is not a number, as in a misspelt address.
+/// Whether the name is a DNS name whose last label is not a number, unlike a misspelt address.
 pub(super) fn is_host_name(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     is_dns_name(name) && !last.bytes().all(|b| b.is_ascii_digit())

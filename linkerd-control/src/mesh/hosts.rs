@@ -1,4 +1,4 @@
-//! The addresses of host names, of endpoints and of services: resolved when a file names them, and again after an
+//! The addresses of the host names of endpoints and services: resolved when a file names them, and again after the
 //! answer's time to live. While resolution fails, the last addresses stay.
 
 use futures::future::BoxFuture;
@@ -19,7 +19,7 @@ pub trait Resolve: Send + Sync + 'static {
 /// The answer of a resolver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostAddresses {
-    /// The addresses. IPv6 ones are used only without IPv4 ones, as a server on loopback often listens on one of both.
+    /// The addresses. IPv6 is used only without IPv4, as a server on loopback often listens on one of the two.
     pub ips: Vec<IpAddr>,
     /// The time to live, if known.
     pub ttl: Option<Duration>,
@@ -130,7 +130,7 @@ async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<K
                 ttl.unwrap_or(UNKNOWN_TTL).clamp(MIN_TTL, MAX_TTL)
             }
             Err(error) => {
-                // Once for each cause, not for each attempt.
+                // Logged once for each cause, not for each attempt.
                 if told.as_ref() != Some(&error) {
                     let last = known.borrow().get(&host).map_or(0, Vec::len);
                     tracing::warn!(
@@ -171,26 +171,26 @@ fn usable(answer: HostAddresses) -> Result<HostAddresses, String> {
 /// Time that a file with new host names waits for their addresses, so that its first request has endpoints.
 const FIRST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Longer than a resolver's own attempts.
+/// The limit of a query, longer than a resolver's own attempts.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For `getaddrinfo`, which reports none. A changed name is followed soon, and a query to a local resolver costs
-/// little.
+/// The time to live for `getaddrinfo`, which reports none. A changed name is noticed soon, and a query to a local resolver
+/// costs little.
 const UNKNOWN_TTL: Duration = Duration::from_secs(10);
 
-/// A time to live of 0 would mean constant queries.
+/// The shortest time to live: 0 would mean constant queries.
 const MIN_TTL: Duration = Duration::from_secs(5);
 
-/// `/etc/hosts` has a time to live of a day.
+/// The longest time to live: `/etc/hosts` has a time to live of a day.
 const MAX_TTL: Duration = Duration::from_secs(300);
 
 /// Delay after a failed attempt. A process that has just started may be ahead of its network.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 
-/// Delay after many of them.
+/// Delay after many failed attempts.
 const MAX_RETRY: Duration = Duration::from_secs(5);
 
-/// More than fit into an answer over UDP.
+/// The most addresses of a host: more than fit into an answer over UDP.
 const MAX_ADDRESSES: usize = 256;
 
 #[cfg(test)]

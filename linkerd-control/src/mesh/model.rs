@@ -24,7 +24,7 @@ pub(super) struct Service {
     pub(super) ports: Vec<u16>,
     pub(super) protocol: Protocol,
     pub(super) addresses: Vec<IpAddr>,
-    /// Host names that stand for further addresses.
+    /// Host names for further addresses.
     pub(super) address_hosts: Vec<String>,
     pub(super) hostnames: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,
@@ -32,19 +32,19 @@ pub(super) struct Service {
     pub(super) endpoints: Vec<Endpoint>,
     /// Endpoints with host names.
     pub(super) hosts: Vec<HostEndpoint>,
-    /// Backends; if empty, the service is its own.
+    /// Backends; if empty, the service's own endpoints.
     pub(super) backends: Vec<Backend>,
-    /// Routes; if empty, one for every request.
+    /// Routes; if empty, one route for every request.
     pub(super) routes: Vec<ServiceRoute<Backend>>,
     pub(super) breaker: Option<Breaker>,
     pub(super) profile: Option<ServiceProfile<Backend>>,
 }
 
-/// A host name that stands for an endpoint at each of its addresses.
+/// A host name, which yields an endpoint at each of its addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HostEndpoint {
     pub(super) host: String,
-    /// The common endpoint, except its IP address.
+    /// The endpoint, of which only the IP address is replaced.
     pub(super) endpoint: Endpoint,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct HostEndpoint {
 pub(super) struct Backend {
     pub(super) name: String,
     pub(super) namespace: String,
-    /// The port; `None` for that of the traffic.
+    /// The port; `None` for the port of the traffic.
     pub(super) port: Option<u16>,
     pub(super) weight: u32,
 }
@@ -69,7 +69,7 @@ impl Mesh {
         self.services.iter().map(endpoints).sum()
     }
 
-    /// The names of services to which requests go and that have no endpoint.
+    /// The names of services that receive requests and have no endpoint.
     pub fn without_endpoints(&self) -> impl Iterator<Item = &str> {
         let is_own = |s: &&Service| s.backends.is_empty() && s.routes.is_empty();
         let is_empty = |s: &&Service| s.endpoints.is_empty() && s.hosts.is_empty();
@@ -118,7 +118,7 @@ impl Service {
         of_endpoints.chain(&self.address_hosts)
     }
 
-    /// The addresses of [`address_hosts`](Self::address_hosts) that are known.
+    /// The known addresses of [`address_hosts`](Self::address_hosts).
     pub(super) fn resolved_addresses<'a>(
         &'a self,
         known: &'a Known,
@@ -127,7 +127,7 @@ impl Service {
         hosts.flat_map(|host| known.get(host).into_iter().flatten().copied())
     }
 
-    /// The endpoints with addresses, and those of host names with known addresses.
+    /// The endpoints with addresses, and the endpoints of host names with known addresses.
     pub(super) fn known_endpoints(&self, known: &Known) -> Vec<Endpoint> {
         let of_hosts = self
             .hosts
@@ -139,7 +139,7 @@ impl Service {
                     ..endpoint.clone()
                 })
             });
-        // An endpoint given by its address wins over the same one of a host name.
+        // An endpoint declared by its address overrides the same endpoint of a host name.
         let of_hosts: Vec<_> = of_hosts
             .filter(|e| self.endpoints.iter().all(|other| other.addr != e.addr))
             .collect();

@@ -16,7 +16,7 @@ pub(crate) fn distance(name: &str, known: &str) -> usize {
     strsim::osa_distance(&shorten(name), &shorten(known))
 }
 
-/// Names are shorter than this; longer ones are not compared, which bounds the work.
+/// The compared length: names are shorter than this, and the bound limits the work.
 const MAX_COMPARED: usize = 128;
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use super::yaml::Node;
 pub(super) struct PeerProxy {
     /// The DNS name in its certificate.
     pub(super) identity: Option<String>,
-    /// Its inbound port, for connections with a transport header.
+    /// The proxy's inbound port, for connections with a transport header.
     pub(super) port: Option<u16>,
 }
 
-/// The fields `identity` and `proxyPort`; an endpoint has those of its service unless it has its own.
+/// The fields `identity` and `proxyPort`; an endpoint without them has those of its service.
 pub(super) fn peer_proxy(
     r: &mut FieldReader,
     fields: &Fields<'_>,

@@ -1,4 +1,4 @@
-//! Places in a mesh file.
+//! Positions in a mesh file.
 
 use super::error::Problem;
 

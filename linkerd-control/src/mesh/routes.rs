@@ -1,7 +1,7 @@
 //! Routes of a service, in the terms of the Gateway API (`HTTPRoute`, `GRPCRoute`).
 //!
-//! Values are checked while they are read. References to backends stay as they are written: `check` resolves them when
-//! all services are known.
+//! Values are checked while they are read. References to backends stay unresolved: `check` resolves them when all services
+//! are known.
 
 mod filters;
 mod limits;
@@ -22,7 +22,7 @@ pub(super) struct ServiceRoute<B> {
     pub(super) rules: Vec<ServiceRule<B>>,
 }
 
-/// A rule. Without backends it is for the service itself.
+/// A rule. Without backends its requests go to the service itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ServiceRule<B> {
     pub(super) rule: RouteRule,
@@ -43,7 +43,7 @@ impl<B> ServiceRoute<B> {
         }
     }
 
-    /// The route of a policy, whose rules `dispatch` sends to their backends.
+    /// The route of a policy; `dispatch` sends the requests of its rules to their backends.
     pub(super) fn policy_route(&self, dispatch: impl Fn(RouteRule, &[B]) -> RouteRule) -> Route {
         let hosts = self.hostnames.iter();
         let route = hosts.fold(Route::new(&self.name), |route, host| route.host(host));

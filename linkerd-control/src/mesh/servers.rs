@@ -20,7 +20,7 @@ pub(super) struct MeshServer {
     pub(super) policy: ServerPolicy,
 }
 
-/// The field `servers` of a file, one for each port.
+/// The field `servers` of a file, one server for each port.
 pub(super) fn servers(r: &mut FieldReader, node: &Node) -> Option<Vec<MeshServer>> {
     let mut lines = HashMap::new();
     let mut servers = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn servers(r: &mut FieldReader, node: &Node) -> Option<Vec<MeshServer
     Some(servers)
 }
 
-/// One server for each of its ports; none if something of it is wrong.
+/// One server for each of its ports; none if any part is wrong.
 fn server(r: &mut FieldReader, node: &Node) -> Vec<MeshServer> {
     let Some((ports, name, policy)) = policy_of_ports(r, node) else {
         return Vec::new();
@@ -52,7 +52,7 @@ fn server(r: &mut FieldReader, node: &Node) -> Vec<MeshServer> {
     servers.collect()
 }
 
-/// The ports, the declared name, and the policy without one.
+/// The ports, the declared name, and the policy without a name.
 fn policy_of_ports(
     r: &mut FieldReader,
     node: &Node,
@@ -79,7 +79,7 @@ fn policy_of_ports(
     let default = r.choice(&fields, "accessPolicy", &ACCESS_POLICIES);
     let own = r.value(&fields, "authorizations", authorizations);
     let limit = r.value(&fields, "rateLimit", rate_limit);
-    // The fields of routes depend on it: errors would mislead.
+    // The fields of routes depend on the protocol: errors would mislead.
     let routes = protocol
         .and_then(|protocol| r.value(&fields, "routes", |r, node| routes(r, node, protocol)));
     let (ports, protocol) = (ports?, protocol?);
@@ -109,7 +109,7 @@ fn policy_of_ports(
     Some((ports, name, policy))
 }
 
-/// Either `port`, or `ports` of the same policy.
+/// Either `port`, or `ports` with the same policy.
 fn ports(r: &mut FieldReader, fields: &Fields<'_>) -> Option<Vec<u16>> {
     let port = |r: &mut FieldReader, node: &Node| {
         let port = r.within(node, 1..=65_535)?;
@@ -189,7 +189,7 @@ const PROTOCOLS: [(&str, Protocol); 6] = [
     ("tls", Protocol::Tls),
 ];
 
-/// Access of clients that no authorization admits: the name of a default policy that admits them, if any.
+/// Access for clients that no authorization admits: the name of a default policy that admits them, if any.
 const ACCESS_POLICIES: [(&str, Option<&str>); 4] = [
     ("deny", None),
     ("audit", Some("audit")),

@@ -1,10 +1,10 @@
-//! What a syntax error of YAML means for the one who wrote the line.
+//! Explanations of YAML syntax errors for the author of the file.
 
 use super::position::Position;
 
-/// The reason to show for an error of the parser: the likely mistake, and the parser's own words.
+/// The displayed reason for an error of the parser: the likely mistake, and the parser's message.
 ///
-/// `open` are the starts of the lists and fields that the place is in, the innermost last.
+/// `open` are the starts of the lists and fields that contain the position, the innermost last.
 pub(super) fn reason(words: &str, text: &str, at: Position, open: &[Position]) -> String {
     match likely(words, text, at, open) {
         Some(mistake) => format!("{mistake} ({words})"),
@@ -41,7 +41,7 @@ fn likely(words: &str, text: &str, at: Position, open: &[Position]) -> Option<St
     Some(mistake.to_owned())
 }
 
-/// A line that begins where none of the lines begins that it could continue.
+/// A line whose indentation matches none of the items that it could continue.
 fn misaligned(text: &str, at: Position, open: &[Position]) -> Option<String> {
     let found = indentation(text, at.line)?;
     let begun = open.last()?;
@@ -60,7 +60,7 @@ fn is_deeper_than_the_line_before(text: &str, at: Position) -> bool {
     before.next() < indentation(text, at.line)
 }
 
-/// How far the text of a line is indented; lines count from 1, and `None` is for one without text.
+/// The indentation of the text of a line; lines count from 1. `None` for a line without text.
 fn indentation(text: &str, line: u64) -> Option<u64> {
     let index = usize::try_from(line).ok()?.checked_sub(1)?;
     let line = text.lines().nth(index)?;

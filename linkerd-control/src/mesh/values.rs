@@ -21,7 +21,7 @@ impl FieldReader {
         }
     }
 
-    /// A field's value; a missing field is reported at the fields, as one of `owner`.
+    /// A field's value; a missing field is reported at the position of the fields, as one of `owner`.
     pub(super) fn required<T>(
         &mut self,
         fields: &Fields<'_>,
@@ -155,7 +155,7 @@ impl FieldReader {
         }
     }
 
-    /// Reports regular expressions beyond the room of a policy or profile, and forgets them.
+    /// Reports regular expressions beyond the limit of a policy or profile, and clears the list.
     pub(super) fn limit_patterns(&mut self, node: &Node) {
         let count = std::mem::take(&mut self.patterns).len();
         if count > MAX_PATTERNS {
@@ -192,7 +192,7 @@ impl FieldReader {
         Some(text)
     }
 
-    /// An HTTP method: case counts, and all known ones are in capitals.
+    /// An HTTP method: case matters, and all known methods are in capitals.
     pub(super) fn http_method(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
         let is_good = Method::from_bytes(text.as_bytes()).is_ok()
@@ -237,13 +237,13 @@ fn parse_duration(text: &str) -> Option<Duration> {
     None
 }
 
-/// The problem of a regular expression, in the words of its parser.
+/// The problem of a regular expression, in the parser's words.
 fn check_regex(text: &str) -> Result<(), String> {
     let last_line = |error: &dyn std::fmt::Display| {
         let error = error.to_string();
         error.lines().last().unwrap_or_default().to_owned()
     };
-    // On its own first: within the group, `a)(b` would be valid.
+    // Parsed alone first: within the group, `a)(b` would be valid.
     regex_syntax::parse(text).map_err(|error| last_line(&error))?;
     RegexBuilder::new(&format!("^(?:{text})$"))
         .size_limit(MAX_PATTERN_BYTES)

@@ -1,4 +1,4 @@
-//! Follows a mesh file by polling.
+//! Watches a mesh file by polling.
 //!
 //! Polling sees changes that the kernel's notifications miss: editors that write a new file and rename it over the old
 //! one, mounted directories that are switched by a symbolic link (as Kubernetes mounts a ConfigMap), bind mounts in
@@ -18,12 +18,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-/// Applies a mesh file to a controller as [`watch_file_with`] does, with the system's resolver.
+/// Applies a mesh file to a controller like [`watch_file_with`], with the system's resolver.
 pub async fn watch_file(controller: Controller, path: impl Into<PathBuf>) -> FileWatch {
     watch_file_with(controller, path, Arc::new(SystemResolver)).await
 }
 
-/// Applies a mesh file to a controller now, after each change of it, and after each change of its hosts' addresses,
+/// Applies a mesh file to a controller: now, after each change of the file, and after each change of its hosts' addresses,
 /// until the returned handle is dropped.
 ///
 /// Returns after the first load, successful or not. A refused file changes nothing: the controller keeps its state.
@@ -74,7 +74,7 @@ pub async fn watch_file_with(
     }
 }
 
-/// Follows a mesh file until it is dropped.
+/// Watches a mesh file until dropped.
 #[derive(Debug)]
 pub struct FileWatch {
     loads: watch::Receiver<MeshLoad>,
@@ -107,7 +107,7 @@ impl FileWatch {
         self.loads.borrow().clone()
     }
 
-    /// Waits until a mesh is applied of which every host name has addresses.
+    /// Waits until a mesh is applied in which every host name has addresses.
     pub async fn resolved(&self) {
         let mut resolved = self.resolved.clone();
         if resolved.wait_for(|resolved| *resolved).await.is_err() {
@@ -116,12 +116,12 @@ impl FileWatch {
         }
     }
 
-    /// Reads the file again soon, changed or not.
+    /// Reads the file again soon, whether it changed or not.
     pub fn reload(&self) {
         self.reload.notify_one();
     }
 
-    /// The last load and all further ones.
+    /// The last load and all later ones.
     pub fn loads(&self) -> watch::Receiver<MeshLoad> {
         self.loads.clone()
     }
@@ -216,8 +216,8 @@ fn look(path: &Path, before: Option<Option<Stamp>>) -> Option<Seen> {
     }
     let mut text = read(path);
     if before.is_some() {
-        // It may be half written. It counts once two checks agree; they are further apart than a tick of the file
-        // system's clock, so that a second write within the same tick is seen too.
+        // The file may be half written. A text counts once two checks agree; they are further apart than a tick of the file
+        // system's clock, so that a second write within the same tick is noticed, too.
         for _ in 0..SETTLE_LOOKS {
             std::thread::sleep(SETTLE);
             let again = read(path);
@@ -232,7 +232,7 @@ fn look(path: &Path, before: Option<Option<Stamp>>) -> Option<Seen> {
 
 fn stamp(path: &Path) -> Option<Stamp> {
     let meta = fs::metadata(path).ok()?;
-    // The time of change, not of modification: tools that copy files often keep the latter.
+    // The time of change, not of modification: tools that copy files often preserve the modification time.
     Some((
         meta.dev(),
         meta.ino(),
@@ -242,11 +242,11 @@ fn stamp(path: &Path) -> Option<Stamp> {
     ))
 }
 
-/// Appears immediate to people.
+/// The polling interval, which appears immediate to people.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Longer than a tick (at most 10 ms) and than an editor's pause between two writes.
+/// The pause between two checks: longer than a tick (at most 10 ms) and than an editor's pause between two writes.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Checks of a file without a pause between writes, before it is read as it is.
+/// The most checks of a file that is being written, before it is used as it is.
 const SETTLE_LOOKS: usize = 25;

@@ -33,7 +33,7 @@ pub(super) struct YamlTree {
     pub(super) error: Option<Problem>,
 }
 
-/// Parses the first document of a text; another one is an error.
+/// Parses the first document of a text; a second one is an error.
 pub(super) fn parse(text: &str) -> YamlTree {
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str) -> YamlTree {
     builder.finish(None)
 }
 
-/// A list or fields without an end so far.
+/// A list or fields whose end was not read yet.
 struct OpenNode {
     at: Position,
     anchor: usize,
@@ -160,7 +160,7 @@ impl Builder {
     }
 
     fn syntax_error(&mut self, text: &str, error: &ScanError) -> Problem {
-        // A line that continues no item was meant for the last one, which is not complete.
+        // A line that continues no item was meant for the last one, which is incomplete.
         if let Some(Value::List(items)) = self.open.last_mut().map(|open| &mut open.value) {
             items.pop();
         }
@@ -169,8 +169,8 @@ impl Builder {
         at.problem(syntax::reason(&error.info(), text, at, &open))
     }
 
-    /// Closes the open nodes: lists keep their items, and of fields only the outermost ones are kept, since an
-    /// incomplete service would be reported for parts that are only unread.
+    /// Closes the open nodes: lists keep their items, but only the outermost fields are kept, since an incomplete service would
+    /// be reported for parts that were only not read.
     fn finish(mut self, error: Option<Problem>) -> YamlTree {
         while let Some(OpenNode { at, value, .. }) = self.open.pop() {
             let outermost = self.open.is_empty();
@@ -223,9 +223,9 @@ fn place(marker: &granit_parser::Marker) -> Position {
     }
 }
 
-/// Aliases of aliases grow without bound; an honest file has few.
+/// The most aliased nodes: aliases of aliases grow without bound, and an honest file has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// A mesh file has thirteen levels, and as many more as conditions of a profile are nested. Trees are walked by recursion,
-/// and aliases of aliases can nest without limit.
+/// The deepest nesting: a mesh file has thirteen levels, and as many more as a profile nests conditions. Trees are walked by
+/// recursion, and aliases of aliases can nest without limit.
 const MAX_DEPTH: usize = 32;

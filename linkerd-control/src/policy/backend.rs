@@ -34,7 +34,7 @@ pub(super) fn peak_ewma() -> Load {
     })
 }
 
-// The value of a cluster's policy controller.
+// The values of a cluster's policy controller.
 const QUEUE_CAPACITY: u32 = 100;
 const FAILFAST_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_RTT: Duration = Duration::from_millis(30);

@@ -5,8 +5,8 @@ use linkerd_api_proto::outbound::{
 };
 use std::time::Duration;
 
-/// Builds failure accrual, by which endpoints are ejected. Ejections last from 1 s to 60 s, without jitter, unless
-/// [`Breaker::backoff`] says otherwise.
+/// Builds failure accrual, which ejects endpoints. Ejections last from 1 s to 60 s, without jitter, unless
+/// [`Breaker::backoff`] sets other values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Breaker {
     kind: Kind,
@@ -15,7 +15,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Ejects an endpoint after so many failures in a row; 0: never.
+    /// Ejects an endpoint after this number of failures in a row; 0: never.
     pub fn consecutive(max_failures: u32) -> Self {
         Self::new(Kind::ConsecutiveFailures(ConsecutiveFailures {
             max_failures,
@@ -23,7 +23,7 @@ impl Breaker {
         }))
     }
 
-    /// Ejects an endpoint below a success rate, between 0 and 1, of at least so many requests within 10 s.
+    /// Ejects an endpoint below a success rate, between 0 and 1, of at least `min_requests` within 10 s.
     pub fn success_rate(threshold: f64, min_requests: u32) -> Self {
         Self::new(Kind::Unified(Unified {
             success_rate_threshold: threshold,
@@ -45,7 +45,7 @@ impl Breaker {
         }
     }
 
-    /// Ejects an endpoint after so many failures in a row, beside the success rate.
+    /// Ejects an endpoint also after this number of failures in a row.
     #[must_use]
     pub fn or_consecutive(mut self, max_failures: u32) -> Self {
         match &mut self.kind {
@@ -79,14 +79,14 @@ impl Breaker {
         self
     }
 
-    /// Lets an endpoint's own hint be the length of its first ejection.
+    /// Lets an endpoint's retry hint set the length of its first ejection.
     #[must_use]
     pub fn respect_retry_after(mut self) -> Self {
         self.backoff.respect_retry_after_hint = true;
         self
     }
 
-    /// Sets the number of endpoints that stay in the choice.
+    /// Sets the number of endpoints that are never ejected.
     #[must_use]
     pub fn min_ready_endpoints(mut self, endpoints: u32) -> Self {
         self.min_ready_endpoints = endpoints;

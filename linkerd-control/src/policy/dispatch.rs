@@ -16,7 +16,7 @@ pub(super) enum Dispatch {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Weighted {
     pub(super) name: String,
-    /// `None`: the parent's.
+    /// `None` for the parent's namespace.
     pub(super) namespace: Option<String>,
     pub(super) port: u16,
     pub(super) weight: u32,
@@ -33,7 +33,7 @@ impl Dispatch {
         })
     }
 
-    /// Services of the parent's namespace: name, port and weight of each.
+    /// Services of the parent's namespace, each with name, port and weight.
     pub(super) fn weighted<N: Into<String>>(
         backends: impl IntoIterator<Item = (N, u16, u32)>,
     ) -> Self {
@@ -46,7 +46,7 @@ impl Dispatch {
         Self::Weighted(backends.collect())
     }
 
-    /// Services of any namespaces: name, namespace, port and weight of each.
+    /// Services of any namespaces, each with name, namespace, port and weight.
     pub(super) fn among(backends: impl IntoIterator<Item = (String, String, u16, u32)>) -> Self {
         let backends = backends.into_iter();
         let backends = backends.map(|(name, namespace, port, weight)| Weighted {

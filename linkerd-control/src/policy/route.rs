@@ -4,7 +4,7 @@ use super::{Dispatch, RouteFilter, RouteMatch, RouteRetry, RouteTimeouts};
 use linkerd_api_proto::http_route::{HostMatch, host_match};
 use linkerd_api_proto::meta::{Metadata, Resource, metadata};
 
-/// A route of a policy: a `GRPCRoute` in a gRPC policy, else an `HTTPRoute`.
+/// A route of a policy: a `GRPCRoute` in a gRPC policy, otherwise an `HTTPRoute`.
 ///
 /// ```
 /// use linkerd_control::{Policy, Route, RouteFilter, RouteMatch, RouteRule};
@@ -23,7 +23,7 @@ pub struct Route {
     pub(crate) rules: Vec<RouteRule>,
 }
 
-/// A rule of a [`Route`]. Its backends are the policy's unless it names its own.
+/// A rule of a [`Route`]. It uses the policy's backends unless it names its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteRule {
     pub(crate) matches: Vec<RouteMatch>,
@@ -45,7 +45,7 @@ impl Route {
         }
     }
 
-    /// Adds a host: `web.test`, or with `*.test` a suffix.
+    /// Adds a host: `web.test`, or a suffix such as `*.test`.
     #[must_use]
     pub fn host(mut self, host: &str) -> Self {
         let host = match host.strip_prefix("*.") {
@@ -92,7 +92,7 @@ impl RouteRule {
         Self::default()
     }
 
-    /// Adds a match; a request meets one of them.
+    /// Adds a match; a request must meet one of them.
     #[must_use]
     pub fn when(mut self, condition: RouteMatch) -> Self {
         self.matches.push(condition);
@@ -113,21 +113,21 @@ impl RouteRule {
         self
     }
 
-    /// Limits the time of requests. The policy's request timeout is that of rules without their own.
+    /// Limits the time of requests. Rules without timeouts have the policy's request timeout.
     #[must_use]
     pub fn timeouts(mut self, timeouts: RouteTimeouts) -> Self {
         self.timeouts = Some(timeouts);
         self
     }
 
-    /// Sends failed requests again.
+    /// Retries failed requests.
     #[must_use]
     pub fn retry(mut self, retry: RouteRetry) -> Self {
         self.retry = Some(retry);
         self
     }
 
-    /// Lets requests ask for timeouts and retries by `l5d-*` headers.
+    /// Lets requests set timeouts and retries by `l5d-*` headers.
     #[must_use]
     pub fn allow_request_headers(mut self) -> Self {
         self.allows_request_headers = true;
@@ -141,7 +141,7 @@ impl RouteRule {
         self
     }
 
-    /// Splits requests among services of the policy's namespace: name, port and weight of each.
+    /// Splits requests among services of the policy's namespace, each with name, port and weight.
     #[must_use]
     pub fn split<N: Into<String>>(
         mut self,
@@ -151,7 +151,7 @@ impl RouteRule {
         self
     }
 
-    /// Splits requests among services of any namespaces: name, namespace, port and weight of each.
+    /// Splits requests among services of any namespaces, each with name, namespace, port and weight.
     #[must_use]
     pub(crate) fn split_among(
         mut self,

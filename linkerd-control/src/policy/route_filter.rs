@@ -7,7 +7,7 @@ use linkerd_api_proto::outbound::{grpc_route, http_route};
 
 /// A filter of a [`RouteRule`](crate::RouteRule).
 ///
-/// A policy takes those that its protocol's routes can have: gRPC routes have gRPC failures and request headers, HTTP
+/// A policy uses the filters that its kind of route supports: gRPC routes have gRPC failures and request headers, HTTP
 /// routes have all but gRPC failures.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteFilter {
@@ -50,7 +50,7 @@ impl RouteFilter {
         })
     }
 
-    /// Sets the share of requests that fail. Other filters stay as they are.
+    /// Sets the share of requests that fail. Other filters are unchanged.
     #[must_use]
     pub fn ratio(mut self, numerator: u32, denominator: u32) -> Self {
         let share = Ratio {
@@ -112,21 +112,21 @@ impl HeaderChanges {
         Self::default()
     }
 
-    /// Adds a header to those of its name.
+    /// Adds a value to a header.
     #[must_use]
     pub fn add(mut self, name: &str, value: &str) -> Self {
         self.add.push(header(name, value));
         self
     }
 
-    /// Sets a header in place of those of its name.
+    /// Sets a header, and replaces its values.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.set.push(header(name, value));
         self
     }
 
-    /// Removes the headers of a name.
+    /// Removes a header.
     #[must_use]
     pub fn remove(mut self, name: &str) -> Self {
         self.remove.push(name.to_owned());

@@ -9,7 +9,7 @@ use linkerd_api_proto::outbound::{
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The timeouts of a rule. Those that are not set are none.
+/// The timeouts of a rule. A timeout that is not set means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteTimeouts {
     request: Option<Duration>,
@@ -17,8 +17,7 @@ pub struct RouteTimeouts {
     idle: Option<Duration>,
 }
 
-/// The retries of a rule. Bodies of up to 64 KiB are kept, and nothing is waited for between attempts, unless it says
-/// otherwise.
+/// The retries of a rule. By default bodies of up to 64 KiB are kept, and there is no pause between attempts.
 ///
 /// ```
 /// use linkerd_control::RouteRetry;
@@ -37,7 +36,7 @@ pub struct RouteRetry {
 }
 
 impl RouteTimeouts {
-    /// None yet.
+    /// No timeouts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -113,7 +112,7 @@ impl RouteRetry {
         self
     }
 
-    /// Waits between attempts: the shortest and the longest time.
+    /// Sets the shortest and the longest pause between attempts.
     #[must_use]
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.backoff = Some((min, max));

@@ -7,7 +7,7 @@ use linkerd_api_proto::http_types::{HttpMethod, http_method};
 
 /// A match of a [`RouteRule`](crate::RouteRule), all of whose parts must hold.
 ///
-/// A gRPC policy takes its service, method ([`RouteMatch::rpc`]) and headers; every other policy takes all but those two.
+/// A gRPC policy uses its service, method ([`RouteMatch::rpc`]) and headers; every other policy uses all but the first two.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteMatch {
     path: Option<path_match::Kind>,
@@ -18,7 +18,7 @@ pub struct RouteMatch {
 }
 
 impl RouteMatch {
-    /// Every request, until more is asked for.
+    /// Matches every request, until further conditions are added.
     pub fn any() -> Self {
         Self::default()
     }

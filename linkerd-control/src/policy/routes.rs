@@ -9,7 +9,7 @@ use linkerd_api_proto::outbound::{
     opaque_route, tls_route,
 };
 
-/// The API has a type of its own, of the same shape, for the distribution of each kind of route.
+/// The API has a separate type, of the same shape, for the distribution of each kind of route.
 macro_rules! distribution {
     ($kind:ident, $backends:expr, $filters:expr, { $($field:ident),* }) => {{
         use $kind::distribution::{Empty, FirstAvailable, Kind, RandomAvailable};
@@ -41,7 +41,7 @@ macro_rules! distribution {
 }
 
 impl Policy {
-    /// The declared routes, or else one for every request.
+    /// The declared routes, or one for every request if there are none.
     pub(super) fn http_routes(&self) -> Vec<HttpRoute> {
         let namespace = self.parent.namespace();
         let routes = self.routes.iter().map(|route| HttpRoute {
@@ -64,7 +64,7 @@ impl Policy {
         routes
     }
 
-    /// The declared routes, or else one for every call.
+    /// The declared routes, or one for every call if there are none.
     pub(super) fn grpc_routes(&self) -> Vec<GrpcRoute> {
         let namespace = self.parent.namespace();
         let routes = self.routes.iter().map(|route: &Route| GrpcRoute {

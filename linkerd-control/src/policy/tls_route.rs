@@ -5,8 +5,7 @@ use linkerd_api_proto::opaque_route::Forbidden;
 use linkerd_api_proto::outbound::tls_route::{Filter, filter};
 use linkerd_api_proto::tls_route::{SniMatch, sni_match};
 
-/// A route of TLS connections by the server name that their client asks for. Its backends are the policy's unless it names
-/// its own.
+/// A route of TLS connections by their server name (SNI). It uses the policy's backends unless it names its own.
 ///
 /// ```
 /// use linkerd_control::{Policy, TlsRoute};
@@ -34,7 +33,7 @@ impl TlsRoute {
         }
     }
 
-    /// Adds a server name: `web.test`, or with `*.test` a suffix.
+    /// Adds a server name: `web.test`, or a suffix such as `*.test`.
     #[must_use]
     pub fn server_name(mut self, name: &str) -> Self {
         let sni = match name.strip_prefix("*.") {

@@ -15,14 +15,14 @@ impl ProfileRoute {
         })
     }
 
-    /// Adds a label, which metrics have as `rt_` and its name.
+    /// Adds a label, which metrics show with the prefix `rt_`.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.metrics_labels.insert(name.into(), value.into());
         self
     }
 
-    /// Adds a response class. The first that has a response says whether it is a failure.
+    /// Adds a response class. The first class that includes a response decides whether it is a failure.
     #[must_use]
     pub fn class(mut self, class: ResponseClass) -> Self {
         self.0.response_classes.push(class.build());

@@ -19,7 +19,7 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// An `AuthorizationPolicy` that admits clients of all networks, whoever they are.
+    /// An `AuthorizationPolicy` that admits clients of all networks, with any identity or none.
     pub fn all(name: &str) -> Self {
         let all = [
             IpNetwork::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -28,7 +28,7 @@ impl Authorization {
         Self::of_networks(name, all)
     }
 
-    /// An `AuthorizationPolicy` that admits clients of networks, whoever they are.
+    /// An `AuthorizationPolicy` that admits clients of these networks, with any identity or none.
     pub fn of_networks<N: Into<IpNetwork>>(
         name: &str,
         networks: impl IntoIterator<Item = N>,
@@ -37,7 +37,7 @@ impl Authorization {
         Self::with_networks(name, networks)
     }
 
-    /// An `AuthorizationPolicy` that admits clients of networks but for their parts, whoever they are.
+    /// An `AuthorizationPolicy` that admits clients of networks except for excluded parts, with any identity or none.
     pub(crate) fn with_networks<N: Into<IpNetwork>>(
         name: &str,
         networks: impl IntoIterator<Item = (N, Vec<N>)>,
@@ -62,7 +62,7 @@ impl Authorization {
         }
     }
 
-    /// The authorization of a default policy, for clients of all networks. That of `audit` is logged.
+    /// The authorization of a default policy, for clients of all networks. Admissions by `audit` are logged.
     pub fn default_of(policy: &str) -> Self {
         Self {
             metadata: metadata::Kind::Default(policy.to_owned()),
@@ -70,7 +70,7 @@ impl Authorization {
         }
     }
 
-    /// Leaves a network out of all of its networks.
+    /// Excludes a network from all of its networks.
     #[must_use]
     pub fn except(mut self, network: impl Into<IpNetwork>) -> Self {
         let left_out = network.into();
@@ -80,22 +80,22 @@ impl Authorization {
         self
     }
 
-    /// Asks for TLS of the mesh, with a client's certificate or without.
+    /// Requires TLS of the mesh, with or without a client's certificate.
     #[must_use]
     pub fn mesh_tls(mut self) -> Self {
         self.is_mesh_tls = true;
         self
     }
 
-    /// Asks for an identity: this, or another one that is asked for.
+    /// Requires an identity: this one, or another one that was added.
     #[must_use]
     pub fn identity(mut self, name: &str) -> Self {
         self.identities.push(name.to_owned());
         self
     }
 
-    /// Asks for an identity that ends with these labels, such as `shop.serviceaccount.identity.linkerd.cluster.local`;
-    /// without any label for one of the mesh.
+    /// Requires an identity that ends with these labels, such as `shop.serviceaccount.identity.linkerd.cluster.local`; without
+    /// labels, any identity of the mesh.
     #[must_use]
     pub fn identities_below(mut self, labels: &str) -> Self {
         let labels = labels.split('.').filter(|label| !label.is_empty());

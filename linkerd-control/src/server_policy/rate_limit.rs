@@ -34,14 +34,14 @@ impl RateLimit {
         self
     }
 
-    /// Limits the requests of each identity. Clients without one count as one.
+    /// Limits the requests of each identity. All clients without an identity count as one.
     #[must_use]
     pub fn per_identity(mut self, per_second: u32) -> Self {
         self.0.identity = limit(per_second);
         self
     }
 
-    /// Limits the requests of these identities together, in place of each.
+    /// Limits the requests of these identities together, in place of the limit of each.
     #[must_use]
     pub fn of_identities<N: Into<String>>(
         mut self,

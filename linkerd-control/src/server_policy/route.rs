@@ -2,8 +2,8 @@ use super::Authorization;
 use crate::policy::{Route, RouteFilter, RouteMatch};
 use linkerd_api_proto::inbound::{Authz, GrpcRoute, HttpRoute, grpc_route, http_route};
 
-/// A route of a [`ServerPolicy`](crate::ServerPolicy): hosts, matches and filters of a [`Route`], with authorizations of its
-/// own. What else the rules have is for outbound policies.
+/// A route of a [`ServerPolicy`](crate::ServerPolicy): hosts, matches and filters of a [`Route`], with its own authorizations.
+/// Other parts of the rules apply only to outbound policies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InboundRoute {
     route: Route,
@@ -11,7 +11,7 @@ pub struct InboundRoute {
 }
 
 impl InboundRoute {
-    /// A route without authorizations of its own.
+    /// A route without its own authorizations.
     pub fn new(route: Route) -> Self {
         Self {
             route,
@@ -19,7 +19,7 @@ impl InboundRoute {
         }
     }
 
-    /// Adds an authorization. Those of the server come after it.
+    /// Adds an authorization. The server's authorizations follow it.
     #[must_use]
     pub fn authorize(mut self, authorization: Authorization) -> Self {
         self.authorizations.push(authorization);
@@ -66,7 +66,7 @@ impl From<Route> for InboundRoute {
     }
 }
 
-/// The filters that inbound HTTP routes have.
+/// The filters that inbound HTTP routes support.
 fn http_filter(filter: &RouteFilter) -> Option<http_route::Filter> {
     use http_route::filter::Kind;
     let kind = match filter.clone() {
@@ -78,7 +78,7 @@ fn http_filter(filter: &RouteFilter) -> Option<http_route::Filter> {
     Some(http_route::Filter { kind: Some(kind) })
 }
 
-/// The filters that inbound gRPC routes have.
+/// The filters that inbound gRPC routes support.
 fn grpc_filter(filter: &RouteFilter) -> Option<grpc_route::Filter> {
     use grpc_route::filter::Kind;
     let kind = match filter.clone() {

@@ -1,6 +1,6 @@
 //! Support for the tests: a proxy's side of the APIs, with a deadline for everything.
 
-// Each test crate uses a part of it.
+// Each test crate uses a part of this module.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use linkerd_api_proto::destination::destination_client::DestinationClient;

@@ -17,7 +17,7 @@ use tower::discover::Change;
 
 type Items = mpsc::UnboundedSender<Result<EndpointUpdate, Status>>;
 
-/// A control plane whose every stream is opened, or refused, by the test.
+/// A control plane whose streams are opened or refused by the test.
 struct Scripted(mpsc::UnboundedSender<Asked>);
 
 struct Asked {
@@ -250,7 +250,7 @@ async fn stale_endpoints_are_found_out() {
     second.send(add(&[3])).unwrap();
     assert_eq!(next(&mut watch).await.len(), 2, "it goes on with additions");
 
-    // The next look has to wait, and confirms what is held.
+    // The next check has to wait, and confirms the present set.
     watch.report_unreachable();
     let third = controller.accept().await;
     assert_eq!(begin.elapsed().as_secs(), 10);
@@ -328,7 +328,7 @@ async fn destinations_are_bounded() {
     assert!(matches!(refused, Err(Error::Full(_))));
 }
 
-/// A source of which one task feeds all destinations, as a control plane with one stream would.
+/// A source with one task that feeds all destinations, like a control plane with one stream.
 struct Multiplexed(mpsc::UnboundedSender<(Destination, Items)>);
 
 impl EndpointSource for Multiplexed {
@@ -354,7 +354,7 @@ async fn one_stream_can_serve_all_destinations() {
                 Some((destination, update)) = said.recv() => {
                     subscribed[destination].send(update).unwrap();
                 }
-                // Its end is that of all subscriptions.
+                // Its end ends all subscriptions.
                 else => break,
             }
         }

@@ -11,7 +11,7 @@ use hickory_resolver::{
 };
 use std::time::Duration;
 
-/// A resolver that is configured by `/etc/resolv.conf` and `/etc/hosts`.
+/// A resolver configured by `/etc/resolv.conf` and `/etc/hosts`.
 #[derive(Clone)]
 pub struct SystemResolver {
     resolver: TokioResolver,
@@ -22,7 +22,7 @@ impl SystemResolver {
     pub fn new() -> Result<Self, DnsError> {
         let mut builder = TokioResolver::builder_tokio().map_err(|error| failed(&error))?;
         let options: &mut ResolverOpts = builder.options_mut();
-        // Answers are renewed when their TTL ends; an answer from a cache would be renewed into itself.
+        // Answers are renewed when their TTL ends; a cache would return the same answer again.
         options.cache_size = 0;
         let resolver = builder.build().map_err(|error| failed(&error))?;
         Ok(Self { resolver })

@@ -122,7 +122,7 @@ impl Plan {
     }
 }
 
-/// The IP that the first label of a name spells with dashes: `10-0-0-1.web…`.
+/// The IP that is written with dashes in the first label of a name: `10-0-0-1.web…`.
 fn dashed_ip(name: &str) -> Option<IpAddr> {
     let label = name.split('.').next()?;
     label
@@ -132,11 +132,11 @@ fn dashed_ip(name: &str) -> Option<IpAddr> {
         .ok()
 }
 
-/// Records with shorter lives, even 0, must not make the proxy flood DNS.
+/// The shortest time between queries: records with a shorter TTL, even 0, must not make the proxy flood DNS.
 const MIN_TTL: Duration = Duration::from_secs(5);
-/// The backoff may be configured to start at 0.
+/// The shortest wait after a failure: the backoff may be configured to start at 0.
 const MIN_RETRY: Duration = Duration::from_millis(10);
-/// A control plane has a handful of pods; more than this is a mistake.
+/// The most addresses: a control plane has a handful of pods; more than this is a mistake.
 pub(super) const MAX_ADDRESSES: usize = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The record of a name that is followed: its counts for the metrics, its addresses and last error for `/state`.
+//! The record of a name: its counts for the metrics, its addresses and last error for `/state`.
 
 use super::{plan::MAX_ADDRESSES, resolve::RecordType};
 use parking_lot::Mutex;
@@ -18,11 +18,11 @@ pub struct Resolutions {
     srv_not_found: AtomicU64,
     addresses_ok: AtomicU64,
     addresses_not_found: AtomicU64,
-    /// Written by one task, a few times in a minute at most.
+    /// Written by one task, a few times a minute at most.
     name: Mutex<Option<NameRecord>>,
 }
 
-/// The name of a client, and what is known of it.
+/// The name of a client, with its addresses and queries.
 #[derive(Debug)]
 struct NameRecord {
     host: String,
@@ -31,7 +31,7 @@ struct NameRecord {
     resolved_at: Option<Instant>,
     /// The time of the next query; `None` for an address, which is never queried.
     next_query: Option<Instant>,
-    /// That of the last query, if it failed.
+    /// The error of the last query, if it failed.
     last_error: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Resolutions {
         ]
     }
 
-    /// The name, its addresses with their limit and age, and the last error; null before it is followed.
+    /// The name, its addresses with their limit and age, and the last error; null before the first record.
     pub fn inspect(&self) -> Value {
         let name = self.name.lock();
         let Some(name) = &*name else {

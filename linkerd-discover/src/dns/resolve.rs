@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use std::{net::IpAddr, time::Duration};
 
-/// A resolver of names: the system's, or one of a test.
+/// A resolver of names: the system's, or a test's.
 pub trait Resolve: Send + Sync + 'static {
     /// The SRV records of a name.
     fn srv(&self, name: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>>;

@@ -2,7 +2,7 @@ use super::*;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Answers address look-ups from a list, for ever with the last, and knows no SRV records.
+/// Answers address look-ups from a list, repeating the last answer, and has no SRV records.
 struct Script(Mutex<VecDeque<Result<AddressAnswer, DnsError>>>);
 
 impl Resolve for Script {

@@ -149,7 +149,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Operations applied one by one lead to the endpoints of the simplest possible model.
+    /// Operations applied one by one lead to the same endpoints as in the simplest possible model.
     #[test]
     fn updates_add_up(ops in proptest::collection::vec(op(), 0..40)) {
         let mut table = EndpointTable::new(100);

@@ -50,7 +50,7 @@ fn labels(workload: &Workload<'_>, options: &InjectOptions, namespace: Option<&s
         let key = format!("{OWNER_PREFIX}{}", workload.kind.to_lowercase());
         labels.push((key, Yaml::str(name)));
     }
-    // A manifest that leaves its namespace to kubectl has no label of it.
+    // A manifest without a namespace, which kubectl will set, gets no label with the namespace.
     if let Some(namespace) = namespace {
         labels.push((WORKLOAD_NS.to_owned(), Yaml::str(namespace)));
     }
@@ -88,7 +88,7 @@ fn annotations(effective: &EffectiveSettings, options: &InjectOptions) -> Fields
     annotations
 }
 
-/// Labels and annotations, without those of the same names that pods have.
+/// Labels and annotations, except those that the pods already have.
 fn metadata(workload: &Workload<'_>, labels: Fields, annotations: Fields) -> Vec<Change> {
     let node = workload
         .template
@@ -149,7 +149,7 @@ fn spec(workload: &Workload<'_>, sidecar: &Sidecar<'_>) -> Vec<Change> {
     changes
 }
 
-/// The TCP ports that containers declare, sidecars among the init containers included.
+/// The TCP ports that containers declare, including sidecars among the init containers.
 fn container_ports(workload: &Workload<'_>) -> Vec<u16> {
     let is_sidecar = |node: &Node| node.get("restartPolicy").is_some();
     let init = workload.containers("initContainers");

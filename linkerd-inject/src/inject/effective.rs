@@ -11,7 +11,7 @@ pub(super) struct EffectiveSettings {
     pub(super) settings: ProxySettings,
     /// The annotations of the pods as written.
     pub(super) annotations: Vec<(String, String)>,
-    /// Annotations of the namespace that pods do not have: controllers read them only from pods.
+    /// Annotations of the namespace that pods lack: they are copied, as controllers read them only from pods.
     pub(super) inherited: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
     pub(super) problems: Vec<Problem>,

@@ -1,4 +1,4 @@
-//! The form that a workload must have for the sidecar to be written into it.
+//! The form that a workload must have for the sidecar to be inserted.
 
 use crate::{
     problem::Problem,
@@ -6,7 +6,7 @@ use crate::{
     yaml::{Node, NodeKind},
 };
 
-/// The first obstacle of a workload's form.
+/// The first obstacle in a workload's form.
 pub(super) fn structure(workload: &Workload<'_>) -> Option<Problem> {
     let line = workload.object.line;
     let Some(template) = workload.template else {
@@ -44,7 +44,7 @@ pub(super) fn structure(workload: &Workload<'_>) -> Option<Problem> {
         })
 }
 
-/// Whether a node is a map of its own, in which each of the keys is there once at most.
+/// The problem of a node that is not an unshared map, or has one of the keys more than once.
 fn form(node: &Node, keys: &[&str]) -> Option<Problem> {
     if !matches!(node.kind, NodeKind::Map { .. }) && !node.is_null() {
         return Some(Problem::new(node.line, "a map of fields is expected here"));

@@ -1,4 +1,4 @@
-//! One row for each annotation: its name and how its value changes the settings.
+//! A table of annotations: the name of each, and the change of the settings by its value.
 
 use super::{
     ProxySettings,
@@ -31,7 +31,7 @@ pub(crate) const ISTIO_SETTINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Changes the setting of a name; `None` if there is none.
+/// Changes the setting of a name; `None` if there is no such setting.
 pub(crate) fn set(
     settings: &mut ProxySettings,
     name: &str,

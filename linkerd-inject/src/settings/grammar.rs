@@ -1,4 +1,4 @@
-//! The values of annotations. What the proxy or its init container would refuse is an error here.
+//! The values of annotations. Values that the proxy or its init container would refuse are errors here.
 
 use crate::yaml::{Yaml, parse};
 use ipnet::IpNet;
@@ -18,7 +18,7 @@ pub(super) fn one_of(value: &str, values: &[&str]) -> Result<String, String> {
     }
 }
 
-/// `true` for the first word, `false` for the second one.
+/// `true` for the word `yes`, `false` for the word `no`.
 pub(super) fn choice(value: &str, yes: &str, no: &str) -> Result<bool, String> {
     Ok(one_of(value, &[yes, no])? == yes)
 }
@@ -45,7 +45,7 @@ pub(super) fn port(value: &str) -> Result<u16, String> {
     }
 }
 
-/// Ports and ranges of them, without spaces.
+/// Ports and port ranges, without spaces.
 pub(super) fn ports(value: &str) -> Result<String, String> {
     let ranges: Result<Vec<_>, _> = items(value).map(range_text).collect();
     Ok(ranges?.join(","))
@@ -72,7 +72,7 @@ pub(crate) fn port_range(value: &str) -> Result<(u16, u16), String> {
     }
 }
 
-/// Networks and addresses. A bare address is a network of its own.
+/// Networks and addresses. A bare address counts as a network.
 pub(super) fn subnets(value: &str) -> Result<String, String> {
     let network = |item: &str| match item.parse::<IpNet>().is_ok() {
         true => Ok(item.to_owned()),
@@ -100,7 +100,7 @@ pub(super) fn seconds(value: &str) -> Result<u64, String> {
     Ok(milliseconds.div_ceil(1000))
 }
 
-/// The number of a quantity, such as `100m` or `1Gi`.
+/// The numeric value of a quantity, such as `100m` or `1Gi`.
 pub(super) fn quantity(value: &str) -> Result<f64, String> {
     let error = || format!("{value:?} is not a quantity, such as 100m or 64Mi");
     let is_number = |c: char| c.is_ascii_digit() || c == '.';

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::yaml::Yaml;
 
-/// All variables. A variable refers only to those before it.
+/// All variables. A variable refers only to earlier ones.
 pub(super) fn variables(sidecar: &Sidecar<'_>) -> Vec<Yaml> {
     let mut env = Env(Vec::new());
     pod(sidecar, &mut env);
@@ -18,7 +18,7 @@ pub(super) fn variables(sidecar: &Sidecar<'_>) -> Vec<Yaml> {
     env.with(&sidecar.settings.additional_env)
 }
 
-/// Facts about the pod, of which the other variables are made.
+/// Facts about the pod, from which other variables are built.
 fn pod(sidecar: &Sidecar<'_>, env: &mut Env) {
     env.field("_pod_name", "metadata.name");
     env.field("_pod_ns", "metadata.namespace");
@@ -41,7 +41,7 @@ fn runtime(sidecar: &Sidecar<'_>, env: &mut Env) {
     if let Some(ratio) = &settings.cpu_ratio_limit {
         env.proxy("CORES_MAX_RATIO", ratio);
     }
-    // Spans of headers and requests would print what a request carries.
+    // Spans of headers and requests would print the contents of requests.
     let headers = match settings.log_headers {
         true => "",
         false => ",[{headers}]=off,[{request}]=off",
@@ -186,7 +186,7 @@ fn identity(sidecar: &Sidecar<'_>, env: &mut Env) {
     );
 }
 
-/// The identity of a service account, which is given with its namespace.
+/// The identity of a service account, which includes its namespace.
 fn identity_name(account: &str) -> String {
     format!("{account}.serviceaccount.identity.$(_l5d_ns).$(_l5d_trustdomain)")
 }
@@ -237,7 +237,7 @@ impl Env {
         self.proxy(&format!("{name}_SVC_NAME"), identity);
     }
 
-    /// With further variables, which replace those of their names.
+    /// Adds further variables, which replace variables of the same name.
     fn with(mut self, additional: &[Yaml]) -> Vec<Yaml> {
         let names: Vec<_> = additional.iter().filter_map(variable_name).collect();
         let is_replaced = |it: &Yaml| variable_name(it).is_some_and(|name| names.contains(&name));

@@ -1,4 +1,4 @@
-//! The container that redirects the pod's traffic before any other starts, or checks that a CNI plugin does.
+//! The container that redirects the pod's traffic before any other starts, or checks the redirection by a CNI plugin.
 
 use super::{
     Sidecar,
@@ -48,11 +48,11 @@ fn init(sidecar: &Sidecar<'_>) -> Yaml {
     if !sidecar.mesh.ipv6 {
         args.push("--ipv6=false".to_owned());
     }
-    // The kernel's setting of close-wait is root's.
+    // Only root can change the kernel's close-wait setting.
     let is_root = settings.close_wait_seconds.is_some();
     let user = if is_root { 0 } else { NOBODY };
     let add = Yaml::strings(["NET_ADMIN", "NET_RAW"]);
-    // Escalation stays allowed: without it a program of another user than root never gets these capabilities.
+    // Escalation stays allowed: otherwise a program of a user other than root never gets these capabilities.
     let security = Yaml::map([
         ("capabilities", Yaml::map([("add", add)])),
         ("privileged", Yaml::plain(false)),
@@ -86,7 +86,7 @@ fn init(sidecar: &Sidecar<'_>) -> Yaml {
 
 fn validator(sidecar: &Sidecar<'_>) -> Yaml {
     let settings = sidecar.settings;
-    // An address without a server: who answers is the proxy's port, to which the connection was redirected.
+    // An address without a server: only the proxy's port answers, if the connection is redirected to it.
     let (connect, any) = match sidecar.mesh.ipv6 {
         true => ("[fd00::1]:20001", "[::]"),
         false => ("1.1.1.1:20001", "0.0.0.0"),

@@ -11,9 +11,9 @@ pub struct MeshInstallation {
     pub trust_domain: String,
     /// The domain of the cluster's services.
     pub cluster_domain: String,
-    /// Certificates in PEM; else those of the ConfigMap `linkerd-identity-trust-roots` in the pod's namespace.
+    /// Certificates in PEM; without them, the ConfigMap `linkerd-identity-trust-roots` in the pod's namespace.
     pub trust_anchors: Option<String>,
-    /// A CNI plugin redirects traffic, so that the init container only checks it.
+    /// Whether a CNI plugin redirects traffic, so that the init container only checks it.
     pub cni: bool,
     /// Whether pods have IPv6 addresses.
     pub ipv6: bool,
@@ -36,7 +36,7 @@ impl Default for MeshInstallation {
 pub(crate) struct Sidecar<'a> {
     pub(crate) mesh: &'a MeshInstallation,
     pub(crate) settings: &'a ProxySettings,
-    /// Requests name their service, as in an ingress controller's pod.
+    /// Whether requests name their service, as in an ingress controller's pod.
     pub(crate) ingress: bool,
     /// The ports of the pod's containers, in their order.
     pub(crate) container_ports: Vec<u16>,

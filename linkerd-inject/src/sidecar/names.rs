@@ -1,4 +1,4 @@
-//! Names of containers and volumes, and the paths of these.
+//! Names of containers and volumes, and the mount paths of volumes.
 
 /// The name of the proxy's container.
 pub(crate) const PROXY: &str = "linkerd-proxy";

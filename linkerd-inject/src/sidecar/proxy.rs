@@ -79,7 +79,7 @@ fn lifecycle(sidecar: &Sidecar<'_>) -> Option<Yaml> {
         lifecycle.push("postStart", Yaml::map([("exec", exec)]));
     }
     if let Some(seconds) = settings.wait_before_exit_seconds {
-        // By the kubelet, without a process in the container.
+        // Done by the kubelet, without a process in the container.
         let sleep = Yaml::map([("seconds", Yaml::plain(seconds))]);
         lifecycle.push("preStop", Yaml::map([("sleep", sleep)]));
     }
@@ -136,7 +136,7 @@ fn resources(settings: &ProxySettings) -> Option<Yaml> {
     (!parts.is_empty()).then_some(Yaml::Map(parts))
 }
 
-/// The profile of the container runtime.
+/// The seccomp profile of the container runtime.
 pub(super) fn default_seccomp() -> Yaml {
     Yaml::map([("type", Yaml::str("RuntimeDefault"))])
 }

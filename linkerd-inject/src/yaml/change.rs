@@ -1,4 +1,4 @@
-//! Changes of a text, as changes of its values.
+//! Changes of a text, expressed as changes of its values.
 
 use super::Yaml;
 
@@ -14,9 +14,9 @@ pub(crate) enum PathStep {
 pub(crate) enum Change {
     /// Adds fields at the end of a map, or of a null.
     AddFields(Vec<PathStep>, Vec<(String, Yaml)>),
-    /// Adds items before those of a list.
+    /// Adds items at the start of a list.
     Prepend(Vec<PathStep>, Vec<Yaml>),
-    /// Adds items after those of a list, or of a null.
+    /// Adds items at the end of a list, or in place of a null.
     Append(Vec<PathStep>, Vec<Yaml>),
     Remove(Vec<PathStep>),
 }

@@ -1,7 +1,7 @@
-//! Changes of a text at the places of its nodes. All other bytes stay.
+//! Changes of a text at the positions of its nodes. All other bytes stay.
 //!
-//! A changed text is parsed again and compared with the changed value, so that a form of YAML that nobody thought of
-//! is an error and never another manifest.
+//! A changed text is parsed again and compared with the changed value, so that an unexpected form of YAML is an error and
+//! never another manifest.
 
 mod expected;
 mod places;
@@ -71,7 +71,7 @@ pub(crate) fn apply(text: &str, changes: &[Change]) -> Result<String, Problem> {
     Ok(changed)
 }
 
-/// A replacement of a range. Of those at one place, that of the deeper node comes first.
+/// A replacement of a range. At the same position, the edit of the deeper node comes first.
 struct TextEdit {
     range: Range<usize>,
     depth: usize,
@@ -84,7 +84,7 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// The node of a path, and the column of the keys beside it or of the map above it.
+    /// The node of a path, and the column of its sibling keys or of the map above it.
     fn find<'n>(
         &self,
         documents: &'n [Node],
@@ -171,7 +171,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Items may begin with a dash in the column of the list's key, where the list itself has no place.
+    /// The column of a list's dashes. They may be in the column of the list's key, and then the list itself has no position.
     fn dash_column(&self, list: &Node, beside: usize) -> usize {
         let mut first = self.text[list.range.start..].chars();
         let is_dash = first.next() == Some('-') && first.next().is_none_or(char::is_whitespace);
@@ -200,7 +200,7 @@ impl Editor<'_> {
         self.edits.push(TextEdit { range, depth, text });
     }
 
-    /// Inserts whole lines after that of a place.
+    /// Inserts whole lines after the line of a position.
     fn insert_lines(&mut self, after: usize, lines: String, depth: usize) {
         let (at, is_ended) = line_end(self.text, after);
         let lines = match is_ended {
@@ -256,7 +256,7 @@ impl Editor<'_> {
         self.delete(line_start(self.text, range.start)..end);
     }
 
-    /// Each run of removed entries goes with the comma after it, or before it if it is the last.
+    /// Removes each run of entries with the comma after it, or with the comma before it if the run is the last.
     fn remove_in_braces(&mut self, entries: &[(Range<usize>, bool)]) {
         let mut at = 0;
         while at < entries.len() {
@@ -289,13 +289,13 @@ impl Editor<'_> {
         let mut changed = String::with_capacity(self.text.len() * 2);
         let mut at = 0;
         for TextEdit { range, text, .. } in &self.edits {
-            // Of nested removals, the outer one is enough.
+            // The outer one of nested removals is enough.
             changed.push_str(&self.text[at..range.start.max(at)]);
             changed.push_str(text);
             at = range.end.max(at);
         }
         changed.push_str(&self.text[at..]);
-        // A text without a last line end gets none from the lines before those that were removed.
+        // A text without a final line end gets none from lines before the removed ones.
         if at == self.text.len() && !self.text.ends_with('\n') && changed.ends_with('\n') {
             let kept = changed.trim_end_matches('\n').trim_end_matches('\r').len();
             changed.truncate(kept);

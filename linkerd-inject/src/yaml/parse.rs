@@ -1,25 +1,25 @@
-//! A text as one tree for each of its documents.
+//! Parses a text into a tree for each of its documents.
 
 use super::Yaml;
 use crate::problem::Problem;
 use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle};
 use std::{collections::HashMap, ops::Range};
 
-/// A value and its place in the text.
+/// A value and its position in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// From 1.
+    /// The line, from 1.
     pub(crate) line: u64,
-    /// The bytes of its content, from the first character to the last one, without comments after it.
+    /// The bytes of its content, from the first character to the last one, without trailing comments.
     pub(crate) range: Range<usize>,
-    /// It has an anchor, or is an alias: a change would have an effect elsewhere, too.
+    /// Whether the node has an anchor, or is an alias: a change would have an effect elsewhere, too.
     pub(crate) shared: bool,
     pub(crate) kind: NodeKind,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
-    /// A scalar; an empty range if nothing is written.
+    /// A scalar; its range is empty if the value is not written.
     Scalar(Yaml),
     List {
         flow: bool,
@@ -66,7 +66,7 @@ impl Node {
         found.next().map(|(key, value)| (key, value))
     }
 
-    /// Follows fields by their names.
+    /// The node at a path of field names.
     pub(crate) fn at(&self, path: &[&str]) -> Option<&Node> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// The value without its place.
+    /// The value without its position.
     pub(crate) fn to_yaml(&self) -> Yaml {
         match &self.kind {
             NodeKind::Scalar(value) => value.clone(),
@@ -144,7 +144,7 @@ impl Node {
     }
 }
 
-/// A list or a map without an end so far.
+/// A list or a map whose end was not read yet.
 struct OpenNode {
     node: Node,
     anchor: usize,
@@ -228,13 +228,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The content of a scalar: a block scalar ends with its last line, and with the empty ones after it only if they
+    /// The range of a scalar's content: a block scalar ends with its last line, and includes empty lines after it only if they
     /// are part of the value.
     fn scalar_range(&self, value: &str, style: ScalarStyle, range: Range<usize>) -> Range<usize> {
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let keeps = value.ends_with("\n\n") || value == "\n";
         if !is_block && range.is_empty() {
-            // Nothing is written; the colon before it belongs to the entry.
+            // The value is not written; the colon before it belongs to the entry.
             let rest = &self.text[range.end..];
             let colon = rest.len() - rest.trim_start_matches([' ', '\t']).len();
             let has_colon = rest[colon..].starts_with(':');
@@ -290,7 +290,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The parser knows the offset of every marker, as it reads a string.
+/// The byte offset of a marker, always known as the parser reads a string.
 fn offset(marker: &Marker) -> usize {
     marker.byte_offset().unwrap_or_default()
 }
@@ -299,8 +299,8 @@ fn too_deep(line: u64) -> Problem {
     Problem::new(line, format!("nested deeper than {MAX_DEPTH} levels"))
 }
 
-/// Aliases of aliases grow without bound; an honest manifest has few.
+/// The most aliased nodes: aliases of aliases grow without bound, and an honest manifest has few.
 const MAX_ALIASED: usize = 100_000;
 
-/// Trees are walked by recursion. Manifests have some twenty levels.
+/// The deepest nesting: trees are walked by recursion, and manifests have some twenty levels.
 const MAX_DEPTH: usize = 64;

@@ -1,6 +1,6 @@
-//! A YAML value without its place.
+//! A YAML value without its position.
 
-/// A value as Kubernetes reads it: the types of JSON.
+/// A value as read by Kubernetes: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Yaml {
     Null,
@@ -36,7 +36,7 @@ impl Yaml {
         }
     }
 
-    /// A plain scalar of a text.
+    /// The value of a plain scalar with this text.
     pub(super) fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -46,7 +46,7 @@ impl Yaml {
     }
 }
 
-/// Whether a plain scalar of this text is a string to every reader, also to those of YAML 1.1.
+/// Whether all readers take a plain scalar of this text as a string, even readers of YAML 1.1.
 pub(super) fn reads_as_string(text: &str) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
     let is_word = words.iter().any(|word| text.eq_ignore_ascii_case(word));

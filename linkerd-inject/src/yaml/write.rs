@@ -1,4 +1,4 @@
-//! Values as text: in lines below one another, or in one line within braces.
+//! Values as text: in block style, or in one line with braces.
 
 use super::value::{Yaml, reads_as_string};
 use std::fmt::Write;
@@ -102,7 +102,7 @@ fn entry(key: &str, value: &Yaml, column: usize, out: &mut String) {
     }
 }
 
-/// Whether a text is written line by line: certificates are.
+/// Whether a text is written as a literal block, such as certificates.
 fn is_lines(text: &str) -> bool {
     let is_simple = |line: &str| {
         let visible = |c: char| c == ' ' || c.is_ascii_graphic();

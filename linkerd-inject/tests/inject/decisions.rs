@@ -1,9 +1,9 @@
-//! Which workloads get a sidecar.
+//! Decisions whether workloads get a sidecar.
 
 use crate::{CONTAINER, deployment, injected, manifest};
 use linkerd_inject::{InjectMode, InjectOptions, NoteKind, inject};
 
-/// The namespace's annotation and the pod's, as the injector of a cluster decides.
+/// The annotations of the namespace and of the pod decide as with the injector of a cluster.
 #[test]
 fn annotations_decide_as_in_a_cluster() {
     let options = InjectOptions {

@@ -1,4 +1,4 @@
-//! The manifests that are shipped: the controller's, the chart as it is rendered, and the example, with and without sidecars.
+//! The shipped manifests: the controller's, the rendered chart, and the example, with and without sidecars.
 
 mod installation;
 
@@ -75,7 +75,7 @@ fn sidecars_call_services_that_lead_to_the_controller() {
                 let (service, rest) = host.split_once('.').unwrap();
                 assert_eq!(rest, "linkerd-proxy.svc.cluster.local.");
                 let ports = &installation.object("Service", service)["spec"]["ports"];
-                // Several ports would be several answers of DNS.
+                // Several ports would yield several DNS answers.
                 assert_eq!(ports.as_array().unwrap().len(), 1);
                 assert_eq!(ports[0]["port"].to_string(), called);
                 let target = &container["ports"][0];
@@ -104,7 +104,7 @@ fn selectors_are_those_of_pods() {
             let namespace = &object["metadata"]["namespace"];
             let mut selected = pods.iter().filter(|pod| pod.is_met(namespace, selector));
             assert!(selected.next().is_some(), "{object}");
-            // Sidecars are selected as before.
+            // Sidecars are still selected.
             if namespace == "shop" {
                 let mut selected = sidecars
                     .iter()
@@ -169,7 +169,7 @@ fn the_mesh_file_is_that_of_the_example() {
     }
 }
 
-/// The controller is part of no mesh.
+/// The controller is not part of the mesh.
 #[test]
 fn the_controller_gets_no_sidecar() {
     for installation in installations() {
@@ -180,7 +180,7 @@ fn the_controller_gets_no_sidecar() {
     }
 }
 
-/// The manifests, and the chart with the values of the same mesh.
+/// The manifests, and the chart with values for the same mesh.
 fn installations() -> [Installation; 2] {
     [
         Installation::of("kubernetes/control"),

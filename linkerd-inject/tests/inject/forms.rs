@@ -1,4 +1,4 @@
-//! Ways to write YAML: a sidecar comes and goes without a trace.
+//! Forms of YAML: injection and removal restore the text.
 
 use crate::{text_of, types, uninjected, yaml_values};
 use linkerd_inject::InjectOptions;

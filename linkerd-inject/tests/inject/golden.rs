@@ -1,4 +1,4 @@
-//! One file for each row of what a pod gets, and its injected text beside it. `UPDATE_GOLDEN=1` writes these anew.
+//! One file for each case of injection, with its injected text in another file. `UPDATE_GOLDEN=1` writes the latter anew.
 
 use crate::{text_of, uninjected};
 use linkerd_inject::{InjectMode, InjectOptions};

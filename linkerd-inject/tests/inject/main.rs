@@ -9,7 +9,7 @@ mod golden;
 mod refusals;
 mod round_trip;
 mod types;
-// Also of the black-box tests, which are no library of this crate.
+// Shared with the black-box tests, which are not a library of this crate.
 #[path = "../../../tests/src/yaml_values.rs"]
 mod yaml_values;
 

@@ -1,4 +1,4 @@
-//! Errors of the input: all are reported with their places, and nothing is changed.
+//! Errors of the input: all are reported with their positions, and no manifest is changed.
 
 use crate::{CONTAINER, deployment, injected, manifest};
 use linkerd_inject::{InjectOptions, ProxySettings, inject};

@@ -1,4 +1,4 @@
-//! Made-up pods: injected twice is injected once, and without the sidecar they are what they were.
+//! Generated pods: a second injection changes nothing, and removal restores the original.
 
 use crate::{text_of, types, uninjected, yaml_values};
 use linkerd_inject::InjectOptions;

@@ -1,4 +1,4 @@
-//! Injected objects are objects of Kubernetes: no field is unknown to its types.
+//! Injected objects are valid Kubernetes objects: no field is unknown to its types.
 
 use crate::{text_of, yaml_values::documents};
 use k8s_openapi::api::{
@@ -65,7 +65,7 @@ pub fn check(name: &str, object: &Value) -> usize {
     1
 }
 
-/// A field that the type does not know is lost on the way through it.
+/// Checks that no field is lost in the conversion, as unknown fields would be.
 fn same<T: DeserializeOwned + Serialize>(name: &str, object: &Value) {
     let typed: T =
         serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -80,7 +80,7 @@ fn destination(backend: &Backend) -> &str {
     }
 }
 
-/// `parent/route -> destinations` of each HTTP rule, or why not.
+/// `parent/route -> destinations` of each HTTP rule, or the reason why there is none.
 fn shown_http(routing: Result<HttpRouting, InvalidRouting>) -> String {
     let routing = match routing {
         Ok(routing) => routing,
@@ -96,7 +96,7 @@ fn shown_http(routing: Result<HttpRouting, InvalidRouting>) -> String {
     rules.collect::<Vec<_>>().join(", ") + canonical
 }
 
-/// `parent/route -> destinations`, or why not.
+/// `parent/route -> destinations`, or the reason why there is none.
 fn shown(source: RouteSource) -> String {
     match source {
         RouteSource::Route(RouteSpec {

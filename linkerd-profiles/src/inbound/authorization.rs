@@ -11,10 +11,10 @@ use std::{
     sync::Arc,
 };
 
-/// An authorization: it admits clients from its networks that meet its authentication.
+/// An authorization: admits clients from its networks that meet its authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorization {
-    /// The resource that it was configured by.
+    /// The resource that configured the authorization.
     pub meta: Arc<Meta>,
     /// The networks of its clients.
     pub networks: Vec<ClientNetwork>,
@@ -27,16 +27,16 @@ pub struct Authorization {
 pub struct ClientNetwork {
     /// The network.
     pub network: IpNet,
-    /// The parts of it that are left out.
+    /// The parts of the network that are excluded.
     pub except: Vec<IpNet>,
 }
 
-/// The authentication that an authorization asks for.
+/// The authentication that an authorization requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
     /// None.
     Unauthenticated,
-    /// TLS that the proxy terminates, with a client's certificate or without.
+    /// TLS that the proxy terminates, with or without a client's certificate.
     MeshTls,
     /// One of these identities.
     Identities(ClientIdentities),
@@ -47,8 +47,8 @@ pub enum Authentication {
 pub struct ClientIdentities {
     /// Whole identities: DNS names in lower case, or URIs.
     pub exact: BTreeSet<Box<str>>,
-    /// Ends of DNS names, such as `.shop.serviceaccount.identity.linkerd.cluster.local`. The empty one is for every DNS
-    /// name; none is for a URI.
+    /// Suffixes of DNS names, such as `.shop.serviceaccount.identity.linkerd.cluster.local`. The empty suffix matches every DNS
+    /// name; no suffix matches a URI.
     pub suffixes: Vec<Box<str>>,
 }
 
@@ -65,7 +65,7 @@ impl Authorization {
         }
     }
 
-    /// Whether its admissions are logged, as another policy would deny them.
+    /// Whether its admissions are logged because another policy would deny them.
     pub fn is_audit(&self) -> bool {
         matches!(&*self.meta, Meta::Default(name) if name == AUDIT)
     }
@@ -127,7 +127,7 @@ impl ClientIdentities {
         }
     }
 
-    /// Whether an identity is one of them.
+    /// Whether an identity is included.
     pub fn contains(&self, identity: &Identity) -> bool {
         let ends = |name: &str| self.suffixes.iter().any(|suffix| name.ends_with(&**suffix));
         self.exact.contains(identity.as_str()) || identity.dns_name().is_some_and(ends)

@@ -1,4 +1,4 @@
-//! The decision whether a client is let in, and the explanation of a denial.
+//! The decision about the admission of a client, and the explanation of a denial.
 
 use super::{authorization::Authorization, unmet_condition::UnmetCondition};
 use crate::meta::Meta;
@@ -14,17 +14,17 @@ use std::{
 pub struct Denial {
     /// The client's address.
     pub client: SocketAddr,
-    /// Its identity, or why there is none.
+    /// The client's identity, or the reason why there is none.
     pub tls: TlsStatus,
-    /// The server that it came to.
+    /// The server that it connected to.
     pub server: Arc<Meta>,
-    /// The route that it took, if it got so far.
+    /// The route of its request, if one was found.
     pub route: Option<Arc<Meta>>,
-    /// The authorization of which it meets most. `None`: there is no authorization.
+    /// The authorization with the most conditions met. `None`: there is no authorization.
     pub nearest: Option<NearestAuthorization>,
 }
 
-/// The authorization of which a client meets most conditions.
+/// The authorization of which a client meets the most conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearestAuthorization {
     /// The resource of the authorization.
@@ -33,7 +33,7 @@ pub struct NearestAuthorization {
     pub unmet: UnmetCondition,
 }
 
-/// The first authorization that admits a client; otherwise that of which it meets most, if there is one.
+/// The first authorization that admits a client; otherwise the one with the most conditions met, if there is any.
 pub(super) fn authorize<'a>(
     authorizations: impl Iterator<Item = &'a Authorization>,
     client: IpAddr,
@@ -55,7 +55,7 @@ pub(super) fn authorize<'a>(
 }
 
 impl fmt::Display for NearestAuthorization {
-    /// Such as `authorizationpolicy/web (no identity)`.
+    /// Text such as `authorizationpolicy/web (no identity)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.meta.kind_and_name(), self.unmet)
     }

@@ -1,4 +1,4 @@
-//! Default policies: those of ports for which the control plane has not sent one.
+//! Default policies of ports, until the control plane has sent one.
 
 use super::{
     authorization::{Authentication, Authorization, ClientIdentities, ClientNetwork},
@@ -7,10 +7,10 @@ use super::{
 use crate::meta::Meta;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// The access that default policies give. The implicit authorization of clients in the same pod is not part of it.
+/// The access by default policies. The implicit authorization of clients in the same pod is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultAccess {
-    /// None: ports are opaque, and no connection is let in.
+    /// No access: ports are opaque, and every connection is refused.
     Deny,
     /// Clients of these networks.
     Allow {
@@ -59,7 +59,7 @@ impl DefaultServerPolicies {
             invalid: None,
         });
         let detect = match opaque.authorizations.is_empty() {
-            // Connections that are denied anyway are not looked at.
+            // A connection that is denied anyway needs no detection.
             true => opaque.clone(),
             false => Arc::new(ServerPolicy {
                 protocol: ServerProtocol::Detect {

@@ -35,7 +35,7 @@ impl FollowPort {
         }
     }
 
-    /// Runs until it is dropped.
+    /// Runs until dropped.
     pub(super) async fn run(
         &mut self,
         source: Arc<dyn ServerPolicySource>,
@@ -48,7 +48,7 @@ impl FollowPort {
         loop {
             let event = policies.next().await;
             self.take(event);
-            // Of the updates that have arrived only the last matters.
+            // Only the last of the updates that have arrived matters.
             for event in std::iter::from_fn(|| policies.ready()).take(MAX_DRAINED) {
                 self.take(event);
             }
@@ -103,7 +103,7 @@ impl FollowPort {
     }
 }
 
-/// A limit that an update does not change goes on counting: otherwise each update would admit another burst.
+/// Keeps the state of a limit that an update does not change: otherwise each update would admit another burst.
 fn keep_rate_limit(old: &ServerPolicy, new: &mut ServerPolicy) {
     let old = old.http().and_then(|http| http.rate_limit.as_ref());
     if let (Some(old), Some(new)) = (old, rate_limit_mut(new))
@@ -123,10 +123,10 @@ fn rate_limit_mut(policy: &mut ServerPolicy) -> Option<&mut Arc<RateLimiter>> {
     }
 }
 
-/// More than any burst holds; a stream that never pauses must still be published now and then.
+/// The most updates processed at once, more than in any burst: a stream without pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
 
-/// One line in ten seconds shows a problem; one for each update would hide others.
+/// The least time between warnings: one line in ten seconds shows a problem; one for each update would hide others.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

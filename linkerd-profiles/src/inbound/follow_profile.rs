@@ -34,7 +34,7 @@ impl FollowProfile {
         }
     }
 
-    /// Runs until it is dropped. A service that the control plane does not know may be made later: it is asked for again.
+    /// Runs until dropped. A service that the control plane does not know may be created later: the look-up is repeated.
     pub(super) async fn run(
         &mut self,
         source: Arc<dyn ProfileSource>,
@@ -69,7 +69,7 @@ impl FollowProfile {
                     }
                     Event::Opened | Event::Closed(None) => {}
                 }
-                // Of the updates that have arrived only the last matters.
+                // Only the last of the updates that have arrived matters.
                 match profiles.ready() {
                     Some(next) => event = next,
                     None => break,
@@ -102,13 +102,13 @@ fn seed() -> SmallRng {
     SmallRng::from_rng(&mut rand::rng())
 }
 
-/// More than any burst holds; a stream that never pauses must still be published now and then.
+/// The most updates processed at once, more than in any burst: a stream without pauses must still be published now and then.
 const MAX_DRAINED: usize = 1024;
 
-/// One line in ten seconds shows a problem; one for each update would hide others.
+/// The least time between warnings: one line in ten seconds shows a problem; one for each update would hide others.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long a refusal stands. Clients choose names: that of no service must not reach the control plane often.
+/// The time for which a refusal is kept. Clients choose names: a name without a service must not reach the control plane often.
 const REFUSAL_STANDS: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A rate of requests; as many may come at once as in a second.
+/// A rate of requests; the requests of one second may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     per_second: NonZeroU32,
 }
 
-/// The requests that have passed: the time at which the next would be due at an even pace, in nanoseconds since the
-/// limiter was made.
+/// The requests that have passed: the time at which the next would be due at an even pace, in nanoseconds since the limiter
+/// was created.
 #[derive(Debug, Default)]
 pub(super) struct Bucket(AtomicU64);
 
@@ -26,24 +26,24 @@ impl Rate {
         self.per_second
     }
 
-    /// When the next request is due if one passes `now`; `None`: it comes too early.
+    /// The due time after a request that passes `now`; `None` if the request comes too early.
     pub(super) fn next_due(self, due: u64, now: u64) -> Option<u64> {
         let rate = u64::from(self.per_second.get());
         let next = due.max(now) + SECOND / rate;
-        // Of a rate that does not divide the second the burst is as long as its intervals.
+        // If the rate does not divide the second, the burst is as long as its intervals together.
         (next - now <= SECOND / rate * rate).then_some(next)
     }
 }
 
 impl Bucket {
-    /// Whether a request may pass `now`; it counts if it may.
+    /// Whether a request may pass `now`; counted if it may.
     pub(super) fn admit(&self, rate: Rate, now: u64) -> bool {
         let next_due = |due| rate.next_due(due, now);
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         self.0.fetch_update(set, read, next_due).is_ok()
     }
 
-    /// Whether it is as if no request had passed.
+    /// Whether the bucket is in the same state as before any request.
     pub(super) fn is_full(&self, now: u64) -> bool {
         self.0.load(Ordering::Relaxed) <= now
     }

@@ -1,4 +1,4 @@
-//! Rate limits of a port's requests: in all, of each identity, and of named identities.
+//! Rate limits of a port's requests: in total, for each identity, and for named identities.
 
 use super::gcra::{Bucket, Rate};
 use crate::meta::Meta;
@@ -11,20 +11,20 @@ use tokio::time::Instant;
 /// The configuration of rate limits, in requests per second. Each has a burst of one second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitSettings {
-    /// The resource that they were configured by.
+    /// The resource that configured the limits.
     pub meta: Arc<Meta>,
     /// The limit of all requests together.
     pub total: Option<NonZeroU32>,
-    /// The limit of each identity. Clients without one count as one.
+    /// The limit of each identity. All clients without an identity count as one.
     pub per_identity: Option<NonZeroU32>,
-    /// Limits of named identities, in place of that of each identity.
+    /// Limits of named identities, in place of `per_identity`.
     pub overrides: Vec<RateLimitOverride>,
 }
 
 /// The limit of named identities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitOverride {
-    /// The limit of their requests together.
+    /// The limit of all their requests together.
     pub limit: NonZeroU32,
     /// The identities.
     pub clients: Vec<Identity>,
@@ -32,7 +32,7 @@ pub struct RateLimitOverride {
 
 /// The requests of a port that have passed its limits. Shared by all threads.
 ///
-/// **Bounds**: [`MAX_IDENTITIES`] are told apart; those beyond it count as one.
+/// **Bounds**: [`MAX_IDENTITIES`] are distinguished; those beyond it count as one.
 #[derive(Debug)]
 pub struct RateLimiter {
     settings: RateLimitSettings,
@@ -46,11 +46,11 @@ pub struct RateLimiter {
 /// The limit of one client, looked up once for a connection. A request takes no lock.
 #[derive(Clone, Debug)]
 pub enum ClientRateLimit {
-    /// That of all requests only.
+    /// Only the total limit.
     None,
-    /// That of its identity.
+    /// The limit of its identity.
     Identity(IdentityBucket),
-    /// That of the named identities that it is one of.
+    /// The limit of an override that names its identity.
     Override(OverrideBucket),
 }
 
@@ -82,14 +82,14 @@ pub struct RateLimitExceeded {
 pub enum RateLimitScope {
     /// All requests.
     Total,
-    /// Those of an identity.
+    /// Requests of an identity.
     Identity,
-    /// Those of named identities.
+    /// Requests of named identities.
     Override,
 }
 
 impl RateLimiter {
-    /// A limiter that no request has passed.
+    /// A limiter before any request.
     pub fn new(settings: RateLimitSettings) -> Self {
         let mut overrides = HashMap::new();
         for configured in &settings.overrides {
@@ -139,7 +139,7 @@ impl RateLimiter {
         ClientRateLimit::Identity(IdentityBucket(bucket))
     }
 
-    /// Whether a request of a client may pass `now`. One that a later limit refuses has counted towards the earlier one.
+    /// Whether a request of a client may pass `now`. A request that a later limit refuses has counted towards the earlier one.
     pub fn admit(&self, client: &ClientRateLimit, now: Instant) -> Result<(), RateLimitExceeded> {
         let now = self.nanos(now);
         let limits = &self.settings;
@@ -158,7 +158,7 @@ impl RateLimiter {
         }
     }
 
-    /// The identities that are told apart at present, and their limit, for `/state`.
+    /// The number of identities that are distinguished at present, and their limit, for `/state`.
     pub fn inspect(&self) -> Value {
         json!({ "identities": self.identities.lock().len(), "limit": MAX_IDENTITIES })
     }
@@ -185,7 +185,7 @@ fn check(
 }
 
 impl PartialEq for RateLimiter {
-    /// Two limiters are equal if they limit equally, whatever has passed them.
+    /// Equality of settings: the requests that have passed do not matter.
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
     }
@@ -202,7 +202,7 @@ impl fmt::Display for RateLimitExceeded {
     }
 }
 
-/// The most identities that have a limit of their own; more than a mesh has callers of one workload.
+/// The most identities with their own limit; more than the callers of one workload in a mesh.
 const MAX_IDENTITIES: usize = 10_000;
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
         format!("{name}.test.local").parse().unwrap()
     }
 
-    /// How many of ten requests pass.
+    /// The number of requests that pass, out of ten.
     fn passing(limiter: &RateLimiter, client: &ClientRateLimit, now: Instant) -> usize {
         (0..10)
             .filter(|_| limiter.admit(client, now).is_ok())

@@ -1,4 +1,4 @@
-//! Routes of a server: the table that requests are looked up in, and the authorizations of each rule.
+//! Routes of a server: the table for look-ups of requests, and the authorizations of each rule.
 
 use super::authorization::Authorization;
 use crate::{
@@ -17,14 +17,14 @@ pub struct InboundRoutes {
     rules: Vec<RuleAccess>,
 }
 
-/// One rule of a route, as it is configured.
+/// One rule of a route, as configured.
 #[derive(Clone, Debug)]
 pub struct InboundRoute {
-    /// Its conditions and filters. It has no backends: its requests are for the application.
+    /// The conditions and filters of the rule. It has no backends: its requests go to the application.
     pub rule: RouteRule,
-    /// The authorizations of its route. Those of the server follow them.
+    /// The authorizations of the route. Those of the server apply after them.
     pub authorizations: Arc<[Authorization]>,
-    /// Whether it has a filter of a kind that is not known: its requests fail.
+    /// Whether the rule has a filter of an unknown kind: its requests fail.
     pub has_unknown_filter: bool,
 }
 
@@ -69,7 +69,7 @@ impl InboundRoutes {
         &self.rules[rule].authorizations
     }
 
-    /// Whether a rule has a filter of a kind that is not known.
+    /// Whether a rule has a filter of an unknown kind.
     pub fn has_unknown_filter(&self, rule: usize) -> bool {
         self.rules[rule].has_unknown_filter
     }

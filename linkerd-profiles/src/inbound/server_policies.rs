@@ -24,45 +24,45 @@ use tokio::sync::watch;
 pub struct ServerPoliciesConfig {
     /// The policies of ports until the control plane has sent one.
     pub defaults: DefaultServerPolicies,
-    /// The ports whose policies are watched from the start and for ever.
+    /// The ports whose policies are watched from the start and forever.
     pub eager_ports: BTreeSet<u16>,
     /// Bounds of each stream.
     pub limits: StreamLimits,
     /// The waits between streams.
     pub backoff: Backoff,
-    /// How long an unused port is kept.
+    /// The time for which an unused port is kept.
     pub idle_timeout: Duration,
-    /// The most ports, beside those that are watched for ever.
+    /// The most ports, in addition to those that are watched forever.
     pub max_entries: usize,
 }
 
 /// The policies of all ports in use. Cheap to clone, to be shared by all threads.
 ///
-/// Asking takes one short lock and no wait: a port has its default policy until the control plane's first answer. Bounds:
-/// `max_entries`. Shows itself by [`inspect`](Self::inspect).
+/// A look-up takes one short lock and no wait: a port has its default policy until the control plane's first answer. Bounds:
+/// `max_entries`. Shown by [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct ServerPolicies {
     source: Arc<dyn ServerPolicySource>,
     defaults: Arc<DefaultServerPolicies>,
     settings: Arc<StreamSettings>,
     cache: PortCache,
-    /// Leases of the ports that are watched for ever.
+    /// Leases of the ports that are watched forever.
     eager: Arc<Mutex<Vec<PortLease>>>,
 }
 
 type PortCache = Cache<u16, Arc<ServerPolicy>, SharedFreshness>;
 type PortLease = Lease<Arc<ServerPolicy>, SharedFreshness>;
 
-/// A port that is in the cache.
+/// A port in the cache.
 #[derive(Clone, Debug)]
 pub struct KnownPort {
-    /// Its present policy.
+    /// The present policy of the port.
     pub policy: Arc<ServerPolicy>,
-    /// The freshness of the policy; one without an update is the default.
+    /// The freshness of the policy; without an update it is the default policy.
     pub freshness: Freshness,
 }
 
-/// A port under watch; while it lives, the port is not evicted.
+/// A port under watch; not evicted while the watch lives.
 #[derive(Clone, Debug)]
 pub struct ServerPolicyWatch {
     lease: PortLease,
@@ -96,7 +96,7 @@ impl ServerPolicies {
         policies
     }
 
-    /// Watches the policy of a port. Fails if too many are in use.
+    /// Watches the policy of a port. Fails if too many ports are in use.
     pub fn watch(&self, port: u16) -> Result<ServerPolicyWatch, CacheFull> {
         let lease = self.lease(port)?;
         Ok(ServerPolicyWatch { lease })
@@ -115,7 +115,7 @@ impl ServerPolicies {
         )
     }
 
-    /// A port that is in the cache. It is neither asked for nor kept any longer.
+    /// A port in the cache. Starts no look-up, and does not count as a use.
     pub fn peek(&self, port: u16) -> Option<KnownPort> {
         self.cache.peek(&port, |cached| KnownPort {
             policy: cached.state,
@@ -162,7 +162,7 @@ impl ServerPolicyWatch {
         self.lease.values().borrow().clone()
     }
 
-    /// The policy, to be watched. It does not hold the port: keep the `ServerPolicyWatch` meanwhile.
+    /// The policy, to be watched. Does not keep the port from eviction: keep the `ServerPolicyWatch` meanwhile.
     pub fn receiver(&self) -> watch::Receiver<Arc<ServerPolicy>> {
         self.lease.values().clone()
     }

@@ -14,24 +14,24 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 /// The policy of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerPolicy {
-    /// The resource that it was configured by.
+    /// The resource that configured the policy.
     pub meta: Arc<Meta>,
     /// The protocol of the port, with its routes.
     pub protocol: ServerProtocol,
     /// The authorizations of connections, and of the requests of all routes after the route's own.
     pub authorizations: Vec<Authorization>,
-    /// The reason why nothing may pass, if the policy is invalid: requests get a 500, opaque connections are closed.
+    /// The reason why all traffic is refused, if the policy is invalid: requests get a 500, opaque connections are closed.
     pub invalid: Option<String>,
 }
 
 /// The protocol of a port, with its routes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerProtocol {
-    /// By the first bytes.
+    /// Detected by the first bytes.
     Detect {
-        /// How long to wait for these.
+        /// The limit of the wait for the first bytes.
         timeout: Duration,
-        /// Requests, if it is HTTP.
+        /// The configuration of requests, if the protocol is HTTP.
         http: InboundHttp,
     },
     /// HTTP/1.
@@ -42,21 +42,21 @@ pub enum ServerProtocol {
     Grpc(InboundHttp),
     /// Opaque bytes.
     Opaque,
-    /// TLS that the application terminates, or the proxy if it is the mesh's.
+    /// TLS that the application terminates, or the proxy if it is TLS of the mesh.
     Tls,
 }
 
-/// The requests of a port.
+/// The configuration of a port's requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InboundHttp {
     /// The routes.
     pub routes: InboundRoutes,
-    /// The limit of their rate.
+    /// The limits of their rate.
     pub rate_limit: Option<Arc<RateLimiter>>,
 }
 
 impl ServerPolicy {
-    /// A policy that lets nothing pass, because of `reason`.
+    /// A policy that refuses all traffic, because of `reason`.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self {
             meta: Arc::new(Meta::new_default("invalid")),
@@ -69,7 +69,7 @@ impl ServerPolicy {
         }
     }
 
-    /// The requests of the port; `None` if it is not for HTTP.
+    /// The configuration of requests; `None` if the port is not for HTTP.
     pub fn http(&self) -> Option<&InboundHttp> {
         match &self.protocol {
             ServerProtocol::Detect { http, .. }
@@ -80,7 +80,7 @@ impl ServerPolicy {
         }
     }
 
-    /// Whether a connection that is not HTTP is let in, and by which authorization. Ports of HTTP only admit none.
+    /// The authorization that admits a connection other than HTTP. Ports for HTTP only admit none.
     pub fn authorize_connection(
         &self,
         client: SocketAddr,
@@ -96,7 +96,7 @@ impl ServerPolicy {
             .map_err(|nearest| self.denial(client, tls, None, nearest))
     }
 
-    /// Whether the requests of a rule of its routes are let in, and by which authorization.
+    /// The authorization that admits the requests of a rule.
     pub fn authorize_request(
         &self,
         rule: usize,
@@ -112,8 +112,8 @@ impl ServerPolicy {
         })
     }
 
-    /// Every authorization that the requests of a rule may be let in by, or without a rule connections that are not HTTP, in
-    /// order, with the first condition that a client does not meet.
+    /// All authorizations that could admit the requests of a rule or, without a rule, connections other than HTTP, in order, each
+    /// with the first condition that the client does not meet.
     pub fn explain(
         &self,
         rule: Option<usize>,

@@ -1,4 +1,4 @@
-//! The workers' handle for the profiles of the services that inbound requests are for.
+//! The workers' handle for the profiles of the services that inbound requests address.
 
 use super::{
     follow_profile::FollowProfile,
@@ -19,13 +19,13 @@ use tokio::{sync::watch, time::Instant};
 /// The configuration of the profiles of services.
 #[derive(Clone)]
 pub struct ServiceProfilesConfig {
-    /// Which names have profiles; no call is made for others.
+    /// Matches the names that have profiles; no call is made for others.
     pub names: NameMatcher,
     /// Bounds of each stream.
     pub limits: StreamLimits,
     /// The waits between streams.
     pub backoff: Backoff,
-    /// How long an unused service is kept.
+    /// The time for which an unused service is kept.
     pub idle_timeout: Duration,
     /// The most services.
     pub max_entries: usize,
@@ -33,8 +33,8 @@ pub struct ServiceProfilesConfig {
 
 /// The profiles of all services in use. Cheap to clone, to be shared by all threads.
 ///
-/// Asking takes one short lock and no wait. Bounds: `max_entries`; an unused service is evicted, also while the control plane is away:
-/// clients choose the names, and only metrics depend on them. Shows itself by [`inspect`](Self::inspect).
+/// A look-up takes one short lock and no wait. Bounds: `max_entries`; an unused service is evicted even while the control
+/// plane is away: clients choose the names, and only metrics depend on them. Shown by [`inspect`](Self::inspect).
 #[derive(Clone)]
 pub struct ServiceProfiles {
     source: Arc<dyn ProfileSource>,
@@ -43,7 +43,7 @@ pub struct ServiceProfiles {
     cache: Cache<Destination, ServiceProfile, ProfileLookup>,
 }
 
-/// A service under watch; while it lives, the service is not evicted.
+/// A service under watch; not evicted while the watch lives.
 #[derive(Clone, Debug)]
 pub struct ServiceProfileWatch {
     lease: Lease<ServiceProfile, ProfileLookup>,
@@ -77,7 +77,7 @@ impl ServiceProfiles {
         (self.names)(name)
     }
 
-    /// Watches the profile of a service, which must have one. Fails if too many are in use.
+    /// Watches the profile of a service, which must have one. Fails if too many services are in use.
     pub fn watch(&self, name: &Destination) -> Result<ServiceProfileWatch, CacheFull> {
         let lease = self.cache.lease(
             name,
@@ -121,12 +121,12 @@ impl fmt::Debug for ServiceProfiles {
 }
 
 impl ServiceProfileWatch {
-    /// When the service was first asked for, by any thread.
+    /// The time of the service's first look-up, by any thread.
     pub fn asked_at(&self) -> Instant {
         self.lease.shared().asked_at
     }
 
-    /// The profile, to be watched. It does not hold the service: keep the `ServiceProfileWatch` meanwhile.
+    /// The profile, to be watched. Does not keep the service from eviction: keep the `ServiceProfileWatch` meanwhile.
     pub fn receiver(&self) -> watch::Receiver<ServiceProfile> {
         self.lease.values().clone()
     }

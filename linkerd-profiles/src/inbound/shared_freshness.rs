@@ -1,9 +1,9 @@
-//! The freshness of what one stream brings, as its task shows it to the handles.
+//! The freshness of the state from one stream, published by its task to the handles.
 
 use linkerd_proxy_core::subscription::Freshness;
 use parking_lot::Mutex;
 
-/// The freshness of what one stream brings, shared by its task and its handles.
+/// The freshness of the state from one stream, shared by its task and its handles.
 #[derive(Debug, Default)]
 pub(super) struct SharedFreshness(Mutex<Freshness>);
 

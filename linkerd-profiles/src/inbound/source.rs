@@ -5,9 +5,9 @@ use linkerd_proxy_core::subscription::Call;
 
 /// A source of the policies of ports: a control plane, a file, a test.
 pub trait ServerPolicySource: Send + Sync + 'static {
-    /// Subscribes to the policy of a port. Each item replaces the one before.
+    /// Subscribes to the policy of a port. Each item replaces the previous one.
     ///
-    /// A policy carries the complaint about it: why it is invalid. Otherwise as
+    /// An invalid policy carries the reason. In other respects like
     /// [`PolicySource::policies`](crate::PolicySource::policies).
     fn server_policies(&self, port: u16) -> Call<ServerPolicy>;
 }

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// A condition of an authorization that a client does not meet. They are checked in this order, so that a later one is
-/// nearer to an admission.
+/// A condition of an authorization that a client does not meet. Conditions are checked in this order, so that a later one
+/// is nearer to an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnmetCondition {
     /// The client is in none of the networks.
     Network,
-    /// The client is in a part of a network that is left out.
+    /// The client is in an excluded part of a network.
     ExceptedNetwork,
     /// The proxy does not terminate the client's TLS, or there is none.
     NoTls,
     /// The client has not shown a certificate.
     NoIdentity,
-    /// The identity of the client is none of those that are admitted.
+    /// The identity of the client is not among the admitted ones.
     IdentityNotListed,
 }
 

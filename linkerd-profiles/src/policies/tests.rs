@@ -16,7 +16,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 type Stream<T> = UnboundedReceiverStream<Result<T, Status>>;
 type Answer<T> = oneshot::Sender<Result<Stream<T>, Status>>;
 
-/// Sources of which every stream is opened, or refused, by the test.
+/// Sources whose streams are opened or refused by the test.
 struct Scripted<T>(mpsc::UnboundedSender<Answer<T>>);
 
 struct Calls<T>(mpsc::UnboundedReceiver<Answer<T>>);

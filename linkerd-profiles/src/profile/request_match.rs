@@ -6,9 +6,9 @@ use http::{Method, Request};
 /// A condition on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileMatch {
-    /// All of these hold; of none, always.
+    /// All of these hold; always met if empty.
     All(Vec<ProfileMatch>),
-    /// One of these holds; of none, never.
+    /// One of these holds; never met if empty.
     Any(Vec<ProfileMatch>),
     /// This does not hold.
     Not(Box<ProfileMatch>),

@@ -1,8 +1,8 @@
 //! The budget of a profile's retries.
 //!
-//! Each request that needs no retry deposits a share of one; each retry withdraws one. What was deposited and withdrawn
-//! counts for the time to live of the budget, so retries are never more than that share of the recent requests, however
-//! long the service was well before. A reserve that is not deposited lets a service with few requests retry at all.
+//! Each request that needs no retry deposits a share of one; each retry withdraws one. Deposits and withdrawals count for the
+//! time to live of the budget, so retries never exceed that share of the recent requests, however long the service was
+//! healthy before. A reserve that needs no deposits lets a service with few requests retry at all.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 pub struct RetryBudgetSettings {
     /// The retries that each request allows, 0 to 1,000.
     pub ratio: f32,
-    /// The retries per second that are allowed whatever the ratio.
+    /// The retries per second that are always allowed.
     pub min_retries_per_second: u32,
     /// The time for which a request counts, 1 to 60 s.
     pub ttl: Duration,
 }
 
 impl RetryBudgetSettings {
-    /// The settings of one of so many parts of the proxy: each gets its part of the requests, and of the reserve.
+    /// The settings for one of `parts` workers: each gets its part of the requests, and of the reserve.
     #[must_use]
     pub fn share(self, parts: usize) -> Self {
         let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
@@ -30,23 +30,23 @@ impl RetryBudgetSettings {
     }
 }
 
-/// The balance of a budget. The time is an input, and does not run backwards.
+/// The balance of a budget. The time is an input, and must not run backwards.
 #[derive(Clone, Debug)]
 pub struct RetryBudget {
     /// The amount of a deposit.
     deposit: i64,
     reserve: i64,
-    /// The length of a part in nanoseconds.
+    /// The length of a slot in nanoseconds.
     slot_length: u64,
-    /// The sum of each part of the time to live; the present part is at `now % SLOTS`.
+    /// The sum of each slot of the time to live; the present slot is at `now % SLOTS`.
     slots: [i64; SLOTS],
     begun: Instant,
-    /// The present part, counted from the beginning.
+    /// The present slot, counted from the start.
     now: u64,
 }
 
 impl RetryBudget {
-    /// A budget with its reserve alone.
+    /// A budget with only its reserve.
     pub fn new(settings: RetryBudgetSettings, begun: Instant) -> Self {
         let reserve = f64::from(settings.min_retries_per_second) * settings.ttl.as_secs_f64();
         Self {
@@ -70,7 +70,7 @@ impl RetryBudget {
     pub fn withdraw(&mut self, now: Instant) -> bool {
         self.present(now);
         let sum = self.slots.iter().fold(self.reserve, |sum, slot| {
-            // Each is far from the limits, unless it has reached them.
+            // Each slot is far from the limits, unless it has reached them.
             sum.saturating_add(*slot)
         });
         if sum < RETRY {
@@ -80,7 +80,7 @@ impl RetryBudget {
         true
     }
 
-    /// The sum of the present part. Parts older than the time to live are forgotten.
+    /// The sum of the present slot. Slots older than the time to live are cleared.
     fn present(&mut self, now: Instant) -> &mut i64 {
         let part = nanos(now.saturating_duration_since(self.begun)) / self.slot_length;
         let passed = part.saturating_sub(self.now).min(SLOTS as u64);
@@ -92,12 +92,12 @@ impl RetryBudget {
     }
 }
 
-/// Nanoseconds, of 584 years at most: a division of more would be a call.
+/// Nanoseconds, for at most 584 years: dividing larger numbers would take a function call.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The place of a part.
+/// The index of a slot.
 fn index(part: u64) -> usize {
     let index = part % SLOTS as u64;
     usize::try_from(index).expect("it is below the number of slots")
@@ -115,7 +115,7 @@ fn amount(retries: f64) -> i64 {
 /// A retry, in millionths.
 const RETRY: i64 = 1_000_000;
 
-/// Parts of the time to live. The oldest is forgotten at once: with ten the window is exact to a tenth.
+/// Slots of the time to live. The oldest is cleared as a whole: with ten the window is exact to a tenth.
 const SLOTS: usize = 10;
 const SLOTS_U32: u32 = SLOTS as u32;
 

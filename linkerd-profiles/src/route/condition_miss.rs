@@ -10,14 +10,14 @@ use std::fmt;
 pub struct ConditionMiss {
     /// The part, such as `path` or `header x-a`.
     pub part: String,
-    /// The value that it asks for.
+    /// The value that the part requires.
     pub expected: String,
     /// The value that the request has.
     pub actual: String,
 }
 
 impl ConditionMiss {
-    /// The first part that is not met. `None`: the request meets the condition.
+    /// The first part that is not met. `None` if the request meets the condition.
     pub fn of<B>(condition: &RequestMatch, request: &Request<B>) -> Option<Self> {
         match condition {
             RequestMatch::Http(condition) => of_http(condition, request),

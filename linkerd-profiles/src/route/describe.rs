@@ -100,7 +100,7 @@ fn headers(headers: &[HeaderMatch]) -> impl Iterator<Item = String> {
     headers.map(|header| format!("header {} {}", header.name, header.value))
 }
 
-/// A condition within another, in parentheses if it has several parts.
+/// A nested condition, in parentheses if it has several parts.
 fn nested(condition: &ProfileMatch) -> String {
     match condition {
         ProfileMatch::All(parts) | ProfileMatch::Any(parts) if parts.len() > 1 => {

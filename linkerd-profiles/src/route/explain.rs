@@ -1,4 +1,4 @@
-//! Explanation of the rule that a table finds for a request, and of why each other rule is not it.
+//! Explanation of the rule that a table finds for a request, and of the mismatch of each other rule.
 
 use super::{
     FoundRule, RouteRule, RouteTable,
@@ -14,7 +14,7 @@ use std::{collections::HashSet, fmt};
 pub struct TableExplanation {
     /// The rule of the request, as [`RouteTable::find`] returns it.
     pub found: Option<FoundRule>,
-    /// The index of the condition by which that rule was found. `None`: it has none, or there is no rule.
+    /// The index of the condition by which that rule was found. `None` if the rule has no condition, or there is no rule.
     pub condition: Option<usize>,
     /// Other rules: those for the request's host first, at most 50.
     pub others: Vec<RuleExplanation>,
@@ -22,7 +22,7 @@ pub struct TableExplanation {
     pub more: usize,
 }
 
-/// The reason why a rule is not that of a request.
+/// The reason why a rule was not chosen for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleExplanation {
     /// The index of the rule.
@@ -31,7 +31,7 @@ pub struct RuleExplanation {
     pub miss: RuleMiss,
 }
 
-/// A reason why a rule is not that of a request.
+/// A reason why a rule was not chosen for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleMiss {
     /// The rule is for other hosts.
@@ -39,26 +39,26 @@ pub enum RuleMiss {
         /// The host of the request, or empty.
         actual: String,
     },
-    /// None of its conditions is met.
+    /// No condition of the rule is met.
     Conditions {
-        /// The first part that fails of each condition, of at most 8.
+        /// The first part that fails, for each of at most 8 conditions.
         misses: Vec<ConditionMiss>,
         /// The number of further conditions.
         more: usize,
     },
-    /// It is met, but the rule that takes the request is for a more specific host.
+    /// The rule matches, but the chosen rule is for a more specific host.
     LessSpecificHost,
-    /// It is met, but the rule that takes the request is more specific.
+    /// The rule matches, but the chosen rule is more specific.
     LessSpecific {
-        /// The difference that decides.
+        /// The deciding difference.
         by: &'static str,
     },
-    /// It is met, but a rule before it takes the request.
+    /// The rule matches, but an earlier rule takes the request.
     Later,
 }
 
 impl RouteTable {
-    /// Explains what [`find`](Self::find) returns. It is for people: unlike `find` it allocates, and looks at each rule.
+    /// Explains the result of [`find`](Self::find). Meant for people: unlike `find` it allocates, and checks each rule.
     pub fn explain<B>(&self, request: &Request<B>) -> TableExplanation {
         let found = self.find(request);
         let host = request_host(request).unwrap_or_default();
@@ -102,7 +102,7 @@ impl RouteTable {
     }
 }
 
-/// The standing of the rule that takes a request.
+/// The specificity of the chosen rule.
 struct Winner {
     /// The index of its host in the order of specificity.
     level: usize,
@@ -111,7 +111,7 @@ struct Winner {
 }
 
 impl RouteRule {
-    /// The reason why a rule for the request's host is not the rule of the request.
+    /// The reason why a rule for the request's host was not chosen.
     fn miss<B>(&self, request: &Request<B>, level: usize, winner: Option<&Winner>) -> RuleMiss {
         let Some(Met { rank, .. }) = self.meets(request) else {
             let misses = self.matches.iter().take(MAX_CONDITIONS);
@@ -207,13 +207,13 @@ const GRPC: [&str; 5] = [
     "",
 ];
 
-/// The rules besides the request's own that are explained: a person reads no more, and a table may have 10,000.
+/// The most other rules that are explained: a person reads no more, and a table may have 10,000.
 const MAX_EXPLAINED: usize = 50;
 
 /// The conditions of a rule that are explained.
 const MAX_CONDITIONS: usize = 8;
 
-/// Characters of a host that are shown: that is how long a name of the DNS may be.
+/// Characters of a host that are shown: the longest possible DNS name.
 const MAX_HOST: usize = 255;
 
 #[cfg(test)]

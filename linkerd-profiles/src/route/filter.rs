@@ -2,8 +2,8 @@
 
 use http::{HeaderName, HeaderValue, StatusCode, uri::Scheme};
 
-/// A filter of an HTTP or gRPC route, or of its use of a backend. Filters apply in their order; the first that answers ends
-/// it.
+/// A filter of an HTTP or gRPC route, or of its use of a backend. Filters apply in their order; after one that answers, no
+/// other applies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HttpFilter {
     /// Fails some requests.
@@ -12,7 +12,7 @@ pub enum HttpFilter {
     RequestHeaders(HeaderModifier),
     /// Changes the headers of the response.
     ResponseHeaders(HeaderModifier),
-    /// Sends the client elsewhere.
+    /// Redirects the client.
     Redirect(Redirect),
 }
 
@@ -21,13 +21,13 @@ pub enum HttpFilter {
 pub struct FailureInjector {
     /// The failure.
     pub failure: InjectedFailure,
-    /// Its text.
+    /// The text of the failure.
     pub message: String,
     /// The share of requests that fail.
     pub ratio: Ratio,
 }
 
-/// The failure that is injected.
+/// The injected failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFailure {
     /// An HTTP status.
@@ -43,18 +43,18 @@ pub struct Ratio {
     denominator: u32,
 }
 
-/// Changes of headers: those to add, then those to set, then those to remove.
+/// Changes of headers: first additions, then replacements, then removals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderModifier {
-    /// Added to what is there.
+    /// Added to the present values.
     pub add: Vec<(HeaderName, HeaderValue)>,
-    /// Set in place of what is there.
+    /// Set in place of the present values.
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Removed.
     pub remove: Vec<HeaderName>,
 }
 
-/// A redirect (`RequestRedirect`). What it does not name is the request's.
+/// A redirect (`RequestRedirect`). Parts that are not set are taken from the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// The scheme.
@@ -72,20 +72,20 @@ pub struct Redirect {
 /// A change of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathModifier {
-    /// All of it is replaced, and the query is dropped.
+    /// Replaces the whole path, and drops the query.
     Full(String),
-    /// The prefix that the route matched is replaced, and the query stays.
+    /// Replaces the prefix that the route matched, and keeps the query.
     Prefix(String),
 }
 
 impl Ratio {
-    /// All.
+    /// All requests.
     pub const ALL: Self = Self {
         numerator: 1,
         denominator: 1,
     };
 
-    /// A share. `None`: it is above 1, or of nothing.
+    /// A share. `None` if it is above 1, or has a denominator of 0.
     pub fn new(numerator: u32, denominator: u32) -> Option<Self> {
         (denominator > 0 && numerator <= denominator).then_some(Self {
             numerator,

@@ -1,17 +1,17 @@
-//! Hosts of routes, and which rules are for a host.
+//! Hosts of routes, and the index of rules by host.
 
 use std::{borrow::Cow, collections::HashMap};
 
 /// A pattern for the host of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostMatch {
-    /// The host itself.
+    /// An exact host.
     Exact(String),
-    /// A suffix, its labels from the right: `*.example.com` is `[com, example]`. It has at least one label before these.
+    /// A suffix, its labels from the right: `*.example.com` is `[com, example]`. Matches hosts with at least one more label.
     Suffix(Vec<String>),
 }
 
-/// The rules of each host, by their indices: finding them does not take longer when there are more hosts.
+/// The rules of each host, by their indices: look-ups do not take longer with more hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostIndex {
     exact: HashMap<String, Vec<usize>>,
@@ -20,7 +20,7 @@ pub(crate) struct HostIndex {
 }
 
 impl HostIndex {
-    /// Adds a rule that is for `hosts`, or without any for all. Rules are added in their order.
+    /// Adds a rule for `hosts`, or for all hosts if empty. Rules must be added in their order.
     pub(crate) fn add(&mut self, rule: usize, hosts: &[HostMatch]) {
         if hosts.is_empty() {
             self.any.push(rule);
@@ -37,14 +37,14 @@ impl HostIndex {
                     self.suffix.entry(suffix).or_default()
                 }
             };
-            // A host may be named twice.
+            // A host may occur twice in one rule.
             if rules.last() != Some(&rule) {
                 rules.push(rule);
             }
         }
     }
 
-    /// The rules, if no host matters to any of them.
+    /// The rules, if none of them depends on the host.
     pub(crate) fn only_any(&self) -> Option<&[usize]> {
         (self.exact.is_empty() && self.suffix.is_empty()).then_some(&self.any)
     }
@@ -75,7 +75,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     normalised(one) == normalised(other)
 }
 
-/// A host in lower case and without the dot at its end.
+/// A host in lower case and without a trailing dot.
 fn normalised(host: &str) -> Cow<'_, str> {
     let host = host.strip_suffix('.').unwrap_or(host);
     match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -84,7 +84,7 @@ fn normalised(host: &str) -> Cow<'_, str> {
     }
 }
 
-/// Labels of a host that are looked at; a name of the DNS has fewer (RFC 1035, section 2.3.4).
+/// The most labels of a host that are examined; a DNS name has fewer (RFC 1035, section 2.3.4).
 const MAX_LABELS: usize = 127;
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 
-/// A regular expression that a text matches as a whole.
+/// A regular expression that must match the whole text.
 ///
 /// Matching takes time linear in the text. A pattern that would need more than [`MAX_PATTERN_BYTES`] is refused.
 #[derive(Clone)]
 pub struct Pattern {
-    /// As it was written: patterns of the same text are equal.
+    /// The source text: patterns with the same text are equal.
     text: String,
     /// `None`: the text has no operators, and is compared.
     regex: Option<Regex>,
@@ -22,7 +22,7 @@ pub struct InvalidPattern {
     problem: String,
 }
 
-/// The memory that a compiled pattern may need, and as much again while it matches.
+/// The memory that a compiled pattern may need, and the same amount again while it matches.
 const MAX_PATTERN_BYTES: usize = 1 << 18;
 
 impl Pattern {
@@ -31,7 +31,7 @@ impl Pattern {
         if let Some(plain) = Self::plain(text) {
             return Ok(plain);
         }
-        // On its own first: within the group, `a)(b` would be valid.
+        // Parsed alone first: within the group, `a)(b` would be valid.
         regex_syntax::parse(text).map_err(|error| InvalidPattern::new(text, &error))?;
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
             .size_limit(MAX_PATTERN_BYTES)
@@ -44,7 +44,7 @@ impl Pattern {
         })
     }
 
-    /// A pattern without operators, which is compared and not compiled: many paths of profiles are such. `None` if it has any.
+    /// A pattern without operators, which is compared and not compiled, as many paths of profiles. `None` if it has any.
     pub fn plain(text: &str) -> Option<Self> {
         (!text.contains(OPERATORS)).then(|| Self {
             text: text.to_owned(),
@@ -65,7 +65,7 @@ impl InvalidPattern {
     fn new(text: &str, error: &impl fmt::Display) -> Self {
         Self {
             text: text.chars().take(MAX_SHOWN).collect(),
-            // The parser draws the text with a mark below; its last line says what is wrong.
+            // The parser shows the text with a mark below it; the last line of its error has the problem.
             problem: error.to_string().lines().last().unwrap_or_default().into(),
         }
     }
@@ -91,7 +91,7 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Characters that mean something else than themselves, outside of a group or class.
+/// Characters with a special meaning outside of a group or class.
 const OPERATORS: [char; 14] = [
     '\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$',
 ];
@@ -116,7 +116,7 @@ mod tests {
         let text = "/a-b_c~d/%20&e=#,;:@!'é";
         let pattern = Pattern::plain(text).unwrap();
         assert_eq!(Pattern::new(text), Ok(pattern.clone()));
-        // As an expression it means the same.
+        // The same text as a regular expression matches the same paths.
         let regex = Pattern::new(&format!("(?:{text})")).unwrap();
         for (other, matches) in [(text, true), ("/a-b", false), ("", false)] {
             assert_eq!(pattern.matches(other), matches, "{other}");

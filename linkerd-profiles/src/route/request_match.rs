@@ -1,4 +1,4 @@
-//! Conditions on a request, and which of them say most.
+//! Conditions on a request, and their specificity.
 
 use super::Pattern;
 use crate::profile::ProfileRoute;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// A condition on a request, all of whose parts must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestMatch {
-    /// Of an HTTP route.
+    /// A condition of an HTTP route.
     Http(HttpMatch),
-    /// Of a gRPC route.
+    /// A condition of a gRPC route.
     Grpc(GrpcMatch),
-    /// Of a profile's route: the first that is met wins.
+    /// A condition of a profile's route: the first one that is met wins.
     Profile(Arc<ProfileRoute>),
 }
 
@@ -43,11 +43,11 @@ pub struct GrpcMatch {
 /// A condition on a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathMatch {
-    /// All of it, byte by byte.
+    /// The whole path, byte by byte.
     Exact(String),
-    /// Its first segments: `/foo` is a prefix of `/foo/bar` and not of `/foobar`.
+    /// The first segments: `/foo` is a prefix of `/foo/bar` and not of `/foobar`.
     Prefix(String),
-    /// All of it, by a regular expression.
+    /// The whole path, by a regular expression.
     Regex(Pattern),
 }
 
@@ -72,31 +72,31 @@ pub struct QueryMatch {
 /// A condition on a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatch<T> {
-    /// It equals this.
+    /// Equal to this.
     Exact(T),
-    /// It matches this, as a whole.
+    /// Matched by this, as a whole.
     Regex(Pattern),
 }
 
-/// How specific a condition is; of those that a request meets the greatest decides.
+/// The specificity of a condition; among the conditions that a request meets, the greatest rank decides.
 ///
-/// For HTTP: the length of the path that it looked at, whether that is the exact path, the number of headers and of
-/// parameters, and whether it names the method. For gRPC: the lengths of service and method, the number of headers.
+/// For HTTP: the length of the matched path, whether that is the exact path, the number of headers and of parameters, and
+/// whether it names the method. For gRPC: the lengths of service and method, the number of headers.
 pub(super) type Rank = [usize; 5];
 
-/// The rank of a condition that no later one can beat.
+/// The rank of a condition that no later condition can beat.
 pub(super) const FIRST_WINS: Rank = [usize::MAX; 5];
 
 /// A condition that a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Met {
     pub(super) rank: Rank,
-    /// The bytes of the path that are the matched prefix, if it was one.
+    /// The length of the matched path prefix, if a prefix matched.
     pub(super) prefix: Option<usize>,
 }
 
 impl RequestMatch {
-    /// Whether every request meets it.
+    /// Whether every request meets the condition.
     pub fn is_every(&self) -> bool {
         match self {
             Self::Http(HttpMatch {
@@ -116,7 +116,7 @@ impl RequestMatch {
         }
     }
 
-    /// How the request meets the condition.
+    /// The rank and prefix with which the request meets the condition; `None` if it does not.
     pub(super) fn meets<B>(&self, request: &Request<B>) -> Option<Met> {
         match self {
             Self::Http(condition) => condition.meets(request),
@@ -241,7 +241,7 @@ impl HeaderMatch {
     }
 }
 
-/// The length of `prefix` without slashes at its end, if it is one of `path` by segments.
+/// The length of `prefix` without trailing slashes, if it is a prefix of `path` by segments.
 fn prefix_length(prefix: &str, path: &str) -> Option<usize> {
     let mut prefix = prefix.as_bytes();
     while let [shorter @ .., b'/'] = prefix {

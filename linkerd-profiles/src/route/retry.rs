@@ -3,7 +3,7 @@
 use linkerd_proxy_core::Backoff;
 use std::{ops::RangeInclusive, time::Duration};
 
-/// The limits of a route's requests. `None`: there is none.
+/// The limits of a route's requests. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the request's arrival at the route to the end of its response, retries included.
@@ -19,7 +19,7 @@ pub struct Timeouts {
 pub struct RetryPolicy {
     /// The retries after the first attempt.
     pub max_retries: u16,
-    /// The bytes of a request's body up to which it is kept for a retry.
+    /// The most bytes of a request's body that are kept for a retry.
     pub max_request_bytes: usize,
     /// The responses that are retried.
     pub conditions: RetryConditions,
@@ -39,7 +39,7 @@ pub struct RetryConditions {
 }
 
 impl Timeouts {
-    /// Whether there is none at all.
+    /// Whether there is no limit at all.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }

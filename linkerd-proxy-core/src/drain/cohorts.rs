@@ -5,8 +5,8 @@ use tokio::sync::watch;
 /// The number of groups.
 pub(super) const COHORTS: usize = 16;
 
-/// The watches of a drain in [`COHORTS`] groups of about the same size. A group leaves when its sender is dropped, and so do
-/// all of them with the groups. Those of a drain that has ended have no senders: a watch that joins them leaves at once.
+/// The watches of a drain in [`COHORTS`] groups of about the same size. A group leaves when its sender is dropped; dropping
+/// `Cohorts` lets all groups leave. A drain that has ended has no senders: a watch that joins then leaves at once.
 #[derive(Debug, Default)]
 pub(super) struct Cohorts {
     /// `None` before the first watch joins, and after the group has left.
@@ -21,7 +21,7 @@ pub(super) struct Cohorts {
 }
 
 impl Cohorts {
-    /// Groups that watches may join.
+    /// Groups that watches can join.
     pub(super) fn open() -> Self {
         Self {
             is_open: true,
@@ -29,7 +29,7 @@ impl Cohorts {
         }
     }
 
-    /// Adds a watch: to the groups in turn, or to the one that leaves last.
+    /// Adds a watch: to the groups in turn or, once groups leave, to the group that leaves last.
     pub(super) fn join(&mut self) -> watch::Receiver<()> {
         self.joined += 1;
         if !self.is_open {
@@ -44,7 +44,7 @@ impl Cohorts {
         sender.subscribe()
     }
 
-    /// Lets the next group leave. Watches may join it again.
+    /// Lets the next group leave. Watches can join it again.
     pub(super) fn leave_next(&mut self) {
         let leaves = self.leaves.unwrap_or(0);
         self.senders[leaves] = None;

@@ -1,4 +1,4 @@
-//! The time between the wish to end and the end: those that watch are asked to go, and newcomers are served.
+//! The time between the decision to shut down and the signal: clients are asked to go, and new connections are served.
 
 use super::{Node, Signal, cohorts::COHORTS};
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Use of the drains below one, since the last look at them.
+/// Use of the drains below a drain, compared from one step to the next.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Usage {
     /// Drains with watches.
@@ -17,11 +17,11 @@ struct Usage {
 }
 
 impl Signal {
-    /// Lets the watches of the drains below leave, evenly over `window`; one that is taken meanwhile leaves about a window
-    /// later. Returns when no watch was held or taken for a window. Cancel safe; nothing is signalled by it.
+    /// Lets the watches of the drains below leave, evenly over `window`; a watch that is taken meanwhile leaves about one window
+    /// later. Returns when no watch was held or taken for a window. Cancel safe; signals no drain.
     ///
-    /// So the clients of a proxy that ends are asked to connect elsewhere, and not all of them in the same moment, while
-    /// those that do not know yet are served.
+    /// The clients of a proxy that shuts down are asked to connect elsewhere at different moments, and clients that do not
+    /// know yet are still served.
     pub async fn leave(&self, window: Duration) {
         let step = window / COHORTS as u32;
         if step.is_zero() {
@@ -61,7 +61,7 @@ impl Node {
             let below = node.usage_below();
             let below_it = node.below();
             let open = node.open.lock();
-            // Beside the hold of the drain itself, and those of the drains below.
+            // Holds other than watches: of the drain itself, and of the drains below.
             let held = below_it.iter().filter(|node| node.hold.strong_count() > 0);
             let watches = open.hold.as_ref().map_or(0, Arc::strong_count);
             usage.busy += below.busy + usize::from(watches > 1 + held.count());

@@ -161,7 +161,7 @@ async fn connections_leave_evenly_and_newcomers_a_window_later() {
     let late = late.await.unwrap();
     assert!(late > WINDOW && late <= WINDOW * 3 / 2, "{late:?}");
     assert!(!admin.is_draining() && !listener.is_draining());
-    // Nobody was there for a window.
+    // No watch was held for a window.
     leaving.await;
     assert!(start.elapsed() < WINDOW * 3, "{:?}", start.elapsed());
 }
@@ -177,7 +177,7 @@ async fn a_drain_that_is_used_is_not_left() {
     assert!(held.is_draining());
     drop(held);
     assert!(timeout(WINDOW / 2, &mut leaving).await.is_err());
-    // Short ones count, too.
+    // Watches held for a short time count, too.
     drop(listener.watch());
     assert!(
         timeout(WINDOW / 2 + WINDOW / 4, &mut leaving)

@@ -1,15 +1,15 @@
-//! The labels of an endpoint, held in few bytes: a proxy may know 10,000 endpoints with a dozen labels each.
+//! The labels of an endpoint, stored in few bytes: a proxy may know 10,000 endpoints with a dozen labels each.
 
 use crate::metrics::{Labels, is_plain};
 use serde::{Serialize, Serializer};
 
-/// Labels, sorted by key, as one text and where its parts end.
+/// Labels, sorted by key: one text, and the ends of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointLabels {
     text: Box<str>,
-    /// Of a key, of its value, of the next key, and so on.
+    /// The end of each part: a key, its value, the next key, and so on.
     ends: Box<[u32]>,
-    /// Whether metrics have them as they are.
+    /// Whether metrics can write the labels without escaping.
     are_plain: bool,
 }
 
@@ -27,7 +27,7 @@ impl EndpointLabels {
             .map(move |ends| (part(ends[0]), part(ends[1])))
     }
 
-    /// Adds them to the labels of a series, with a prefix before each key.
+    /// Adds the endpoint's labels to the labels of a series, with a prefix before each key.
     pub fn add_to(&self, labels: Labels, prefix: &str) -> Labels {
         match self.are_plain {
             true => labels.with_all_plain(prefix, self.iter()),
@@ -37,10 +37,10 @@ impl EndpointLabels {
 }
 
 impl FromIterator<(String, String)> for EndpointLabels {
-    /// The last one counts if a key occurs twice. What exceeds 4 GB is left out.
+    /// The last value counts if a key occurs twice. Labels beyond 4 GB of text are left out.
     fn from_iter<I: IntoIterator<Item = (String, String)>>(labels: I) -> Self {
         let mut sorted: Vec<_> = labels.into_iter().collect();
-        // Stable, and cheap for what is sorted already.
+        // Stable, and cheap for a sorted list.
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
         sorted.dedup_by(|later, kept| {
             let same = later.0 == kept.0;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// The penalty of an endpoint that answers that it is overloaded or broken: it looks as slow as the penalty is long.
+/// The penalty of an endpoint that answers that it is overloaded or broken: its latency counts as at least `penalty`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadPenalty {
-    /// The latency that such a response stands for.
+    /// The latency that the response counts as.
     pub penalty: Duration,
-    /// The time constant by which the penalty wears off.
+    /// The time constant of the penalty's decay.
     pub decay: Duration,
-    /// The limit for an endpoint's own hint (`retry-after`), which lengthens the penalty.
+    /// The limit of an endpoint's `retry-after`, which lengthens the penalty.
     pub max_retry_after: Duration,
 }

@@ -1,6 +1,6 @@
 //! The status of an endpoint: a handle beside its service.
 //!
-//! An endpoint's client writes it, and the balancer reads it, so that no layer between the two has to pass it on.
+//! An endpoint's client writes the status and the balancer reads it, so that no layer between the two has to pass it on.
 
 use crate::Reason;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use tokio::{sync::Notify, time::Instant};
 /// Whether an endpoint can take a request, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointState {
-    /// It can take a request.
+    /// The endpoint can take a request.
     Ready,
     /// The first connection is being made.
     Connecting,
@@ -24,55 +24,55 @@ pub enum EndpointState {
     BackingOff(Outage),
     /// Every connection carries as many streams as its peer allows.
     StreamLimit,
-    /// A circuit breaker took it out of the choice.
+    /// A circuit breaker ejected the endpoint.
     Ejected {
-        /// When it is tried again.
+        /// The time of the next probe.
         until: Instant,
     },
-    /// A circuit breaker tries it with one request.
+    /// A circuit breaker probes the endpoint with one request.
     Probing,
 }
 
-/// The state of an endpoint that a circuit breaker took out of the choice.
+/// The state of an endpoint that a circuit breaker ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ejection {
-    /// It is out until then.
+    /// Ejected until this time.
     Until(Instant),
-    /// It has the one request that decides whether it comes back.
+    /// Probed by one request, which decides whether the ejection ends.
     Probing,
 }
 
 /// An endpoint that does not accept connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When the next attempt begins.
+    /// The start of the next attempt.
     pub until: Instant,
-    /// How many attempts have failed in a row.
+    /// The number of failed attempts in a row.
     pub failures: u32,
-    /// Why the last one failed.
+    /// The reason of the last failure.
     pub reason: Reason,
-    /// Its error.
+    /// The error of the last failure.
     pub error: Rc<str>,
-    /// When it failed.
+    /// The time of the last failure.
     pub since: Instant,
 }
 
 /// The connections of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Requests make connections as they need them.
+    /// Requests open connections as they need them.
     OnDemand,
-    /// There is room on a connection.
+    /// A connection has room.
     Ready,
     /// There is no connection yet.
     Connecting,
-    /// There is no room on any connection.
+    /// No connection has room.
     StreamLimit,
 }
 
-/// The status of one endpoint. Its copies share it.
+/// The status of one endpoint. Its copies share the state.
 ///
-/// Small until something is to be said: a balancer may know ten thousand endpoints that are never asked.
+/// Small until there is a detail to store: a balancer may know ten thousand endpoints that get no request.
 #[derive(Clone)]
 pub struct EndpointStatus(Rc<Status>);
 
@@ -95,7 +95,7 @@ struct Detail {
 }
 
 impl EndpointStatus {
-    /// The status of an endpoint whose connections are in this state.
+    /// The status of an endpoint with this state of connections.
     pub fn new(capacity: Capacity) -> Self {
         Self(Rc::new(Status {
             capacity: Cell::new(capacity),
@@ -125,45 +125,45 @@ impl EndpointStatus {
         detail.is_some_and(|detail| detail.outage.borrow().is_some())
     }
 
-    /// Why it does not accept connections, if it does not.
+    /// The outage, if the endpoint does not accept connections.
     pub fn outage(&self) -> Option<Outage> {
         self.0.detail.get()?.outage.borrow().clone()
     }
 
-    /// Whether a breaker took it out of the choice. One whose time is over is in it again.
+    /// Whether a breaker has ejected the endpoint. `false` once the ejection's time is over.
     pub fn is_ejected(&self) -> bool {
         self.ejection().is_some()
     }
 
-    /// The state of its connections.
+    /// The state of the endpoint's connections.
     pub fn capacity(&self) -> Capacity {
         self.0.capacity.get()
     }
 
-    /// Notes the state of its connections.
+    /// Sets the state of the endpoint's connections.
     pub fn set_capacity(&self, capacity: Capacity) {
         self.0.capacity.set(capacity);
     }
 
-    /// Notes that it does not accept connections, or that it may be tried.
+    /// Sets the outage, or clears it when the endpoint may be tried.
     pub fn set_outage(&self, outage: Option<Outage>) {
         if outage.is_some() || self.0.detail.get().is_some() {
             *self.detail().outage.borrow_mut() = outage;
         }
     }
 
-    /// Takes it out of the choice until a time, or back into it.
+    /// Ejects the endpoint until a time, or ends its ejection.
     pub fn eject(&self, until: Option<Instant>) {
         self.detail().ejection.set(until.map(Ejection::Until));
         self.wake();
     }
 
-    /// Notes that it has the request that decides whether it comes back: it gets no other.
+    /// Notes that a probe request was sent; the endpoint gets no other request.
     pub fn probe(&self) {
         self.detail().ejection.set(Some(Ejection::Probing));
     }
 
-    /// Notes that requests wait for the endpoint: an attempt that is not due for long begins now.
+    /// Notes that requests wait for the endpoint: a connection attempt that is not due soon begins now.
     pub fn wanted(&self) {
         let patient = match self.outage() {
             Some(outage) => {
@@ -181,7 +181,7 @@ impl EndpointStatus {
         self.detail().demand.notified().await;
     }
 
-    /// Wakes the task when the endpoint may be ready. The last one that registers is woken: the balancer's driver.
+    /// Registers the task to wake when the endpoint may be ready. Only the last one registered is woken: the balancer's driver.
     pub fn register(&self, cx: &Context<'_>) {
         *self.detail().waker.borrow_mut() = Some(cx.waker().clone());
     }
@@ -208,12 +208,12 @@ impl EndpointStatus {
         }
     }
 
-    /// Sets the figures of its connections for `/state`.
+    /// Sets the source of the connections' figures for `/state`.
     pub fn set_inspect(&self, inspect: impl Fn() -> Value + 'static) {
         *self.detail().inspect.borrow_mut() = Some(Box::new(inspect));
     }
 
-    /// Figures of its connections for `/state`; null before the first request.
+    /// The connections' figures for `/state`; null before the first request.
     pub fn inspect(&self) -> Value {
         let inspect = |detail: &Detail| detail.inspect.borrow().as_ref().map(|inspect| inspect());
         let detail = self.0.detail.get();
@@ -222,7 +222,7 @@ impl EndpointStatus {
             .unwrap_or(Value::Null)
     }
 
-    /// Its ejection, as long as there is one.
+    /// The ejection, while it lasts.
     pub fn ejection(&self) -> Option<Ejection> {
         let ejection = self.0.detail.get()?.ejection.get()?;
         match ejection {
@@ -245,7 +245,7 @@ impl fmt::Debug for EndpointStatus {
 }
 
 impl EndpointState {
-    /// The word for it in `/state` and in logs.
+    /// The state's name in `/state` and in logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -257,7 +257,7 @@ impl EndpointState {
         }
     }
 
-    /// How long until the next attempt, when one is due.
+    /// The time until the next attempt, if one is due.
     pub fn retry_in(&self, now: Instant) -> Option<Duration> {
         match self {
             Self::BackingOff(Outage { until, .. }) | Self::Ejected { until } => {
@@ -268,7 +268,7 @@ impl EndpointState {
     }
 }
 
-/// How often an endpoint that is waited for is tried at least.
+/// The interval of connection attempts while requests wait.
 const HURRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

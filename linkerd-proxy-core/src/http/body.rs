@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// A request's body.
 pub struct RequestBody {
     kind: Kind,
-    /// In a box, which a request without a body does not need: each stage moves this.
+    /// Boxed, as each stage moves the body; a request without a body needs no box.
     attempt: Option<Box<Attempt>>,
     upload: Option<Rc<Upload>>,
 }
@@ -31,7 +31,7 @@ enum Kind {
     Received(Received),
     Replay(Replay),
     Full(Bytes),
-    /// All of it has passed. It is kept for copies.
+    /// All data has passed. The body is kept for copies.
     FullSent(Bytes),
 }
 
@@ -77,20 +77,20 @@ impl RequestBody {
         }
     }
 
-    /// Applies `scrub` to the trailers, if there may be any.
+    /// Applies `scrub` to the trailers, if the body is not empty.
     pub fn scrub_trailers(&mut self, scrub: Scrub) {
         if !self.is_end_stream() {
             self.attempt.get_or_insert_default().scrub = Some(scrub);
         }
     }
 
-    /// The client's side of the body, unless it is empty or the proxy's own.
+    /// The client's side of the body, unless the body is empty or the proxy's own.
     pub fn upload(&self) -> Option<Rc<Upload>> {
         self.upload.clone()
     }
 
-    /// Adds an observer of the body, unless it is empty. It is notified after those that were added before; its exchange
-    /// began at `start`.
+    /// Adds an observer of the body, unless the body is empty. Observers are notified in the order in which they were added. For
+    /// this observer the exchange began at `start`.
     pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
         if !self.is_end_stream() {
             let attempt = self.attempt.get_or_insert_default();
@@ -98,7 +98,7 @@ impl RequestBody {
         }
     }
 
-    /// Ends the body by an error if it goes on after the deadline. Others that it has already stay.
+    /// Ends the body by an error if it goes on after the deadline. Earlier deadlines of the body stay.
     pub fn end_by(&mut self, deadline: Deadline) {
         if !self.is_end_stream() {
             let attempt = self.attempt.get_or_insert_default();
@@ -108,9 +108,9 @@ impl RequestBody {
     }
 
     /// Makes a copy for another attempt, which yields the same frames to the same observers, until the same deadline, as
-    /// long as they are no more than `limit` bytes.
+    /// long as the frames have no more than `limit` bytes.
     ///
-    /// From here on frames are kept as they pass. `None` if the body is known to be too large.
+    /// From here on, frames are kept as they pass. `None` if the body is known to be too large.
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
         let (kind, copy) = match std::mem::replace(&mut self.kind, Kind::Empty) {
             Kind::Empty => return Some(Self::empty()),
@@ -147,7 +147,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether no other attempt goes on reading the body: each is done with it, or gone.
+    /// Whether no other attempt still reads the body: each has finished, or was dropped.
     pub fn is_released(&self) -> bool {
         match &self.kind {
             Kind::Replay(replay) => replay.is_released(),
@@ -155,7 +155,7 @@ impl RequestBody {
         }
     }
 
-    /// Notifies the observers, if there are any, of what has passed.
+    /// Notifies the observers, if there are any, of a frame, an error or the end.
     fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>, now: &Now) {
         let Some(attempt) = &mut self.attempt else {
             return;

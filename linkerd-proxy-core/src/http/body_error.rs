@@ -5,15 +5,15 @@ use std::{error::Error as StdError, fmt};
 
 /// The failure of a request's body on its way to the endpoint, or of a response's body on its way to the client.
 ///
-/// hyper takes it as it is. The code with which an HTTP/2 stream is reset is the one that hyper finds among its sources.
+/// hyper resets an HTTP/2 stream with the code that it finds among the sources of this error.
 #[derive(Debug)]
 pub struct BodyError(Cause);
 
 #[derive(Debug)]
 enum Cause {
-    /// The connection or the stream that the body came from.
+    /// The connection or the stream of the body failed.
     Http(hyper::Error),
-    /// The proxy.
+    /// The proxy ended the body.
     Ended(Box<Ended>),
 }
 
@@ -30,8 +30,8 @@ impl BodyError {
         Error::new(Reason::StreamReset).reset(code).into()
     }
 
-    /// The code of the reset that ended the body, if one did: the endpoint's, the client's, or one that the proxy decided
-    /// on. A body that the proxy ended for another reason, such as a deadline, has none.
+    /// The code of the reset that ended the body, if one did: sent by the endpoint or the client, or chosen by the proxy. A body
+    /// that the proxy ended for another reason, such as a deadline, has none.
     pub fn reset_code(&self) -> Option<h2::Reason> {
         match &self.0 {
             Cause::Http(error) => find::<h2::Error>(error).and_then(h2::Error::reason),
@@ -48,7 +48,7 @@ impl BodyError {
         }
     }
 
-    /// The failure of the response whose body ended so.
+    /// The failure of a response whose body ended with this error.
     pub(super) fn response_failure(&self) -> Error {
         let detail = format!("the response broke off: {self}");
         match self.reset_code() {
@@ -57,8 +57,8 @@ impl BodyError {
         }
     }
 
-    /// The failure of the request whose own body ended so: the client's if its connection or stream broke off, and never the
-    /// endpoint's.
+    /// The failure of a request whose own body ended with this error: the client's if its connection or stream broke off, and
+    /// never the endpoint's.
     pub(super) fn request_failure(&self) -> (Reason, String) {
         match &self.0 {
             Cause::Http(error) => (

@@ -28,7 +28,7 @@ pub fn is_failure(status: StatusCode, grpc: Option<u8>) -> bool {
     }
 }
 
-/// The name of a gRPC code, as `grpc_status` labels have it.
+/// The name of a gRPC code, as in `grpc_status` labels.
 pub fn grpc_name(code: u8) -> &'static str {
     match code {
         0 => "OK",

@@ -1,4 +1,4 @@
-//! Calling endpoints: connections, their pools, and what a failure means for the request.
+//! Clients of endpoints: connections, their pools, and the effect of a failure on the request.
 
 mod body;
 mod driven;

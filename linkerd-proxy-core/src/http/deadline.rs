@@ -1,4 +1,4 @@
-//! A time limit of a body that has begun.
+//! Time limits of a body that has begun.
 
 use super::{BodyError, Now};
 use crate::{Error, Reason};
@@ -11,37 +11,37 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The time limits of a body, with one timer: when the first of them passes, the body ends with an error of that limit's
+/// The time limits of a body, with one timer: when the first limit passes, the body ends with an error of that limit's
 /// reason.
 ///
 /// - A response ends with trailers for gRPC, with a reset for HTTP/2, and with its connection for HTTP/1. The endpoint is
-///   let go at once.
+///   released at once.
 /// - A request's stream or connection ends the same way, and the request fails for that reason.
 ///
-/// It ends a body that waits for its sender, or that goes on without end. One that waits for its receiver is not polled by
+/// Ends a body that waits for its sender, or that goes on without end. A body that waits for its receiver is not polled by
 /// the codec: it ends when the receiver takes something.
 ///
-/// The timer runs only while something is waited for, and is moved only to an earlier time, or when it has run down.
+/// The timer runs only while the body waits for a frame, and is moved only to an earlier time, or when it has elapsed.
 #[derive(Debug, Default)]
 pub struct Deadline(Box<Timer>);
 
 #[derive(Debug, Default)]
 struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
-    /// The nearest of the limits that pass at a fixed time.
+    /// The earliest of the limits with a fixed time.
     end: Option<(Instant, Reason)>,
     idle: Option<IdleLimit>,
-    /// Takes the sleep when it is not needed any more.
+    /// Takes the timer when it is no longer needed.
     pool: Option<TimerPool>,
 }
 
-/// Timers that requests of a route have left while they ran. They run on for the next requests: most have the same limits, so
-/// that a timer which is early is moved once for many of them, and none is put into the runtime's wheel and taken out of it.
+/// Timers left by the requests of a route while still running, for later requests. Most have the same limits, so that an early
+/// timer is moved once for many requests, and none is put into the runtime's wheel and taken out of it.
 #[derive(Clone, Debug, Default)]
 pub struct TimerPool(Rc<RefCell<Vec<Pin<Box<Sleep>>>>>);
 
 impl TimerPool {
-    /// A deadline without limits, which takes a timer from here and leaves it here.
+    /// A deadline without limits, which takes its timer from the pool and returns it.
     pub fn deadline(&self) -> Deadline {
         Deadline(Box::new(Timer {
             sleep: self.0.borrow_mut().pop(),
@@ -51,7 +51,7 @@ impl TimerPool {
         }))
     }
 
-    /// Keeps a timer. It is dropped outside of the borrow if it is one too many: it may own a task.
+    /// Keeps a timer. A timer beyond the bound is dropped outside of the borrow: it may own a task.
     fn put(&self, sleep: Pin<Box<Sleep>>) {
         if self.0.borrow().len() < MAX_FREE {
             self.0.borrow_mut().push(sleep);
@@ -67,7 +67,7 @@ impl Drop for Timer {
     }
 }
 
-/// As many as requests that end before others begin. Each keeps the memory of the task that it would have woken.
+/// Room for the timers of requests that end before others begin. Each keeps the memory of the task that it would have woken.
 const MAX_FREE: usize = 8;
 
 /// The time without a frame after which a body ends.
@@ -78,11 +78,11 @@ struct IdleLimit {
     reason: Reason,
 }
 
-/// The time of the last frame of an exchange: of its response, or in either direction.
+/// The time of the last frame of an exchange: of its response only, or in either direction.
 #[derive(Clone, Debug)]
 pub struct LastFrame(FrameTime);
 
-/// `None`: something passed since the clock was read.
+/// `None`: something has passed, and the clock was not read since.
 #[derive(Clone, Debug)]
 enum FrameTime {
     Own(Cell<Option<Instant>>),
@@ -90,17 +90,17 @@ enum FrameTime {
 }
 
 impl LastFrame {
-    /// Of a response alone.
+    /// The last frame of a response alone.
     pub fn of_response() -> Self {
         Self(FrameTime::Own(Cell::default()))
     }
 
-    /// Of both bodies, whose limits have copies.
+    /// The last frame of both bodies of an exchange; the limits of each have a copy.
     pub fn of_both() -> Self {
         Self(FrameTime::Shared(Rc::default()))
     }
 
-    /// Notes that something passed that is no frame, such as the headers of a response.
+    /// Notes the passing of something other than a frame, such as the headers of a response.
     pub fn passed(&self) {
         self.cell().set(None);
     }
@@ -124,7 +124,7 @@ impl LastFrame {
 }
 
 impl Deadline {
-    /// A limit that passes at `at`.
+    /// A deadline with one limit, at `at`.
     pub fn new(at: Instant, reason: Reason) -> Self {
         let mut deadline = Self::default();
         deadline.end_at(at, reason);
@@ -139,7 +139,7 @@ impl Deadline {
         }
     }
 
-    /// Adds the limit that passes when there was no frame for `limit`.
+    /// Adds a limit that passes after `limit` without a frame.
     pub fn end_idle(&mut self, last: LastFrame, limit: Duration, reason: Reason) {
         let idle = IdleLimit {
             last,
@@ -159,7 +159,7 @@ impl Deadline {
         }))
     }
 
-    /// These limits and others.
+    /// Combines these limits with others.
     pub(super) fn and(mut self, others: Option<Self>) -> Self {
         let Some(mut others) = others else {
             return self;
@@ -172,7 +172,7 @@ impl Deadline {
         self
     }
 
-    /// Ready at a time before the body, which is `at` or, if the timer runs already, an earlier one.
+    /// Waits until `at`, before the body has begun. Ready earlier if the timer already runs to an earlier time.
     pub fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = &mut self.0.sleep;
         let sleep = sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
@@ -183,7 +183,7 @@ impl Deadline {
         sleep.as_mut().poll(cx)
     }
 
-    /// Takes note of a frame or the end of the body. The body's error if a limit had passed before it.
+    /// Notes a frame or the end of the body. Returns the body's error if a limit had passed before.
     pub(super) fn pass(&mut self, now: &Now) -> Option<BodyError> {
         let timer = &*self.0;
         let passed = match nearest(&timer.end, &timer.idle, now) {
@@ -196,7 +196,7 @@ impl Deadline {
         passed
     }
 
-    /// Waits for the first of the limits while nothing comes. Ready with the body's error as soon as it has passed.
+    /// Waits for the first limit while no frame comes. Ready with the body's error as soon as the limit has passed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: &Now) -> Poll<BodyError> {
         let timer = &mut *self.0;
         while let Some((at, reason)) = nearest(&timer.end, &timer.idle, now) {
@@ -215,7 +215,7 @@ impl Deadline {
     }
 }
 
-/// The first limit that passes, if there is one.
+/// The earliest limit, if there is one.
 fn nearest(
     end: &Option<(Instant, Reason)>,
     idle: &Option<IdleLimit>,
@@ -238,7 +238,7 @@ mod tests {
     const END: Reason = Reason::RequestTimeout;
     const IDLE: Reason = Reason::IdleTimeout;
 
-    /// The reason and the time of the end of a body for which nothing more comes.
+    /// The reason and the time of the end of a body that yields no more frames.
     async fn ends(mut deadline: Deadline) -> (Reason, Duration) {
         let start = Instant::now();
         let error = std::future::poll_fn(|cx| deadline.poll(cx, &Now::default())).await;
@@ -250,7 +250,7 @@ mod tests {
         for (end, idle, expected) in [(3, 2, (IDLE, 2)), (2, 3, (END, 2)), (2, 2, (END, 2))] {
             let mut deadline = Deadline::new(Instant::now() + end * SEC, END);
             deadline.end_idle(LastFrame::of_response(), idle * SEC, IDLE);
-            // As it ran for the headers of the response.
+            // The timer as it ran for the headers of the response.
             let mut headers = spawn(());
             let at = Instant::now() + end * SEC;
             assert_pending!(headers.enter(|cx, _| deadline.poll_at(at, cx)));

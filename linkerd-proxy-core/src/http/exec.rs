@@ -9,11 +9,11 @@ pub struct LocalExec {
 }
 
 impl LocalExec {
-    /// For connections with few streams that stay for long: what is run is in a box, which is gone when it has ended.
+    /// An executor for connections with few, long streams: each future is boxed, and freed when it has ended.
     ///
-    /// A task itself stays as long as there is a waker of it. That of the task that has sent a request's body is kept by
-    /// h2 until the response has ended, and each of hyper's tasks has 1.7 KB, room for the largest of them. Where streams
-    /// are short, another allocation for each of them costs more.
+    /// A task stays allocated as long as a waker of it exists. h2 keeps the waker of the task that has sent a request's body
+    /// until the response has ended, and each of hyper's tasks takes 1.7 KB, the size of the largest. Where streams are short,
+    /// another allocation for each of them costs more.
     pub const fn boxing() -> Self {
         Self { boxes: true }
     }

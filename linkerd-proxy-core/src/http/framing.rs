@@ -1,7 +1,7 @@
-//! Where a body ends over HTTP/1 (RFC 9112, section 6), said in one way only.
+//! Framing: the end of a body over HTTP/1 (RFC 9112, section 6), stated in exactly one way.
 //!
-//! Two readers of a message that find different ends take the rest of one message for another. What reached us was read in
-//! one way; what is passed on must leave no other.
+//! If two readers find different ends of a message, one takes the rest of it for another message. The message that is passed
+//! on must allow only the reading that this proxy made.
 
 use super::hop_by_hop::tokens;
 use crate::{Error, Reason};
@@ -23,8 +23,8 @@ pub(super) fn check_request(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Leaves a response one way to tell its end: the number that equal lengths agree on, or none if the body is chunked. The
-/// codec adds `chunked` where it is needed.
+/// Leaves a response one way to find its end: the number that equal lengths agree on, or no length if the body is chunked.
+/// The codec adds `chunked` where it is needed.
 pub(super) fn repair_response(headers: &mut HeaderMap) -> Result<(), Error> {
     let invalid = |detail: String| Error::new(Reason::InvalidResponse).detail(detail);
     if headers.contains_key(TRANSFER_ENCODING) {
@@ -92,7 +92,7 @@ impl<'a> Codings<'a> {
     }
 }
 
-/// A length, which has digits only.
+/// A content length, which has digits only.
 fn length(text: &[u8]) -> Option<u64> {
     let digits = text.iter().all(u8::is_ascii_digit);
     digits.then(|| std::str::from_utf8(text).ok()?.parse().ok())?

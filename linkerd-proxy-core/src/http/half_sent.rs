@@ -1,8 +1,8 @@
-//! Requests of which the head has not come whole.
+//! Requests whose head has not arrived completely.
 //!
 //! hyper holds 16 KiB of buffers for a connection, and a client that sends half of a head can hold them for as long as the
-//! header timeout. So a head that does not come at once is gathered in a buffer of its own size, and hyper is put on the
-//! socket when it is whole.
+//! header timeout. So a head that does not arrive at once is gathered in a buffer of its size, and hyper is attached when
+//! the head is complete.
 
 use crate::{
     limits,
@@ -20,14 +20,14 @@ use tokio::{io::AsyncReadExt, sync::Notify, time::timeout};
 
 /// The half-sent requests of one direction of a worker. Copies share them.
 ///
-/// - **Bounds**: their number and their bytes; when there are more, those that have waited longest are given up.
+/// - **Bounds**: their number and their bytes; beyond a bound, the oldest are dropped.
 #[derive(Clone, Debug)]
 pub struct HalfSent(Rc<HalfSentState>);
 
 #[derive(Debug)]
 struct HalfSentState {
     bound: HalfSentBound,
-    /// By age; the oldest is first.
+    /// By age; the oldest first.
     waiting: RefCell<BTreeMap<u64, Rc<Waiter>>>,
     bytes: Cell<usize>,
     next: Cell<u64>,
@@ -37,9 +37,9 @@ struct HalfSentState {
 /// The most half-sent requests of one direction of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfSentBound {
-    /// Their number.
+    /// The number of half-sent requests.
     pub count: usize,
-    /// The bytes that have come of all of them.
+    /// The bytes received, of all half-sent requests together.
     pub bytes: usize,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for HalfSentBound {
     }
 }
 
-/// The error of a request whose head does not come whole.
+/// The error of a request whose head did not arrive completely.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HalfSentError {
-    /// It took longer than this.
+    /// The head took longer than this timeout.
     Timeout(Duration),
-    /// Requests that began later took its room.
+    /// Later requests needed its room.
     Limit(HalfSentBound),
 }
 
@@ -64,7 +64,7 @@ struct Waiter {
     given_up: Notify,
 }
 
-/// A half-sent request, as long as it is.
+/// A half-sent request; removed when dropped.
 struct Waiting<'a> {
     all: &'a HalfSentState,
     number: u64,
@@ -81,7 +81,7 @@ impl Default for HalfSent {
 }
 
 impl HalfSent {
-    /// None yet, and at most as many as `bound` allows.
+    /// No requests yet, and at most as many as `bound` allows.
     pub fn new(bound: HalfSentBound) -> Self {
         Self(Rc::new(HalfSentState {
             bound,
@@ -92,7 +92,7 @@ impl HalfSent {
         }))
     }
 
-    /// How many there are, for `/state`.
+    /// The number and bytes of half-sent requests, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "waiting": self.0.waiting.borrow().len(),
@@ -103,8 +103,8 @@ impl HalfSent {
         })
     }
 
-    /// Reads until the head of a request is whole, or too long to be gathered, and puts back what was read. Where the
-    /// first bytes have the head, which is almost always so, nothing is read.
+    /// Reads until the head of a request is complete, or too long to be gathered, and puts back the bytes. Reads nothing if the
+    /// first bytes contain the whole head, as they almost always do.
     pub(super) async fn gather<I: Duplex>(
         &self,
         io: &mut Io<I>,
@@ -113,7 +113,7 @@ impl HalfSent {
         if !io.inner().awaits_bytes() || is_whole(io.prefix(), 0) {
             return Ok(());
         }
-        // In a box: few connections need it, and all would have room for it.
+        // In a box: few connections need it, and all would have to reserve its space.
         Box::pin(async {
             let waiting = self.0.enter();
             tokio::select! {
@@ -142,7 +142,7 @@ impl HalfSentState {
         }
     }
 
-    /// Gives the oldest up until the others are within the bound.
+    /// Drops the oldest until the others are within the bound.
     fn make_room(&self) {
         let mut waiting = self.waiting.borrow_mut();
         while waiting.len() > self.bound.count || self.bytes.get() > self.bound.bytes {
@@ -157,7 +157,7 @@ impl HalfSentState {
 }
 
 impl Waiting<'_> {
-    /// Notes how many bytes have come of the request.
+    /// Notes the number of bytes that were received of the request.
     fn holds(&self, bytes: usize) {
         let before = self.waiter.bytes.replace(bytes);
         self.all.bytes.set(self.all.bytes.get() - before + bytes);
@@ -173,12 +173,12 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Gathers a head. An end or an error of the connection is left to who reads on.
+/// Gathers a head. An end or an error of the connection is left to the next reader.
 async fn gather<I: Duplex>(io: &mut Io<I>, waiting: &Waiting<'_>) {
     let mut head = io.take_prefix().to_vec();
     loop {
         waiting.holds(head.len());
-        // Nothing is held for a client that pauses but what it has sent.
+        // For a client that pauses, nothing is held but the bytes that it has sent.
         poll_fn(|cx| io.poll_readable(cx)).await;
         let seen = head.len();
         let piece = PIECE.max(seen / 2);
@@ -192,17 +192,17 @@ async fn gather<I: Duplex>(io: &mut Io<I>, waiting: &Waiting<'_>) {
     }
 }
 
-/// Whether bytes have the end of a head, of which the first `seen` have none.
+/// Whether the bytes contain the end of a head; the first `seen` bytes are known not to.
 fn is_whole(bytes: &[u8], seen: usize) -> bool {
     let rest = &bytes[seen.saturating_sub(3)..];
     rest.windows(2).any(|two| two == b"\n\n") || rest.windows(3).any(|three| three == b"\n\r\n")
 }
 
-/// How much is read at a time, or half of what has come: a long head is not moved for each piece.
+/// The bytes read at a time, or half of the gathered bytes if that is more: a long head is not moved for each piece.
 const PIECE: usize = 512;
 
-/// A head that is longer is refused by hyper. One that were left to hyper earlier, and came back here when it pauses, would
-/// have the header timeout anew each time.
+/// The longest head that is gathered; hyper refuses longer ones. If hyper got a head earlier and returned it at a pause, the
+/// header timeout would begin anew each time.
 const MAX_GATHERED: usize = limits::HTTP1_MAX_BUFFER;
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(given_up(&waiting), [false, false, true]);
     }
 
-    /// Which of them were given up since the last look.
+    /// The requests that were dropped since the last call.
     fn given_up(waiting: &[Waiting<'_>]) -> Vec<bool> {
         let given_up = |waiting: &Waiting<'_>| {
             let notified = waiting.waiter.given_up.notified();

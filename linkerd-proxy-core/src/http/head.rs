@@ -1,4 +1,4 @@
-//! Heads of messages, made fit for the next connection: checked, and without what belongs to this one.
+//! Heads of messages, prepared for the next connection: checked, and without the fields of this connection.
 
 use super::{
     framing,
@@ -14,11 +14,10 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
 };
 
-/// Checks the head of a request, and removes what belongs to its connection. Returns whether the request asks for its
-/// connection to become something else.
+/// Checks the head of a request, and removes the fields of its connection. Returns whether the request asks for an upgrade.
 ///
-/// Fails as `InvalidRequest` and `InvalidFraming`. All fields are looked at once: most requests have few, and none that
-/// matters here but `Host`.
+/// Fails as `InvalidRequest` and `InvalidFraming`. All fields are examined in one pass: most requests have few, and only
+/// `Host` of those that matter here.
 pub fn prepare_request<B>(request: &mut Request<B>) -> Result<bool, Error> {
     let is_http1 = request.version() != Version::HTTP_2;
     if is_http1 {
@@ -46,7 +45,7 @@ pub fn prepare_request<B>(request: &mut Request<B>) -> Result<bool, Error> {
     Ok(request.method() == Method::CONNECT)
 }
 
-/// Checks the head of a response over HTTP/1, and removes what belongs to its connection.
+/// Checks the head of a response over HTTP/1, and removes the fields of its connection.
 ///
 /// Fails as `InvalidResponse`.
 pub fn prepare_response<B>(response: &mut Response<B>) -> Result<(), Error> {
@@ -82,7 +81,7 @@ struct Fields<'a> {
 #[derive(Clone, Copy, Default)]
 struct Lengths {
     lines: usize,
-    /// One is a list, or no number at all, which a codec does not read where there is no body.
+    /// A value is a list or no number. A codec does not read such values for a message without a body.
     is_other: bool,
 }
 
@@ -118,7 +117,7 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// One `Host` at most, and a valid one (RFC 9112, section 3.2): another server might choose another of them.
+    /// Checks that there is at most one `Host`, and a valid one (RFC 9112, section 3.2): another server might choose another.
     fn check_host(&self) -> Result<(), Error> {
         let problem = match self.host {
             _ if self.hosts > 1 => "the request has several Host fields",

@@ -5,9 +5,9 @@ use http::{
     header::{CONNECTION, UPGRADE},
 };
 
-/// Whether a field belongs to one connection like `Connection` and `Upgrade`, and has no constant of the `http` crate.
+/// Whether a field belongs to one connection, like `Connection` and `Upgrade`, but has no constant in the `http` crate.
 ///
-/// `te` and `transfer-encoding` belong to it, too, but stay: the codec replaces them as the next connection needs.
+/// `te` and `transfer-encoding` belong to a connection, too, but stay: the codec replaces them as the next connection needs.
 pub(super) fn is_unregistered_hop_by_hop(name: &HeaderName) -> bool {
     *name == KEEP_ALIVE || *name == PROXY_CONNECTION
 }
@@ -18,8 +18,8 @@ pub(super) struct Removed {
     pub(super) upgrade: Option<HeaderValue>,
 }
 
-/// Removes the fields that belong to a connection, and those that `Connection` names, but for `Host`: no request is whole
-/// without it. Names are bytes: a value that is no text in part still names the others.
+/// Removes the fields that belong to a connection, and those that `Connection` names, except `Host`, which every request
+/// needs. Names are compared as bytes: a value that is not valid text in part still names other fields.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
     // Several lines mean the same as one. Almost no message has them, and then nothing is allocated.
     let others: Vec<_> = headers
@@ -52,9 +52,9 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) -> Removed {
     }
 }
 
-/// The protocols that a request offers to switch to, without `h2c`: a request that offers that is served as the HTTP/1.1
-/// that it also is, and an endpoint that took it would speak past this proxy. `None` if nothing is left, or if
-/// `Connection` does not name `upgrade`.
+/// The protocols that a request offers to switch to, without `h2c`: an offer of `h2c` is served as plain HTTP/1.1, as an
+/// endpoint that accepted it would bypass this proxy. `None` if no protocol is left, or if `Connection` does not name
+/// `upgrade`.
 pub(super) fn offered_protocols(headers: &HeaderMap) -> Option<HeaderValue> {
     let connection = headers.get_all(CONNECTION).iter();
     if !connection
@@ -71,13 +71,13 @@ pub(super) fn offered_protocols(headers: &HeaderMap) -> Option<HeaderValue> {
     }
 }
 
-/// Says that the connection is to become, or becomes, something else.
+/// Sets the fields of a request for an upgrade, or of the answer that accepts it.
 pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, protocol);
 }
 
-/// Whether a protocol is `h2c`, with a version or parameters or without.
+/// Whether a protocol is `h2c`, with or without a version or parameters.
 fn is_h2c(protocol: &[u8]) -> bool {
     let name = protocol
         .split(|byte| matches!(byte, b'/' | b';' | b' ' | b'\t'))
@@ -85,7 +85,7 @@ fn is_h2c(protocol: &[u8]) -> bool {
     name.is_some_and(|name| name.eq_ignore_ascii_case(b"h2c"))
 }
 
-/// The members of a list, which are not empty.
+/// The members of a list that are not empty.
 pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     let members = value.as_bytes().split(|byte| *byte == b',');
     members
@@ -93,7 +93,7 @@ pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
-// Statics: a constant of a name that is no standard one is made, and dropped, wherever it is compared with.
+// Statics: a constant with a non-standard name is made, and dropped, at each comparison.
 static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");

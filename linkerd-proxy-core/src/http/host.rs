@@ -4,7 +4,7 @@ use http::uri::Authority;
 
 /// Whether a value is a host and an optional port, or empty.
 pub(super) fn is_host(value: &[u8]) -> bool {
-    // Almost all are plain, and need no parser.
+    // Almost all values are plain, and need no parser.
     let plain = value
         .iter()
         .take_while(|byte| IS_PLAIN[usize::from(**byte)]);

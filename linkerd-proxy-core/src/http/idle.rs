@@ -1,4 +1,4 @@
-//! Telling when a connection has had no request for a while.
+//! Detects connections without a request for a while.
 
 use super::server::Connection;
 use std::{
@@ -8,13 +8,13 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// Looks at a connection now and then, so that a request costs no timer: an idle one is noticed between one and two
+/// Checks a connection now and then, so that a request costs no timer: an idle connection is noticed between one and two
 /// times `every` after its last request.
 pub struct IdleTimer {
     every: Duration,
-    /// Runs when the connection was idle lately.
+    /// Runs while the connection was idle at the last check.
     sleep: Option<Pin<Box<Sleep>>>,
-    /// How many requests there were at the last look.
+    /// The number of requests at the last check.
     seen: u32,
 }
 
@@ -28,8 +28,8 @@ impl IdleTimer {
         }
     }
 
-    /// Ready when the connection is idle, and there was no request since the last look. The task has to be the same
-    /// at each call.
+    /// Ready when the connection is idle, and there was no request since the last check. Each call must come from the same
+    /// task.
     pub fn poll(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.sleep {
@@ -39,7 +39,7 @@ impl IdleTimer {
                     let sleep = self.sleep.insert(Box::pin(tokio::time::sleep(self.every)));
                     ready!(sleep.as_mut().poll(cx));
                 }
-                // It was polled once, to be woken by.
+                // Polled once, to register the waker.
                 Some(sleep) if !sleep.is_elapsed() => return Poll::Pending,
                 Some(_) => {
                     self.sleep = None;

@@ -7,8 +7,8 @@ use http::{
 
 /// Whether a message has one of a few headers.
 ///
-/// Most messages have few headers and none of these: comparing names is several times cheaper than hashing each of them
-/// (1,300 instructions a request were spent on it).
+/// Most messages have few headers and none of these: comparing names is several times cheaper than hashing each of them,
+/// which took 1,300 instructions a request.
 pub fn has_any(headers: &HeaderMap, names: &[HeaderName]) -> bool {
     headers.keys().any(|key| names.contains(key))
 }
@@ -27,7 +27,7 @@ pub fn check_form<B>(request: &Request<B>) -> Result<(), Error> {
     Err(Error::new(Reason::InvalidRequest).detail(problem))
 }
 
-/// Whom a request is for: the authority of its URI, or else its `Host`.
+/// The target authority of a request: the authority of its URI, or else its `Host`.
 pub fn authority<B>(request: &Request<B>) -> Option<Authority> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.clone());
@@ -57,7 +57,7 @@ pub fn add_host<B>(request: &mut Request<B>) {
     }
 }
 
-/// Makes `Host` what an absolute target says. A user's name and password are not part of it (RFC 9110, section 7.2).
+/// Sets `Host` from an absolute target. A user's name and password are not part of it (RFC 9110, section 7.2).
 pub fn host_from_target<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority() else {
         return;
@@ -76,7 +76,7 @@ pub fn to_origin_form(uri: &mut Uri) {
     }
 }
 
-/// Makes the target of a request absolute, as HTTP/2 needs it: `http`, and the authority that it is for.
+/// Makes the target of a request absolute, as HTTP/2 needs it: `http`, and the target authority.
 pub fn to_absolute_form<B>(request: &mut Request<B>, default: &Authority) {
     if request.uri().scheme().is_some() && request.uri().authority().is_some() {
         return;
@@ -91,7 +91,7 @@ pub fn to_absolute_form<B>(request: &mut Request<B>, default: &Authority) {
     *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
 }
 
-/// Prepares a request for the HTTP/2 codec, which takes one without an authority only if it looks like HTTP/1.
+/// Prepares a request for the HTTP/2 codec, which takes a request without an authority only if it looks like HTTP/1.
 pub fn for_http2<B>(request: &mut Request<B>) {
     if request.uri().authority().is_none() {
         *request.version_mut() = Version::HTTP_11;

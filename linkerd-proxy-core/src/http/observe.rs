@@ -15,11 +15,11 @@ use tokio::time::Instant;
 /// The end of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyEnd<'a> {
-    /// All of it has passed, with these trailers.
+    /// The whole body has passed, with these trailers.
     Complete(Option<&'a HeaderMap>),
-    /// It broke off.
+    /// The body broke off.
     Failed(&'a BodyError),
-    /// The receiver dropped it before its end.
+    /// The receiver dropped the body before its end.
     Dropped,
 }
 
@@ -27,7 +27,7 @@ pub enum BodyEnd<'a> {
 #[derive(Debug, Default)]
 pub struct Now {
     time: Cell<Option<Instant>>,
-    /// The last answer of [`Now::since`], and what it was asked for.
+    /// The last result of [`Now::since`], with its argument.
     since: Cell<Option<(Instant, Duration)>>,
 }
 
@@ -39,7 +39,7 @@ impl Now {
         now
     }
 
-    /// The time since `start`. Most observers of an event ask for the same one, so that is subtracted once.
+    /// The time since `start`. Most observers of an event ask with the same `start`, so that the result is kept.
     pub fn since(&self, start: Instant) -> Duration {
         if let Some((known, elapsed)) = self.since.get()
             && known == start

@@ -1,4 +1,4 @@
-//! Failures that a peer proxy tells.
+//! Failures reported by a peer proxy.
 
 use super::proxy_status::reason_label;
 use crate::{
@@ -7,17 +7,17 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue, Response};
 
-/// A failure that a peer proxy answers itself: its application is not reached, or the request was refused before it. An
+/// A failure that a peer proxy answers itself: its application was not reached, or the request was refused before. An
 /// extension of the peer's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerFailure {
     reason: Reason,
-    /// The text of the peer.
+    /// The peer's text.
     text: HeaderValue,
 }
 
 impl PeerFailure {
-    /// The failure that a peer's own answer tells (`proxy-status`, as [`Responder`](super::Responder) writes it); `text` is its
+    /// The failure reported by a peer's own answer (`proxy-status`, as [`Responder`](super::Responder) writes it); `text` is its
     /// `l5d-proxy-error`.
     pub fn told(headers: &HeaderMap, text: HeaderValue) -> Option<Self> {
         let label = reason_label(headers)?;
@@ -26,19 +26,19 @@ impl PeerFailure {
         Some(Self { reason, text })
     }
 
-    /// Its reason.
+    /// The reason.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The reason, and a text that says who told it.
+    /// The reason, and a text that names the endpoint's proxy as its source.
     pub fn describe(&self) -> (Reason, String) {
         let text = String::from_utf8_lossy(self.text.as_bytes());
         (self.reason, format!("told by the endpoint's proxy: {text}"))
     }
 
-    /// Whether the request may be sent to another endpoint, which may do better. One that waited for the application never
-    /// reached it. After an overload it may not: it would go around.
+    /// Whether another endpoint may get the request. A request that failed while it waited for the application never reached it.
+    /// An overload is not retried: the request would go from endpoint to endpoint.
     pub fn retry(&self) -> Retry {
         match self.reason {
             reason if !UNREACHED.contains(&reason) => Retry::No,
@@ -55,7 +55,7 @@ pub struct CloseClient;
 
 /// Responses that may be answers of a peer proxy.
 pub trait PeerAnswer {
-    /// The failure that it tells.
+    /// The reported failure.
     fn peer_failure(&self) -> Option<&PeerFailure>;
 }
 

@@ -33,8 +33,8 @@ pub(super) fn proxy_status(error: &Error, side: Side) -> Option<HeaderValue> {
     HeaderValue::try_from(status).ok()
 }
 
-/// The label of the reason for an answer of another proxy like this one, in front of its application. What the outbound side of
-/// one told its application, which passed it on, says nothing of the request to that application.
+/// The label of the reason, if the answer was made by the inbound side of a proxy like this one, in front of its application.
+/// An answer of an outbound side, which the application passed on, says nothing about the request to that application.
 pub(super) fn reason_label(headers: &HeaderMap) -> Option<&str> {
     let status = headers.get(PROXY_STATUS)?.to_str().ok()?;
     let (_, label) = status.strip_prefix(NAME)?.split_once(DETAILS)?;

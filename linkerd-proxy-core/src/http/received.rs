@@ -1,4 +1,4 @@
-//! The body of a client's request as it comes in.
+//! The body of a client's request, as received.
 
 use super::BodyError;
 use crate::{Error, Reason};
@@ -13,8 +13,8 @@ use std::{
 
 /// A client's body, which ends only where the client ended it.
 ///
-/// hyper takes an HTTP/2 stream that is reset with `NO_ERROR` as ended, which is right for responses alone (RFC 9113, section 8.1):
-/// of a request it is an upload that its client gave up, and the endpoint must not take it as whole.
+/// hyper reports an HTTP/2 stream that is reset with `NO_ERROR` as ended, which is right for responses only (RFC 9113, section
+/// 8.1): a request that ends so is an upload that its client gave up, and the endpoint must not take it as whole.
 pub(super) struct Received {
     incoming: Incoming,
     is_stream: bool,

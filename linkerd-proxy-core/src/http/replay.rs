@@ -12,17 +12,17 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// One reading of a body that several may read.
+/// One reading of a body that can be read several times.
 ///
-/// Data is copied as the first reading takes it from the client; another reading yields it again and then goes on with the
-/// client's. When more than the limit has passed, or no other reading is left, everything kept is dropped: the reading
-/// that is under way goes on, and one that has not come as far fails.
+/// Data is copied as the first reading takes it from the client; another reading yields the copy first and then goes on with
+/// the client's data. When more than the limit has passed, or no other reading is left, the copy is dropped: the reading in
+/// progress goes on, and a reading that lags behind fails.
 ///
-/// Copying bounds what is held by what has passed: a frame of one byte would otherwise hold the buffer that it was read
-/// into, forty times the limit in a body of such frames.
+/// Copies bound the memory by the bytes that have passed: otherwise a frame of one byte would hold its whole read buffer,
+/// forty times the limit in a body of such frames.
 pub(super) struct Replay<B = Received> {
     shared: Rc<RefCell<Shared<B>>>,
-    /// The count of bytes that were yielded.
+    /// The number of bytes yielded.
     next: usize,
     trailers_sent: bool,
 }
@@ -30,11 +30,11 @@ pub(super) struct Replay<B = Received> {
 struct Shared<B> {
     body: B,
     kept: Kept,
-    /// The count of bytes that have passed.
+    /// The number of bytes that have passed.
     passed: usize,
     trailers_passed: bool,
     ended: bool,
-    /// The client's body broke off: no reading comes to its end.
+    /// The client's body broke off: no reading reaches its end.
     broken: bool,
     size: SizeHint,
 }
@@ -44,7 +44,7 @@ struct Kept {
     data: Vec<u8>,
     trailers: Option<HeaderMap>,
     limit: usize,
-    /// Nothing that has passed is missing.
+    /// No frame that has passed is missing.
     is_whole: bool,
 }
 
@@ -75,7 +75,7 @@ impl<B: Body<Data = Bytes> + Unpin> Replay<B> {
         }
     }
 
-    /// Whether the client's body has ended, or no other reading takes from it.
+    /// Whether the client's body has ended, or no other reading is left.
     pub(super) fn is_released(&self) -> bool {
         let shared = self.shared.borrow();
         shared.ended || shared.body.is_end_stream() || Rc::strong_count(&self.shared) == 1
@@ -119,7 +119,7 @@ where
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
-                        // Kept data is only read while there is any: a reading that is ahead of it stays ahead.
+                        // The copy is only read while it is complete: a reading that is ahead of it stays ahead.
                         if Rc::strong_count(&this.shared) > 1 {
                             shared.kept.keep(&data);
                         } else {
@@ -187,7 +187,7 @@ impl Kept {
         }
         let spare = self.data.capacity() - self.data.len();
         if data.len() > spare {
-            // As a vector grows, but never beyond the limit.
+            // Grows like a vector, but never beyond the limit.
             let more = data.len().max(self.data.len()).min(room);
             self.data.reserve_exact(more);
         }
@@ -223,7 +223,7 @@ impl Kept {
     }
 }
 
-/// The error of a reading that lags behind what was dropped: without it, bytes would be missing in its middle.
+/// The error of a reading that lags behind a dropped copy: without the error, bytes would be missing in the middle.
 #[cold]
 fn not_kept() -> BodyError {
     let detail = "the request's body was not kept to be sent again";
@@ -306,7 +306,7 @@ mod tests {
         let third = first.copy();
         tokio_test::block_on(first.frame());
         tokio_test::block_on(second.frame());
-        // Here it is more than is kept.
+        // More bytes than the limit have passed now.
         tokio_test::block_on(first.frame());
         assert!(fails(second), "in its middle");
         assert_eq!(collect(first).0, vec![3; 5]);
@@ -366,8 +366,8 @@ mod tests {
             sizes in prop::collection::vec(prop_oneof![Just(1usize), 0..64usize, 0..5000usize], 1..200),
             limit in 1usize..20_000,
         ) {
-            // As a codec does it: all frames are pieces of one buffer.
-            // An empty one has no memory of its own.
+            // As with a codec: all frames are slices of one buffer.
+            // An empty buffer has no memory of its own.
             let buffer = Bytes::from(vec![7; sizes.iter().sum::<usize>().max(1)]);
             let mut rest = buffer.clone();
             let frames = sizes.iter().map(|size| rest.split_to(*size)).collect();

@@ -1,4 +1,4 @@
-//! Returning a request to the balancer when its connection, or the peer proxy's to its application, failed before a response.
+//! Returns a request to the balancer when its connection, or the peer proxy's to its application, failed before a response.
 
 use super::{HttpRequest, PeerAnswer, RequestCopy};
 use crate::{Error, Rejected, reason::Retry};
@@ -14,13 +14,14 @@ use tower_service::Service;
 /// Keeps a copy of a request, and returns it when the endpoint did not answer.
 ///
 /// - **Sits** above an endpoint's client, below the balancer, which sends a returned request elsewhere.
-/// - **Returns** a request that was provably not processed, or, once, one that is idempotent (RFC 9110, section 9.2.2).
+/// - **Returns** a request that was provably not processed and, once only, a request that is idempotent (RFC 9110, section
+///   9.2.2).
 /// - **Bounds**: body bytes kept; returns of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayLayer {
     /// The most body bytes kept.
     pub max_bytes: usize,
-    /// Whether the endpoint can tell that it did not process a request, as HTTP/2 and peer proxies do. Then any request is
+    /// Whether the endpoint can report that it did not process a request, as HTTP/2 and peer proxies do. Then every request is
     /// kept.
     pub refusals: bool,
 }
@@ -32,10 +33,10 @@ pub struct ReplayService<S> {
     params: ReplayLayer,
 }
 
-/// A request that may have been processed is sent once more.
+/// Most returns of a request that may have been processed.
 const MAX_LOST: u8 = 1;
 
-/// A request that no endpoint wants is not carried around for long.
+/// Most returns of a request that endpoints keep refusing, which is not passed around for long.
 const MAX_REFUSED: u8 = 3;
 
 impl<S> Layer<S> for ReplayLayer {
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// How often a request is sent until it does not come back.
+    /// The number of times that a request is sent until it is not returned.
     fn sent(layer: ReplayLayer, method: Method, reason: Reason) -> u32 {
         let count = Rc::new(Cell::new(0));
         let mut service = layer.layer(Lose(reason, count.clone()));

@@ -20,29 +20,29 @@ struct Parts<B> {
     context: RequestContext,
 }
 
-/// Facts about a request that are not part of its message. It carries them to its endpoint, so that a stage needs nothing
-/// but the request.
+/// Facts about a request that are not part of its message. The context travels with the request to its endpoint, so that a
+/// stage needs nothing but the request.
 ///
-/// Not among the message's extensions, as these are a map that would have to be allocated for each request.
+/// The context is not an extension of the message: extensions are a map that would have to be allocated for each request.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
-    /// When it reached its target: when it arrived, or when its target was discovered.
+    /// The time at which the request arrived, or its target was discovered.
     pub arrived: Instant,
-    /// When the present attempt began: when it arrived, or when a balancer gave it to an endpoint later.
+    /// The start of the present attempt: the arrival, or the time at which a balancer gave the request to an endpoint.
     pub attempted: Instant,
     /// The client's connection; `None` for requests that the proxy makes itself.
     pub client: Option<Rc<ClientInfo>>,
-    /// How often it came back from endpoints.
+    /// The number of returns from endpoints.
     pub returns: Returns,
-    /// The bytes of its path that are the prefix by which its route was found, if it was by a prefix.
+    /// The length of the path prefix that matched the request's route, if it matched by a prefix.
     pub matched_prefix: Option<usize>,
-    /// The response classes of its route, if that has any.
+    /// The response classes of the route, if there are any.
     pub response_classes: Option<Rc<ResponseClasses>>,
-    /// Notes about its attempts, if its route has timeouts or retries.
+    /// Notes about the attempts, if the route has timeouts or retries.
     pub attempts: Option<Rc<AttemptNotes>>,
-    /// The series of its route, for a stage below that counts requests of several routes and knows their type.
+    /// The series of the route, for a stage below that counts requests of several routes and knows their type.
     pub route_series: Option<Rc<dyn Any>>,
-    /// Notes for its line of the access log and its spans, if there is to be one.
+    /// Notes for the request's line of the access log and its spans, if it has any of them.
     pub notes: Option<Rc<RequestNotes>>,
     /// The span of the present attempt, if the request is sampled. Only a request with notes has one.
     pub attempt: Option<Rc<AttemptSpan>>,
@@ -55,23 +55,23 @@ pub struct AttemptNotes {
     has_timed_out: Cell<bool>,
 }
 
-/// An endpoint of a balancer, as long as that has it.
+/// An endpoint of a balancer, valid as long as the balancer has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointId(pub usize);
 
 impl AttemptNotes {
-    /// The endpoint that had the last attempt. Another is preferred for the next.
+    /// The endpoint of the last attempt. The next attempt prefers another.
     pub fn endpoint(&self) -> Option<EndpointId> {
         self.endpoint.get()
     }
 
-    /// Notes that an endpoint has the request.
+    /// Notes that an endpoint got the request.
     pub fn given_to(&self, endpoint: EndpointId) {
         self.endpoint.set(Some(endpoint));
         self.has_timed_out.set(false);
     }
 
-    /// The notes of an attempt beside these, which prefers another endpoint.
+    /// The notes of a parallel attempt, which prefers another endpoint.
     pub fn another(&self) -> Self {
         Self {
             endpoint: self.endpoint.clone(),
@@ -79,23 +79,23 @@ impl AttemptNotes {
         }
     }
 
-    /// Notes that the present attempt is given up, as a limit of the route has passed.
+    /// Notes that the present attempt was ended by a limit of the route.
     pub fn time_out(&self) {
         self.has_timed_out.set(true);
     }
 
-    /// Whether the present attempt was given up so.
+    /// Whether a limit of the route ended the present attempt.
     pub fn has_timed_out(&self) -> bool {
         self.has_timed_out.get()
     }
 }
 
-/// How often a request came back from endpoints.
+/// The number of times that endpoints returned a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returns {
-    /// With its connection lost: it may have been processed.
+    /// Returned because the connection was lost: the request may have been processed.
     pub lost: u8,
-    /// Refused before it was processed.
+    /// Returned because it was refused before it was processed.
     pub refused: u8,
 }
 
@@ -110,7 +110,7 @@ impl<B> HttpRequest<B> {
         &self.0.context
     }
 
-    /// The context, to be changed.
+    /// The context, mutable.
     pub fn context_mut(&mut self) -> &mut RequestContext {
         &mut self.0.context
     }
@@ -123,7 +123,7 @@ impl<B> HttpRequest<B> {
 }
 
 impl RequestContext {
-    /// A request that arrives now.
+    /// The context of a request that arrives now.
     pub fn arriving(client: Option<Rc<ClientInfo>>) -> Self {
         let now = Instant::now();
         Self {
@@ -150,7 +150,7 @@ impl RequestContext {
         }
     }
 
-    /// Notes the end of that, in success or failure.
+    /// Notes the end of the connection attempt, in success or failure.
     pub fn end_connect(&self) {
         if let Some(notes) = &self.notes {
             notes.end_connect();
@@ -172,7 +172,7 @@ impl RequestContext {
 }
 
 impl Returns {
-    /// Whether it came back at all.
+    /// Whether the request was returned at all.
     pub fn any(self) -> bool {
         self != Self::default()
     }

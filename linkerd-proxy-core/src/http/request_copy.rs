@@ -1,4 +1,4 @@
-//! A copy of a request, for another attempt to send it.
+//! A copy of a request, for another attempt.
 
 use super::{HttpRequest, RequestBody, RequestContext};
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
@@ -19,12 +19,11 @@ struct CopyParts {
 }
 
 impl HttpRequest {
-    /// Makes a copy for another attempt, the body of which may have at most `max_bytes`; from here on it is kept as it passes.
+    /// Makes a copy for another attempt, with a body of at most `max_bytes`; from here on, the body is kept as it passes.
     ///
-    /// `None`: the body is known to be larger, or the request can be sent once only, as its connection may become something
-    /// else.
+    /// `None` if the body is known to be larger, or if the request can be sent only once because it asks for an upgrade.
     pub fn replayable(&mut self, max_bytes: usize) -> Option<RequestCopy> {
-        // Extensions hold what belongs to the connection, such as a pending upgrade. They are not copied.
+        // Extensions belong to the connection, such as a pending upgrade. They are not copied.
         if self.extensions().get::<OnUpgrade>().is_some() {
             return None;
         }
@@ -50,7 +49,7 @@ impl RequestCopy {
         &self.0.body
     }
 
-    /// The context, to be changed.
+    /// The context, mutable.
     pub fn context_mut(&mut self) -> &mut RequestContext {
         &mut self.0.context
     }

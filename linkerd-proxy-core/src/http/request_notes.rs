@@ -9,10 +9,9 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Notes that stages make about a request on its way, for its line of the access log, for taps and for its spans. All attempts to
-/// send it share them.
+/// Notes of the stages about a request, for its line of the access log, for taps and for its spans. Shared by all attempts.
 ///
-/// Without an access log and without a tap, and unless it is sampled, a request has none, and a stage pays for one comparison.
+/// Without an access log and without a tap, a request that is not sampled has no notes, and a stage pays one comparison.
 #[derive(Debug, Default)]
 pub struct RequestNotes {
     way: RefCell<RequestWay>,
@@ -28,7 +27,7 @@ pub struct RequestNotes {
     trace: Option<Box<RequestTrace>>,
 }
 
-/// The way of a request's last attempt.
+/// The path of a request's last attempt through the proxy.
 #[derive(Clone, Debug, Default)]
 pub struct RequestWay {
     /// The route.
@@ -42,7 +41,7 @@ pub struct RequestWay {
 }
 
 impl RequestNotes {
-    /// Asks the stages for the labels of the route and of the endpoint, too.
+    /// Asks the stages for the labels of the route and of the endpoint.
     pub fn want_labels(&self) {
         self.wants_labels.set(true);
     }
@@ -60,7 +59,7 @@ impl RequestNotes {
         self.trace.as_deref()
     }
 
-    /// Notes that the destination which the request names is known at `now`, after `wait`.
+    /// Notes that the request's destination is known at `now`, after `wait`.
     pub fn discovered(&self, now: Instant, wait: Duration) {
         self.discovered.set(Some((now, wait)));
     }
@@ -116,7 +115,7 @@ impl RequestNotes {
         self.connecting.set(Some(Instant::now()));
     }
 
-    /// Notes the end of that, in success or failure.
+    /// Notes the end of the connection attempt, in success or failure.
     pub fn end_connect(&self) {
         if let Some(began) = self.connecting.take() {
             let before = self.connect.get().unwrap_or_default();
@@ -124,7 +123,7 @@ impl RequestNotes {
         }
     }
 
-    /// The way of the last attempt.
+    /// The path of the last attempt.
     pub fn way(&self) -> Ref<'_, RequestWay> {
         self.way.borrow()
     }
@@ -154,27 +153,27 @@ impl RequestNotes {
         self.way.borrow().endpoint
     }
 
-    /// How often the request was given to an endpoint.
+    /// The number of times that the request was given to an endpoint.
     pub fn sent(&self) -> u32 {
         self.sent.get()
     }
 
-    /// How often endpoints returned it.
+    /// The number of times that endpoints returned the request.
     pub fn returned(&self) -> u32 {
         self.returned.get()
     }
 
-    /// When the destination was known, and how long that took; `None` if it was that of the request before.
+    /// When the destination was known, and the wait for it; `None` if it is the destination of the previous request.
     pub fn discovery(&self) -> Option<(Instant, Duration)> {
         self.discovered.get()
     }
 
-    /// The beginning of the first attempt.
+    /// The start of the first attempt.
     pub fn first_sent(&self) -> Option<Instant> {
         self.first_sent.get()
     }
 
-    /// The time for which connections were opened for the request, `None` if there were open ones.
+    /// The time spent on opening connections for the request; `None` if open ones were used.
     pub fn connect(&self) -> Option<Duration> {
         self.connect.get()
     }

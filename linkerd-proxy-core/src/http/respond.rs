@@ -13,7 +13,7 @@ use http::{
 };
 
 impl Responder {
-    /// The answer to a request that failed; `Err` when the stream shall be reset as the endpoint did.
+    /// The answer to a failed request; `Err` if the stream must be reset with the endpoint's code.
     pub fn respond(&self, error: &Error) -> Result<Response<ResponseBody>, h2::Error> {
         let reason = error.reason();
         if let Some(code) = error.reset_code()
@@ -68,7 +68,7 @@ impl Responder {
     }
 }
 
-/// An answer's text: what failed, why, and what to look at.
+/// The text of an answer: the failure, its reason, and a hint.
 fn text(error: &Error) -> String {
     let reason = error.reason();
     format!(
@@ -83,7 +83,7 @@ fn message(error: &Error) -> HeaderValue {
     HeaderValue::try_from(error.to_string()).unwrap_or(UNEXPECTED)
 }
 
-/// The text for a gRPC client: the fields of the reason follow, as clients show no headers. A prescribed answer has its own.
+/// The text for a gRPC client: the fields of the reason follow, as clients show no headers. A prescribed answer keeps its text.
 fn grpc_message(error: &Error) -> HeaderValue {
     if error.is_prescribed() {
         return message(error);

@@ -1,4 +1,4 @@
-//! The form of the proxy's answers to a request.
+//! The form of the proxy's own answers to a request.
 
 use super::{
     BodyError,
@@ -21,7 +21,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Remembers how to answer `request` of a side. `emit_headers` allows the informational headers.
+    /// Takes the form of the answer from a `request` of a side. `emit_headers` allows the informational headers.
     pub fn new<B>(request: &Request<B>, side: Side, emit_headers: bool) -> Self {
         Self {
             version: request.version(),
@@ -33,7 +33,7 @@ impl Responder {
         }
     }
 
-    /// Answers with a text, too: the client knows that it talks to a proxy. Not to gRPC, which has its own, nor to HEAD.
+    /// Adds a text: the client knows that it talks to a proxy. Not for gRPC, which has its own text, nor for HEAD.
     pub fn with_text(mut self) -> Self {
         self.has_text = self.emit_headers && !self.grpc && !self.is_head;
         self
@@ -62,7 +62,7 @@ impl Responder {
         let reason = error.reason();
         let mut trailers = HeaderMap::with_capacity(2);
         let code = match reason {
-            // Before the headers they are DEADLINE_EXCEEDED. The incumbent does not know them here, and clients see its code.
+            // Before the headers these are DEADLINE_EXCEEDED. The incumbent sends INTERNAL here, and clients see that code.
             Reason::RequestTimeout | Reason::ResponseTimeout | Reason::IdleTimeout => INTERNAL,
             reason => reason.grpc_code().into(),
         };
@@ -79,5 +79,5 @@ impl Responder {
 /// The gRPC code of an internal error.
 const INTERNAL: u16 = 13;
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// The text in place of one that no header can carry.
+/// The text in place of one that a header cannot carry.
 pub(super) const UNEXPECTED: HeaderValue = HeaderValue::from_static("unexpected error");

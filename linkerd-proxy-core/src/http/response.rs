@@ -22,22 +22,22 @@ use tokio::time::Instant;
 
 /// The body of a response: an endpoint's, or none.
 ///
-/// It is one type from the endpoint's connection to the client's, and layers add to it where it is. When each layer
-/// wrapped the body of the one below, a response was moved 35 times on its way, for a tenth of a request's time in this
-/// process. It is boxed, so that what is moved is small.
+/// One type from the endpoint's connection to the client's, to which layers add in place. When each layer wrapped the body of
+/// the one below, a response was moved 35 times, for a tenth of a request's time in this process. Boxed, so that moves are
+/// small.
 pub struct ResponseBody(Box<Inner>);
 
 struct Inner {
     observers: ResponseObservers,
     endpoint: Option<ClientBody>,
-    /// The first frame of the endpoint's body, if that was looked at before.
+    /// The first frame of the endpoint's body, if it was read ahead.
     peeked: Option<Box<PeekedFrame>>,
     /// The proxy's own answer.
     text: Option<Bytes>,
     ending: Option<Ending>,
     busy: Option<Busy>,
     deadline: Option<Deadline>,
-    /// The error that ended the body, until the client's codec has it.
+    /// The error that ended the body, until the client's codec takes it.
     broken: Option<BodyError>,
 }
 
@@ -48,7 +48,7 @@ impl ResponseBody {
         Self::of_proxy(observers, Bytes::new())
     }
 
-    /// An answer that the proxy makes itself, with all of its body. Observers see one frame of data and the end.
+    /// An answer of the proxy itself, with all of its body. Observers see one frame of data and the end.
     pub fn full(answer: Response<impl Into<Bytes>>) -> Response<Self> {
         let (head, text) = answer.into_parts();
         let observers = ResponseObservers::new(head.status, grpc_status(&head.headers));
@@ -72,7 +72,7 @@ impl ResponseBody {
         }))
     }
 
-    /// The response of an endpoint. `lease` is what it holds until its body has ended; `stream` is known of HTTP/2.
+    /// The response of an endpoint. `lease` is held until its body has ended; `stream` is set for HTTP/2.
     pub(super) fn of_endpoint(
         response: Response<Incoming>,
         lease: Box<dyn Lease>,
@@ -97,12 +97,12 @@ impl ResponseBody {
         Response::from_parts(head, Self(Box::new(body)))
     }
 
-    /// Adds an observer of the body, notified after those that were added before. Its exchange began at `start`.
+    /// Adds an observer of the body, notified after those added before. For this observer the exchange began at `start`.
     pub fn observe(&mut self, observer: Rc<dyn ObserveResponse>, start: Instant) {
         self.0.observers.add(observer, start);
     }
 
-    /// Notes for observers that the request was gRPC's.
+    /// Notes for observers that the request was gRPC.
     pub fn answers_grpc(&mut self) {
         self.0.observers.is_grpc = true;
     }
@@ -112,7 +112,7 @@ impl ResponseBody {
         self.0.observers.class = Some(class);
     }
 
-    /// If the body breaks off, `failures` is told, and if the client speaks gRPC, `responder` ends it with trailers.
+    /// If the body breaks off, notifies `failures` and, if the client speaks gRPC, lets `responder` end the body with trailers.
     pub fn end_well(&mut self, responder: Responder, failures: Rc<dyn ObserveBrokenResponse>) {
         self.0.ending = Some(Ending {
             responder,
@@ -120,30 +120,30 @@ impl ResponseBody {
         });
     }
 
-    /// Keeps the client's connection busy until the body is gone.
+    /// Keeps the client's connection busy until the body is dropped.
     pub fn hold(&mut self, busy: Option<Busy>) {
         self.0.busy = busy;
     }
 
-    /// Ends the body by an error if it goes on after the deadline. Others that it has already stay.
+    /// Ends the body by an error if it goes on after the deadline. Earlier deadlines of the body stay.
     pub fn end_by(&mut self, deadline: Deadline) {
         let known = self.0.deadline.take();
         self.0.deadline = Some(deadline.and(known));
     }
 
-    /// Keeps the client's side of the request's body, for observers. If that breaks off, the end of the response is not the
-    /// endpoint's failure.
+    /// Keeps the client's side of the request's body, for observers. If that side breaks off, the end of the response is not
+    /// the endpoint's failure.
     pub fn answers_upload(&mut self, upload: Option<Rc<Upload>>) {
         self.0.observers.upload = upload;
     }
 
-    /// The endpoint's body alone, without its connection. Only for HTTP/2, where a connection goes on by itself.
+    /// The endpoint's body alone, without its lease. Only for HTTP/2, where a connection has its own task.
     pub fn into_incoming(mut self) -> Option<Incoming> {
         self.0.endpoint.take().map(ClientBody::into_incoming)
     }
 }
 
-/// The client's share of a body that breaks off, and its observer.
+/// The form of the client's answer when the body breaks off, and the observer of the break.
 struct Ending {
     responder: Responder,
     failures: Rc<dyn ObserveBrokenResponse>,
@@ -154,12 +154,12 @@ impl Inner {
         self.ending.as_ref().map(|ending| &ending.responder)
     }
 
-    /// Ends the body by an error: with trailers if the client takes them for that, else by breaking off.
+    /// Ends the body by an error: with trailers if the client accepts them for that, else by breaking off.
     #[cold]
     fn fail(&mut self, error: BodyError, cx: &mut Context<'_>) -> PolledBody {
         let uploaded = self.observers.upload.as_ref();
         let end = match uploaded.is_some_and(|upload| upload.is_broken()) {
-            // The client's doing.
+            // The client caused the end.
             true => BodyEnd::Dropped,
             false => BodyEnd::Failed(&error),
         };
@@ -179,12 +179,12 @@ impl Inner {
         self.break_off();
         self.give_up();
         self.broken = Some(error);
-        // After the tasks that write what was given to them.
+        // Waits until the tasks that write earlier frames have run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Gives up the endpoint's body.
+    /// Releases the endpoint's body.
     fn give_up(&mut self) {
         if let Some(endpoint) = self.endpoint.take() {
             endpoint.give_up();
@@ -205,7 +205,7 @@ impl Inner {
         }
     }
 
-    /// The text of an answer, which ends with it.
+    /// The text of an answer, which is its whole body.
     fn take_text(&mut self) -> Option<Bytes> {
         let text = self.text.take()?;
         let now = Now::default();
@@ -214,10 +214,10 @@ impl Inner {
         Some(text)
     }
 
-    /// Yields the error when all frames before it have left.
+    /// Yields the error when all frames before it have been written.
     ///
-    /// hyper drops what it has not written yet when a body fails, even the head: a client would see a connection that is
-    /// closed, or a stream that is reset, without a word. Until then it polls the body whenever it has written something.
+    /// When a body fails, hyper drops all bytes that are not written yet, even the head: the client would only see a closed
+    /// connection or a reset stream. Until then hyper polls the body whenever it has written something.
     fn poll_broken(&mut self) -> PolledBody {
         match &self.busy {
             Some(busy) if !busy.is_flushed() => Poll::Pending,
@@ -226,7 +226,7 @@ impl Inner {
     }
 }
 
-/// The stream ended before its end. Its code is `NO_ERROR`, which the client could take for a whole response, too.
+/// The stream was reset before the end of the response, with `NO_ERROR`, which the client could take for a whole response, too.
 #[cold]
 fn cut_short() -> BodyError {
     let detail = "the endpoint gave up the stream, with NO_ERROR, before the end of the response";

@@ -29,24 +29,24 @@ pub enum ResponseMatch {
     Status(RangeInclusive<u16>),
 }
 
-/// A response by the classes of its route.
+/// The class of a response by its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassMatch {
-    /// It is in a class of successes.
+    /// The response is in a class of successes.
     Success,
-    /// It is in a class of failures.
+    /// The response is in a class of failures.
     Failure,
-    /// It is in no class: its gRPC code decides, or else its status.
+    /// The response is in no class: its gRPC code decides, or else its status.
     None,
 }
 
 impl ResponseClasses {
-    /// Classes in the order of their precedence.
+    /// Classes in the order of their precedence: the first match counts.
     pub fn new(classes: Vec<ResponseClass>) -> Self {
         Self(classes)
     }
 
-    /// Whether there are none.
+    /// Whether there are no classes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

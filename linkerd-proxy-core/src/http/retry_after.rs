@@ -1,9 +1,9 @@
-//! An endpoint's own hint when it may be asked again.
+//! The time after which an endpoint asks for the next request.
 
 use http::{HeaderMap, HeaderName, StatusCode, header::RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
-/// The hint of a response: `retry-after` of a 429 or 503, or else the pushback of a gRPC status in its headers.
+/// The delay asked for by a response: `retry-after` of a 429 or 503, or else the pushback of a gRPC status in its headers.
 pub fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -13,14 +13,14 @@ pub fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> 
     }
 }
 
-/// The pushback of a gRPC status, in trailers or in headers: `grpc-retry-pushback-ms`. A negative one is none.
+/// The pushback of a gRPC status, in trailers or in headers: `grpc-retry-pushback-ms`. A negative value counts as none.
 pub fn retry_pushback(headers: &HeaderMap) -> Option<Duration> {
     let millis = headers.get(PUSHBACK)?.to_str().ok()?;
     let millis: i32 = millis.trim().parse().ok()?;
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
-/// A value of `retry-after`: seconds, or a date. One that has passed is 0.
+/// A value of `retry-after`: seconds, or a date. A date in the past is 0.
 fn delay(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {

@@ -1,4 +1,4 @@
-//! Serving a client's connection.
+//! Servers of clients' connections.
 
 mod connection;
 mod error;
@@ -37,14 +37,14 @@ pub struct ServerSettings {
     pub header_timeout: Duration,
     /// Settings of HTTP/2.
     pub http2: Http2Settings,
-    /// Requests whose heads have not come whole.
+    /// Requests whose heads have not arrived completely.
     pub half_sent: HalfSent,
 }
 
 /// Serves HTTP/1 until the connection ends, or gracefully after its present exchange when `drain` is signalled.
 ///
-/// hyper holds 16 KiB of buffers for each connection. Those of one that has waited for a request for a while are given
-/// back: hyper is taken off the socket, and put on again when something comes.
+/// hyper holds 16 KiB of buffers for each connection. A connection that waits for a request for a while frees them: hyper
+/// is detached from the socket, and attached again when bytes come.
 pub async fn serve_http1<I, S, B>(
     mut io: Io<I>,
     mut service: S,
@@ -65,7 +65,7 @@ where
                 .gather(&mut io, settings.header_timeout)
                 .await
         {
-            // In a box, here and below: few connections end so, and all would have room for it.
+            // In a box, here and below: few connections end so, and all would have to reserve its space.
             return Box::pin(end(io, Err(late.into()), drain)).await;
         }
         let idle = io.inner().awaits_bytes().then(|| IdleTimer::new(IDLE));
@@ -89,7 +89,7 @@ where
         .await;
         if let RunEnd::Ended { ended, was_idle } = ran {
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
-            // There are none after an upgrade.
+            // There are no parts after an upgrade.
             if let Some(parts) = serve.into_parts() {
                 io = parts.io.into_inner();
                 if connection.broken.get() {
@@ -105,7 +105,7 @@ where
         };
         (io, service) = (parts.io.into_inner(), parts.service);
         if !parts.read_buf.is_empty() {
-            // A copy, which does not hold on to hyper's buffer.
+            // A copy, which does not keep hyper's buffer alive.
             io.put_back(Bytes::copy_from_slice(&parts.read_buf));
         }
         drop(parts.read_buf);
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// Ends a connection that the proxy closes while its client may still send, and passes on how it was served.
+/// Closes a connection on the proxy's side while its client may still send, and returns `served`.
 async fn end<I>(
     mut io: Io<I>,
     served: Result<(), ServeError>,
@@ -137,10 +137,10 @@ where
     served
 }
 
-/// Answers 408 to an HTTP/1 client whose request did not come in time (RFC 9110, section 15.5.9). A client that takes
-/// nothing is not waited for.
+/// Answers 408 to an HTTP/1 client whose request did not come in time (RFC 9110, section 15.5.9). Does not wait for a client
+/// that does not read.
 pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
-    // In a box: few connections need it, and all would have room for it.
+    // In a box: few connections need it, and all would have to reserve its space.
     let answer = Box::pin(tokio::time::timeout(ANSWER_TIMEOUT, async {
         io.write_all(HEADER_TIMEOUT).await?;
         io.shutdown().await
@@ -162,8 +162,7 @@ async fn readable(io: &mut impl Duplex, mut drain: drain::Watch) {
 
 /// Serves HTTP/2 until the connection ends, or gracefully after its streams when `drain` is signalled.
 ///
-/// hyper's connection is in a box: it is twice as large as that of HTTP/1, and a task has room for the largest that it may
-/// become.
+/// hyper's connection is in a box: it is twice as large as that of HTTP/1, and a task reserves space for its largest state.
 pub async fn serve_http2<I, S, B>(
     mut io: Io<I>,
     service: S,
@@ -206,11 +205,11 @@ where
 const HEADER_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Time for that answer.
+/// Time to send that answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time that a connection waits for a request before its buffers are given back: longer than the pauses of one in use, as
-/// new ones cost a microsecond.
+/// Time that a connection waits for a request before its buffers are freed: longer than the pauses of a connection in use, as
+/// new buffers cost a microsecond.
 const IDLE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

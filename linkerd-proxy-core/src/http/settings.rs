@@ -9,7 +9,7 @@ use std::time::Duration;
 /// HTTP/2 settings of one side. `None` means the value of `limits.rs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Http2Settings {
-    /// How much a peer may send before it must wait.
+    /// The bytes that a peer may send before it must wait.
     pub flow_control: Option<FlowControl>,
     /// PINGs that find dead connections.
     pub keep_alive: Option<KeepAlive>,
@@ -28,12 +28,12 @@ pub struct Http2Settings {
 }
 
 impl Http2Settings {
-    /// The settings in a box, if there is any.
+    /// The settings in a box, `None` if none is set.
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
 
-    /// How windows are sized: as it is set, or else by the values of `limits.rs`.
+    /// The sizes of windows: as set, or else the values of `limits.rs`.
     pub(super) fn flow_control(&self) -> FlowControl {
         self.flow_control.unwrap_or(FlowControl::Fixed {
             stream: limits::HTTP2_STREAM_WINDOW,
@@ -78,7 +78,7 @@ impl Http2Settings {
     }
 }
 
-/// How HTTP/2 windows are sized.
+/// The sizes of HTTP/2 windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowControl {
     /// Windows follow the measured bandwidth-delay product.
@@ -97,7 +97,7 @@ pub enum FlowControl {
 pub struct KeepAlive {
     /// The time between PINGs.
     pub interval: Duration,
-    /// How long the answer may take.
+    /// The time limit for the answer.
     pub timeout: Duration,
     /// Whether connections without streams are probed too.
     pub while_idle: bool,
@@ -108,7 +108,7 @@ pub struct KeepAlive {
 pub struct PoolSettings {
     /// The most connections kept idle.
     pub max_idle: usize,
-    /// How long a connection is kept idle.
+    /// The time for which an idle connection is kept.
     pub idle_timeout: Duration,
 }
 
@@ -117,6 +117,6 @@ pub struct PoolSettings {
 pub struct QueueSettings {
     /// The most requests that wait.
     pub capacity: usize,
-    /// How long requests wait without any endpoint being ready before the queue fails fast.
+    /// The time that requests wait with no endpoint ready before the queue fails fast.
     pub failfast: Duration,
 }

@@ -24,18 +24,18 @@ pub struct Upgrade {
 
 /// Whether a request that is on its way asks for an upgrade of its connection.
 ///
-/// The server decides by the headers; after it the presence of the client's side is enough.
+/// The server decides by the headers; later stages only check for the client's side.
 pub fn wants_upgrade<B>(request: &Request<B>) -> bool {
     request.extensions().get::<OnUpgrade>().is_some()
 }
 
-/// Removes the client's side of an upgrade that is not passed on: hyper adds it for every offer, such as one of h2c.
+/// Removes the client's side of an upgrade that is not passed on: hyper adds it for every offer, such as an offer of h2c.
 pub fn decline_upgrade<B>(request: &mut Request<B>) {
     request.extensions_mut().remove::<OnUpgrade>();
 }
 
 impl Upgrade {
-    /// Takes the client's side out of a request that may be passed on and come back.
+    /// Takes the client's side out of a request. The request stays usable, as it may be passed on and returned.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {
         Some(Self {
             client: request.extensions().get::<OnUpgrade>()?.clone(),
@@ -43,8 +43,8 @@ impl Upgrade {
         })
     }
 
-    /// Joins both sides when the endpoint agrees, until `revoked`. The relay holds `guard` for the client's connection: a drain
-    /// waits for it, until the listener cuts off its connections.
+    /// Joins both sides when the endpoint accepts the upgrade, until `revoked`. The relay holds `guard` for the client's
+    /// connection: a drain waits for the relay, until the listener cuts off its connections.
     pub fn join<B>(
         self,
         response: &mut Response<B>,
@@ -87,7 +87,7 @@ impl Upgrade {
         });
     }
 
-    /// Both sides, as soon as the response has been sent, if it agrees.
+    /// Both sides, as soon as the response has been sent; `None` if the endpoint does not accept the upgrade.
     pub fn agreed<B>(
         self,
         response: &mut Response<B>,
@@ -112,12 +112,12 @@ impl Upgrade {
 /// The streams of the client and of the endpoint.
 type Joined = (TransportStream, TransportStream);
 
-/// One side of an upgrade, as soon as the response has been sent.
+/// One side of an upgrade, once the response has been sent.
 pub async fn upgraded(side: OnUpgrade) -> hyper::Result<TransportStream> {
     side.await.map(transport_stream)
 }
 
-/// The connection behind hyper's end of it, with the bytes that hyper has read ahead put back; or else hyper's end.
+/// The connection beneath hyper's upgrade, with the bytes that hyper has read ahead put back; or else hyper's own stream.
 fn transport_stream(upgraded: Upgraded) -> TransportStream {
     let upgraded = match upgraded.downcast::<TokioIo<Io>>() {
         Ok(parts) => return upgraded_stream(parts.io.into_inner(), parts.read_buf),
@@ -130,7 +130,7 @@ fn transport_stream(upgraded: Upgraded) -> TransportStream {
 }
 
 fn upgraded_stream(mut io: Io, read_ahead: Bytes) -> TransportStream {
-    // No codec is above it any more.
+    // No codec uses the connection any more.
     io.unwatch();
     if !read_ahead.is_empty() {
         io.put_back(read_ahead);

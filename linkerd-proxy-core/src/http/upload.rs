@@ -8,9 +8,9 @@ use tokio::time::Instant;
 /// The client's side of a request's body: shared by all attempts to send it, and by the response.
 #[derive(Debug)]
 pub struct Upload {
-    /// The client's connection does not wait for a request as long as there is a body.
+    /// Keeps the client's connection from counting as waiting for a request.
     _busy: Option<Uploading>,
-    /// The failure that the body's error means for the request.
+    /// The failure of the request that the body's error causes.
     broken: OnceCell<(Reason, String)>,
     ended: Cell<Option<Instant>>,
 }
@@ -25,7 +25,7 @@ impl Upload {
         }
     }
 
-    /// The failure of a request whose body broke off: it is the client's, whatever came of it at the endpoint.
+    /// The failure of a request whose body broke off: the client's, whatever happened at the endpoint.
     pub fn failure(&self) -> Option<Error> {
         let (reason, detail) = self.broken.get()?;
         Some(Error::new(*reason).detail(detail.clone()))
@@ -36,7 +36,7 @@ impl Upload {
         self.broken.get().is_some()
     }
 
-    /// Notes the error that ended the body; the first of several attempts counts.
+    /// Notes the error that ended the body; the first error of several attempts counts.
     pub(super) fn broke_off(&self, error: &BodyError) {
         self.broken.get_or_init(|| error.request_failure());
     }

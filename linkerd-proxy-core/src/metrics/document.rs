@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// A document being written. With 10,000 endpoints it has many megabytes, which are never in memory at once.
 ///
-/// Counts made during the writing may be in it or not.
+/// Counts made while the document is written may be in it or not.
 pub struct Document {
     registry: Registry,
     format: ExpositionFormat,
@@ -29,7 +29,7 @@ enum Part {
 }
 
 impl Registry {
-    /// A document of all families. Series without an owner for `retain` are dropped before.
+    /// A document of all families. Series without an owner for `retain` are dropped first.
     pub fn document(&self, format: ExpositionFormat, retain: Duration, now: Instant) -> Document {
         self.begin_document(retain, now);
         Document::new(self.clone(), format)
@@ -114,6 +114,6 @@ impl fmt::Debug for Document {
     }
 }
 
-/// Bytes of a piece. A family is locked while a piece of it is written, some twenty microseconds, and a thread that asks
-/// for a handle waits no longer.
+/// Bytes of a piece. A family is locked while a piece of it is written, some twenty microseconds, which bounds the wait of a
+/// thread that asks for a handle.
 const PIECE: usize = 64 * 1024;

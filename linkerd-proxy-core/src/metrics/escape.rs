@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-/// Whether a value has characters that are escaped.
+/// Whether a value has characters that need an escape.
 pub(super) fn has_escapes(value: &str) -> bool {
-    // Without an early end, the compiler looks at many bytes at once.
+    // Without an early end, the compiler processes many bytes at once.
     let escapes = |found, byte| found | matches!(byte, b'\\' | b'"' | b'\n');
     value.bytes().fold(false, escapes)
 }
@@ -30,7 +30,7 @@ impl Write for Escaped<'_> {
     }
 }
 
-/// A value up to its closing quote, and the length of its escaped text.
+/// Reads an escaped value up to its closing quote: the value, and the length of its escaped text.
 pub(super) fn unescaped(text: &str) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -13,7 +13,7 @@ use std::{fmt::Display, io::Write};
 pub struct Exposition<'a> {
     out: &'a mut Vec<u8>,
     format: ExpositionFormat,
-    /// The message that is being made.
+    /// The message being built.
     family: Option<ProtobufFamily>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Exposition<'a> {
         }
     }
 
-    /// Begins a family. `name` is that of a counter's samples.
+    /// Begins a family. `name` is the name of its samples.
     pub fn head(&mut self, kind: MetricKind, name: &str, help: impl Display) {
         if self.format == ExpositionFormat::Protobuf {
             self.close();
@@ -37,7 +37,7 @@ impl<'a> Exposition<'a> {
         let base = name.strip_suffix("_total");
         let is_open = self.format == ExpositionFormat::OpenMetrics;
         let (title, kind) = match kind {
-            // OpenMetrics allows no other names of counters.
+            // OpenMetrics allows counters only with `_total`.
             MetricKind::Counter if is_open => {
                 (base.unwrap_or(name), base.map_or("unknown", |_| "counter"))
             }
@@ -80,7 +80,7 @@ impl<'a> Exposition<'a> {
         }
     }
 
-    /// Ends the piece: a message must be whole in it.
+    /// Ends the piece, and with it the message, which must be whole.
     pub(super) fn close(&mut self) {
         if let Some(family) = self.family.take() {
             family.write(self.out);
@@ -92,7 +92,7 @@ impl<'a> Exposition<'a> {
         self.out.len() + self.family.as_ref().map_or(0, ProtobufFamily::len)
     }
 
-    /// Whether a family that goes on in this piece has to begin anew.
+    /// Whether a family that continues in this piece needs its head again.
     pub(super) fn lacks_head(&self) -> bool {
         self.format == ExpositionFormat::Protobuf && self.family.is_none()
     }
@@ -136,7 +136,7 @@ impl<'a> Exposition<'a> {
         self.push("\n");
     }
 
-    /// Writes the lines of buckets: upper bounds, and how many values are at most that.
+    /// Writes the lines of buckets: upper bounds, each with the number of values up to it.
     fn buckets<'b>(
         &mut self,
         name: &str,
@@ -148,7 +148,7 @@ impl<'a> Exposition<'a> {
         self.push("_bucket{");
         self.push(labels);
         self.push(if labels.is_empty() { "le=\"" } else { ",le=\"" });
-        // All lines begin alike: each is a copy of this beginning, which is written once.
+        // All lines begin with the same text, which is written once and copied.
         let beginning = before..self.out.len();
         let lines = buckets.size_hint().0;
         self.out.reserve(lines * (beginning.len() + MOST_OF_BUCKET));
@@ -199,7 +199,7 @@ impl Value for i64 {
 }
 
 impl Value for f64 {
-    /// With a decimal point.
+    /// Writes the value with a decimal point.
     fn push_to(self, out: &mut Vec<u8>) {
         write!(out, "{self:?}").expect(INFALLIBLE);
     }
@@ -225,7 +225,7 @@ impl Value for Formatted {
 /// Units that names may end with.
 const UNITS: [&str; 3] = ["seconds", "bytes", "ms"];
 
-/// Longer than most bounds with their count, in bytes.
+/// Longer than most bounds with their counts, in bytes.
 const MOST_OF_BUCKET: usize = 24;
 
 const INFALLIBLE: &str = "a vector takes all";
@@ -234,7 +234,7 @@ const INFALLIBLE: &str = "a vector takes all";
 mod tests {
     use super::*;
 
-    /// What is written.
+    /// The written text.
     fn written(format: ExpositionFormat, write: impl FnOnce(&mut Exposition<'_>)) -> String {
         let mut out = Vec::new();
         write(&mut Exposition::new(&mut out, format));

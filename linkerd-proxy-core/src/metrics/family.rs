@@ -36,7 +36,7 @@ impl<M: Metric> Family<M> {
     }
 
     /// A handle of the series with these labels, for the calling thread alone.
-    /// Not for the hot path: it takes a lock. A handle beyond the family's limit counts, but is not shown.
+    /// Not for the hot path: takes a lock. A handle beyond the family's limit counts, but is not shown.
     pub fn get(&self, labels: impl Into<LabelSet>) -> M {
         let labels = labels.into();
         let handle = M::new(self.0.params);
@@ -74,8 +74,8 @@ impl<M: Metric> Family<M> {
         }
     }
 
-    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes, one at least. Returns the position to
-    /// continue at.
+    /// Writes series, beginning with the one at `from`, until `out` has `until` bytes, and at least one series. Returns the
+    /// position to continue at.
     pub(super) fn write(
         &self,
         name: &str,
@@ -113,10 +113,10 @@ impl<M: Metric> fmt::Debug for Family<M> {
     }
 }
 
-/// In tenths of a second, of which four bytes last for 13 years.
+/// Converts to tenths of a second, which last for 13 years in four bytes.
 fn tenths(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis() / 100).unwrap_or(u32::MAX)
 }
 
-/// Capacity that is not given back.
+/// Capacity that is never freed.
 const SPARE: usize = 1024;

@@ -1,6 +1,6 @@
 //! The buckets of histograms, and the figures of a series.
 
-/// How a histogram's values are written.
+/// The unit of a histogram's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistogramUnit {
     /// Observed in nanoseconds, written in whole milliseconds.
@@ -12,7 +12,7 @@ pub enum HistogramUnit {
 }
 
 impl HistogramUnit {
-    /// How many of the unit that is observed make one that is written.
+    /// The number of observed units in one written unit.
     pub(super) const fn divisor(self) -> f64 {
         match self {
             Self::Milliseconds => 1e6,
@@ -27,7 +27,7 @@ impl HistogramUnit {
 pub struct HistogramBounds {
     /// Ascending upper bounds.
     pub buckets: &'static [(u64, &'static str)],
-    /// How the values are written.
+    /// The unit of the values.
     pub unit: HistogramUnit,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct HistogramFigures<'a> {
 }
 
 impl<'a> HistogramFigures<'a> {
-    /// The figures of the cells of all bounds, or of none if there was no handle, and of the native buckets.
+    /// The figures from the cells of all bounds (none without a handle), and from the native buckets.
     pub(super) fn new(
         bounds: &'static HistogramBounds,
         cells: &'a [u64],
@@ -90,7 +90,7 @@ impl<'a> HistogramFigures<'a> {
         self.cells.iter().skip(1).sum()
     }
 
-    /// The upper bounds, and how many values are at most that.
+    /// The upper bounds, each with the number of values up to it.
     pub(super) fn buckets(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let mut counts = self.cells.iter().skip(1);
         let mut seen = 0;
@@ -101,7 +101,7 @@ impl<'a> HistogramFigures<'a> {
         })
     }
 
-    /// How the values are written.
+    /// The unit of the values.
     pub(super) fn unit(&self) -> HistogramUnit {
         self.bounds.unit
     }

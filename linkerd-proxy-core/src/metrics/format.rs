@@ -25,7 +25,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// Its name in the text formats.
+    /// The name of the kind in the text formats.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",

@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-/// What a new histogram counts in.
+/// The buckets of a new histogram.
 #[derive(Clone, Copy, Debug)]
 pub struct HistogramParams {
-    /// Its buckets.
+    /// The classic buckets.
     pub(super) bounds: &'static HistogramBounds,
-    /// Whether it has native buckets, too.
+    /// Whether the histogram has native buckets, too.
     pub(super) is_native: bool,
 }
 

@@ -21,13 +21,13 @@ impl Labels {
         self.with_prefix("", name, value)
     }
 
-    /// Adds a label of the proxy's own words, in which nothing is to be escaped.
+    /// Adds a label of the proxy's own words, which need no escapes.
     pub fn with_word(self, name: &'static str, value: &'static str) -> Self {
         debug_assert!(is_plain(name, value), "{name}={value}");
         self.with_plain("", name, value)
     }
 
-    /// Adds an address with its port. A scrape may write those of 10,000 endpoints several times: `Display` is slower.
+    /// Adds an address with its port. Faster than `Display`: a scrape may write the addresses of 10,000 endpoints several times.
     pub fn with_addr(mut self, name: &'static str, addr: SocketAddr) -> Self {
         let SocketAddr::V4(v4) = addr else {
             return self.with(name, addr);
@@ -126,7 +126,7 @@ impl Labels {
         self.and_text(&other.0)
     }
 
-    /// Labels that were rendered before.
+    /// Labels from rendered text.
     pub(super) fn from_text(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -163,7 +163,7 @@ impl Labels {
         Self(String::with_capacity(MOST))
     }
 
-    /// Adds labels that were rendered before.
+    /// Adds rendered labels.
     pub(super) fn and_text(mut self, text: &str) -> Self {
         if !text.is_empty() {
             self.comma();
@@ -172,7 +172,7 @@ impl Labels {
         self
     }
 
-    /// Begins a label of the proxy's own.
+    /// Begins a label with a name that the proxy defines.
     fn begin(&mut self, name: &'static str) {
         self.comma();
         self.0.push_str(name);
@@ -199,7 +199,7 @@ impl Labels {
     }
 
     fn push_name(&mut self, name: &str) {
-        // Almost all names are valid, and a scrape may write those of 10,000 endpoints.
+        // Almost all names are valid, and a scrape may write the names of 10,000 endpoints.
         if is_valid(name) {
             return self.0.push_str(name);
         }
@@ -224,7 +224,7 @@ impl Labels {
     }
 }
 
-/// Whether a label can be written as it is: its name is valid, and nothing in its value is to be escaped.
+/// Whether a label can be written as it is: its name is valid, and its value needs no escapes.
 pub fn is_plain(name: &str, value: &str) -> bool {
     is_valid(name) && !has_escapes(value)
 }

@@ -10,8 +10,8 @@ use std::{
 /// The final labels of a series.
 ///
 /// Clones, and all families with a series of these labels, share one source: a text, another set with a text beside it,
-/// or an application's own value. With 10,000 endpoints the texts were most of the memory of their series; they are
-/// rendered during a scrape. Sets are equal if their texts are.
+/// or an application's own value. With 10,000 endpoints, texts took most of the memory of their series; sources are rendered
+/// during a scrape. Sets are equal if their texts are equal.
 #[derive(Clone)]
 pub struct LabelSet(Arc<dyn AddLabels>);
 

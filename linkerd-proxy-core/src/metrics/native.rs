@@ -1,22 +1,22 @@
 //! Buckets of native histograms: exponential ones, eight to each power of two (schema 3 of Prometheus).
 //!
 //! Each bucket is 9 % wider than the one before, from 8 us to 131 s for times, or from one byte to 16 MB. Smaller values count as
-//! zero, and greater ones in the last bucket.
+//! zero, and larger ones in the last bucket.
 
 use super::figures::HistogramUnit;
 
-/// Counters of a native histogram: the values that count as zero, and those of each bucket.
+/// Counters of a native histogram: one for values that count as zero, and one for each bucket.
 pub(super) const NATIVE_CELLS: usize = 1 + OCTAVES * STEPS.len();
 
-/// The resolution, as Prometheus names it: two to the power of this many buckets double the value.
+/// The resolution as a Prometheus schema: two to the power of this many buckets double the value.
 pub(super) const SCHEMA: i32 = 3;
 
-/// The buckets that have values, as the protobuf format gives them.
+/// The non-empty buckets, in the form of the protobuf format.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct NativeBuckets {
-    /// Runs of buckets: the distance from the end of the one before, or from bucket 0, and the length.
+    /// Runs of buckets: the distance from the end of the previous run, or from bucket 0, and the length.
     pub spans: Vec<(i32, u32)>,
-    /// The count of each of these buckets, less the count of the one before.
+    /// The count of each of these buckets, minus the count of the previous one.
     pub deltas: Vec<i64>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn native_buckets(unit: HistogramUnit, cells: &[u64]) -> NativeBucket
     buckets
 }
 
-/// The power of two up to which values count as zero, of values as written.
+/// The power of two up to which values, as written, count as zero.
 fn first_power(unit: HistogramUnit) -> i32 {
     match unit {
         HistogramUnit::Seconds => -17,
@@ -72,7 +72,7 @@ fn first_power(unit: HistogramUnit) -> i32 {
     }
 }
 
-/// Powers of two that have buckets.
+/// The number of octaves with buckets.
 const OCTAVES: usize = 24;
 
 /// The bounds between one and two at which the buckets of an octave begin: powers of the eighth root of two.

@@ -1,4 +1,4 @@
-//! Counters and gauges, and what all metric types have.
+//! Counters and gauges, and the trait of all metric types.
 
 use super::{Exposition, MetricKind};
 use std::sync::{
@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
 };
 
-/// A metric type: how its handles are made, summed and written.
+/// A metric type: makes, sums and writes its handles.
 pub trait Metric: Clone {
     /// Parameters of a new handle; a family holds them.
     type Params: Copy + Send + Sync;

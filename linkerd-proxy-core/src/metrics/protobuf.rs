@@ -11,7 +11,7 @@ use prost::{
     encoding::{encode_varint, message},
 };
 
-/// A family of which the message is being made.
+/// A family whose message is being built.
 #[derive(Debug)]
 pub(super) struct ProtobufFamily {
     name: String,
@@ -74,7 +74,7 @@ impl ProtobufFamily {
     }
 
     fn push(&mut self, name: &str, labels: &str, mut metric: MetricMessage) {
-        // Its first series may have come after its head was left out.
+        // The family's first series may have been added after its head was skipped.
         if name != self.name {
             return;
         }

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The incumbent's registry that a family belongs to.
+/// The incumbent's registry of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistryStyle {
     /// The older registry.
@@ -64,9 +64,9 @@ trait AnyFamily: Send {
 /// The size of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FamilySize {
-    /// The name of its samples.
+    /// The name of the family's samples.
     pub name: &'static str,
-    /// Its series.
+    /// The number of series.
     pub series: usize,
     /// The most series.
     pub limit: usize,
@@ -113,7 +113,7 @@ impl Registry {
         self.0.native_histograms
     }
 
-    /// Declares a family. `name` is that of its samples, `limit` the most series that it holds.
+    /// Declares a family. `name` is the name of its samples, `limit` its most series.
     pub fn family<M: Metric + Send + Sync + 'static>(
         &self,
         style: RegistryStyle,
@@ -171,12 +171,12 @@ impl Registry {
         self.family(style, name, help, params, SERIES_LIMIT)
     }
 
-    /// Adds a collector: text that is rendered for each scrape, such as the figures of the process.
+    /// Adds a collector: renders text for each scrape, such as the figures of the process.
     pub fn collect(&self, collector: impl Fn(&mut Exposition<'_>) + Send + 'static) {
         self.0.collectors.lock().push(Box::new(collector));
     }
 
-    /// Notes that a document is being written, and drops series without an owner for `retain` before.
+    /// Notes that a document is being written, and first drops series without an owner for `retain`.
     pub(super) fn begin_document(&self, retain: Duration, now: Instant) {
         // A document in progress continues by position: no series may move meanwhile.
         if self.0.documents.fetch_add(1, Relaxed) == 0 {
@@ -268,7 +268,7 @@ impl FamilyEntry {
 }
 
 /// The most series of a family, unless declared otherwise. A pod with 1,000 endpoints and five outcomes each stays well
-/// below; a scan of addresses or a header used as a label does not.
+/// below it; a scan of addresses, or a header used as a label, does not.
 const SERIES_LIMIT: usize = 20_000;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Metric;
 
-/// One series. A proxy may have 50,000, of which almost all have one handle or none: these take few bytes.
+/// One series. A proxy may have 50,000, almost all with one handle or none, which take few bytes.
 #[derive(Debug)]
 pub(super) enum Series<M: Metric> {
     /// A single handle.
@@ -41,7 +41,7 @@ impl<M: Metric> Series<M> {
         *self = Self::Many(many);
     }
 
-    /// When the last handle was dropped; `now`, if that is noticed only now.
+    /// When the last handle was dropped; `now` if the drop is only noticed now.
     pub(super) fn orphaned_since(&mut self, now: u32) -> Option<u32> {
         let past = match self {
             Self::Orphaned { since, .. } => return Some(*since),
@@ -90,8 +90,8 @@ impl<M: Metric> Many<M> {
         Box::new(Self { past, handles })
     }
 
-    /// Adds a handle. The cost of looking for dropped handles is spread: each handle is looked at a few times, not at
-    /// every addition.
+    /// Adds a handle. Looks for dropped handles only when the vector is full, so that each handle is checked a few times, not
+    /// at every addition.
     fn push(&mut self, handle: M) {
         if self.handles.len() == self.handles.capacity() {
             self.fold();

@@ -1,4 +1,4 @@
-//! Observers of calls: layers that only watch, and change nothing but an error's words.
+//! Observers of calls: layers that only watch, and change nothing but the text of an error.
 
 use crate::Error;
 use pin_project_lite::pin_project;
@@ -11,7 +11,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// An observer of a service's calls. A pair of observers is one, too: the first is outside of the second.
+/// An observer of a service's calls. A pair of observers is an observer, too: the first is outside of the second.
 ///
 /// One service with a pair costs less than two services: each moves the response once more.
 pub trait ObserveCall<Req, Rsp> {
@@ -24,11 +24,11 @@ pub trait ObserveCall<Req, Rsp> {
     /// The call has its response. Its body may go on.
     fn answered(&self, call: &Self::Call, response: &mut Rsp);
 
-    /// The call failed. Of a call that was dropped nothing is heard.
+    /// The call failed. Not notified of a call that was dropped.
     fn failed(&self, call: &Self::Call, error: &mut Error);
 }
 
-/// Shows calls to an observer.
+/// Notifies an observer of calls.
 #[derive(Debug)]
 pub struct ObserveLayer<O>(Rc<O>);
 
@@ -40,7 +40,7 @@ pub struct Observe<S, O> {
 }
 
 impl<O> ObserveLayer<O> {
-    /// Shows calls to `observer`.
+    /// Notifies `observer` of calls.
     pub fn new(observer: O) -> Self {
         Self(Rc::new(observer))
     }
@@ -107,7 +107,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // The result is changed where it is and returned: taking it apart would move it twice.
+        // The result is changed in place and returned: taking it apart would move it twice.
         let mut polled = this.inner.poll(cx);
         match &mut polled {
             Poll::Pending => {}
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// An observer that may be left out.
+/// An optional observer.
 impl<A, Req, Rsp> ObserveCall<Req, Rsp> for Option<A>
 where
     A: ObserveCall<Req, Rsp>,
@@ -171,7 +171,7 @@ mod tests {
     use std::cell::RefCell;
     use tower::service_fn;
 
-    /// Writes down what it sees, under a name.
+    /// Records its notifications, under a name.
     struct Note(&'static str, Rc<RefCell<Vec<String>>>);
 
     impl Note {

@@ -1,4 +1,4 @@
-//! A service whose copies share it.
+//! A service that is shared by its copies.
 
 use std::{
     cell::RefCell,
@@ -8,7 +8,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A service whose copies share it: for a stage that calls the one below again, after its own call has returned.
+/// A service that is shared by its copies: for a stage that calls the service below again, after its own call has returned.
 #[derive(Debug)]
 pub struct RcService<S>(Rc<RefCell<S>>);
 

@@ -8,7 +8,7 @@ use std::{
 };
 use tower_service::Service;
 
-/// A service at the edge of a stage: its type is hidden, its future is in a box, and its copies share it.
+/// A service at the edge of a stage: type-erased, with a boxed future, and shared by its copies.
 pub struct Shared<Req, Rsp, E>(Rc<RefCell<dyn Boxed<Req, Rsp, E>>>);
 
 /// A service whose future is boxed by the call.

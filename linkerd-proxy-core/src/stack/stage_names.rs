@@ -3,7 +3,7 @@
 use super::ObserveCall;
 use crate::Error;
 
-/// Names of a stage, added to the errors that pass it, the outermost last. Without an error nothing is formatted.
+/// Names of a stage, added to the errors that pass it, the outermost last. Formats nothing without an error.
 #[derive(Clone, Debug)]
 pub struct StageNames {
     /// Whether the endpoint is named first, if the error knows it.
@@ -21,7 +21,7 @@ impl StageNames {
         }
     }
 
-    /// Adds the endpoint that was involved, and then `names`.
+    /// Adds the endpoint involved in the error, and then `names`.
     pub fn of_endpoint(names: impl Into<Box<[String]>>) -> Self {
         let names = names.into();
         Self {

@@ -28,8 +28,8 @@ use tokio::{
 
 /// Watched state by key.
 ///
-/// A look-up of a known key takes one short lock and no await. One of a new key starts its task on the control thread;
-/// concurrent look-ups share it (single flight).
+/// A look-up of a known key takes one short lock and no await. A look-up of a new key starts its task on the control thread;
+/// concurrent look-ups share the task (single flight).
 ///
 /// Bounds: `max_entries`; beyond it the entry with the longest idle time is displaced, and if none is idle the new key
 /// is refused. Evicts an entry without leases after `idle_timeout`, unless its task has pinned it.
@@ -59,9 +59,9 @@ pub struct CacheFull {
 pub struct CacheStats {
     /// Entries that were made.
     pub created: u64,
-    /// Unused entries that left after the idle timeout.
+    /// Unused entries removed after the idle timeout.
     pub evicted: u64,
-    /// Unused entries that left to make room.
+    /// Unused entries removed to make room.
     pub displaced: u64,
     /// Keys that were refused because the cache was full.
     pub refused: u64,
@@ -142,8 +142,8 @@ where
             key: key.clone(),
             entry: lease.entry.clone(),
         };
-        // Boxed: a task that is moved into another holds the room for both. For the same reason a task borrows its data
-        // from the block around it: an async function would hold them as an argument and as a variable.
+        // Boxed: a task that is moved into another reserves space for both. For the same reason a task borrows its data from the
+        // block around it: an async function would hold the data as an argument and as a variable.
         let work = Box::pin(work(publisher));
         self.state
             .runtime
@@ -180,7 +180,7 @@ where
             .collect()
     }
 
-    /// Calls `show` with the entry for `key`, if there is one. It does not count as a use.
+    /// Calls `show` with the entry for `key`, if there is one. Does not count as a use.
     pub fn peek<R>(&self, key: &K, show: impl FnOnce(CachedEntry<'_, K, S, X>) -> R) -> Option<R> {
         let entry = self.state.entries.lock().get(key)?.clone();
         Some(show(entry.shown(key)))
@@ -272,7 +272,7 @@ impl<K: Eq + Hash, S, X> CacheState<K, S, X> {
     }
 }
 
-/// The stay of an entry in the cache: dropping it removes the entry.
+/// The presence of an entry in the cache: dropping the guard removes the entry.
 struct EntryGuard<K: Eq + Hash, S, X> {
     state: Arc<CacheState<K, S, X>>,
     key: K,

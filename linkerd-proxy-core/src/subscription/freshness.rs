@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub struct Freshness {
     /// Applied updates.
     pub generation: u64,
-    /// Time of the last one.
+    /// Time of the last applied update.
     pub received_at: Option<Instant>,
     /// Whether a stream is open.
     pub connected: bool,
@@ -50,7 +50,7 @@ impl Freshness {
         self.received_at = Some(now);
     }
 
-    /// Whether state is held that the control plane cannot renew at present.
+    /// Whether there is state that the control plane cannot renew at present.
     ///
     /// Such state must not be evicted: it could not be fetched again.
     pub fn is_orphaned(&self) -> bool {

@@ -19,13 +19,13 @@ pub(super) struct Occupancy {
 /// The next step of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Stay, until something changes.
+    /// Stays until something changes.
     Stay,
-    /// Stay until then, unless something changes.
+    /// Stays until this time, unless something changes.
     StayUntil(Instant),
-    /// Leave.
+    /// Is to be removed.
     Leave,
-    /// It has left.
+    /// Has been removed.
     Gone,
 }
 

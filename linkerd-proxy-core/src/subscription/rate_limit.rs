@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Permits one action per interval, and counts those that were refused.
+/// Permits one action per interval, and counts the refused ones.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     interval: Duration,

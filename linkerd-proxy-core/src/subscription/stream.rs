@@ -1,4 +1,4 @@
-//! One server-streaming call that is kept up: opened, limited, and opened again after it ended.
+//! One server-streaming call that is kept open: opened, limited, and opened again after it ended.
 
 use super::{Code, Status};
 use crate::Backoff;
@@ -19,11 +19,11 @@ pub type Call<T> = BoxFuture<'static, Result<BoxStream<'static, Result<T, Status
 /// Bounds of one stream. `None` is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// From the call to the first message; beyond it, an error (`DeadlineExceeded`).
+    /// The time from the call to the first message; beyond it the stream fails (`DeadlineExceeded`).
     pub initial: Option<Duration>,
-    /// Between two messages; beyond it, a clean end.
+    /// The time between two messages; beyond it the stream ends cleanly.
     pub idle: Option<Duration>,
-    /// From the opening of the stream; beyond it, a clean end.
+    /// The time from the opening of the stream; beyond it the stream ends cleanly.
     pub lifetime: Option<Duration>,
 }
 
@@ -52,7 +52,7 @@ pub enum Event<T> {
     Rejected(Status),
 }
 
-/// Keeps a server-streaming call up.
+/// Keeps a server-streaming call open.
 ///
 /// Waits for: the call and its stream, within the limits; the backoff between streams. Fails as: [`Event::Rejected`],
 /// for the codes that are terminal; every other failure is retried for ever. Bounds: one stream, nothing buffered.
@@ -98,14 +98,14 @@ impl<T> Subscription<T> {
         }
     }
 
-    /// The next event. Cancel safe. Pends for ever after [`Event::Rejected`].
+    /// The next event. Cancel safe. Pends forever after [`Event::Rejected`].
     pub async fn next(&mut self) -> Event<T> {
         poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// The next event, if it is there already.
+    /// The next event, if there is one already.
     ///
-    /// It leaves no waker behind, so [`next`](Self::next) must be awaited again afterwards.
+    /// Leaves no waker behind, so [`next`](Self::next) must be awaited again afterwards.
     pub fn ready(&mut self) -> Option<Event<T>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(event),

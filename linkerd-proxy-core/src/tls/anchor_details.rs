@@ -1,21 +1,21 @@
-//! The names and the validity of trust anchors, which verification itself does not look at.
+//! The names and the validity of trust anchors, which verification itself does not check.
 
 use super::{InvalidCertificate, InvalidTrustAnchors, Validity};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The certificate of a trusted authority. Chains are verified against its key alone: its own end is checked by no
-/// handshake (RFC 5280, 6.1.1), but by most issuers.
+/// The certificate of a trusted authority. Chains are verified against its key alone: handshakes do not check the
+/// anchor's own expiry (RFC 5280, 6.1.1), but most issuers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnchorDetails {
-    /// Its subject, such as `CN=root.linkerd.cluster.local`.
+    /// The subject, such as `CN=root.linkerd.cluster.local`.
     pub subject: String,
-    /// The time of its validity.
+    /// The period of validity.
     pub validity: Validity,
 }
 
 impl AnchorDetails {
-    /// Reads certificates in PEM, in their order. Those that are no certificates are left out, as by
+    /// Reads certificates in PEM, in their order. Invalid certificates are left out, as by
     /// [`TrustAnchors`](super::TrustAnchors).
     pub fn read_pem(pem: &str) -> Result<Vec<Self>, InvalidTrustAnchors> {
         let certificates: Result<Vec<_>, _> =

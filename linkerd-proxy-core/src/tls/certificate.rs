@@ -11,25 +11,25 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-/// The identities of a certificate, and the time of its validity.
+/// The identities of a certificate, and its period of validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateDetails {
     /// DNS and URI names (subject alternative names), in the order of the certificate. Other names are left out.
     pub identities: Vec<Identity>,
-    /// The time of its validity.
+    /// The period of validity.
     pub validity: Validity,
 }
 
-/// The time in which a certificate is valid.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its first moment.
+    /// The first moment.
     pub not_before: SystemTime,
-    /// Its last moment.
+    /// The last moment.
     pub not_after: SystemTime,
 }
 
-/// Bytes that are no certificate (RFC 5280).
+/// Bytes that are not a certificate (RFC 5280).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an X.509 certificate: {0}")]
 pub struct InvalidCertificate(pub(super) String);
@@ -76,17 +76,17 @@ pub(super) fn read_certificates(
 }
 
 impl Validity {
-    /// Whether `now` is in it.
+    /// Whether `now` is within the period.
     pub fn contains(&self, now: SystemTime) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
 
-    /// The time that is left until its last moment.
+    /// The time left until the last moment.
     pub fn left(&self, now: SystemTime) -> Duration {
         self.not_after.duration_since(now).unwrap_or_default()
     }
 
-    /// Explains a certificate that is not valid at `now`, with all three times; `None` if it is.
+    /// Explains why a certificate is not valid at `now`, with all three times; `None` if it is valid.
     pub fn problem(&self, now: SystemTime) -> Option<String> {
         let state = match () {
             () if now < self.not_before => "is not valid yet",
@@ -116,7 +116,7 @@ impl fmt::Display for Validity {
     }
 }
 
-/// A time in seconds since 1970, within what can be shown as a date.
+/// A time in seconds since 1970, limited to dates that can be shown.
 fn time(seconds: i64) -> SystemTime {
     let seconds = u64::try_from(seconds).unwrap_or_default();
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(MAX_SECONDS))

@@ -1,6 +1,6 @@
 //! TLS to endpoints and controllers.
 //!
-//! - **Waits for** the first certificate of this proxy; the caller limits the time, as it does for the whole attempt.
+//! - **Waits for** the first certificate of this proxy; the caller limits the time, as for the whole attempt.
 //! - **Fails as** `NoCertificate`, `TlsFailed`, `IdentityMismatch`.
 
 use super::{
@@ -40,7 +40,7 @@ impl MeshClient {
         }
     }
 
-    /// A client that shows no certificate as long as this proxy has none: for the controller that issues it.
+    /// A client that shows no certificate as long as this proxy has none: for the controller that issues the certificate.
     pub fn or_anonymous(self) -> Self {
         Self {
             may_be_anonymous: true,
@@ -71,7 +71,7 @@ impl MeshClient {
         self.config().await.map(drop)
     }
 
-    /// Encrypts a connection. Cancel safe, as nothing else has the connection.
+    /// Encrypts a connection. Cancel safe, as the connection is dropped with the future.
     pub async fn encrypt(&self, stream: TransportStream) -> Result<TransportStream, Error> {
         let connecting = TlsConnector::from(self.config().await?);
         let connecting = connecting.connect(self.server_name.clone(), stream);
@@ -86,7 +86,7 @@ impl MeshClient {
         Ok(TransportStream::other(EncryptedStream(stream.into())))
     }
 
-    /// The configuration with the certificate of this proxy, as soon as there is one; or that without, if none is needed.
+    /// The configuration with the certificate of this proxy, once there is one; or without it, if none is needed.
     async fn config(&self) -> Result<Arc<ClientConfig>, Error> {
         if !self.may_be_anonymous {
             first_credentials(&self.credentials).await?;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 pub struct FirstBytes {
     /// The bytes.
     pub read: Bytes,
-    /// The message that they are, or the reason why they are none.
+    /// The ClientHello in the bytes, or the reason why there is none.
     pub hello: Result<ClientHello, NoClientHello>,
 }
 
@@ -22,16 +22,16 @@ pub struct ClientHello {
     pub(super) accepted: Accepted,
 }
 
-/// Why a client's first bytes are no message with a server name.
+/// Why a client's first bytes are not a ClientHello with a server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoClientHello {
-    /// They are another protocol's.
+    /// The bytes belong to another protocol.
     #[error("corrupt message: {0}")]
     NotTls(String),
-    /// They name no server.
+    /// The ClientHello names no server.
     #[error("the client names no server")]
     Unnamed,
-    /// The client has ended its side, or sent too much.
+    /// The client ended its side, or sent too much.
     #[error("the client's first message is not whole")]
     Incomplete,
     /// The client has paused.
@@ -39,8 +39,8 @@ pub enum NoClientHello {
     TimedOut(Duration),
 }
 
-/// Reads until a client's first message is whole, or is certain to be none, for `timeout` or until drain at most. Not cancel
-/// safe: bytes that were read are lost.
+/// Reads until a client's first message is complete, or certain not to be a ClientHello, for at most `timeout` or until drain.
+/// Not cancel safe: bytes that were read are lost.
 ///
 /// Fails as `ClosedBeforeDetection`.
 pub async fn read_client_hello(
@@ -83,7 +83,7 @@ pub async fn read_client_hello(
     Ok(FirstBytes { read, hello })
 }
 
-/// Reads a first message as it comes.
+/// Reads a ClientHello incrementally.
 #[derive(Default)]
 struct HelloReader {
     acceptor: Acceptor,
@@ -91,7 +91,7 @@ struct HelloReader {
 }
 
 impl HelloReader {
-    /// Reads the next bytes. `None`: the message is not whole.
+    /// Reads the next bytes. `None`: the message is not complete.
     fn read(&mut self, mut bytes: &[u8]) -> Result<Option<ClientHello>, NoClientHello> {
         if !std::mem::replace(&mut self.has_begun, true)
             && let Some(first) = bytes.first().filter(|first| **first != HANDSHAKE)
@@ -100,7 +100,7 @@ impl HelloReader {
             return Err(NoClientHello::NotTls(problem));
         }
         let not_tls = |error: io::Error| NoClientHello::NotTls(error.to_string());
-        // All of them at once: what stays here would be missing in the handshake.
+        // All bytes at once: bytes left here would be missing in the handshake.
         while !bytes.is_empty() {
             let taken = self.acceptor.read_tls(&mut bytes).map_err(not_tls)?;
             if taken == 0 {
@@ -190,7 +190,7 @@ mod tests {
         (13, vec![0, 2, 4, 3])
     }
 
-    /// Reads what a client writes piece by piece.
+    /// Reads from a client that writes these pieces one by one.
     async fn read(pieces: &[&[u8]], is_open: bool) -> Result<FirstBytes, Error> {
         let (mut client, mut server) = tokio::io::duplex(1 << 16);
         let (_signal, drain) = drain::channel();

@@ -1,7 +1,7 @@
-//! The certificate that the proxy shows, with the configurations of TLS that follow from it.
+//! The certificate that the proxy shows, and the TLS configurations with it.
 //!
-//! A session can be resumed under the anchors that it was verified with, and no others: an issuer has ticket keys of its own,
-//! and credentials a session store of their own.
+//! A session can be resumed only under the anchors that verified it: each issuer has its own ticket keys, and each set of
+//! credentials its own session store.
 
 use super::{
     CertificateDetails, Identity, TlsError, TlsKey, TrustAnchors, Validity, provider::provider,
@@ -23,36 +23,36 @@ use std::{sync::Arc, time::SystemTime};
 pub struct LocalIdentity {
     /// The identity in its certificate.
     pub identity: Identity,
-    /// The server name (SNI) of connections that it terminates.
+    /// The server name (SNI) of connections that the proxy terminates.
     pub server_name: Arc<str>,
 }
 
-/// Issues credentials under one set of trust anchors: all but the certificate, which changes more often.
+/// Issues credentials under one set of trust anchors: holds everything except the certificate, which changes more often.
 #[derive(Debug)]
 pub struct CredentialsIssuer {
     /// The names of this proxy.
     pub local: LocalIdentity,
-    /// Authorities that are trusted.
+    /// The trusted authorities.
     pub anchors: TrustAnchors,
     tickets: Arc<dyn ProducesTickets>,
 }
 
-/// A certificate, and the configurations of TLS with it.
+/// A certificate, and the TLS configurations with it.
 ///
-/// Equal settings everywhere: TLS 1.3, the certificate of this proxy, trust in the anchors alone.
+/// The same settings everywhere: TLS 1.3, the certificate of this proxy, trust in the anchors alone.
 #[derive(Debug)]
 pub struct Credentials {
     /// The names of this proxy.
     pub local: LocalIdentity,
-    /// The time in which the certificate is valid.
+    /// The period of validity of the certificate.
     pub validity: Validity,
     /// Connections to endpoints.
     client: Arc<ClientConfig>,
     /// Connections to endpoints that begin with a transport header.
     client_with_header: Arc<ClientConfig>,
-    /// Connections of clients, which may show a certificate.
+    /// Connections from clients, which may show a certificate.
     server: Arc<ServerConfig>,
-    /// Connections of clients that must agree on a transport header.
+    /// Connections from clients that must agree on a transport header.
     server_with_header: Arc<ServerConfig>,
 }
 
@@ -62,7 +62,7 @@ pub enum InvalidCredentials {
     /// Nothing was issued.
     #[error("there is no certificate")]
     Missing,
-    /// The leaf is no certificate.
+    /// The leaf is not a certificate.
     #[error(transparent)]
     Certificate(#[from] super::InvalidCertificate),
     /// The leaf has other names.
@@ -73,7 +73,7 @@ pub enum InvalidCredentials {
         /// The identity of this proxy.
         expected: Identity,
     },
-    /// It is not valid at this time.
+    /// The certificate is not valid at this time.
     #[error("{0}")]
     Time(String),
     /// The chain, the key or the algorithms do not fit.
@@ -94,7 +94,7 @@ impl CredentialsIssuer {
         })
     }
 
-    /// TLS to servers that are trusted, without a certificate of this proxy.
+    /// TLS to trusted servers, without a certificate of this proxy.
     pub(super) fn anonymous_client(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
         let verifier = self.verifier();
         let config = client_config(verifier)?.with_no_client_auth();
@@ -108,7 +108,7 @@ impl CredentialsIssuer {
         })
     }
 
-    /// Credentials with `chain`, the leaf first, after it was verified as peers will verify it.
+    /// Credentials with `chain`, the leaf first, after the same verification as by peers.
     pub fn issue(
         &self,
         key: &TlsKey,
@@ -145,7 +145,7 @@ impl CredentialsIssuer {
         Ok(details.validity)
     }
 
-    /// Credentials with a chain that is taken as it is.
+    /// Credentials with a chain that is not verified here.
     pub(super) fn assemble(
         &self,
         key: &TlsKey,
@@ -226,5 +226,5 @@ pub(super) fn names(identities: &[Identity]) -> String {
     }
 }
 
-/// Sessions that can be resumed, by server name, at a time.
+/// The most resumable sessions, by server name, at a time.
 const CLIENT_SESSIONS: usize = 256;

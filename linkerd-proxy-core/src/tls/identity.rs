@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// An identity: a name in a certificate, as a DNS name or a URI (SPIFFE).
 ///
-/// DNS names are kept in lower case, as they are compared so. Cheap to clone.
+/// DNS names are stored in lower case, for comparison. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     /// A DNS name without a trailing dot, in lower case.
@@ -65,8 +65,8 @@ impl FromStr for Identity {
     }
 }
 
-/// Whether a text is a DNS name without a trailing dot (RFC 1123, with `_`). The last label is not a number: such a name is an
-/// address.
+/// Whether a text is a DNS name without a trailing dot (RFC 1123, with `_`). A text whose last label is a number is not a name
+/// but an address.
 pub fn is_dns_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()

@@ -8,7 +8,7 @@ use rustls::{
 };
 use std::{fmt, sync::Arc};
 
-/// A private key, which signs the proxy's handshakes. Its form in logs is empty.
+/// A private key, which signs the proxy's handshakes. Logs do not show it.
 #[derive(Clone)]
 pub struct TlsKey(pub(super) Arc<dyn SigningKey>);
 

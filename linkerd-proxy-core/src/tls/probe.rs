@@ -1,4 +1,4 @@
-//! A handshake that checks the certificate of a server, and nothing else: for checks before the proxy runs.
+//! A handshake that only checks the certificate of a server: for checks before the proxy runs.
 //!
 //! - **Waits for** the server; the caller limits the time.
 //! - **Fails as** [`ProbeError`], which names the cause, where a connection of the proxy would fail as `TlsFailed`.
@@ -22,13 +22,13 @@ use tokio_rustls::TlsConnector;
 /// The result of a handshake.
 #[derive(Debug)]
 pub struct ServerProbe {
-    /// The leaf certificate of the server, if it has shown one that can be read.
+    /// The leaf certificate of the server, if the server has shown a readable one.
     pub certificate: Option<CertificateDetails>,
     /// Whether a connection of the proxy would be encrypted.
     pub verified: Result<(), ProbeError>,
 }
 
-/// Causes why a server is not trusted.
+/// The reasons why a server is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The certificate is not valid at this time, by the clock of this host.
@@ -54,8 +54,8 @@ pub enum ProbeError {
 }
 
 impl ServerProbe {
-    /// Shakes hands over `stream` without a certificate of this proxy, which before its first one has none, and verifies
-    /// the server as [`MeshClient`](super::MeshClient) does.
+    /// Makes a handshake over `stream` without a certificate of this proxy, which has none before the first is issued, and
+    /// verifies the server as [`MeshClient`](super::MeshClient) does.
     pub async fn handshake(
         stream: impl AsyncRead + AsyncWrite + Unpin,
         anchors: &TrustAnchors,
@@ -98,7 +98,7 @@ impl ServerProbe {
     }
 }
 
-/// The cause that an operator can act on, where several are true.
+/// The cause that an operator can act on, if several apply.
 fn judge(
     certificate: Option<&CertificateDetails>,
     verified: Result<(), Error>,
@@ -130,7 +130,7 @@ fn config(verifier: Arc<RecordingVerifier>) -> Result<ClientConfig, Error> {
 /// A leaf certificate, and the result of its verification.
 type ShownCertificate = (CertificateDer<'static>, Result<(), Error>);
 
-/// Verifies as the proxy does, and keeps the certificate also if that fails.
+/// Verifies as the proxy does, and keeps the certificate even if the verification fails.
 #[derive(Debug)]
 struct RecordingVerifier {
     inner: AnchoredServer,

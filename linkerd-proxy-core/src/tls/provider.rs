@@ -1,4 +1,4 @@
-//! The algorithms of TLS between proxies: TLS 1.3 with those that the incumbent offers, in its order.
+//! The algorithms of TLS between proxies: TLS 1.3 with the algorithms that the incumbent offers, in its order.
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::sync::{Arc, LazyLock};

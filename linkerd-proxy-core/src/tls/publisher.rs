@@ -1,4 +1,4 @@
-//! The credentials of the proxy at present, as its certificate and its trust anchors change.
+//! The present credentials of the proxy, as its certificate and its trust anchors change.
 
 use super::{
     Credentials, CredentialsIssuer, InvalidCredentials, LocalIdentity, TlsError, TlsKey,
@@ -17,7 +17,7 @@ pub type CredentialsWatch = watch::Receiver<PresentCredentials>;
 pub struct PresentCredentials {
     /// The certificate and TLS with it; `None` before the first certificate.
     pub(super) credentials: Option<Arc<Credentials>>,
-    /// TLS to servers that are trusted, without a certificate of this proxy.
+    /// TLS to trusted servers, without a certificate of this proxy.
     pub(super) anonymous: Arc<ClientConfig>,
 }
 
@@ -42,12 +42,12 @@ struct CertifiedProxy {
 /// The effect of new trust anchors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnchorsChange {
-    /// They are those before.
+    /// The anchors are the same as before.
     Same,
-    /// They are in use.
+    /// The anchors are in use.
     Applied,
-    /// They are in use, and do not trust the certificate of this proxy itself, for this reason. It is shown all the same:
-    /// peers may still trust it.
+    /// The anchors are in use, but do not trust the certificate of this proxy itself, for this reason. The certificate is still
+    /// shown: peers may still trust it.
     OwnCertificateUntrusted(String),
 }
 
@@ -80,12 +80,12 @@ impl CredentialsPublisher {
         &self.issuer.anchors
     }
 
-    /// The time in which the present certificate is valid; `None` before the first one.
+    /// The period of validity of the present certificate; `None` before the first one.
     pub fn validity(&self) -> Option<Validity> {
         self.certified.as_ref().map(|certified| certified.validity)
     }
 
-    /// Replaces the certificate by `chain`, the leaf first, after it was verified. Else all stays as it is.
+    /// Verifies `chain`, the leaf first, and replaces the certificate by it. On failure nothing changes.
     pub fn certify(
         &mut self,
         key: &TlsKey,
@@ -96,8 +96,8 @@ impl CredentialsPublisher {
         self.replace(anchors, key, chain, now)
     }
 
-    /// Replaces trust anchors, key and certificate together, after the certificate was verified by the new anchors. Else all
-    /// stays as it is.
+    /// Verifies the certificate by the new anchors, and replaces trust anchors, key and certificate together. On failure nothing
+    /// changes.
     pub fn replace(
         &mut self,
         anchors: TrustAnchors,
@@ -173,7 +173,7 @@ impl CertifiedProxy {
     }
 }
 
-/// The credentials of the proxy, as soon as there are any. Cancel safe. Fails as `NoCertificate` if there never will be.
+/// The credentials of the proxy, once there are any. Cancel safe. Fails as `NoCertificate` if there never will be.
 pub(super) async fn first_credentials(watch: &CredentialsWatch) -> Result<Arc<Credentials>, Error> {
     let mut watch = watch.clone();
     let present = watch

@@ -1,4 +1,4 @@
-//! When a certificate is renewed.
+//! The time of a certificate's renewal.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,8 +12,8 @@ pub struct RefreshBounds {
 }
 
 impl RefreshBounds {
-    /// The time from `now` until the next request: seven tenths of the time that the certificate is valid, within the bounds.
-    /// After a request that failed, the certificate is the one before; `None` if there was none.
+    /// The time from `now` until the next request: seven tenths of the certificate's remaining validity, within the bounds.
+    /// After a failed request, the previous certificate counts; `None` if there was none.
     pub fn next(&self, valid_until: Option<SystemTime>, now: SystemTime) -> Duration {
         let left = valid_until.and_then(|until| until.duration_since(now).ok());
         let wanted = left.map_or(self.min, |left| left.mul_f64(0.7));

@@ -1,4 +1,4 @@
-//! TLS of clients that ask for this proxy.
+//! TLS of clients that connect to this proxy by name.
 //!
 //! - **Waits for** the first certificate of this proxy, and for the client; the caller limits the time.
 //! - **Fails as** `NoCertificate`, `ClientTlsFailed`.
@@ -41,7 +41,7 @@ impl MeshServer {
         self.credentials.borrow().credentials.is_some()
     }
 
-    /// Whether a client asks for this proxy; else its TLS is passed through.
+    /// Whether a client asks for this proxy; otherwise its TLS is passed through.
     pub fn is_asked_for(&self, hello: &ClientHello) -> bool {
         hello.server_name == *self.local.server_name
     }
@@ -69,8 +69,8 @@ impl MeshServer {
     }
 }
 
-/// The first identity in the certificate of a client, which was verified: now, or when a session that is resumed began. Since
-/// then it may have expired.
+/// The first identity in the verified certificate of a client. A resumed session was verified when it began, so the
+/// certificate may have expired since.
 fn client_identity(chain: &[CertificateDer<'_>]) -> Result<Option<Identity>, Error> {
     let Some(leaf) = chain.first() else {
         return Ok(None);

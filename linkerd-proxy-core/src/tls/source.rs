@@ -17,24 +17,24 @@ pub trait CertificateSource {
 
 /// A source of certificates with their keys and trust anchors: a SPIFFE workload API.
 pub trait SvidSource {
-    /// Opens the stream of this workload's SVIDs. Each message replaces those before.
+    /// Opens the stream of this workload's SVIDs. Each message replaces the previous ones.
     fn svids(&self) -> Call<Vec<X509Svid>>;
 }
 
-/// A request for a certificate. Its form in logs has no token.
+/// A request for a certificate. Logs do not show its token.
 pub struct CertificateRequest {
     /// The identity of the proxy.
     pub identity: Identity,
-    /// The token with which it authenticates itself.
+    /// The token that authenticates the proxy.
     pub token: Vec<u8>,
     /// The certificate signing request (PKCS#10), in DER.
     pub request: Vec<u8>,
 }
 
-/// A certificate that was issued.
+/// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedCertificate {
-    /// The certificate, and those that lead from it to a trust anchor.
+    /// The certificate, and the intermediates from it to a trust anchor.
     pub chain: Vec<CertificateDer<'static>>,
     /// The end of its validity.
     pub valid_until: SystemTime,
@@ -46,7 +46,7 @@ pub enum CertifyError {
     /// The controller did not answer, or refused.
     #[error("{0}")]
     Refused(String),
-    /// The answer has no end of its validity.
+    /// The answer has no end of validity.
     #[error("identity certification missing expiration")]
     NoExpiry,
 }

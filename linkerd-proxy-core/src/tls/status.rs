@@ -6,12 +6,12 @@ use std::sync::Arc;
 /// The encryption of a connection, on either side of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TlsStatus {
-    /// There is none.
+    /// Not encrypted.
     None(NoTlsReason),
-    /// The proxy itself encrypts it. The peer's identity is known if it has shown a certificate with one; an endpoint always
+    /// Encrypted by the proxy itself. The peer's identity is known if it has shown a certificate with one; an endpoint always
     /// has.
     Meshed(Option<Identity>),
-    /// The peers encrypt it between themselves: a client that asks for another name than the proxy's own.
+    /// Encrypted between the peers: the client asks for another name than the proxy's own.
     Passthrough {
         /// The server name that the client asks for.
         server_name: Arc<str>,
@@ -21,11 +21,11 @@ pub enum TlsStatus {
 /// Why a connection is not encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoTlsReason {
-    /// It does not leave the pod.
+    /// The connection does not leave the pod.
     Loopback,
     /// The client does not begin with TLS.
     NoTlsFromRemote,
-    /// The first bytes were not looked at: the port is opaque by policy.
+    /// The first bytes were not read: the port is opaque by policy.
     PortSkipped,
     /// The control plane knows no identity of the endpoint.
     NotProvidedByServiceDiscovery,

@@ -57,7 +57,7 @@ impl Duplex for EncryptedStream {
         self.0.get_ref().0.awaits_bytes()
     }
 
-    /// Bytes that were read and not decrypted are less than a record: the rest of it makes the socket readable.
+    /// Received bytes that are not decrypted yet are less than a record: the rest of the record makes the socket readable.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (stream, session) = self.0.get_mut();
         match session.wants_read() {

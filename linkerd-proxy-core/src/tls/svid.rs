@@ -4,7 +4,7 @@ use super::{Identity, TlsKey, TrustAnchors, certificate::read_certificates};
 use rustls::pki_types::CertificateDer;
 use std::{borrow::Cow, fmt};
 
-/// An X.509 SVID as it was received. Its form in logs has no key.
+/// An X.509 SVID as received. Logs do not show its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct X509Svid {
     /// The SPIFFE ID.
@@ -39,7 +39,7 @@ pub struct InvalidSvid {
 }
 
 impl X509Svid {
-    /// The first SVID of an answer that is for `identity`.
+    /// The first SVID of an answer with the SPIFFE ID `identity`.
     pub fn choose<'s>(svids: &'s [Self], identity: &Identity) -> Result<&'s Self, InvalidSvid> {
         if let Some(svid) = svids
             .iter()
@@ -61,7 +61,7 @@ impl X509Svid {
         ))
     }
 
-    /// Reads the fields. Whether the certificate is trusted is not verified.
+    /// Reads the fields. Does not verify whether the certificate is trusted.
     pub fn read(&self) -> Result<SvidContents, InvalidSvid> {
         let chain = read_certificates(&self.certificates);
         let chain = chain.map_err(|error| invalid("x509_svid", error.to_string()))?;

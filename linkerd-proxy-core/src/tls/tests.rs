@@ -32,7 +32,7 @@ impl Proxy {
         Self::certified(authority, name, SystemTime::now())
     }
 
-    /// A proxy with a certificate for an hour from `from`, as it took it then.
+    /// A proxy that got a certificate at `from`, valid for an hour from then.
     fn certified(authority: &Authority, name: &str, from: SystemTime) -> Self {
         let mut proxy = Self::uncertified(authority, name);
         let (key, chain) = authority.certified(name, from, HOUR);
@@ -136,7 +136,7 @@ async fn a_transport_header_comes_first_if_both_agree() {
     far.stream.read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest, b"GET /");
 
-    // An older peer does not know it.
+    // An older peer does not know the header.
     let (near, far) = connect(&client, &api.server(), false).await;
     let (mut near, mut far) = (near.unwrap(), far.unwrap());
     assert!(!far.has_header);
@@ -146,7 +146,7 @@ async fn a_transport_header_comes_first_if_both_agree() {
     far.stream.read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest, b"GET /");
 
-    // One that does not offer it is refused where it is needed, by an alert.
+    // A client that does not offer the header is refused where it is required, by an alert.
     let (near, far) = connect(&web.client(API), &api.server(), true).await;
     let has_header = far.map(|terminated| terminated.has_header);
     assert!(near.is_err() || !has_header.unwrap());
@@ -206,7 +206,7 @@ async fn an_expired_certificate_is_explained_with_all_three_times() {
         text.contains("has expired") && text.matches("GMT").count() == 3,
         "{text}"
     );
-    // The proxy does not take it in the first place.
+    // The proxy rejects the certificate at once.
     let issued = authority.issue(WEB, now - 2 * HOUR, HOUR, now).unwrap_err();
     assert!(issued.to_string().contains("has expired"), "{issued}");
     let issued = authority.issue(WEB, now + HOUR, HOUR, now).unwrap_err();

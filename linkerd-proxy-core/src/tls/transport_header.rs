@@ -1,4 +1,4 @@
-//! The transport header: what a proxy tells its peer about a connection before the first byte.
+//! The transport header: facts about a connection, sent to the peer proxy before the first byte.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -13,17 +13,17 @@ use prost::Message;
 use std::{num::NonZeroU16, sync::Arc};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The protocol in the handshake (ALPN) that says that a header follows.
+/// The ALPN protocol of a handshake after which a header follows.
 pub const ALPN: &[u8] = b"transport.l5d.io/v1";
 
 /// A transport header.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportHeader {
-    /// The port that the connection is for.
+    /// The target port of the connection.
     pub port: NonZeroU16,
-    /// The name that it is for, behind a gateway.
+    /// The target name of the connection, behind a gateway.
     pub name: Option<Arc<str>>,
-    /// The protocol of its bytes; `None` if they are opaque.
+    /// The protocol of the bytes that follow; `None` if they are opaque.
     pub protocol: Option<SessionProtocol>,
 }
 
@@ -92,7 +92,7 @@ impl TransportHeader {
         bytes.freeze()
     }
 
-    /// Reads the header at the start of `read`; the bytes after it stay there. `None`: it is not whole.
+    /// Reads the header at the start of `read`; the bytes after it stay there. `None` if the header is not complete.
     pub fn decode(read: &mut BytesMut) -> Result<Option<Self>, Error> {
         let known = read.len().min(PREFACE.len());
         if read[..known] != PREFACE[..known] {

@@ -6,7 +6,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// The trust anchors: certificates of authorities that sign those of the mesh. Equal if they are the same, in any order.
+/// The trust anchors: certificates of the authorities of the mesh. Equal if they are the same, in any order.
 #[derive(Clone, Debug)]
 pub struct TrustAnchors {
     pub(super) roots: Arc<RootCertStore>,
@@ -18,7 +18,7 @@ pub enum InvalidTrustAnchors {
     /// The text is not PEM.
     #[error("the trust anchors are not PEM: {0}")]
     Pem(String),
-    /// There is no certificate in it, or none that can be used.
+    /// The text has no certificate, or none that can be used.
     #[error("no trust roots in PEM file")]
     Empty,
     /// The bundle has no certificate that can be used.
@@ -34,7 +34,7 @@ impl TrustAnchors {
         }
     }
 
-    /// Reads certificates in PEM. Those that cannot be used as an anchor are left out.
+    /// Reads certificates in PEM. Certificates that cannot be used as an anchor are left out.
     pub fn from_pem(pem: &str) -> Result<Self, InvalidTrustAnchors> {
         let certificates: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
@@ -66,7 +66,7 @@ impl TrustAnchors {
         self.roots.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no anchors.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }

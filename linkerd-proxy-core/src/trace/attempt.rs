@@ -14,11 +14,11 @@ use tokio::time::Instant;
 /// The client span of an attempt, while it lasts.
 #[derive(Debug)]
 pub struct AttemptSpan {
-    /// Its id, which is the parent of the endpoint's span.
+    /// The id, which is the parent of the endpoint's span.
     pub id: SpanId,
-    /// The time at which the endpoint was given the request.
+    /// The time at which the endpoint got the request.
     pub start: Instant,
-    /// The time for which the request waited for an endpoint before, if it did.
+    /// The time that the request waited for an endpoint before, if it did.
     pub waited: Option<Duration>,
     /// The endpoint, or the application.
     pub endpoint: Option<SocketAddr>,
@@ -34,7 +34,7 @@ pub struct AttemptSpan {
 /// The end of an attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptEnd {
-    /// Its time.
+    /// The time.
     pub at: Instant,
     /// Success or failure.
     pub outcome: SpanOutcome,
@@ -47,9 +47,9 @@ pub struct AttemptEnd {
 /// Success or failure of an exchange or an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanOutcome {
-    /// A response that is no failure, to its end.
+    /// A complete response that is no failure.
     Success,
-    /// No response, or one that failed.
+    /// No response, or a failed one.
     Failure,
     /// The receiver gave up: the client, or a stage that had another response first.
     Cancelled,
@@ -99,7 +99,7 @@ impl AttemptSpan {
         self.connect_began.set(Some(Instant::now()));
     }
 
-    /// Notes the end of that, in success or failure.
+    /// Notes the end of the connection attempt, in success or failure.
     pub fn end_connect(&self) {
         if let Some(began) = self.connect_began.take() {
             self.connect.set(Some((began, Instant::now())));
@@ -126,7 +126,7 @@ impl AttemptSpan {
         });
     }
 
-    /// Ends the attempt without a response: given up by a timeout of its route, or for another response.
+    /// Ends the attempt without a response: ended by a timeout of its route, or replaced by another response.
     pub fn give_up(&self, has_timed_out: bool) {
         if self.head.get().is_some() {
             return;
@@ -147,7 +147,7 @@ impl AttemptSpan {
         self.identity.borrow().clone()
     }
 
-    /// Beginning and end of the last connect for the request.
+    /// Start and end of the last connection attempt for the request.
     pub fn connect(&self) -> Option<(Instant, Instant)> {
         self.connect.get()
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Reads the value of the header `b3`: `<trace>-<span>[-<sampling>[-<parent>]]`. A decision alone (`b3: 0`) is none of a trace.
+/// Reads the value of the header `b3`: `<trace>-<span>[-<sampling>[-<parent>]]`. A decision alone (`b3: 0`) is not a context.
 pub(super) fn read_single(value: &[u8]) -> Option<(TraceId, SpanId, Sampling)> {
     let mut parts = value.split(|byte| *byte == b'-');
     let trace = TraceId::from_hex(parts.next()?, HexCase::Any)?;
@@ -57,7 +57,7 @@ pub(super) fn write_single(headers: &mut HeaderMap, trace: TraceId, span: SpanId
     headers.insert(B3, value.expect("digits and dashes are a header value"));
 }
 
-/// Makes a span of a sampled trace the parent of the next one. The decision is added if it was left to this proxy.
+/// Makes a span of a sampled trace the parent of the next one. The sampling decision is added if the sender left it open.
 pub(super) fn write_multi(headers: &mut HeaderMap, span: SpanId) {
     let value = HeaderValue::from_bytes(&span.hex()).expect("digits are a header value");
     headers.insert(X_B3_SPANID, value);

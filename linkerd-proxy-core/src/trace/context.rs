@@ -9,7 +9,7 @@ use super::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The trace context that a request brings, or the one that begins with it.
+/// The trace context of a request: received with it, or begun here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace.
@@ -37,7 +37,7 @@ pub enum TraceFormat {
 
 impl TraceContext {
     /// The context of a request: the first valid one of `traceparent`, `grpc-trace-bin`, B3 in several headers, `b3`. The first
-    /// three are in linkerd2-proxy's order, which does not know the last.
+    /// three are in the order of linkerd2-proxy, which does not know the last.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let found = ContextHeaders::of(headers)?;
         found.w3c().or_else(|| found.others())
@@ -63,13 +63,13 @@ impl TraceContext {
             TraceFormat::B3Single => b3::write_single(headers, self.trace, span),
         }
         if self.parent.is_none() {
-            // The state belongs to the trace of an invalid `traceparent` (section 4.3).
+            // A `tracestate` here belongs to the trace of an invalid `traceparent` (section 4.3).
             headers.remove(TRACESTATE);
         }
     }
 }
 
-/// The headers of a request that may have its context.
+/// The headers of a request that may carry its context.
 #[derive(Default)]
 struct ContextHeaders<'h> {
     traceparent: Once<'h>,
@@ -81,7 +81,7 @@ struct ContextHeaders<'h> {
     b3_flags: Once<'h>,
 }
 
-/// The value of a header that may come once only: of two, neither counts.
+/// The value of a header that must not be repeated: if it is, no value counts.
 #[derive(Default)]
 enum Once<'h> {
     #[default]
@@ -91,7 +91,7 @@ enum Once<'h> {
 }
 
 impl<'h> ContextHeaders<'h> {
-    /// Finds them in one pass: comparing a handful of names is quicker than hashing them. `None` if there are none.
+    /// Finds the headers in one pass: comparing a handful of names is quicker than hashing them. `None` if there are none.
     fn of(headers: &'h HeaderMap) -> Option<Self> {
         let (mut found, mut has_any) = (Self::default(), false);
         for (name, value) in headers {

@@ -9,7 +9,7 @@ use base64::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Reads version 0: the fields 0 (trace, 16 bytes), 1 (span, 8 bytes) and, if it is there, 2 (flags, 1 byte).
+/// Reads version 0: the fields 0 (trace, 16 bytes), 1 (span, 8 bytes) and, if present, 2 (flags, 1 byte).
 pub(super) fn read(value: &[u8]) -> Option<(TraceId, SpanId, u8)> {
     let mut bytes = [0; DECODED];
     let len = match value.len() <= ENCODED {
@@ -46,7 +46,7 @@ pub(super) fn write(headers: &mut HeaderMap, trace: TraceId, span: SpanId, flags
 
 pub(super) const GRPC_TRACE_BIN: HeaderName = HeaderName::from_static("grpc-trace-bin");
 
-/// gRPC leaves padding out, and takes it.
+/// gRPC omits padding, and accepts it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -56,7 +56,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The bytes of a context with all its fields.
 const LEN: usize = 29;
-/// Their encoding with padding.
+/// The length of these bytes in Base64 with padding.
 const ENCODED: usize = 40;
 /// Room for the decoder, which writes whole groups.
 const DECODED: usize = 30;

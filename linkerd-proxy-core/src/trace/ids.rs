@@ -11,7 +11,7 @@ pub struct TraceId([u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId([u8; 8]);
 
-/// Generator of ids, and of the decisions about traces that begin here. One for each worker.
+/// Generator of ids, and of sampling decisions for traces that begin here. One for each worker.
 #[derive(Debug)]
 pub struct SpanIds(RefCell<SmallRng>);
 

@@ -1,4 +1,4 @@
-//! A sampled request, while it is on its way.
+//! A sampled request, while it is in the proxy.
 
 use super::{
     attempt::AttemptSpan,
@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The trace of a sampled request in this proxy: its server span and those of its attempts, while they last.
+/// The trace of a sampled request in this proxy: its server span and the spans of its attempts, while they last.
 #[derive(Debug)]
 pub struct RequestTrace {
     /// The context that the request brought.
@@ -22,7 +22,7 @@ pub struct RequestTrace {
     pub server: SpanId,
     /// The time of the request's arrival.
     pub time: SystemTime,
-    /// The same, by the clock that measures durations.
+    /// The same moment, by the clock that measures durations.
     pub start: Instant,
     ids: Rc<SpanIds>,
     attempts: RefCell<Vec<Rc<AttemptSpan>>>,
@@ -48,7 +48,7 @@ impl RequestTrace {
         self.context.trace
     }
 
-    /// An attempt that begins now. `None` beyond [`MAX_ATTEMPTS`], which are counted only.
+    /// An attempt that begins now. `None` beyond [`MAX_ATTEMPTS`]: such attempts are only counted.
     pub fn begin_attempt(
         &self,
         waited: Option<Duration>,
@@ -83,7 +83,7 @@ impl RequestTrace {
         self.unrecorded.get()
     }
 
-    /// The time of the calendar at a moment after the request's arrival.
+    /// The calendar time of a moment after the request's arrival.
     pub fn time_of(&self, at: Instant) -> SystemTime {
         self.time + at.saturating_duration_since(self.start)
     }

@@ -5,14 +5,14 @@
 pub enum Sampling {
     /// Spans are recorded.
     Sampled,
-    /// They are not.
+    /// Spans are not recorded.
     NotSampled,
     /// The sender leaves the decision to others, as B3 allows.
     Undecided,
 }
 
 impl Sampling {
-    /// The decision of flags, in which the lowest bit is `sampled`.
+    /// The decision in flags, whose lowest bit is `sampled`.
     pub(super) fn by_flags(flags: u8) -> Self {
         match flags & SAMPLED {
             0 => Self::NotSampled,

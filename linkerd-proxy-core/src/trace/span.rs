@@ -1,20 +1,20 @@
-//! Spans that have ended, in the terms of OpenTelemetry (<https://opentelemetry.io/docs/specs/otel/trace/api/>).
+//! Finished spans, in the terms of OpenTelemetry (<https://opentelemetry.io/docs/specs/otel/trace/api/>).
 
 use super::ids::{SpanId, TraceId};
 use crate::subscription::Status;
 use futures::future::LocalBoxFuture;
 use std::time::SystemTime;
 
-/// A span that has ended.
+/// A finished span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// The trace.
     pub trace: TraceId,
     /// The id.
     pub id: SpanId,
-    /// The span above; `None` of the first of a trace.
+    /// The parent span; `None` for the first span of a trace.
     pub parent: Option<SpanId>,
-    /// Whether the span above is in another process.
+    /// Whether the parent span is in another process.
     pub has_remote_parent: bool,
     /// The name: the path of the request.
     pub name: String,
@@ -26,18 +26,18 @@ pub struct Span {
     pub end: SystemTime,
     /// The attributes of the span.
     pub attributes: Vec<Attribute>,
-    /// Moments between beginning and end.
+    /// Events between start and end.
     pub events: Vec<SpanEvent>,
     /// Success or failure.
     pub status: SpanStatus,
 }
 
-/// The side of an exchange that a span is about.
+/// The side of an exchange that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// A request that the proxy received.
     Server,
-    /// A request that it sent.
+    /// A request that the proxy sent.
     Client,
 }
 
@@ -58,18 +58,18 @@ pub type Attribute = (&'static str, AttributeValue);
 pub enum AttributeValue {
     /// A text.
     Text(String),
-    /// A word of the proxy's own.
+    /// A fixed word of the proxy.
     Word(&'static str),
     /// A number.
     Int(i64),
 }
 
-/// A moment of a span.
+/// An event of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
     /// The name.
     pub name: &'static str,
-    /// Its time.
+    /// The time.
     pub time: SystemTime,
     /// The attributes of the event.
     pub attributes: Vec<Attribute>,
@@ -81,7 +81,7 @@ pub struct TraceBatch(pub Vec<Span>);
 
 /// Takes finished spans. Implemented over gRPC by `linkerd-api-client`.
 pub trait ExportSpans {
-    /// Sends spans. Returns the number of those that the receiver refused, and its reason.
+    /// Sends spans. Returns the number of refused spans, and the receiver's reason.
     fn export(&self, spans: &[Span]) -> LocalBoxFuture<'static, Result<(u64, String), Status>>;
 }
 
@@ -113,7 +113,7 @@ impl Span {
 }
 
 impl TraceBatch {
-    /// An estimate of the bytes that its spans take.
+    /// An estimate of the bytes that the spans take.
     pub fn size(&self) -> usize {
         self.0.iter().map(Span::size).sum()
     }

@@ -12,7 +12,7 @@ pub(super) struct TraceParent {
 }
 
 impl TraceParent {
-    /// Reads `00-<32 digits>-<16 digits>-<2 digits>`. Of a later version only these parts are read (section 4.3).
+    /// Reads `00-<32 digits>-<16 digits>-<2 digits>`. For a later version only these parts are read (section 4.3).
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         let head = value.first_chunk::<LEN>()?;
         if head[2] != b'-' || head[35] != b'-' || head[52] != b'-' {
@@ -48,7 +48,7 @@ pub(super) fn write(headers: &mut HeaderMap, trace: TraceId, span: SpanId, flags
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// `sampled`, and `random-trace-id` of level 2. Others are written as 0 (section 3.2.2.5.2).
+/// `sampled`, and `random-trace-id` of level 2. Other flags are written as 0 (section 3.2.2.5.2).
 const KNOWN_FLAGS: u8 = 3;
 /// The bytes of a `traceparent` of version 00.
 const LEN: usize = 55;

@@ -4,12 +4,12 @@ use super::is_descriptor_limit;
 use std::{io, time::Duration};
 use tokio::time::Instant;
 
-/// Failures to accept connections, of which a line is logged at most every [`EVERY`]: when file descriptors have run out,
-/// accepting fails a hundred times a second.
+/// Failures to accept connections. At most one line is logged every [`EVERY`]: when file descriptors have run out, accepting
+/// fails a hundred times a second.
 #[derive(Debug, Default)]
 pub struct AcceptErrors {
     next: Option<Instant>,
-    /// Failures since the last line.
+    /// Failures since the last log line.
     unlogged: u64,
 }
 
@@ -29,7 +29,7 @@ impl AcceptErrors {
         }
     }
 
-    /// Notes a failure. If a line is due, returns how many failures had none since the last one.
+    /// Notes a failure. If a line is due, returns the number of failures that were not logged since the last line.
     fn due(&mut self, now: Instant) -> Option<u64> {
         if self.next.is_some_and(|next| now < next) {
             self.unlogged += 1;

@@ -1,4 +1,4 @@
-//! Reads and flushes of a connection, for those above its codec.
+//! Reads and flushes of a connection, reported to the layers above its codec.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

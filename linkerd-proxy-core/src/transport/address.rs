@@ -1,12 +1,12 @@
-//! The address that a dial really reaches, however it is spelt.
+//! The address that a connection really reaches, however it is written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The address that a connection to `ip` reaches.
 ///
 /// IPv4 addresses that are mapped into IPv6 (RFC 4291, 2.5.5.2) or compatible with it (2.5.5.1) are IPv4 addresses, and
-/// Linux connects the unspecified address to loopback. Every address that is compared or dialled goes through here, so
-/// that no spelling passes a check that another one does not.
+/// Linux connects the unspecified address to loopback. Every address that is compared or dialled is converted here, so
+/// that all spellings of an address pass the same checks.
 pub fn reached_ip(ip: IpAddr) -> IpAddr {
     let ip = match ip {
         IpAddr::V6(v6) if v6.is_unspecified() || v6.is_loopback() => ip,

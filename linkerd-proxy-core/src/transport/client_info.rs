@@ -9,13 +9,13 @@ use std::{net::SocketAddr, rc::Rc};
 pub struct ClientInfo {
     /// The client's address.
     pub addr: SocketAddr,
-    /// The proxy's address that it reached.
+    /// The proxy's address to which the client connected.
     pub local: SocketAddr,
-    /// The destination before it was redirected; `None` when it was not.
+    /// The destination before the redirection; `None` if the connection was not redirected.
     pub orig_dst: Option<SocketAddr>,
-    /// Its encryption.
+    /// The encryption of the connection.
     pub tls: TlsStatus,
-    /// The listener that accepted it, whose drain ends it.
+    /// The listener that accepted the connection, and whose drain ends it.
     pub listener: Rc<ListenerContext>,
 }
 

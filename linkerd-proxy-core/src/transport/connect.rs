@@ -20,7 +20,7 @@ use tower_service::Service;
 pub struct Connect {
     /// The address.
     pub addr: SocketAddr,
-    /// Dials it.
+    /// Dials the address.
     pub dialer: Arc<Dialer>,
     /// Encrypts the connections; `None` leaves them plain.
     pub tls: Option<Arc<MeshClient>>,
@@ -46,7 +46,7 @@ impl Service<()> for Connect {
     }
 }
 
-/// Dials `addr`, and encrypts the connection if `tls` says how, within the connect timeout.
+/// Dials `addr`, and encrypts the connection if `tls` is given, within the connect timeout.
 pub async fn connect(
     dialer: &Dialer,
     addr: SocketAddr,
@@ -54,7 +54,7 @@ pub async fn connect(
 ) -> Result<TransportStream, Error> {
     match tls {
         None => dialer.connect(addr).await,
-        // In a box: plain connections would have room for the handshake.
+        // In a box: plain connections would have to reserve space for the handshake.
         Some(tls) => Box::pin(connect_encrypted(dialer, addr, tls)).await,
     }
 }

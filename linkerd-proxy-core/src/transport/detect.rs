@@ -19,16 +19,16 @@ pub enum Detected {
 /// Treatment of a first line that resembles a request line but is not one by the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookalikes {
-    /// As HTTP, so that a less strict server reads no request that went past the proxy's checks.
+    /// Treated as HTTP, so that no less strict server reads a request that bypassed the proxy's checks.
     Http,
-    /// As another protocol.
+    /// Treated as another protocol.
     Opaque,
 }
 
 /// Reads until the protocol is certain; returns it with the bytes that were read.
 ///
-/// `Ok((None, _))` if the client was silent, or undecided, for the whole `timeout`; where lookalikes are HTTP and a
-/// request line has begun, that fails as `HeaderTimeout`. Not cancel safe: bytes that were read are lost.
+/// `Ok((None, _))` if the client was silent, or undecided, for the whole `timeout`; if lookalikes are HTTP and a request
+/// line has begun, fails as `HeaderTimeout`. Not cancel safe: bytes that were read are lost.
 pub async fn detect(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
@@ -61,7 +61,7 @@ pub async fn detect(
 }
 
 /// Detects as [`detect`] does, but until drain at most: a client that has sent nothing by then is closed like an idle
-/// one.
+/// client.
 pub async fn detect_until_drain(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
@@ -78,7 +78,7 @@ pub async fn detect_until_drain(
     }
 }
 
-/// Decides by the bytes read so far, of which 1,024 are enough; `None` asks for more.
+/// Decides by the bytes read so far, of which at most 1,024 are needed; `None` asks for more.
 pub fn decide(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
     let is_long = buf.len() >= CAPACITY;
     classify(buf, lookalikes).or_else(|| is_long.then(|| overlong(buf, lookalikes)))
@@ -86,7 +86,7 @@ pub fn decide(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
 
 /// Decides by a request line; `None` asks for more.
 ///
-/// A request line that is cut short is undecided as long as it may still become one: a client may write byte by byte.
+/// An incomplete request line is undecided as long as it may still become valid: a client may write byte by byte.
 pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
     let known = buf.len().min(PREFACE.len());
     if buf[..known] == PREFACE[..known] {
@@ -100,7 +100,7 @@ pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
 
 /// A request line by the grammar (RFC 9112, section 3).
 fn exact(buf: &[u8]) -> Option<Detected> {
-    // The request line alone decides. Errors in the rest are answered by the server, however the bytes were cut.
+    // The request line alone decides. The server answers errors in the rest, however the bytes were cut.
     let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let blank = buf.iter().take_while(|byte| is_blank(byte)).count();
     let end = buf[blank..].iter().position(|byte| *byte == b'\n');
@@ -111,7 +111,7 @@ fn exact(buf: &[u8]) -> Option<Detected> {
     }
 }
 
-/// A line that any server might read as a request line: a word, and later one that begins with `HTTP/` in upper or
+/// A line that any server might read as a request line: a word, and later a word that begins with `HTTP/` in upper or
 /// lower case, separated by any whitespace (RFC 9112, section 3, allows recipients that much). Without a version, as in
 /// HTTP/0.9, the first word must be a known method and the second a path or a URI: some servers, Node.js and Python
 /// among them, read fields after such a line.
@@ -120,7 +120,7 @@ fn resembling(buf: &[u8]) -> Option<Detected> {
     let text = &buf[blank..];
     let method = text.iter().take_while(|byte| is_token(byte)).count();
     match text.get(method) {
-        // It may go on.
+        // The word may go on.
         None => None,
         Some(byte) if method == 0 || !is_space(byte) => Some(Detected::Opaque),
         Some(_) => {
@@ -137,8 +137,8 @@ fn resembling(buf: &[u8]) -> Option<Detected> {
     }
 }
 
-/// A line without an end within the capacity: an over-long request line is answered by the server. Prose is none, unless it
-/// begins as a request does; a word without an end may be a method for a server that takes any.
+/// A line without an end within the capacity: the server answers an over-long request line. Prose is not a request line unless
+/// it begins like one; a word without an end may be a method, for a server that accepts any method.
 fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
     let mut words = buf.split(is_space).filter(|word| !word.is_empty());
     let (method, target) = (words.next(), words.next());
@@ -249,7 +249,7 @@ mod tests {
         ] {
             let strict = classify(line.as_bytes(), Lookalikes::Http);
             assert_eq!(strict, Some(Detected::Http1), "{line:?}");
-            // And not before it has ended: more might come after a pause.
+            // Undecided before its end: more bytes might come after a pause.
             for cut in 0..line.len() {
                 let begun = classify(&line.as_bytes()[..cut], Lookalikes::Http);
                 assert_eq!(begun, None, "{:?}", &line[..cut]);

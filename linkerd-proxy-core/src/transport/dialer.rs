@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Type};
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpStream;
 
-/// How addresses are dialled.
+/// Options of dialling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Limit of a connection attempt.
@@ -22,9 +22,9 @@ pub struct ConnectOptions {
 
 /// Dials for one side of the proxy.
 ///
-/// - **Waits for** the connect timeout at most. What nobody answers is dialled again beside it, twice at most.
+/// - **Waits for** the connect timeout at most. An unanswered attempt is repeated in parallel, twice at most.
 /// - **Fails as** `Prohibited` and `Loop` by its guard; `ConnectRefused`, `ConnectTimeout`, `ConnectFailed`,
-///   `DescriptorLimit`. Nothing was sent then.
+///   `DescriptorLimit`. Nothing was sent in any of these cases.
 #[derive(Debug)]
 pub struct Dialer {
     /// The side that dials.
@@ -35,23 +35,23 @@ pub struct Dialer {
     pub guard: DialGuard,
     /// Open connections that the proxy has dialled.
     pub own: OwnConnections,
-    /// The network that it dials in.
+    /// The network to dial in.
     pub network: Network,
 }
 
-/// The network that a [`Dialer`] dials in.
+/// The network that a [`Dialer`] uses.
 #[derive(Clone, Debug, Default)]
 pub enum Network {
     /// The system's: TCP.
     #[default]
     System,
-    /// One within the process.
+    /// A network within the process.
     InProcess(Arc<dyn OpenStream>),
 }
 
 /// A network within the process.
 pub trait OpenStream: Send + Sync + fmt::Debug {
-    /// Opens a stream to the peer that listens at `addr`. Fails as a TCP connection would.
+    /// Opens a stream to the peer that listens at `addr`. Fails like a TCP connection.
     fn open(&self, addr: SocketAddr) -> BoxFuture<'_, io::Result<TransportStream>>;
 }
 
@@ -89,7 +89,7 @@ impl Dialer {
         }
     }
 
-    /// The time without an answer after which an address is dialled once more.
+    /// The time without an answer after which another attempt is made in parallel.
     fn pause(&self) -> Duration {
         MOST_PAUSE.min(self.options.timeout / 3)
     }
@@ -123,7 +123,7 @@ impl Dialer {
             (Err(error), _) | (_, Err(error)) => return Err(connect_error(addr, error)),
         };
         if local == peer {
-            // No listener there: the system chose the dialled port for this end, and connected it to itself.
+            // There is no listener: the system chose the dialled port for this end, and connected the socket to itself.
             let refused = io::ErrorKind::ConnectionRefused.into();
             return Err(connect_error(addr, refused));
         }
@@ -131,7 +131,7 @@ impl Dialer {
     }
 }
 
-/// The round trip to another region has been answered by then; RFC 8305, 8 has a like figure.
+/// Longer than the round trip to another region; RFC 8305, section 8, has a similar figure.
 const MOST_PAUSE: Duration = Duration::from_millis(300);
 
 /// Classifies the system's answer to a connection attempt.
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(error.peer_addr(), Some(addr));
     }
 
-    /// Refuses connections to port 1, and leaves others without an answer.
+    /// Refuses connections to port 1, and leaves all others unanswered.
     #[derive(Debug)]
     struct Unreachable;
 

@@ -26,8 +26,8 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
         Poll::Ready(())
     }
 
-    /// Waits as [`poll_readable`](Self::poll_readable) does, but until something was received for certain: that a plain socket
-    /// is readable may be an assumption. It costs a system call.
+    /// Waits like [`poll_readable`](Self::poll_readable), but until bytes have certainly been received: the readiness of a plain
+    /// socket may be an assumption. Costs a system call.
     fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_readable(cx)
     }

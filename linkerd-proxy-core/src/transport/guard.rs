@@ -12,7 +12,7 @@ use std::{
 
 /// Addresses that must not be dialled.
 ///
-/// Targets come from clients and from the control plane: they must reach neither loopback-only listeners nor this proxy
+/// Targets come from clients and from the control plane: they must reach neither listeners on loopback only nor this proxy
 /// itself.
 #[derive(Clone, Debug)]
 pub struct DialGuard {
@@ -20,9 +20,9 @@ pub struct DialGuard {
     pub allow_loopback: bool,
     /// The proxy's own listeners, as they are added and removed.
     pub listeners: OwnListeners,
-    /// The admin server, if that must not be dialled either.
+    /// The admin server, if its address must not be dialled either.
     pub admin: Option<SocketAddr>,
-    /// The addresses of this machine or pod: a listener on all addresses is reached by each of them.
+    /// The addresses of this machine or pod: each of them reaches a listener on all addresses.
     pub local_ips: Arc<[IpAddr]>,
 }
 

@@ -1,4 +1,4 @@
-//! Counted streams, to which read bytes can be put back.
+//! Counted streams, whose read bytes can be put back.
 
 use super::{Activity, Duplex, Peek, Pipe};
 use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
@@ -34,7 +34,7 @@ pub struct TransportSeries {
     cost: Option<TransferCost>,
 }
 
-/// Byte counters for traffic within a zone or across zones, beside the others.
+/// Additional byte counters for traffic within a zone or across zones.
 #[derive(Clone, Debug)]
 pub struct TransferCost {
     /// Bytes sent.
@@ -134,11 +134,11 @@ impl<S> CountedStream<S> {
         }
     }
 
-    /// Puts back bytes that were read; they are read again first.
+    /// Puts back bytes that were read; the next reads return them first.
     pub fn put_back(&mut self, read: Bytes) {
         self.prefix = match self.prefix.is_empty() {
             true => read,
-            // A part of what was put back before was read.
+            // Only a part of the bytes put back before was read again.
             false => [read, self.take_prefix()].concat().into(),
         };
     }
@@ -227,7 +227,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
             buf.put_slice(&self.prefix[..count]);
             self.prefix.advance(count);
             if self.prefix.is_empty() {
-                // Frees its memory.
+                // Frees the memory.
                 self.prefix = Bytes::new();
             }
             self.was_read(count);
@@ -331,7 +331,7 @@ fn with_errno(labels: &LabelSet, errno: &str) -> LabelSet {
     labels.and(Labels::new().with("errno", errno))
 }
 
-/// The symbolic name of a connection error, as the incumbent's `errno` label has it.
+/// The symbolic name of a connection error, as in the incumbent's `errno` label.
 fn errno_name(errno: i32) -> &'static str {
     match errno {
         libc::ECONNRESET => "ECONNRESET",

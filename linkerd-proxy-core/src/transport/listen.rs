@@ -19,12 +19,12 @@ pub struct Listener {
     context: Rc<ListenerContext>,
 }
 
-/// The socket of a listener, as long as that accepts connections.
+/// The socket of a listener, available while the listener accepts connections.
 #[derive(Clone, Debug)]
 pub struct ListeningSocket(Weak<TcpListener>);
 
 impl ListeningSocket {
-    /// Another descriptor of the socket. Fails as `NotConnected` once the listener is gone.
+    /// Another descriptor of the socket. Fails as `NotConnected` once the listener is dropped.
     pub fn try_clone(&self) -> io::Result<std::net::TcpListener> {
         let open = self.0.upgrade();
         let open = open.ok_or(io::ErrorKind::NotConnected)?;
@@ -43,9 +43,9 @@ pub struct Accepted {
     pub guard: ConnectionGuard,
 }
 
-/// Binds `count` sockets to one address: one for each worker, between which the kernel spreads connections.
+/// Binds `count` sockets to one address: one for each worker. The kernel spreads connections between them.
 ///
-/// An address in use is an error even where its owner would share it: two proxies on one port would each get half of
+/// An address in use is an error even if its owner would share it: two proxies on one port would each get half of
 /// the connections, without any error.
 pub fn bind(
     addr: SocketAddr,
@@ -55,7 +55,7 @@ pub fn bind(
     if count == 1 {
         return Ok(vec![listener(addr, backlog, false)?]);
     }
-    // Without SO_REUSEPORT this fails if the address is in use; it also picks the port when `addr` leaves it open.
+    // Fails without SO_REUSEPORT if the address is in use, and picks the port if `addr` leaves it open.
     let addr = listener(addr, backlog, false)?.local_addr()?;
     (0..count).map(|_| listener(addr, backlog, true)).collect()
 }
@@ -76,8 +76,8 @@ fn listener(
 }
 
 impl Listener {
-    /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason that `tls` gives;
-    /// they share `context`. Its connections inherit the `options` of the socket.
+    /// Registers a bound socket with the current runtime. Its clients are not encrypted, for the reason in `tls`; they share
+    /// `context`. Its connections inherit the `options` of the socket.
     pub fn new(
         socket: std::net::TcpListener,
         options: SocketOptions,
@@ -97,7 +97,7 @@ impl Listener {
         self.inner.local_addr()
     }
 
-    /// Its socket, for another listener that is to share it.
+    /// The socket, for another listener that is to share it.
     pub fn socket(&self) -> ListeningSocket {
         ListeningSocket(Rc::downgrade(&self.inner))
     }
@@ -131,7 +131,7 @@ impl Listener {
 
 /// The destination of a connection before netfilter redirected it (`SO_ORIGINAL_DST`).
 ///
-/// For an IPv4 connection on a dual-stack socket the IPv4 option is read, as the kernel keeps it there.
+/// For an IPv4 connection on a dual-stack socket the IPv4 option is read, as the kernel stores the destination there.
 pub fn original_dst(stream: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(stream);
     let v4 = stream.peer_addr().ok()?.ip().to_canonical().is_ipv4();
@@ -150,7 +150,7 @@ fn unmapped(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The standard library's backlog, and so the incumbent's where none is set.
+/// The standard library's backlog, and the incumbent's if none is set.
 const DEFAULT_BACKLOG: i32 = 128;
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ pub struct ListenerContext {
     drain: drain::Handle,
     open: RefCell<OpenConnections>,
     is_cut_off: Cell<bool>,
-    /// Held while there are connections: they count on their own thread, and one of them for all on the drain that
-    /// the threads share.
+    /// Held while there are connections: they are counted on their own thread, and one hold for all of them is taken on the
+    /// drain, which threads share.
     hold: RefCell<Option<drain::Watch>>,
 }
 
@@ -38,7 +38,7 @@ impl ListenerContext {
         })
     }
 
-    /// Counts a connection. It may still be counted by another guard, as one that becomes a tunnel.
+    /// Counts a connection. Another guard may count the same connection, such as one that becomes a tunnel.
     pub fn connection(self: &Rc<Self>) -> ConnectionGuard {
         let mut open = self.open.borrow_mut();
         if open.count() == 0 {
@@ -55,21 +55,21 @@ impl ListenerContext {
         self.open.borrow().count()
     }
 
-    /// Cuts off the connections that are open, and those that come too late. Sockets end with a reset: the end of a
-    /// connection may be that of a response.
+    /// Cuts off the open connections, and any that come later. Sockets end with a reset: a plain end might look like the
+    /// end of a response.
     pub fn cut_off(&self) {
         self.is_cut_off.set(true);
         self.open.borrow().cut_off();
     }
 
-    /// The drain of the listener, which is signalled with that of the process, too.
+    /// The drain of the listener, which is also signalled with that of the process.
     pub fn drain(&self) -> &drain::Handle {
         &self.drain
     }
 }
 
 impl ConnectionGuard {
-    /// Makes `client` end with a reset if it is cut off.
+    /// Makes `client` end with a reset if the connection is cut off.
     pub fn resets(&self, client: &impl Duplex) {
         let socket = client.peek().map(|peek| peek.downgrade());
         let mut open = self.listener.open.borrow_mut();
@@ -121,7 +121,7 @@ mod tests {
         drop(two);
         assert_eq!(listener.connections(), 0);
         assert_ready!(drained.poll());
-        // One that comes too late is counted, and harms nothing.
+        // A connection that comes too late is counted, and harms nothing.
         drop(listener.connection());
     }
 }

@@ -5,18 +5,18 @@ use std::task::Waker;
 
 /// The open connections of a listener, by number.
 ///
-/// - **Bounds**: file descriptors. The room of many connections is given back when the last one has ended.
+/// - **Bounds**: file descriptors. The memory of many connections is freed when the last one has ended.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnections {
     open: Vec<OpenConnection>,
-    /// Numbers that no connection has at present.
+    /// Numbers that are free for another connection.
     free: Vec<usize>,
 }
 
 /// The means to end a connection.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnection {
-    /// The task that serves it.
+    /// The task that serves the connection.
     task: Option<Waker>,
     /// The client's socket.
     socket: Option<SocketRef>,
@@ -32,8 +32,8 @@ impl OpenConnections {
         self.open.len() - 1
     }
 
-    /// Removes a connection that has ended. What is returned is to be dropped when this is not borrowed any more: it refers
-    /// to a task.
+    /// Removes a connection that has ended. The result refers to a task, and must be dropped only after the borrow of these
+    /// connections has ended.
     pub(super) fn remove(&mut self, number: usize) -> OpenConnection {
         let ended = std::mem::take(&mut self.open[number]);
         self.free.push(number);
@@ -71,7 +71,7 @@ impl OpenConnections {
     }
 }
 
-/// Connections whose room is kept though none is open: most listeners have fewer, and new room costs an allocation.
+/// Connections whose memory is kept while none is open: most listeners have fewer, and new memory costs an allocation.
 const KEPT: usize = 64;
 
 #[cfg(test)]

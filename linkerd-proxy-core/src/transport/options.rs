@@ -3,20 +3,20 @@
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
 
-/// TCP options beside TCP_NODELAY and SO_KEEPALIVE, which are always on.
+/// TCP options in addition to TCP_NODELAY and SO_KEEPALIVE, which are always on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// TCP_KEEPIDLE and TCP_KEEPINTVL: silence before the kernel probes the connection, and between two probes. The
-    /// connection ends when three are not answered, or at the user timeout if that comes first. `None` leaves the system's
-    /// defaults, with which the first probe is sent after hours.
+    /// connection ends when three probes are not answered, or at the user timeout if that comes first. `None` leaves the
+    /// system's defaults, which send the first probe after hours.
     pub keepalive: Option<Duration>,
     /// TCP_USER_TIMEOUT: limit of unacknowledged data before the kernel closes the connection.
     pub user_timeout: Option<Duration>,
 }
 
 impl SocketOptions {
-    /// Sets the options, on a listening socket for those that it accepts. A socket that refuses one is still usable, so a
-    /// failure is only logged.
+    /// Sets the options; on a listening socket, for the connections that it accepts. A socket that refuses an option is still
+    /// usable, so a failure is only logged.
     pub fn apply<'a>(&self, socket: impl Into<SockRef<'a>>) {
         let socket = socket.into();
         if let Err(error) = socket.set_tcp_nodelay(true) {

@@ -1,11 +1,11 @@
-//! Connections dialled by this proxy, to recognise one that is redirected back to it.
+//! Connections dialled by this proxy, to recognise a connection that is redirected back to it.
 //!
-//! Redirection rules without an exception for the proxy's own user hand it each of its own connections; each would be
-//! dialled once more, until descriptors run out. A connection is known by both of its ends: the system uses a local
-//! address for several destinations at a time, so that one end alone would accuse innocent clients.
+//! Redirection rules without an exception for the proxy's own user send each of its own connections back to it; each would
+//! be dialled once more, until descriptors run out. A connection is recognised by both of its ends: the system uses a local
+//! address for several destinations at a time, so that one end alone would match innocent clients.
 //!
-//! Even both ends may be those of a client: redirection gives it another port if its own was used lately, which may be that
-//! of a connection of this proxy. Without the exception all connections come back, and such clients are few: one is
+//! Even both ends may match a client: redirection gives a client another port if its own was used lately, possibly the port
+//! of a connection of this proxy. Without the exception all connections come back, while such clients are few: a connection is
 //! refused only when more than half of the open connections seem to have come back. A loop that begins beside healthy
 //! connections grows to their number before it ends.
 
@@ -47,7 +47,7 @@ impl Side {
 /// The open connections that this proxy has dialled. Clones share them.
 ///
 /// - **Bounds**: file descriptors.
-/// - **Costs** a lock for each connection that is dialled, accepted or closed, and a request nothing.
+/// - **Costs** a lock for each connection that is dialled, accepted or closed; nothing for a request.
 #[derive(Clone, Debug, Default)]
 pub struct OwnConnections(Arc<Table>);
 
@@ -74,9 +74,9 @@ struct Ends {
 #[derive(Debug)]
 struct Entry {
     side: Side,
-    /// An accepted connection has the same ends.
+    /// An accepted connection had the same ends.
     seen_again: bool,
-    /// That connection was refused.
+    /// The accepted connection was refused.
     came_back: Arc<AtomicBool>,
 }
 
@@ -122,7 +122,7 @@ impl OwnConnections {
         })
     }
 
-    /// Refuses an accepted connection that this proxy has dialled itself, as far as can be told. `to` is its original
+    /// Refuses an accepted connection that this proxy has dialled itself, as far as is known. `to` is its original
     /// destination.
     ///
     /// The inbound side may accept a connection of the outbound side: an application that calls its own service.
@@ -165,7 +165,7 @@ impl OwnConnections {
         })
     }
 
-    /// Logs the first loop; the others show only as failures of their requests.
+    /// Logs the first loop; later ones only show as failures of their requests.
     fn warn(&self, to: SocketAddr) {
         if !self.0.warned.swap(true, Relaxed) {
             let uid = rustix::process::getuid().as_raw();

@@ -1,4 +1,4 @@
-//! Addresses of the proxy's own listeners, which come and go.
+//! Addresses of the proxy's own listeners, which are added and removed at run time.
 
 use parking_lot::RwLock;
 use std::{net::SocketAddr, sync::Arc};
@@ -11,7 +11,7 @@ use std::{net::SocketAddr, sync::Arc};
 pub struct OwnListeners(Arc<RwLock<Vec<SocketAddr>>>);
 
 impl OwnListeners {
-    /// Adds the address of a listener. Two listeners may have the same, while one replaces the other.
+    /// Adds the address of a listener. Two listeners may have the same address, while one replaces the other.
     pub fn add(&self, addr: SocketAddr) {
         self.0.write().push(addr);
     }

@@ -1,7 +1,7 @@
 //! Pipes for moving bytes between sockets without a copy.
 //!
-//! A pipe is borrowed for one move from a socket to another, and given back as soon as it is empty. So only flows whose
-//! reader is slow hold one, idle connections hold none, and a worker with many bulk flows needs few.
+//! A pipe is borrowed for one move from one socket to another, and returned as soon as it is empty. So only flows with a
+//! slow reader hold a pipe, idle connections hold none, and a worker with many bulk flows needs few.
 
 use rustix::{
     fd::OwnedFd,
@@ -19,7 +19,7 @@ use tokio::{io::Interest, net::TcpStream};
 
 /// The pipes of one worker.
 ///
-/// It gives out none when its limit is reached or the system refuses one; the caller copies instead.
+/// Gives out no pipe when its limit is reached or the system refuses one; the caller copies instead.
 #[derive(Debug)]
 pub struct Pipes {
     limit: usize,
@@ -43,9 +43,9 @@ pub struct Pipe {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Usable,
-    /// The system refused a pipe: the next attempt is after the next sweep.
+    /// The system refused a pipe: the next attempt is made after the next sweep.
     Refused,
-    /// This system does not splice.
+    /// The system does not splice.
     Unsupported,
 }
 
@@ -87,7 +87,7 @@ impl Pipes {
         pipe.or_else(|| self.open())
     }
 
-    /// Returns a pipe to the pool. One with bytes left is closed: they belong to another connection.
+    /// Returns a pipe to the pool. A pipe with bytes left is closed: they belong to another connection.
     pub fn give_back(&self, pipe: Pipe) {
         if pipe.is_empty() && self.state.get() != State::Unsupported {
             self.free.borrow_mut().push(pipe);
@@ -101,7 +101,7 @@ impl Pipes {
         self.free.borrow_mut().clear();
     }
 
-    /// Closes pipes that were unused since the last sweep. To be called regularly.
+    /// Closes pipes that were unused since the last sweep. Must be called regularly.
     pub fn sweep(&self) {
         let mut free = self.free.borrow_mut();
         let needed = free.len().saturating_sub(self.unused.get());
@@ -112,7 +112,7 @@ impl Pipes {
         }
     }
 
-    /// For `/state`.
+    /// The figures for `/state`.
     pub fn inspect(&self) -> Value {
         json!({
             "open": self.open.get(),
@@ -210,11 +210,12 @@ impl Drop for Open {
 
 const FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
 
-/// Capacity of a pipe in bytes, and so the most that a slow reader holds up. It also decides the number of page slots:
-/// received data comes in pieces of a packet, each of which takes a slot.
+/// Capacity of a pipe in bytes, which bounds the bytes that wait for a slow reader. The capacity also sets the number of page
+/// slots: received data comes in pieces of a packet, each of which takes a slot.
 const CAPACITY: usize = 256 * 1024;
 
-/// The kernel gives pipes of two pages to a user with too many (`pipe-user-pages-soft`): copying is faster then.
+/// The least useful capacity. The kernel gives two-page pipes to a user with too many (`pipe-user-pages-soft`): copying is
+/// faster then.
 const MIN_CAPACITY: usize = 64 * 1024;
 
 /// Pipes of a worker. Each takes two file descriptors, and 64 of the 16,384 pages that all proxies of a node share when

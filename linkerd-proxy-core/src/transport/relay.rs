@@ -14,8 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 ///
 /// Small pieces are copied; a flow that fills a buffer is moved through one of the `pipes` if both sides are plain
 /// sockets. A connection that waits for bytes holds neither buffer nor pipe. Returns the bytes from `client` to
-/// `server` and back; an error of either side, such as a reset, ends both directions, and both sides with a reset once they
-/// are dropped: the end of a stream would say that it is whole. Not cancel safe: bytes may have been read and not written.
+/// `server` and back. An error of either side, such as a reset, ends both directions, and both sides end with a reset when
+/// dropped: a plain end would say that the stream is complete. Not cancel safe: bytes may have been read and not written.
 pub async fn relay(
     client: &mut impl Duplex,
     server: &mut impl Duplex,
@@ -35,7 +35,7 @@ pub async fn relay(
     relayed
 }
 
-/// One of the two directions.
+/// One direction of a relay.
 #[derive(Default)]
 struct Direction {
     moved: u64,
@@ -62,7 +62,7 @@ enum Unwritten {
 enum Phase {
     #[default]
     Open,
-    /// The end was read, and is to be passed on.
+    /// The end was read, and must be passed on.
     Ending,
     Ended,
 }
@@ -100,7 +100,7 @@ impl Direction {
                     }
                     Poll::Ready(count) => carried += count,
                     Poll::Pending => {
-                        // No buffer is held while no bytes come.
+                        // No buffer is held while no bytes arrive.
                         self.unwritten = Unwritten::Nothing;
                         return self.poll_flush(to, cx);
                     }
@@ -127,7 +127,7 @@ impl Direction {
                     *written += count;
                     self.moved += count as u64;
                 }
-                // The buffer is reused as long as bytes come.
+                // The buffer is reused as long as bytes arrive.
                 buffer.clear();
                 *written = 0;
             }
@@ -232,7 +232,7 @@ fn is_unsupported(error: &io::Error) -> bool {
         .is_some_and(|errno| answers.contains(&errno))
 }
 
-/// The buffer of one direction, in bytes. Larger ones save system calls on bulk transfers, for which pipes exist.
+/// The buffer of one direction, in bytes. A larger one would save system calls for bulk transfers, which use pipes instead.
 const BUFFER: usize = 16 * 1024;
 
 /// Bytes after which a direction yields: well under a millisecond.

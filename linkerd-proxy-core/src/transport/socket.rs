@@ -1,4 +1,4 @@
-//! A TCP socket, whose short writes leave at the end of a round of the thread's tasks.
+//! A TCP socket, whose short writes are sent at the end of a round of the thread's tasks.
 
 use super::{
     Duplex, OwnConnection, Pipe, outbox,
@@ -23,16 +23,16 @@ use tokio::{
 
 /// A TCP socket.
 ///
-/// Short writes are sent at the end of a round of the thread's tasks ([`outbox`]), where the thread has an outbox; the
-/// writer sees them as done. If the system does not accept them then, the socket is not writable until it does, and the
-/// rest is sent even if the socket is dropped meanwhile. If that fails, the next read or write fails. Only one thread
-/// may write: writes posted by another thread are not waited for.
+/// Short writes are sent at the end of a round of the thread's tasks ([`outbox`]), if the thread has an outbox; the writer
+/// sees them as done. If the system does not accept them then, the socket is not writable until it does, and the rest is
+/// sent even if the socket is dropped meanwhile. If sending fails, the next read or write fails. Only one thread may
+/// write: writes posted by another thread are not waited for.
 #[derive(Debug)]
 pub struct Socket {
     state: Arc<SocketState>,
     /// The end was read: no further read would report a failed write.
     has_ended: bool,
-    /// Bytes that may still be read before the task gives way.
+    /// Bytes that may still be read before the task yields.
     turn: u32,
 }
 
@@ -61,7 +61,7 @@ impl Socket {
         self.state.stream()
     }
 
-    /// Reads from a socket that may be readable. `None`: it is not.
+    /// Reads from a socket that may be readable. `None` if it is not.
     #[inline(never)]
     fn try_read(
         &mut self,
@@ -158,14 +158,14 @@ fn attempt(
     }
 }
 
-/// Lets the thread's other tasks, sockets and timers have a turn. The task is woken after them.
+/// Lets the thread's other tasks, sockets and timers run. The task is woken after them.
 #[cold]
 fn poll_give_way(cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     pin!(yield_now()).poll(cx).map(Ok)
 }
 
-/// Bytes that a task reads of a socket before it gives way. A parser may take as long for each of them as it likes: of
-/// endless interim responses or leading zeros, hyper would read 128 buffers of 500 KB in one go, which takes half a second.
+/// Bytes that a task reads from a socket before it yields. A parser may spend any time on them: with endless interim
+/// responses or leading zeros, hyper would read 128 buffers of 500 KB in one go, which takes half a second.
 const READ_TURN: u32 = 256 * 1024;
 
 fn would_block<T>(result: &io::Result<T>) -> bool {
@@ -181,7 +181,7 @@ impl Drop for Socket {
 }
 
 impl AsyncRead for Socket {
-    /// Most polls find nothing to read, six of eight for an HTTP/1 request: these are to be short.
+    /// Most polls find nothing to read, six of eight for an HTTP/1 request, so that case must be fast.
     #[inline]
     fn poll_read(
         mut self: Pin<&mut Self>,

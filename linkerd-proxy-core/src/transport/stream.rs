@@ -9,19 +9,19 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// A stream that was accepted, that a [`Dialer`](super::Dialer) has opened, or that an upgrade has made of one of these.
+/// A stream that was accepted, opened by a [`Dialer`](super::Dialer), or made by an upgrade of such a stream.
 ///
-/// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call, and is inlined.
+/// An enum, as each read and write goes through it: a match on a tag costs less than a virtual call, and can be inlined.
 #[derive(Debug)]
 pub enum TransportStream {
     /// A TCP connection.
     Socket(Socket),
-    /// Any other stream. Virtual: one that contains a stream of this type would keep all from being inlined. In a second box,
-    /// as a virtual one is larger than a socket.
+    /// Any other stream. Virtual: a variant that contains a stream of this type would prevent inlining for all. Boxed twice, as a
+    /// virtual box is larger than a socket.
     Other(Box<Box<dyn OtherStream>>),
 }
 
-/// A stream that is no socket: one to a peer in this process, a connection that carried HTTP until it was upgraded (still
+/// A stream other than a socket: to a peer in this process, a connection that carried HTTP until it was upgraded (still
 /// counted as that connection), or a tunnel in a stream of HTTP/2, which only hyper can read and write.
 pub trait OtherStream: Duplex + Send + Debug {}
 
@@ -43,7 +43,7 @@ impl From<DuplexStream> for TransportStream {
 }
 
 impl TransportStream {
-    /// A stream that is no socket.
+    /// A stream other than a socket.
     pub fn other(stream: impl OtherStream + 'static) -> Self {
         Self::Other(Box::new(Box::new(stream)))
     }

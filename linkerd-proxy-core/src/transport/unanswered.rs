@@ -1,4 +1,4 @@
-//! A connection attempt that nobody answers.
+//! Connection attempts without an answer.
 
 use futures::{
     future::Either,
@@ -7,11 +7,11 @@ use futures::{
 use std::{io, pin::pin, time::Duration};
 use tokio::time::timeout;
 
-/// Dials, and once more beside it after each `pause` without an answer, [`ATTEMPTS`] times at most. The first answer decides.
+/// Dials, and makes a parallel attempt after each `pause` without an answer, [`ATTEMPTS`] in all. The first answer decides.
 ///
 /// The system sends a lost SYN again after a second (RFC 6298, 2.1). A pod's connect timeout is not longer, so that a single
-/// lost packet would be a failed request. That other attempts failed for want of a descriptor or a port does not matter as
-/// long as one is under way. It has no limit of time. Cancel safe.
+/// lost packet would fail the request. A parallel attempt that fails for lack of a descriptor or a port is ignored while
+/// another is pending. No time limit. Cancel safe.
 pub(super) async fn dial_again<T, F>(pause: Duration, dial: impl Fn() -> F) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
@@ -19,7 +19,7 @@ where
     let mut first = pin!(dial());
     match timeout(pause, first.as_mut()).await {
         Ok(answer) => answer,
-        // In a box: nearly all connections are there before.
+        // In a box: nearly all connections are made within the first pause.
         Err(_) => Box::pin(dial_beside(first.as_mut(), pause, dial)).await,
     }
 }
@@ -43,7 +43,7 @@ where
     first_answer(&mut attempts).await
 }
 
-/// Waits for a connection, a refusal, or the last failure.
+/// Waits for a connection, a refusal, or the failure of the last attempt.
 async fn first_answer<T, F>(attempts: &mut FuturesUnordered<F>) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
@@ -60,7 +60,7 @@ where
     }
 }
 
-/// Attempts that are under way at once, at most.
+/// The most attempts in parallel.
 const ATTEMPTS: usize = 3;
 
 #[cfg(test)]
@@ -71,12 +71,12 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_millis(300);
 
-    /// An attempt is answered after so many milliseconds, if ever.
+    /// The answer to an attempt, after this many milliseconds.
     type Answer = (u64, Result<(), io::ErrorKind>);
 
     const LOST: Answer = (60_000, Ok(()));
 
-    /// Dials with these answers to the attempts in turn. The result, when it was there, and the number of attempts.
+    /// Dials with these answers to the attempts in turn. Returns the result, its time, and the number of attempts.
     async fn dial(answers: &[Answer]) -> (Result<usize, io::ErrorKind>, u128, usize) {
         let (made, start) = (Cell::new(0), Instant::now());
         let dialled = dial_again(PAUSE, || {

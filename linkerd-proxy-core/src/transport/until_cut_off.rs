@@ -23,7 +23,7 @@ pin_project! {
 }
 
 impl ConnectionGuard {
-    /// Runs a connection until it ends, or until the listener cuts it off. To be polled by one task: the listener wakes the
+    /// Runs a connection until it ends, or until the listener cuts it off. Must be polled by one task: the listener wakes the
     /// first one.
     pub fn until_cut_off<F: Future>(self, connection: F) -> UntilCutOff<F> {
         UntilCutOff {

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A kept HTTP/1 connection. Requests have absolute targets, as for proxies, by default.
+/// A keep-alive HTTP/1 connection. By default, requests have absolute targets, as for proxies.
 pub struct Http1 {
     send: http1::SendRequest<Body>,
     host_form: bool,
@@ -50,7 +50,7 @@ impl Http1 {
         Reply::read(self.start(request).await?).await
     }
 
-    /// Sends a request and returns at the head of the response.
+    /// Sends a request, and returns when the head of the response has arrived.
     pub async fn start(
         &mut self,
         mut request: Request<Body>,

@@ -44,7 +44,7 @@ impl Http2 {
         Reply::read(self.start(request).await?).await
     }
 
-    /// Sends a request and returns at the head of the response.
+    /// Sends a request, and returns when the head of the response has arrived.
     pub async fn start(&self, request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
         let mut send = self.send.clone();
         send.ready().await?;

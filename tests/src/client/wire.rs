@@ -33,7 +33,7 @@ impl Wire {
         wire
     }
 
-    /// Sends bytes. A failure shows in the response.
+    /// Sends bytes. A failure is only seen in the response.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = soon(self.socket.write_all(bytes.as_ref())).await;
     }
@@ -43,7 +43,7 @@ impl Wire {
         let _ = self.socket.shutdown().await;
     }
 
-    /// Reads to the end of these bytes, and returns everything.
+    /// Reads up to and including these bytes, and returns everything read.
     pub async fn until(&mut self, end: &[u8]) -> String {
         loop {
             if let Some(at) = self.read.windows(end.len()).position(|found| found == end) {
@@ -104,7 +104,7 @@ impl Wire {
         timeout(within, closed).await.is_ok()
     }
 
-    /// The socket, and bytes that were read and not used.
+    /// The socket; no unused bytes may have been read.
     pub fn into_socket(self) -> TcpStream {
         assert!(self.read.is_empty(), "bytes would be lost");
         self.socket

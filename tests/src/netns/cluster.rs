@@ -1,4 +1,4 @@
-//! A cluster of one node, whose pods have namespaces, addresses and redirection of their own.
+//! A cluster of one node; each pod has its own namespace, address and redirection.
 
 use super::{ClusterPod, Directory, PROXY_UID, PodNamespace, pod_namespace::BRIDGE, run};
 use crate::{Builder, Proxy, binary, identity, with_identity};
@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-/// A node in the test's own namespace, with the control plane of a mesh.
+/// A node in the test's namespace, with the control plane of a mesh.
 pub struct Cluster {
     /// The control plane's state.
     pub controller: Controller,
@@ -24,10 +24,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes the bridge of the pods, and starts the control plane. To be used inside of a namespace.
+    /// Creates the bridge of the pods, and starts the control plane. Must be called inside a namespace.
     pub async fn start() -> Self {
         for line in [
-            // Its own address: it would take that of a pod that comes, and what other pods send to the node would be lost for seconds.
+            // With its own MAC: otherwise it takes that of a new pod, and packets from other pods to the node are lost for seconds.
             format!("ip link add {BRIDGE} address 02:00:0a:58:00:01 type bridge"),
             format!("ip addr add {NODE}/16 dev {BRIDGE}"),
             format!("ip link set {BRIDGE} up"),
@@ -65,12 +65,12 @@ impl Cluster {
         }
     }
 
-    /// A pod with a proxy that is ready, for the service account `name`.
+    /// A pod with a ready proxy, for the service account `name`.
     pub async fn pod(&self, name: &str) -> ClusterPod {
         self.pod_with(name, |proxy| proxy).await
     }
 
-    /// A pod with a proxy that is ready and has other settings than those of the injector.
+    /// A pod with a ready proxy, whose settings differ from those of the injector.
     pub async fn pod_with(
         &self,
         name: &str,
@@ -80,7 +80,7 @@ impl Cluster {
             .await
     }
 
-    /// A pod as early as its proxy listens.
+    /// A pod whose proxy listens, but may not be ready.
     pub async fn unready_pod(&self, name: &str) -> ClusterPod {
         self.pod_starting(name, async |builder| builder.start_unready().await)
             .await
@@ -148,14 +148,14 @@ impl Cluster {
     }
 }
 
-/// The address of the node, of which those of the pods follow.
+/// The address of the node; the addresses of the pods follow it.
 const NODE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 
 /// The arguments of a pod's init container.
 const INIT: &str = "--ipv6=false --incoming-proxy-port 4143 --outgoing-proxy-port 4140 --proxy-uid 2102 \
                     --inbound-ports-to-ignore 4190,4191,4567,4568 --outbound-ports-to-ignore 4567,4568";
 
-/// The settings of the injector that concern connections.
+/// The injector's settings for connections.
 const INJECTED: &[(&str, &str)] = &[
     ("OUTBOUND_LISTEN_ADDRS", "127.0.0.1:4140"),
     ("INBOUND_LISTEN_ADDR", "0.0.0.0:4143"),

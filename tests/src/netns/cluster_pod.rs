@@ -6,24 +6,24 @@ use linkerd_control::Endpoint;
 use std::{net::Ipv4Addr, net::SocketAddr, process::Stdio};
 use tokio::process::{Child, Command};
 
-/// A pod with an address of its own, and a proxy if it is meshed. Dropping it kills its processes and removes it.
+/// A pod with its own address, and a proxy if it is meshed. Dropping it kills its processes and removes it.
 pub struct ClusterPod {
-    /// Its address in the network of the cluster.
+    /// The address in the network of the cluster.
     pub addr: Ipv4Addr,
-    /// Its proxy.
+    /// The proxy, if the pod is meshed.
     pub(super) proxy: Option<Proxy>,
-    /// The identity of its proxy.
+    /// The identity of the proxy.
     pub(super) identity: String,
     pub(super) namespace: PodNamespace,
 }
 
 impl ClusterPod {
-    /// Its proxy.
+    /// The proxy.
     pub fn proxy(&self) -> &Proxy {
         self.proxy.as_ref().expect("the pod is meshed")
     }
 
-    /// Its proxy, to wait for the end of.
+    /// The proxy, mutable, to wait for its end.
     pub fn proxy_mut(&mut self) -> &mut Proxy {
         self.proxy.as_mut().expect("the pod is meshed")
     }
@@ -42,7 +42,7 @@ impl ClusterPod {
         }
     }
 
-    /// Runs a future inside: sockets that it makes and processes that it starts are there. Tasks that it spawns are not.
+    /// Runs a future inside the pod: sockets and processes that it creates are there. Tasks that it spawns are not.
     pub fn enter<F: Future>(&self, future: F) -> super::Inside<F> {
         self.namespace.enter(future)
     }
@@ -62,7 +62,7 @@ impl ClusterPod {
         self.enter(starting).await.unwrap()
     }
 
-    /// Runs a client to its end; returns what it printed, or the reason why it failed.
+    /// Runs a client to its end; returns its output, or the reason of its failure.
     pub async fn run(&self, words: &[&str]) -> Result<String, String> {
         let mut command = Command::new(words[0]);
         command
@@ -78,12 +78,12 @@ impl ClusterPod {
         }
     }
 
-    /// Lets the node of the pod vanish: nothing arrives any more, and nothing comes back.
+    /// Lets the node of the pod vanish: no packet arrives or leaves any more.
     pub fn vanish(&self) {
         self.lose("");
     }
 
-    /// Loses packets in both directions, by matches of iptables; all of them without any.
+    /// Drops packets in both directions by matches of iptables; all packets if there are none.
     pub fn lose(&self, matches: &str) {
         for chain in ["PREROUTING -i", "OUTPUT -o"] {
             let rule = format!("iptables -t raw -A {chain} eth0 {matches} -j DROP");

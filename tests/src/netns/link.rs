@@ -1,4 +1,4 @@
-//! All that crosses the link between two pods.
+//! A capture of the traffic on the link between two pods.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// A capture of the packets of this namespace, except for those of loopback.
+/// A capture of the packets of this namespace, except for loopback.
 pub struct Capture {
     is_over: Arc<AtomicBool>,
     reading: JoinHandle<Captured>,
@@ -31,7 +31,7 @@ struct Flow {
 }
 
 impl Capture {
-    /// Starts it.
+    /// Starts the capture.
     pub fn start() -> Self {
         let all = Protocol::from(i32::from(ETH_P_ALL.to_be()));
         let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(all)).unwrap();
@@ -54,7 +54,7 @@ impl Capture {
         Self { is_over, reading }
     }
 
-    /// Ends it.
+    /// Ends the capture.
     pub fn finish(self) -> Captured {
         self.is_over.store(true, SeqCst);
         self.reading.join().unwrap()
@@ -88,7 +88,7 @@ impl Captured {
             flow.first = number.wrapping_add(1);
             return;
         }
-        // Sent again, or seen on both of the link's ends.
+        // Other segments are retransmissions, or seen at both ends of the link.
         let at = number.wrapping_sub(flow.first) as usize;
         if at == flow.bytes.len() {
             flow.bytes.extend_from_slice(payload);
@@ -120,7 +120,7 @@ impl Captured {
         }
     }
 
-    /// Whether a text crossed the link as it is.
+    /// Whether a text crossed the link unencrypted.
     pub fn contains(&self, text: &str) -> bool {
         let mut flows = self.0.values();
         flows.any(|flow| {
@@ -134,11 +134,11 @@ fn is_timeout(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Each protocol, in the kernel's constants.
+/// All protocols, in the kernel's constants.
 const ETH_P_ALL: u16 = 3;
 const SYN: u8 = 2;
 /// Interval in which the end of a capture is noticed.
 const POLL: Duration = Duration::from_millis(20);
-/// Larger than a frame with segments that the network card would cut.
+/// The largest frame, with segments that the network card would split.
 const LARGEST: usize = 128 * 1024;
 const BUFFER: usize = 16 << 20;

@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A network namespace with a link to the bridge of the node. Clones share it; it is removed with the last one.
+/// A network namespace with a link to the bridge of the node. Clones share it; the last one removes it.
 #[derive(Clone)]
 pub struct PodNamespace(Arc<Handles>);
 
@@ -24,7 +24,7 @@ struct Handles {
 }
 
 impl PodNamespace {
-    /// Makes it, with an address in the node's network and the node as gateway.
+    /// Creates the namespace, with an address in the node's network and the node as gateway.
     pub(super) fn new(number: u8, addr: Ipv4Addr, node: Ipv4Addr) -> Self {
         let name = format!("{}-{number}", std::env::var(INSIDE).unwrap());
         let link = format!("pod{number}");
@@ -43,7 +43,7 @@ impl PodNamespace {
         Self(Arc::new(Handles { name, link, file }))
     }
 
-    /// Runs a future inside: sockets that it makes and processes that it starts are there. Tasks that it spawns are not.
+    /// Runs a future inside: sockets and processes that it creates are there. Tasks that it spawns are not.
     pub fn enter<F: Future>(&self, future: F) -> Inside<F> {
         Inside {
             namespace: self.clone(),
@@ -59,7 +59,7 @@ impl PodNamespace {
 
 impl Drop for Handles {
     fn drop(&mut self) {
-        // The namespace itself lives on while a socket of it is open: the link ends now.
+        // The namespace itself stays while one of its sockets is open, so the link is removed first.
         let _ = run(&format!("ip link del {}", self.link));
         let _ = run(&format!("ip netns delete {}", self.name));
     }
@@ -88,7 +88,7 @@ impl<F: Future> Future for Inside<F> {
 }
 
 thread_local! {
-    /// Where the thread is, if that is not the namespace of the test.
+    /// The present namespace of the thread, unless it is the namespace of the test.
     static CURRENT: RefCell<Option<PodNamespace>> = const { RefCell::new(None) };
 }
 

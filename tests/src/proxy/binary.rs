@@ -4,7 +4,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The tested proxy: `LINKERD_TESTS_PROXY`, or that of this workspace, built if needed.
+/// The tested proxy: `LINKERD_TESTS_PROXY`, or the proxy of this workspace, built if needed.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("LINKERD_TESTS_PROXY") {
@@ -13,7 +13,7 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// Builds the proxy next to this test, with the same profile. It costs little without changes.
+/// Builds the proxy next to this test, with the same profile. Costs little without changes.
 fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     // target/<profile>/deps/<test>

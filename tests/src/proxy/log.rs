@@ -15,7 +15,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Collects both streams.
+    /// Collects the lines of both streams.
     pub fn read(
         stdout: impl AsyncRead + Unpin + Send + 'static,
         stderr: impl AsyncRead + Unpin + Send + 'static,

@@ -108,7 +108,7 @@ async fn a_failed_request_is_among_the_last_failures_with_its_reason_and_hint() 
     let (addr, _guard) = refused();
     let mesh = Mesh::start().await;
     mesh.service("web", [addr]);
-    // What requests ask for is kept from the first look on.
+    // The targets of requests are recorded from the first view on.
     failures(&mesh).await;
     let mut request = get("http://web/pay?card=4111");
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

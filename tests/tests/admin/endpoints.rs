@@ -202,7 +202,7 @@ async fn a_proxy_without_its_controller_is_ready_and_says_whom_it_has_not_reache
     .await;
 }
 
-/// The first value of a key, wherever it is.
+/// The first value of a key, at any depth.
 fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     match value {
         Value::Object(map) => map

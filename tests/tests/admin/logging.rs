@@ -42,7 +42,7 @@ async fn events_are_streamed_by_a_filter_of_their_reader() {
     let state = admin.state().await;
     let streams = &state["log"]["streams"]["open"];
     assert_eq!(streams.as_array().unwrap().len(), 1, "{streams}");
-    // The log has the levels that it had.
+    // The log still has its previous levels.
     assert!(!mesh.proxy.log().contains("unknown_destination"));
     drop(wire);
     eventually(SOON, "the stream is closed", || async {
@@ -62,7 +62,7 @@ async fn events_are_streamed_by_a_filter_of_their_reader() {
     }
 }
 
-/// As the incumbent's clients ask: the filter is the whole query, or the body of a QUERY.
+/// Requests like those of the incumbent's clients: the filter is the whole query, or the body of a QUERY.
 #[tokio::test]
 async fn a_request_that_succeeds_can_be_followed_in_the_events() {
     let server = Server::says("hello").await;
@@ -113,7 +113,7 @@ async fn fill_the_log(mesh: &Mesh, lines: u64) {
         .await;
     assert_eq!(loud.status, 204);
     for n in 0..100 {
-        // Each failure is a line.
+        // Each failure is one line.
         for _ in 0..100 {
             assert_eq!(mesh.get("http://nowhere/").await.status, 502);
         }

@@ -7,7 +7,7 @@ use linkerd_control::{
 use linkerd_tests::{Mesh, Meshed, Proxy, SOON, eventually, identity};
 use std::net::Ipv4Addr;
 
-/// Clients of the test are on loopback, where those of a pod are the pod's own.
+/// Clients of the test are on loopback, which in a pod only has the pod's own clients.
 const ADMIT_LOOPBACK: &str = "LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK";
 
 fn elsewhere() -> Authorization {
@@ -19,7 +19,7 @@ fn route(path: &str, authorization: Authorization) -> InboundRoute {
     InboundRoute::new(Route::new(&path[1..]).rule(rule)).authorize(authorization)
 }
 
-/// Sets a policy that lets all in to `/live`, and nobody to `/env.json`, and waits until it is in force.
+/// Sets a policy that admits all clients to `/live`, and none to `/env.json`, and waits until it is in force.
 async fn restrict(proxy: &Proxy, port: &Script<ServerProto>, metrics: Authorization) {
     let policy = ServerPolicy::new("admin")
         .route(route("/live", Authorization::all("probes")))
@@ -140,7 +140,7 @@ async fn the_default_policy_locks_nobody_out_who_is_in_the_pod() {
     }
     let denied = mesh.proxy.metrics().await;
     assert_eq!(denied.sum("inbound_http_authz_deny_total", &[]), 0.0);
-    // A policy of the control plane says it all.
+    // A policy of the control plane overrides all defaults.
     let port = mesh.controller.server(admin.addr.port());
     restrict(&mesh.proxy, &port, elsewhere()).await;
     assert_eq!(admin.get("/metrics").await.status, 403);

@@ -1,4 +1,4 @@
-//! Notifications to a service manager, as of a systemd unit of `Type=notify`.
+//! Notifications to a service manager, as for a systemd unit of `Type=notify`.
 
 use linkerd_control::{Authority, Controller};
 use linkerd_tests::{Mesh, Server, identity, soon, with_identity};
@@ -23,7 +23,7 @@ impl ServiceManager {
         }
     }
 
-    /// The next message, without signs of life if they are not asked for.
+    /// The next wanted message.
     async fn next(&self, is_wanted: impl Fn(&str) -> bool) -> String {
         let mut buffer = [0; 4096];
         loop {

@@ -105,7 +105,7 @@ async fn it_is_not_ready_and_serves_newcomers_while_it_leaves() {
         (admin.get("/ready").await.status == 503).then_some(())
     })
     .await;
-    // As long as the stream lasts: a connection of its own for each request, and for each HTTP/2 client.
+    // While the stream lasts: a new connection for each request, and for each HTTP/2 client.
     for _ in 0..3 {
         let mut new = mesh.http1().await;
         let reply = soon(new.get("http://other/")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Starting, and not starting.
+//! Successful and failed starts.
 
 use linkerd_tests::{Mesh, Proxy};
 use std::net::SocketAddr;

@@ -32,7 +32,7 @@ fn paths_of_bounds(architecture: &str) -> Vec<&str> {
     places.flat_map(quoted).collect()
 }
 
-/// Whether a path leads to a field, which may be null; through a list, in one of its elements.
+/// Whether a path leads to a field, which may be null; within a list, one element suffices.
 fn has(value: &Value, path: &str) -> bool {
     let (field, rest) = path.split_once('.').unwrap_or((path, ""));
     let name = field.trim_end_matches("[]");
@@ -49,7 +49,7 @@ fn has(value: &Value, path: &str) -> bool {
     }
 }
 
-/// A proxy with all that can be turned on, after requests to an HTTP/1 and an HTTP/2 endpoint.
+/// A proxy with all optional features, after requests to an HTTP/1 and an HTTP/2 endpoint.
 async fn busy(server: &Server, collector: &Collector) -> Meshed {
     let mesh = Meshed::start(
         |web| {

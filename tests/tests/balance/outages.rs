@@ -1,4 +1,4 @@
-//! Servers that go away, all of them or for a moment.
+//! Outages of servers: all of them, or for a moment.
 
 use futures::future::join_all;
 use http::Method;
@@ -62,7 +62,7 @@ async fn a_server_that_closes_idle_connections_fails_no_get_and_sees_no_post_twi
         })
         .await;
     let mesh = Mesh::with(&server).await;
-    // Clients that return just when the server closes.
+    // Clients whose next request comes just when the server closes.
     let clients = (0..40_u64).map(|n| {
         let proxy = mesh.proxy.outbound;
         async move {
@@ -83,7 +83,7 @@ async fn a_server_that_closes_idle_connections_fails_no_get_and_sees_no_post_twi
                 };
                 match reply {
                     Ok(reply) if reply.status == 200 => {}
-                    // It may have been processed: the client gets the error.
+                    // The request may have been processed: the client gets the error.
                     Ok(reply) if posts && reply.status == 502 => {}
                     other => failed.push(format!("{n} {turn} {other:?}")),
                 }
@@ -116,7 +116,7 @@ async fn when_every_endpoint_refuses_requests_wait_and_then_fail_fast() {
         .start()
         .await;
     mesh.service("web", [one, two]);
-    // It waited, and fails with its own endpoint's error.
+    // The request waited, and fails with its endpoint's error.
     let start = std::time::Instant::now();
     let reply = mesh.get("http://web/").await;
     assert!(start.elapsed() >= Duration::from_millis(300));

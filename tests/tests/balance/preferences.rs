@@ -110,7 +110,7 @@ async fn long_streams_are_spread_evenly_by_the_least_requests_in_flight() {
     let servers = join_all(["a", "b", "c", "d"].map(Server::says)).await;
     let mesh = mesh(name, "least-pending", &servers).await;
     let client = mesh.http2().await;
-    // An endpoint that is not connected yet gets nothing.
+    // An endpoint that is not connected yet gets no request.
     while servers.iter().any(|server| server.requests() == 0) {
         client.get("http://web/").await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! The shares that servers get.
+//! The shares of requests that servers get.
 
 use futures::future::join_all;
 use linkerd_control::{Endpoint, EndpointSet};
@@ -30,7 +30,7 @@ async fn a_server_that_turns_slow_gets_little() {
     let load = Load::http1(&mesh, 8, Duration::ZERO, "http://web/");
     load.more(300).await;
     servers[2].set_latency(Duration::from_millis(200));
-    // Slow requests show the change.
+    // The slow requests reveal the change.
     load.more(500).await;
     let (all, slow) = (load.sent(), servers[2].requests());
     load.more(1000).await;
@@ -71,7 +71,7 @@ async fn a_server_of_double_weight_gets_double() {
         Endpoint::new(servers[0].addr()),
         Endpoint::new(servers[1].addr()).weight(2 * Endpoint::WEIGHT_ONE),
     ]));
-    // Weights show under concurrency: load is requests in flight, divided by the weight.
+    // Weights matter under concurrency: load is requests in flight, divided by the weight.
     let load = Load::http2(&mesh, 16, Duration::ZERO, "http://web/");
     load.more(3000).await;
     let report = load.stop().await;

@@ -21,7 +21,7 @@ fn long(breaker: Breaker) -> Policy {
     policy(breaker.backoff(LONG, LONG))
 }
 
-/// The code with which a call ends that asks the server for one.
+/// The code of a call that asks the server for this code.
 async fn call(grpc: &Grpc, code: u32) -> Code {
     let text = match code {
         0 => "hello".to_owned(),
@@ -31,7 +31,7 @@ async fn call(grpc: &Grpc, code: u32) -> Code {
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// The code of a stream that ends with one in its trailers.
+/// The code of a stream that ends with a failure in its trailers.
 async fn stream(grpc: &Grpc) -> Code {
     let messages = [Message::new("hello", 0), Message::new("fail:14", 0)];
     let mut answers = soon(grpc.bidi(futures::stream::iter(messages)))

@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
-/// A long time, within which no test sees an ejection end.
+/// A time within which no ejection ends in a test.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A server whose answers a test changes.
+/// A server whose answers the test sets.
 struct Endpoint {
     server: Server,
     answer: Arc<Mutex<(u16, Option<&'static str>)>>,
@@ -50,7 +50,7 @@ impl Endpoint {
         *self.answer.lock() = (status, Some(retry_after));
     }
 
-    /// Its entry in `/state`.
+    /// The endpoint's entry in `/state`.
     async fn state(&self, mesh: &Mesh) -> Value {
         let addr = self.server.addr().to_string();
         let state = mesh.proxy.admin.state().await;
@@ -76,7 +76,7 @@ fn policy(breaker: Breaker) -> Policy {
     Policy::balance("web", 80).failure_accrual(breaker)
 }
 
-/// Sends requests one after the other; returns their statuses.
+/// Sends sequential requests; returns their statuses.
 async fn statuses(mesh: &Mesh, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {

@@ -4,7 +4,7 @@ use crate::{Endpoint, get, mesh};
 use linkerd_control::Policy;
 use std::time::Duration;
 
-/// The requests to the second of two endpoints, which answers with `status`, among 100. The first takes `latency`.
+/// The number of requests to the second of two endpoints, which answers with `status`, out of 100. The first takes `latency`.
 async fn share(
     policy: Policy,
     latency: Duration,
@@ -32,7 +32,7 @@ async fn an_overloaded_endpoint_gets_less() {
         let requests = share(penalties(), Duration::ZERO, answer).await;
         assert!((1..=3).contains(&requests), "{answer:?}: {requests}");
     }
-    // Without a penalty, the quicker one gets nearly all. No hiccup of the machine makes it the slower one.
+    // Without a penalty, the faster one gets nearly all requests. No stall of the machine makes it the slower one.
     let slow = Duration::from_millis(500);
     let requests = share(penalties(), slow, (404, None)).await;
     assert!(requests > 50, "{requests}");

@@ -1,11 +1,11 @@
-//! The way back of an ejected endpoint.
+//! The return of an ejected endpoint.
 
 use crate::{Endpoint, LONG, get, mesh, policy, statuses};
 use linkerd_control::Breaker;
 use linkerd_tests::{SOON, eventually};
 use std::time::Duration;
 
-/// The first failure ejects, for so short a time that the next request waits for its end.
+/// Ejects after the first failure, for so short a time that the next request waits for its end.
 fn short(longest: Duration) -> Breaker {
     Breaker::consecutive(1).backoff(Duration::from_millis(20), longest)
 }
@@ -16,7 +16,7 @@ async fn a_successful_probe_closes_the_breaker() {
     let mesh = mesh(policy(short(LONG)), &[&endpoint]).await;
     assert_eq!(statuses(&mesh, 1).await, [500]);
     endpoint.answers(200);
-    // The first of them waits for the end of the ejection.
+    // The first request waits for the end of the ejection.
     assert_eq!(statuses(&mesh, 10).await, [200; 10]);
     let line = mesh.proxy.wait_for_log("breaker closed").await;
     assert!(line.contains("the probe succeeded"), "{line}");
@@ -79,7 +79,7 @@ async fn there_is_one_probe_and_the_others_wait_for_its_outcome() {
     .await;
     assert_eq!(endpoint.server.requests(), 2);
 
-    // The client of the probe goes away: another request has its place.
+    // The client of the probe goes away: another request becomes the probe.
     clients.iter().for_each(tokio::task::JoinHandle::abort);
     endpoint.server.set_latency(Duration::ZERO);
     eventually(SOON, "another probe succeeds", || async {

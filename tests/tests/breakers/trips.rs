@@ -124,7 +124,7 @@ async fn the_endpoints_hint_is_the_length_of_its_first_ejection_if_it_is_respect
     let left = state["breaker"]["probe_in_ms"].as_u64().unwrap();
     assert!((50_000..=100_000).contains(&left), "{state}");
 
-    // Without respect the endpoint is probed, and ejected for longer.
+    // Without respect for the hint, the endpoint is probed, and ejected for longer.
     mesh.policy("web").set(policy(breaker));
     linkerd_tests::eventually(linkerd_tests::SOON, "it is probed", || async {
         get(&mesh).await;

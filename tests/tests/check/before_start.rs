@@ -1,4 +1,4 @@
-//! Checks of what a proxy needs before it starts.
+//! Checks of a proxy's requirements before it starts.
 
 use super::Checked;
 use linkerd_control::{Authority, Controller, Server};
@@ -151,7 +151,7 @@ async fn a_token_of_another_user_cannot_be_read() {
     let web = mesh.web();
     open_to_all(mesh.files.path());
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
-    // A copy: others may not enter the directory of the build.
+    // A copy: other users may not enter the build directory.
     let program = mesh.files.path().join("linkerd-proxy");
     fs::copy(linkerd_tests::binary(), &program).unwrap();
     let checked = Checked::run(web.program(program).uid(2102), &[]).await;

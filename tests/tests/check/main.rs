@@ -26,7 +26,7 @@ impl Checked {
         }
     }
 
-    /// The line of a name, in a section.
+    /// The line with a name, in a section.
     fn line(&self, section: &str, name: &str) -> &Value {
         let lines = self.document["checks"].as_array().unwrap();
         let mut lines = lines.iter();
@@ -45,7 +45,7 @@ impl Checked {
         }
     }
 
-    /// Asserts that no other lines than these fail.
+    /// Asserts that exactly these lines fail.
     fn assert_only_failures(&self, names: &[&str]) {
         let lines = self.document["checks"].as_array().unwrap().iter();
         let failed = lines.filter(|line| line["status"] == "fail");

@@ -1,4 +1,4 @@
-//! Applications, real ones among them, that nothing was configured for.
+//! Applications without any configuration, including real ones.
 
 use crate::ways::{Way, Ways};
 use linkerd_tests::{
@@ -134,7 +134,7 @@ fn postgresql() {
             .unwrap();
             let server = program("postgres");
             let line = format!("{server} -D {data} -h 0.0.0.0 -k {data} -F");
-            // The directories on the way to it are this user's.
+            // The parent directories belong to this user.
             run(&format!("chmod 755 {}", files.path().display()));
             servers.push(pod.start("postgres", &line).await);
         }

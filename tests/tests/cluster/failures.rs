@@ -16,7 +16,7 @@ use linkerd_tests::{
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The longest time until traffic has moved. With PINGs it takes 10 s.
+/// The longest time until traffic has moved to another node. With PINGs it takes 10 s.
 const MOVED: Duration = Duration::from_secs(30);
 
 #[test]
@@ -44,7 +44,7 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
             traffic.answers(20).await;
             let posts = web.enter(join_all((0..8).map(|_| Http1::connect(SERVICE))));
             let mut posts: FuturesUnordered<_> = posts.await.into_iter().map(post).collect();
-            // They are open, on either node.
+            // The requests are open, on both nodes.
             assert!(timeout(Duration::from_secs(1), posts.next()).await.is_err());
             let [_stays, vanishes] = &pods;
             vanishes.vanish();
@@ -59,7 +59,7 @@ fn traffic_moves_away_from_a_node_that_vanishes() {
                 error.contains(&endpoint) && error.contains("timed out"),
                 "{error}"
             );
-            // Those that waited for the node, and then more than could be under way.
+            // The requests that waited for the node, and then more than can be in flight.
             traffic.answers(500).await;
             let report = traffic.finish().await;
             assert!(
@@ -101,7 +101,7 @@ fn packets_that_are_lost_cost_time_alone() {
 #[test]
 fn a_lost_packet_is_no_lost_connection() {
     isolated("failures::a_lost_packet_is_no_lost_connection", async {
-        // Less than the system waits until it sends a SYN again.
+        // Less than the time after which the system sends a SYN again.
         let timeout = "LINKERD2_PROXY_OUTBOUND_CONNECT_TIMEOUT";
         let ways = Ways::start_with(|proxy| proxy.env(timeout, "900ms")).await;
         let hello = |_| async {

@@ -1,4 +1,4 @@
-//! Pods with namespaces, addresses and redirection of their own, as in a cluster.
+//! Pods with their own namespaces, addresses and redirection, as in a cluster.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

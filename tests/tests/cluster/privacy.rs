@@ -1,4 +1,4 @@
-//! Bytes on the link between two meshed pods: TLS alone.
+//! Bytes on the link between two meshed pods: only TLS.
 
 use futures::StreamExt;
 use http::{Request, Response, StatusCode};
@@ -12,14 +12,14 @@ use linkerd_tests::{
 };
 use std::net::SocketAddr;
 
-/// The service of other bytes.
+/// The service of opaque bytes.
 const OPAQUE: SocketAddr = SocketAddr::new(SERVICE.ip(), 6379);
 /// The service of gRPC.
 const GRPC: SocketAddr = SocketAddr::new(SERVICE.ip(), 50051);
-/// In all that clients and servers say.
+/// A text in all messages of clients and servers.
 const SECRET: &str = "a-secret-of-the-test";
 
-/// Switches to an echo if that is asked for, and tells the identity of the client otherwise.
+/// Upgrades to an echo if requested, and otherwise answers with the identity of the client.
 async fn serve(mut request: Request<Incoming>) -> Result<Response<Body>, Fail> {
     let Some(protocol) = request.headers().get("upgrade").cloned() else {
         let client = &request.headers()["l5d-client-id"];
@@ -59,7 +59,7 @@ fn all_protocols_cross_the_link_as_tls() {
         let captured = capture.finish();
         captured.is_tls();
         assert!(!captured.contains(SECRET));
-        // Those of HTTP and its upgrade, of gRPC, and of other bytes.
+        // The connections of HTTP and its upgrade, of gRPC, and of opaque bytes.
         assert!(captured.connections_to(api.addr) >= 4, "{captured:?}");
         let tls = [("direction", "outbound"), ("tls", "true")];
         let sent = web.enter(web.proxy().metrics()).await;
@@ -71,7 +71,7 @@ fn all_protocols_cross_the_link_as_tls() {
     });
 }
 
-/// The clients.
+/// Runs the clients.
 async fn talk() {
     let expected = format!("{SECRET} {}", identity("web"));
     let mut http1 = Http1::connect(SERVICE).await.host_form();

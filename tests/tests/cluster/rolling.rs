@@ -1,4 +1,4 @@
-//! Pods that come and go.
+//! Pods that are created and removed.
 
 use crate::traffic::Traffic;
 use linkerd_control::Protocol;
@@ -10,9 +10,9 @@ use linkerd_tests::{
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The number of restarts; `LINKERD_TESTS_RESTARTS` has another one.
+/// The number of restarts, unless `LINKERD_TESTS_RESTARTS` is set.
 const RESTARTS: usize = 20;
-/// Time in which the end of a pod becomes known to its clients.
+/// Time until the end of a pod becomes known to its clients.
 const PROPAGATION: Duration = Duration::from_millis(100);
 
 /// A pod of the service, and its application.
@@ -30,7 +30,7 @@ impl Replica {
         Self { pod, application }
     }
 
-    /// Ends as a pod does: all of its containers get SIGTERM before its clients hear of it.
+    /// Ends like a pod: all of its containers get SIGTERM before its clients learn of it.
     async fn end(mut self, cluster: &Cluster, web: &ClusterPod, has_hook: bool, next: &Self) {
         self.pod.proxy().terminate();
         let heard = async {
@@ -39,7 +39,7 @@ impl Replica {
             endpoints(web, 1.0).await;
         };
         match has_hook {
-            // It serves until all have heard of it.
+            // The application serves until all clients have learned of its end.
             true => {
                 heard.await;
                 drop(self.application);
@@ -54,7 +54,7 @@ impl Replica {
     }
 }
 
-/// Waits until both balancers of the client, that of HTTP/1 and that of HTTP/2, have so many endpoints, all of them ready.
+/// Waits until both balancers of the client, for HTTP/1 and for HTTP/2, have this number of endpoints, all of them ready.
 async fn endpoints(web: &ClusterPod, number: f64) {
     let proxy = web.proxy();
     let seen = eventually(SOON, "the endpoints are known", || async {

@@ -1,4 +1,4 @@
-//! Requests at a fixed rate, however long their answers take.
+//! Requests at a fixed rate, independent of the time of their answers.
 
 use linkerd_tests::{Http1, Http2, Reply, eventually, netns::ClusterPod};
 use std::{
@@ -15,23 +15,23 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-/// Traffic of a pod in the background: HTTP/2 over one connection, and each fourth request over an HTTP/1 connection of its own.
+/// Background traffic of a pod: HTTP/2 over one connection, and each fourth request over a new HTTP/1 connection.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
-    /// The number of requests that were answered with 200 until now.
+    /// The number of requests answered with 200 so far.
     answered: Arc<AtomicUsize>,
     started: Instant,
     running: JoinHandle<TrafficReport>,
 }
 
-/// Its results.
+/// The results of the traffic.
 #[derive(Debug, Default)]
 pub struct TrafficReport {
-    /// The number of requests that were answered with 200.
+    /// The number of requests answered with 200.
     pub answered: usize,
     /// The number of other results, by their kind.
     pub failures: BTreeMap<String, usize>,
-    /// When the last request began that failed or took more than [`SLOW`], from the start.
+    /// The start of the last request that failed or took more than [`SLOW`], since the start of the traffic.
     pub last_trouble: Option<Duration>,
 }
 
@@ -49,12 +49,12 @@ impl Traffic {
         }
     }
 
-    /// The time since its start.
+    /// The time since the start.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Waits until so many more requests were answered.
+    /// Waits until this many more requests were answered.
     pub async fn answers(&self, more: usize) {
         let goal = self.answered.load(SeqCst) + more;
         eventually(PATIENCE, "requests are answered", || async {
@@ -87,7 +87,7 @@ async fn run(
         number += 1;
         let begun = start.elapsed();
         if number % 4 == 0 {
-            // Connected here: tasks are in another namespace.
+            // Connected here: spawned tasks run in another namespace.
             let mut client = Http1::connect(to).await.host_form();
             requests.spawn(async move { (begun, tell(client.get(URI)).await) });
         } else {
@@ -141,5 +141,5 @@ impl TrafficReport {
 const URI: &str = "http://api.test/";
 /// Time after which a client gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Answers take a millisecond, on a machine that is not busy.
+/// The limit of a normal answer, which takes a millisecond on a machine that is not busy.
 const SLOW: Duration = Duration::from_secs(2);

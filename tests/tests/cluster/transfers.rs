@@ -1,4 +1,4 @@
-//! Bytes in bulk, connections in number, and what is not redirected.
+//! Bulk transfers, many connections, and connections without redirection.
 
 use crate::ways::{Way, Ways};
 use futures::future::join_all;
@@ -9,11 +9,11 @@ use tokio::{
     net::{TcpListener, TcpStream, UdpSocket},
 };
 
-/// The bytes of a transfer, sent again and again.
+/// The bytes of a transfer, sent repeatedly.
 static CHUNK: [u8; 1 << 16] = [b'x'; 1 << 16];
-/// Bytes of the transfer on each way; `LINKERD_TESTS_TRANSFER` has another number.
+/// Bytes of the transfer on each path, unless `LINKERD_TESTS_TRANSFER` is set.
 const TRANSFER: u64 = 1 << 30;
-/// Idle connections on each way.
+/// Idle connections on each path.
 const IDLE: usize = 5000;
 
 #[test]
@@ -68,7 +68,7 @@ fn many_idle_connections() {
             let talk = async {
                 let mut idle = Vec::new();
                 while idle.len() < IDLE {
-                    // As many at a time as shake hands within the connect timeout.
+                    // As many at a time as can complete handshakes within the connect timeout.
                     let some = (0..10).map(|_| async {
                         let mut wire = Wire::connect(to).await;
                         wire.send("hello\n").await;
@@ -95,7 +95,7 @@ fn a_half_closed_and_a_reset_connection_are_relayed_as_such() {
             let ways = Ways::start().await;
             let mut servers = Vec::new();
             for pod in ways.servers() {
-                // Answers at the end of what it gets, or with a reset.
+                // Answers at the end of its input, or with a reset.
                 let answers = |mut socket: TcpStream| async move {
                     let mut first = [0; 6];
                     socket.read_exact(&mut first).await.unwrap();

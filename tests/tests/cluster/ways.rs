@@ -1,4 +1,4 @@
-//! The ways between two pods: with a proxy on either side, on both, or on one.
+//! The paths between two pods: with a proxy on either side, on both, or on one.
 
 use linkerd_control::Protocol;
 use linkerd_tests::{
@@ -7,7 +7,7 @@ use linkerd_tests::{
 };
 use std::net::SocketAddr;
 
-/// A cluster with a client that is meshed, one that is not, and two servers such.
+/// A cluster with a meshed client, an unmeshed one, and two servers of the same kinds.
 pub struct Ways {
     pub cluster: Cluster,
     /// A meshed client.
@@ -18,11 +18,11 @@ pub struct Ways {
     pub plain: ClusterPod,
 }
 
-/// One way.
+/// One path.
 pub struct Way<'a> {
     pub name: &'static str,
     pub client: &'a ClusterPod,
-    /// Where the server is for the client.
+    /// The server's address for the client.
     pub to: SocketAddr,
 }
 
@@ -31,7 +31,7 @@ impl Ways {
         Self::start_with(|proxy| proxy).await
     }
 
-    /// With proxies that wait for the first bytes of a client for a second.
+    /// Paths with proxies that wait for the first bytes of a client for a second.
     pub async fn impatient() -> Self {
         let detect = |direction: &str| format!("LINKERD2_PROXY_{direction}_DETECT_TIMEOUT");
         Self::start_with(|proxy| {
@@ -54,7 +54,7 @@ impl Ways {
         }
     }
 
-    /// All ways to a server that listens on `port` of `api` and of `plain`. No protocol is configured.
+    /// All paths to a server that listens on `port` of `api` and of `plain`. No protocol is configured.
     pub fn to(&self, port: u16) -> [Way<'_>; 3] {
         let service = SocketAddr::new(SERVICE.ip(), port);
         let endpoint = self.api.endpoint(port);

@@ -1,4 +1,4 @@
-//! No endpoints, no answer, a late answer.
+//! Missing endpoints, missing answers, late answers.
 
 use linkerd_tests::{Mesh, MeshBuilder, Reply, SOON, Server, eventually};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Endpoints that come and go, and a control plane that does.
+//! Changes of endpoints, and outages of the control plane.
 
 use futures::future::join_all;
 use linkerd_control::{EndpointSet, LookupKind};

@@ -1,4 +1,4 @@
-//! Invalid messages of the control plane: at most their target fails.
+//! Invalid messages of the control plane: only their target may fail.
 
 use linkerd_api_proto::destination::{Update, WeightedAddr, WeightedAddrSet, update};
 use linkerd_control::{Endpoint, EndpointSet};
@@ -25,7 +25,7 @@ impl World {
         Self { server, mesh, load }
     }
 
-    /// The service `odd` works after a while.
+    /// Waits until the service `odd` works.
     async fn odd_works(&self) {
         eventually(SOON, "the service works", || async {
             (self.mesh.get("http://odd/").await.text() == "hello").then_some(())
@@ -148,7 +148,7 @@ async fn ten_thousand_endpoints_in_one_message_are_used() {
     };
     let odd = world.mesh.service("odd", []);
     odd.set(EndpointSet::new((0..10_000).map(endpoint)));
-    // Reading them may take longer than a request waits, on a busy machine and without optimisation.
+    // Reading the endpoints may take longer than a request waits, on a busy machine and without optimisation.
     eventually(SOON, "they are known", || async {
         let answer = world.mesh.get("http://odd/").await;
         (answer.status == 200).then_some(())
@@ -160,7 +160,7 @@ async fn ten_thousand_endpoints_in_one_message_are_used() {
     assert!(many.connections() > 100, "{}", many.connections());
     let rss = world.mesh.proxy.rss();
     assert!(rss < 256 << 20, "{rss}");
-    // And gone again.
+    // The endpoints are removed again.
     odd.set(EndpointSet::new([world.server.addr()]));
     eventually(SOON, "the others are left", || async {
         world.mesh.get("http://odd/").await;

@@ -1,4 +1,4 @@
-//! Clients with invalid requests, or none.
+//! Clients with invalid requests, or without any.
 
 use crate::Expect;
 use http::Method;

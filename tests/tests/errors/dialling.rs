@@ -5,7 +5,7 @@ use linkerd_control::Policy;
 use linkerd_tests::{Mesh, Proxy, Server, Wire, soon};
 use std::net::SocketAddr;
 
-/// The spellings of loopback that the system connects to a listener at `addr`.
+/// The forms of a loopback address that the system connects to a listener at `addr`.
 fn spellings(addr: SocketAddr) -> Vec<SocketAddr> {
     let port = addr.port();
     ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:0.0.0.0"]
@@ -70,7 +70,7 @@ async fn a_proxy_without_descriptors_says_so_and_recovers() {
     let mut client = mesh.http1().await;
     let reply = soon(client.get("http://web/")).await.unwrap();
     assert_eq!(reply.text(), "hello");
-    // The client has a descriptor, and there is none for the endpoint.
+    // The client has a descriptor, but none is left for the endpoint.
     set_descriptor_limit(&mesh.proxy, 1);
     let reply = soon(client.get("http://other/")).await.unwrap();
     let expect = Expect {

@@ -276,7 +276,7 @@ async fn an_endpoint_that_refuses_every_stream() {
             };
             expect.check(&mesh, reply).await;
         }
-        // A client that recognises a refused stream may retry itself.
+        // A client that recognises a refused stream may retry the request itself.
         Err(error) => assert_eq!(reset_code(error), Some(h2::Reason::REFUSED_STREAM)),
     }
     assert!(

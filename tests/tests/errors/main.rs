@@ -12,11 +12,11 @@ use linkerd_tests::{Mesh, Reply};
 /// Requirements of a response made by the proxy.
 struct Expect {
     status: u16,
-    /// The `reason` label, which is in `proxy-status`, too.
+    /// The `reason` label, which is also in `proxy-status`.
     reason: &'static str,
     /// The end of `l5d-proxy-error`.
     text: &'static str,
-    /// Whether it closes the connection.
+    /// Whether the response closes the connection.
     closes: bool,
 }
 
@@ -36,7 +36,7 @@ impl Expect {
         if reply.version == http::Version::HTTP_11 {
             assert_eq!(reply.header("connection"), close, "{reply:?}");
         }
-        // The body has the reason for clients of the explicit proxy; gRPC has trailers.
+        // The body states the reason for clients of the explicit proxy; gRPC has trailers.
         let length = reply.body.len().to_string();
         assert_eq!(reply.header("content-length"), Some(&*length), "{reply:?}");
         if !reply.headers.contains_key("grpc-status") {

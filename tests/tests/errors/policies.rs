@@ -60,7 +60,7 @@ async fn a_service_without_backends_is_unavailable() {
 
 #[tokio::test]
 async fn a_connection_over_the_policy_of_an_opaque_port_is_not_http() {
-    // HTTP through a tunnel to an opaque port is bytes: the endpoint answers, not the proxy.
+    // HTTP through a tunnel to an opaque port is opaque: the endpoint answers, not the proxy.
     let server = linkerd_tests::Server::says("hello").await;
     let mesh = Mesh::start().await;
     mesh.service("web", [server.addr()]);

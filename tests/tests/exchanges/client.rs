@@ -17,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream};
 /// The addresses and mode of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// One for each service.
+    /// One address for each service.
     pub addrs: [SocketAddr; 4],
     /// The source address of connections.
     pub source: IpAddr,
@@ -61,7 +61,7 @@ pub enum End {
     Reset(Option<h2::Reason>),
     /// The client gave up, as planned.
     Cancelled,
-    /// Its connection ended before it was sent.
+    /// The connection ended before the request was sent.
     Skipped,
     /// No response came in time.
     Hung,

@@ -57,7 +57,7 @@ impl Endpoint {
         let mut rng = StdRng::seed_from_u64(seed ^ self.index as u64);
         let mut millis = |range| Duration::from_millis(rng.random_range(range));
         loop {
-            // Its connections end with it, in any state.
+            // The endpoint's connections end with the listener, in any state.
             let _ = timeout(millis(300..4_000), self.clone().accept(listener)).await;
             self.ledger.count(|tally| tally.outages += 1);
             let refusing = bound_at(self.addr);

@@ -19,7 +19,7 @@ pub struct Attempt {
 /// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// Still open.
+    /// The attempt is still open.
     Open,
     /// Refused by the endpoint before processing.
     Refused,

@@ -5,9 +5,9 @@
 //! endpoints record their views ([`client`], [`endpoint`], [`ledger`]), and the [`oracle`] decides whether they are
 //! valid together.
 //!
-//! `LINKERD_TESTS_EXCHANGE_SECONDS=3600` runs for an hour, `LINKERD_TESTS_SEED=n` repeats the plans of a run, and
-//! `LINKERD_TESTS_EXCHANGE_CASE=n` one of them again and again, `LINKERD_TESTS_EXCHANGE_FIRST=n` those from one on. Timing is not
-//! repeated.
+//! `LINKERD_TESTS_EXCHANGE_SECONDS=3600` runs for an hour, `LINKERD_TESTS_SEED=n` repeats the plans of a run,
+//! `LINKERD_TESTS_EXCHANGE_CASE=n` repeats one of them again and again, and `LINKERD_TESTS_EXCHANGE_FIRST=n` starts at one.
+//! Timing is not repeated.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -88,8 +88,8 @@ fn inbound_exchanges_reach_whom_they_are_for() {
         let before = Usage::of(&pod.proxy);
         let way = Way {
             addrs: [web.addr, lone.addr, quiet.addr, web.addr],
-            // Not the proxy's: a connection from a port that one of the proxy's own has just used would be mistaken for
-            // it, and not be redirected.
+            // Not the proxy's address: a connection from a port that the proxy has just used would be mistaken for the proxy's own,
+            // and not be redirected.
             source: PEER,
             explicit: false,
             admin: pod.proxy.admin,
@@ -101,5 +101,5 @@ fn inbound_exchanges_reach_whom_they_are_for() {
 
 const HEADER_TIMEOUT: &str = "LINKERD_PROXY_HTTP_HEADER_TIMEOUT";
 
-/// Longer than any client without a stall takes.
+/// A limit that no client without a stall exceeds.
 const LATE: &str = "4s";

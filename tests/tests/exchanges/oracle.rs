@@ -18,13 +18,13 @@ pub enum Kind {
     AnsweredAgain,
     /// The proxy's own response.
     Failed(String),
-    /// A response that was cut short, recognisably.
+    /// A response that was recognisably cut short.
     CutShort,
     /// The connection ended without a response, after one that may end it, or a stream was reset.
     Unanswered,
     /// The client gave up.
     Cancelled,
-    /// The client did not send it.
+    /// The client did not send the request.
     Unsent,
 }
 
@@ -35,13 +35,13 @@ pub struct Evidence<'a> {
     pub exchange: &'a Exchange,
     pub seen: &'a Seen,
     pub attempts: &'a [Attempt],
-    /// Whether the proxy's own responses have their reason.
+    /// Whether the proxy's own responses carry their reason.
     pub explicit: bool,
     /// Whether the connection may end after the exchange before this one.
     pub may_end: bool,
 }
 
-/// The kind of an exchange, or why it is a violation.
+/// The kind of an exchange, or the reason why it is a violation.
 pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
     let Evidence {
         seen,
@@ -85,7 +85,7 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Kind, String> {
 /// The explicit proxy serves requests to other targets on it, and keeps it.
 pub fn may_go_away(seen: &[Seen]) -> bool {
     let failed = |response: &Response| response.attempt.is_none();
-    // The response to an aborted request may have been such a one.
+    // The proxy's own response may have been the one to an aborted request.
     seen.iter()
         .any(|seen| seen.end == End::Cancelled || seen.response.as_ref().is_some_and(failed))
 }
@@ -136,7 +136,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// A response of the proxy's own has a cause.
+    /// The kind of the proxy's own response, which must have a cause.
     fn failed(self, response: &Response) -> Result<Kind, String> {
         let reason = response.reason.clone().unwrap_or_default();
         let caused = match reason.as_str() {
@@ -155,7 +155,7 @@ impl Evidence<'_> {
                 400 => self.gives_up(Abort::HalfClose),
                 status => matches!(status, 502..=504),
             },
-            // The plan causes no others, such as invalid_framing or descriptor_limit.
+            // The plan causes no other reasons, such as invalid_framing or descriptor_limit.
             _ => false,
         };
         if !caused {
@@ -165,7 +165,7 @@ impl Evidence<'_> {
         Ok(Kind::Failed(reason))
     }
 
-    /// The explicit proxy's own responses have a text, except to HEAD.
+    /// Checks the text of the explicit proxy's own responses, which is absent only for HEAD.
     fn check_text(self, text: &str, reason: &str) -> Result<(), String> {
         let has_text =
             self.explicit && self.exchange.ask.method != "HEAD" && reason != "header_timeout";
@@ -192,7 +192,7 @@ impl Evidence<'_> {
         cancel.is_some_and(|cancel| cancel.how == how)
     }
 
-    /// Whether the client closes its side in this request or in one after it, which may have begun already.
+    /// Whether the client closes its side in this request or in a later one, which may have begun already.
     fn half_closes(self) -> bool {
         let from_here = self
             .case
@@ -224,7 +224,7 @@ impl Evidence<'_> {
             Version::Http1 => self.may_end || self.half_closes(),
             // A request seen by an endpoint is answered, or its stream is reset with the endpoint's code.
             Version::Http2 => match self.seen.end {
-                // A stopped endpoint refuses it: it may be sent again, unless it was processed.
+                // A stopped endpoint refuses the stream: the request may be sent again, unless it was processed.
                 End::Reset(Some(h2::Reason::REFUSED_STREAM)) => {
                     let mut attempts = self.attempts.iter();
                     self.exchange.ask.is_idempotent()

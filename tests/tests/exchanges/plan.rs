@@ -39,7 +39,7 @@ pub struct Case {
     pub cuts: Cuts,
     /// Whether the client reads slowly.
     pub slow: bool,
-    /// Whether it ends with an RST.
+    /// Whether the client ends the connection with an RST.
     pub reset_at_end: bool,
 }
 
@@ -47,11 +47,11 @@ pub struct Case {
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub id: u64,
-    /// Milliseconds before it is sent, after the responses before it.
+    /// Milliseconds before the request is sent, after the earlier responses.
     pub pause: u64,
     pub ask: Ask,
     pub cancel: Option<Cancel>,
-    /// One for each attempt; the last also for further ones.
+    /// One answer for each attempt; the last one also for further attempts.
     pub answers: [Answer; 3],
 }
 
@@ -81,7 +81,7 @@ pub enum Framing {
 /// An abort of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Cancel {
-    /// Whether it is within the request, or else the response.
+    /// Whether the abort is within the request, or else the response.
     pub sending: bool,
     /// Bytes of the message, head included.
     pub at: usize,
@@ -104,7 +104,7 @@ pub enum Abort {
 /// An endpoint's response to an attempt.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Bytes of the request's body that are read before it; all of it if `None`.
+    /// Bytes of the request's body that are read before the response; all of it if `None`.
     pub after: Option<usize>,
     pub delay: u64,
     pub interims: Vec<u16>,
@@ -133,7 +133,7 @@ pub enum Ending {
 }
 
 impl Case {
-    /// The n-th case of a seed. Without `carried`, no request changes its version on its way.
+    /// The n-th case of a seed. Without `carried`, no request changes its version on its path.
     pub fn generate(seed: u64, number: u64, carried: bool) -> Self {
         let mixed =
             seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd134_2543_de82_ef95);
@@ -224,7 +224,7 @@ impl Cancel {
             _ => Abort::Close,
         };
         let at = match how {
-            // After the first line, which decides about HTTP at all and has a timeout of its own.
+            // After the first line, which decides whether it is HTTP at all and has a separate timeout.
             Abort::Stall => rng.random_range(STALL),
             _ => rng.random_range(0..about),
         };

@@ -59,7 +59,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
         self.spend(self.buf.len());
     }
 
-    /// Bytes that were read and not used.
+    /// Bytes that were read and not consumed.
     pub fn unused(&self) -> &[u8] {
         &self.buf
     }
@@ -169,7 +169,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
         if self.slow {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Without room it would read 64 bytes, and take a minute for what is to take a tenth of a second.
+        // Without room a read would take 64 bytes, and a minute for what should take a tenth of a second.
         self.buf.reserve(most);
         match (&mut self.io)
             .take(most as u64)

@@ -1,4 +1,4 @@
-//! Bodies: long ones, slow ones, and those of unknown length.
+//! Bodies: long, slow, or of unknown length.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -166,7 +166,7 @@ async fn a_download_that_breaks_off_is_not_taken_for_whole() {
 
 #[tokio::test]
 async fn a_slow_reader_slows_the_server_down() {
-    // More than the sockets between the two buffer.
+    // More than the sockets between server and client buffer.
     let sent = Arc::new(Mutex::new(0_usize));
     let counted = sent.clone();
     let server = Server::start(move |_| {
@@ -182,7 +182,7 @@ async fn a_slow_reader_slows_the_server_down() {
     let mesh = Mesh::with(&server).await;
     let mut client = mesh.http1().await;
     let response = soon(client.start(get("http://web/"))).await.unwrap();
-    // It stops at some point without a reader: polled until it stays the same.
+    // The server stops at some point without a reader: polled until the count stays the same.
     let mut last = usize::MAX;
     let stopped = eventually(SOON, "the server stops", || {
         let now = *sent.lock();

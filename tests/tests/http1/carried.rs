@@ -1,4 +1,4 @@
-//! HTTP/1 that is carried over HTTP/2 to endpoints that ask for it.
+//! HTTP/1 that is carried over HTTP/2 to endpoints that ask for HTTP/2.
 
 use http::{Response, StatusCode, Version};
 use linkerd_control::{Endpoint, EndpointSet, Policy};

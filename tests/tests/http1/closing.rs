@@ -40,7 +40,7 @@ async fn pipeline(mesh: &Mesh, behind: usize) -> Wire {
     wire
 }
 
-/// The connection to this client is closed.
+/// Waits until the connection to this client is closed.
 async fn closed(mesh: &Mesh) {
     let labels = [("direction", "outbound"), ("peer", "src")];
     mesh.proxy
@@ -54,7 +54,7 @@ async fn a_large_response_arrives_although_the_requests_behind_it_are_not_served
     let mesh = Mesh::start().await;
     mesh.service("web", [endpoint.addr()]);
     let mut wire = pipeline(&mesh, 40_000).await;
-    // Bytes read after the connection's end had arrived before.
+    // Bytes read after the connection's end had arrived before it.
     closed(&mesh).await;
     let (head, body) = wire.response().await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");

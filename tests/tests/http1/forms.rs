@@ -46,7 +46,7 @@ async fn the_absolute_target_overrules_the_host_header() {
 async fn an_absolute_target_without_a_host_header_gets_one() {
     let server = Server::says("hello").await;
     let mesh = Mesh::with(&server).await;
-    // Within a tunnel the form of the target stays as it is.
+    // Within a tunnel the form of the target is unchanged.
     let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;
     wire.send("GET http://web.example/a HTTP/1.1\r\n\r\n").await;
     let (head, _) = wire.response().await;

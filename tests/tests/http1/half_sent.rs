@@ -32,7 +32,7 @@ async fn until_half_sent(mesh: &Mesh, count: u64) {
 async fn a_half_sent_request_takes_little_memory_and_is_answered_when_it_is_whole() {
     let server = Server::says("hello").await;
     let mesh = Mesh::with(&server).await;
-    // The allocator's share for them is there before the measurement.
+    // The allocator's memory for half-sent requests exists before the measurement.
     drop(begin(&mesh, 100).await);
     until_half_sent(&mesh, 0).await;
     let before = mesh.proxy.rss();

@@ -1,9 +1,9 @@
-//! Refused requests, which another server might read differently.
+//! Refused requests that another server might read differently.
 
 use linkerd_control::Policy;
 use linkerd_tests::{Mesh, Server, Tcp, Wire, soon};
 
-/// The answer to bytes on a connection of their own.
+/// The answer to bytes on a new connection.
 async fn answer(mesh: &Mesh, bytes: &str) -> String {
     let mut wire = mesh.wire().await;
     wire.send(bytes).await;

@@ -107,7 +107,7 @@ async fn a_tunnel_carries_http_1() {
         let reply = soon(client.get("http://anything/a")).await.unwrap();
         assert_eq!(reply.text(), "hello");
     }
-    // It is HTTP to the proxy, too.
+    // The proxy counts it as HTTP, too.
     mesh.proxy
         .metric_reaches("request_total", &[("direction", "outbound")], 2.0)
         .await;

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use linkerd_tests::{Mesh, Tcp, soon};
 use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
 
-/// Sends as long as the peer takes bytes, this many at most.
+/// Sends at most `length` bytes, as long as the peer takes them.
 async fn send(stream: &mut SendStream<Bytes>, length: usize) {
     let mut left = length;
     while left > 0 {
@@ -24,8 +24,8 @@ async fn send(stream: &mut SendStream<Bytes>, length: usize) {
     }
 }
 
-/// Takes `/slow` until the window of the connection is full, answers it with more than fits into a window, and takes the rest
-/// after that; other requests are taken, and then answered.
+/// Reads `/slow` until the window of the connection is full, answers it with more than fits into a window, and then reads the
+/// rest; other requests are read, and then answered.
 async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (head, mut body) = request.into_parts();
     let is_slow = head.uri.path() == "/slow";
@@ -79,7 +79,7 @@ async fn an_upload_whose_client_has_gone_does_not_hold_up_others() {
     assert_eq!(server.connections(), 1, "both go over one connection");
 }
 
-/// Answers with more than anybody takes, and says when the stream is reset.
+/// Answers with more than any client reads, and reports the reset of the stream.
 async fn stream(mut respond: SendResponse<Bytes>, reset: mpsc::Sender<h2::Reason>) {
     let mut response = respond.send_response(Response::new(()), false).unwrap();
     send(&mut response, 1 << 30).await;
@@ -116,7 +116,7 @@ async fn the_endpoint_is_told_at_once_that_nobody_takes_its_response() {
     assert_eq!(soon(resets.recv()).await, Some(h2::Reason::CANCEL));
 }
 
-/// Answers at once, reads the upload, and says with which code it was given up.
+/// Answers at once, reads the upload, and reports the code of its reset.
 async fn take(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -166,7 +166,7 @@ async fn connect(mesh: &Mesh) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::
     (client, tokio::spawn(connection))
 }
 
-/// Sends more than fits into the window of a stream, unless the request is for `/small`.
+/// Sends more than the window of a stream, unless the request is for `/small`.
 async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let is_small = request.uri().path() == "/small";
     let mut response = respond.send_response(Response::new(()), false).unwrap();
@@ -185,13 +185,13 @@ async fn responses_that_nobody_reads_do_not_hold_up_others() {
     .await;
     let mesh = mesh_of(&server).await;
     let mut unread = Vec::new();
-    // The windows of more of them than the connection's holds.
+    // More stream windows than fit into the window of the connection.
     for _ in 0..20 {
         let (mut client, connection) = connect(&mesh).await;
         let request = Request::get("http://web/large").body(()).unwrap();
         let (response, _) = client.send_request(request, true).unwrap();
         let mut response = soon(response).await.unwrap();
-        // As much as there is room for has come.
+        // Bytes for the whole window have arrived.
         let mut taken = 0;
         while taken < WINDOW {
             taken += soon(response.body_mut().data())

@@ -31,7 +31,7 @@ async fn the_first_request_is_not_held_up() {
     assert!(start.elapsed() < UNNOTICED, "{:?}", start.elapsed());
 }
 
-/// Far more than it takes on a busy machine, and less than any timer of the proxy.
+/// Far more than a request takes on a busy machine, and less than any timer of the proxy.
 const UNNOTICED: Duration = Duration::from_millis(700);
 
 #[tokio::test]

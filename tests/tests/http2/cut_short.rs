@@ -1,4 +1,4 @@
-//! Responses that an HTTP/2 endpoint gives up in the middle, without an error code.
+//! Responses that an HTTP/2 endpoint ends early, without an error code.
 
 use super::mesh_of;
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use h2::{Reason, RecvStream};
 use http::Response;
 use linkerd_tests::{Mesh, Tcp};
 
-/// An endpoint that reads a request, sends three bytes of a response and gives its stream up with `NO_ERROR`.
+/// An endpoint that reads a request, sends three bytes of a response and resets its stream with `NO_ERROR`.
 async fn quitter(length: Option<usize>) -> (Mesh, Tcp) {
     let server = Tcp::start(move |socket| async move {
         let mut connection = h2::server::handshake(socket).await.unwrap();

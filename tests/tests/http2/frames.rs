@@ -1,4 +1,4 @@
-//! Endpoints with frames that a server's library would not send.
+//! Endpoints with frames that a server library would not send.
 
 use bytes::Bytes;
 use http::Method;
@@ -51,7 +51,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 async fn a_request_that_an_endpoint_which_goes_away_does_not_take_is_refused() {
     // No stream was processed, without an error.
     let (mesh, _endpoint) = mesh(frame(GOAWAY, 0, 0, &[0; 8]), false).await;
-    // Too large for a replay by the proxy; the client may repeat it.
+    // Too large for a retry by the proxy; the client may repeat the request.
     let data = body(Bytes::from(vec![b'x'; 100_000]));
     let post = request(Method::POST, "http://web/", data);
     let error = soon(mesh.http2().await.send(post)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! gRPC calls of every kind, and how they fail.
+//! gRPC calls of every kind, and their failures.
 
 use futures::StreamExt;
 use linkerd_tests::{Grpc, Mesh, Message, Server, grpc_handler, refused, soon};
@@ -89,7 +89,7 @@ async fn a_service_without_endpoints_exceeds_the_deadline_and_then_is_unavailabl
     mesh.service("web", []).no_endpoints(true);
     let codes = [Code::DeadlineExceeded, Code::Unavailable];
     for code in codes {
-        // The proxy ends the connection with such an answer.
+        // The proxy ends the connection after this answer.
         let grpc = mesh.grpc("web").await;
         let status = soon(grpc.unary(Message::default())).await.unwrap_err();
         assert_eq!(status.code(), code, "{status:?}");

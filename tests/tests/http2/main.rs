@@ -13,7 +13,7 @@ mod streams;
 use linkerd_control::{Endpoint, EndpointSet};
 use linkerd_tests::{Mesh, Tcp};
 
-/// A mesh whose service `web` is this server, over HTTP/2 from clients of any version.
+/// A mesh whose service `web` is this server, over HTTP/2 for clients of any version.
 async fn mesh_of(server: &Tcp) -> Mesh {
     let mesh = Mesh::start().await;
     let endpoint = Endpoint::new(server.addr()).h2();

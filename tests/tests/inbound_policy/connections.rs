@@ -1,4 +1,4 @@
-//! Connections that are not HTTP.
+//! Connections other than HTTP.
 
 use crate::{elsewhere, open};
 use linkerd_control::ServerPolicy;
@@ -22,7 +22,7 @@ fn an_opaque_port_is_denied_before_a_byte_and_terminated_by_a_change() {
             let pod = Pod::start(|proxy| proxy.env("LINKERD2_PROXY_INBOUND_PORTS", port)).await;
             let server = pod.controller.server(port);
             let allow = "inbound_tcp_authz_allow_total";
-            // A connection that began before the policy came was looked at.
+            // A connection that began before the policy arrived was subject to detection.
             let labels = [("srv_name", "db"), ("no_tls_reason", "port_skipped")];
             server.set(open("db").opaque());
             let mut wire = eventually(SOON, "the policy", || async {
@@ -49,7 +49,7 @@ fn an_opaque_port_is_denied_before_a_byte_and_terminated_by_a_change() {
     );
 }
 
-/// Agrees to any upgrade, and echoes.
+/// Accepts any upgrade, and echoes.
 async fn upgrade(mut socket: TcpStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Policies of inbound ports, as a control plane sends them to a proxy that peers are redirected to.
+//! Policies of inbound ports, sent by a control plane to a proxy to which peers are redirected.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -30,17 +30,17 @@ async fn get(peer: &mut Http1, path: &str) -> Reply {
     peer.get(&format!("http://app{path}")).await.unwrap()
 }
 
-/// Sends requests over a live connection until they get a status.
+/// Sends requests over an open connection until one has this status.
 async fn until_status(peer: &mut Http1, path: &str, status: u16) {
     soon(async { while get(peer, path).await.status != status {} }).await;
 }
 
-/// A policy that lets everybody in.
+/// A policy that admits all clients.
 fn open(name: &str) -> ServerPolicy {
     ServerPolicy::new(name).authorize(Authorization::all("all"))
 }
 
-/// An authorization of a network in which no test's client is.
+/// An authorization of a network without any client of a test.
 fn elsewhere() -> Authorization {
     Authorization::of_networks("elsewhere", [(Ipv4Addr::new(192, 0, 2, 0), 24)])
 }

@@ -86,7 +86,7 @@ fn a_request_that_names_two_hosts_is_no_way_around_the_authorization_of_one() {
     );
 }
 
-/// The labels and their order are those that dashboards know.
+/// The labels and their order are those of existing dashboards.
 #[test]
 fn metrics_name_server_route_and_authorization() {
     isolated(
@@ -220,7 +220,7 @@ fn an_audited_request_is_logged() {
     });
 }
 
-/// As the label's place and form are the incumbent's: no port if it is 80, none for an address.
+/// The label has the incumbent's position and form: no port if it is 80, no label for an address.
 #[test]
 fn requests_are_counted_by_their_authority_if_that_is_asked_for() {
     isolated(

@@ -1,4 +1,4 @@
-//! Watches of ports: unknown and invalid policies, a control plane that is away, default policies.
+//! Watches of ports: unknown and invalid policies, an absent control plane, default policies.
 
 use crate::{application, get, open, peer, pod_watching, port_of, until_status};
 use linkerd_control::{LookupKind, ServerPolicy};
@@ -59,7 +59,7 @@ fn the_last_policy_outlives_the_control_plane_and_its_refusal() {
             server.expect_lookup(SOON).await.unwrap();
             server.fail_next(Status::unavailable("later"));
             server.drop_streams();
-            // The second look-up of these is after the failure.
+            // The second look-up comes after the failure.
             server.expect_lookup(SOON).await.unwrap();
             server.expect_lookup(SOON).await.unwrap();
             assert_eq!(get(&mut client, "/").await.status, 403);

@@ -30,7 +30,7 @@ async fn an_authority_that_is_removed_is_trusted_no_more() {
     let mesh = Meshed::start_with_anchors_file(each_request_connects, |api| api).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint);
     assert_eq!(status(&mesh).await, 200);
-    // Neither certificate is of the authority that is left, and sessions of the one that is gone are not resumed.
+    // Both certificates are from the removed authority, and TLS sessions of that authority are not resumed.
     let new = Authority::generate("new").unwrap();
     mesh.trust(&[&new]);
     for proxy in [&mesh.web, &mesh.api] {
@@ -41,7 +41,7 @@ async fn an_authority_that_is_removed_is_trusted_no_more() {
     let opened = mesh.api.metrics().await;
     assert!(opened.sum("control_identity_cert_refreshes_total", &[]) >= 1.0);
 
-    // As soon as it issues certificates, all is well: the proxies ask at once.
+    // The proxies recover as soon as the new authority issues certificates: they ask for them at once.
     let new = Arc::new(new);
     mesh.sign_with(&new);
     eventually(SOON, "certificates of the new authority", || async {
@@ -50,12 +50,12 @@ async fn an_authority_that_is_removed_is_trusted_no_more() {
     .await;
 }
 
-/// No connection to an endpoint is kept, so that each request has a handshake of its own.
+/// Keeps no idle connection to an endpoint, so that each request makes a new handshake.
 pub fn each_request_connects(proxy: linkerd_tests::Builder) -> linkerd_tests::Builder {
     renewed_soon(proxy).env("LINKERD2_PROXY_OUTBOUND_MAX_IDLE_CONNS_PER_ENDPOINT", 0)
 }
 
-/// Certificates are renewed several times a second.
+/// Makes the proxy renew certificates several times a second.
 pub fn renewed_soon(proxy: linkerd_tests::Builder) -> linkerd_tests::Builder {
     proxy
         .env("LINKERD2_PROXY_IDENTITY_MIN_REFRESH", "100ms")

@@ -20,7 +20,7 @@ struct Control {
 }
 
 impl Control {
-    /// Starts it with an empty mesh file and these options; `@name` is a file of it.
+    /// Starts the controller with an empty mesh file and these options; `@name` is a file of the directory.
     async fn start(files: TempDir, options: &[&str]) -> Self {
         fs::write(files.path().join("mesh.yaml"), "services: []\n").unwrap();
         let named = |option: &&str| match option.strip_prefix('@') {
@@ -50,7 +50,7 @@ impl Control {
         control
     }
 
-    /// Waits for a line of its log.
+    /// Waits for a log line that contains the text.
     async fn line(&mut self, text: &str) -> String {
         let found = async {
             loop {
@@ -173,7 +173,7 @@ async fn a_hangup_replaces_the_authority() {
     control.write("anchors.pem", &format!("{old}{new}"));
     hangup().await;
     control.line("as it was read again").await;
-    // Its own certificate is of the new authority, and so is that of the controller.
+    // The proxy's certificate and the controller's are now from the new authority.
     drop(control.proxy("web", "new.pem").start().await);
     drop(control.proxy("web", "both.pem").start().await);
 }

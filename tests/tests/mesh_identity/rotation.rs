@@ -8,7 +8,7 @@ use tonic::Status;
 
 const REFRESHES: &str = "control_identity_cert_refreshes_total";
 
-/// Waits until both proxies have this many more results of requests for certificates.
+/// Waits until both proxies have this many more certificate refreshes with this result.
 async fn refreshed(mesh: &Meshed, result: &str, more: f64) {
     let labels = [("result", result)];
     let wait = async |proxy: &Proxy| {
@@ -24,12 +24,12 @@ async fn both_trust(mesh: &Meshed, number: usize) {
     tokio::join!(trusts(&mesh.web, number), trusts(&mesh.api, number));
 }
 
-/// Replaces the authority under traffic, with overlap, and with the identity service away for a while.
+/// Replaces the authority under traffic: the old and new anchors overlap, and the identity service fails for a while.
 async fn rotate(web: impl FnOnce(Builder) -> Builder) {
     let server = Server::says("hello").await;
     let mesh = Meshed::start_with_anchors_file(web, renewed_soon).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint);
-    // Longer than the test: renewals are early, and none is late.
+    // A lifetime beyond the test: the proxies renew early, and no renewal is late.
     mesh.controller
         .identity()
         .lifetime(Duration::from_secs(600));

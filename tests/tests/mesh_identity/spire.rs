@@ -74,7 +74,7 @@ impl SpireMesh {
         self.controller.destination(name).set(endpoints);
     }
 
-    /// Issues new identities to both, with a bundle of these authorities. The first one signs.
+    /// Issues new identities to both proxies, with a bundle of these authorities. The first one signs.
     fn issue(&self, authorities: &[&Authority]) {
         for (agent, name) in self.agents.iter().zip(["web", "api"]) {
             agent.issue(&id(name), authorities);
@@ -153,7 +153,7 @@ async fn no_request_fails_while_the_authority_is_replaced() {
         }
         load.more(30).await;
     }
-    // An agent that is away takes nothing with it, and is asked again when it is back.
+    // Without its agent the proxy keeps its identity; it asks the agent again after the restart.
     mesh.agents[0].stop().await;
     mesh.web.wait_for_log("cannot be connected to").await;
     load.more(30).await;

@@ -1,4 +1,4 @@
-//! Bounds on series: names that clients choose, and endpoints that come and go.
+//! Bounds on series: for names from clients, and for endpoints that come and go.
 
 use linkerd_control::{
     Authorization, EndpointSet, Policy, Route, RouteMatch, RouteRule, ServerPolicy,
@@ -23,7 +23,7 @@ fn hosts_and_paths_of_clients_of_an_inbound_port_add_no_series() {
     isolated(
         "budgets::hosts_and_paths_of_clients_of_an_inbound_port_add_no_series",
         async {
-            // A connection to an application is bound to a host: there is one for each, and its port is taken for a minute.
+            // The proxy opens a connection to the application for each host; each one takes a port for a minute.
             std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535").unwrap();
             let application = Tcp::start_at(SocketAddr::from((POD, 0)), answer_all).await;
             let port = application.addr().port();
@@ -148,7 +148,7 @@ fn targets(metrics: &Metrics) -> BTreeSet<String> {
     targets.map(|(_, value)| value.clone()).collect()
 }
 
-/// Series by family; those of a histogram are counted by their sums.
+/// Number of series by family; the buckets of a histogram do not count.
 fn series(metrics: &Metrics) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for (name, labels) in metrics.samples() {
@@ -167,7 +167,7 @@ fn assert_added(before: &BTreeMap<String, usize>, after: &BTreeMap<String, usize
     }
 }
 
-/// Sends requests, each with a host and a path of its own, in batches.
+/// Sends requests in batches, each with a different host and path.
 async fn named_requests(wire: &mut Wire, numbers: std::ops::Range<usize>) {
     for first in numbers.clone().step_by(BATCH) {
         let batch = first..numbers.end.min(first + BATCH);
@@ -197,19 +197,19 @@ async fn answer_all(mut socket: TcpStream) {
     }
 }
 
-/// Requests of an inbound port and of an outbound target, each with a name of its own.
+/// Requests to an inbound port and to an outbound target, each with a different host.
 const REQUESTS: usize = 48_000;
-/// Targets that are looked up, one for each request.
+/// Targets to look up, one for each request.
 const TARGETS: usize = 4_000;
-/// The most series of a family, as in docs/metrics.md.
+/// Most series of a family, as in docs/metrics.md.
 const SERIES_LIMIT: usize = 20_000;
-/// Requests that are sent before their answers are read.
+/// Requests that are sent before their responses are read.
 const BATCH: usize = 200;
-/// Series that a family may gain as connections of before end.
+/// Series that a family may gain when earlier connections end.
 const CONNECTION_ENDS: usize = 2;
-/// Host names that are labels, at most, and one for others.
+/// Most host names in labels: 100, and one for all others.
 const HOSTNAMES: usize = 101;
-/// Endpoints of the churn, and of each of its rounds.
+/// Endpoints in total, and in each round.
 const ENDPOINTS: usize = 10_000;
 const ROUND: usize = 1_000;
 /// Memory that the allocator may keep: a fraction of what 10,000 endpoints take.

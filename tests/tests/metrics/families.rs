@@ -55,7 +55,7 @@ impl Incumbent {
         self.0.keys().map(|name| &**name)
     }
 
-    /// Differences of scrapes: families, and what is different.
+    /// Differences between scraped and listed families, by family name.
     pub fn differences(&self, scraped: &Scraped) -> BTreeMap<String, String> {
         let rows = self.0.iter().filter_map(|(name, listed)| {
             let difference = match scraped.0.get(name) {
@@ -151,7 +151,7 @@ fn fits(pattern: &[String], names: &[String]) -> bool {
     }
 }
 
-/// The names that a pattern with `{a,b}` stands for.
+/// The names that a pattern with `{a,b}` expands to.
 fn expanded(pattern: &str) -> Vec<String> {
     let parts = pattern.split_once('{');
     let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('}')?)));

@@ -17,7 +17,7 @@ fn families_are_those_of_the_incumbent_but_for_documented_differences() {
         "families_are_those_of_the_incumbent_but_for_documented_differences",
         async {
             let mut scraped = Scraped::default();
-            // The last one redirects traffic of the namespace.
+            // `inbound` comes last: it redirects the traffic of the namespace.
             traffic::outbound(&mut scraped).await;
             traffic::profiles(&mut scraped).await;
             traffic::meshed(&mut scraped).await;
@@ -28,7 +28,7 @@ fn families_are_those_of_the_incumbent_but_for_documented_differences() {
             let mut undocumented = differences.clone();
             undocumented.retain(|name, _| !documented.contains(name));
             assert!(undocumented.is_empty(), "{undocumented:#?}");
-            // A documented difference that is none any more has to leave the list.
+            // A documented difference that no longer exists must leave the list.
             let different: BTreeSet<_> = differences.into_keys().collect();
             let stale: Vec<_> = documented.difference(&different).collect();
             assert!(stale.is_empty(), "{stale:?}");

@@ -1,4 +1,4 @@
-//! Native histograms, as a real Prometheus takes them.
+//! Native histograms, scraped by a real Prometheus.
 
 use linkerd_tests::{Mesh, PROMETHEUS, Prometheus, SOON, Server, eventually, is_installed, reply};
 
@@ -32,7 +32,7 @@ async fn prometheus_takes_native_histograms_and_all_other_series() {
     let median = "histogram_quantile(0.5, response_latency_ms{direction='outbound'})";
     let median = prometheus.query(median).await.unwrap();
     assert!(median > 0.0 && median < 60_000.0, "{median}");
-    // The classic form is that of text.
+    // The text format has classic histograms.
     let text = mesh.proxy.metrics().await;
     let count = text.sum("response_latency_ms_count", &[("direction", "outbound")]);
     assert_eq!(count, f64::from(REQUESTS));

@@ -224,7 +224,7 @@ async fn until<F: Future<Output = ()>>(
     .await;
 }
 
-/// A server of which each second answer is 503.
+/// A server that answers every second request with 503.
 async fn flaky() -> Server {
     let asked = AtomicUsize::new(0);
     Server::start(move |request| {

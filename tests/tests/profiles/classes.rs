@@ -4,7 +4,7 @@ use crate::{DST, Profiled, named};
 use linkerd_control::{EndpointSet, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
 use linkerd_tests::{Fail, Message, Metrics, Server, grpc_handler, soon};
 
-/// A route whose failures are 404 and all of 500 to 599 but 501, and of which 503 is a success.
+/// A route with these failures: 404, and 500 to 599 except 501 and 503. 503 is a success.
 fn classified(name: &str, condition: ProfileMatch) -> ProfileRoute {
     let status = ResponseMatch::status;
     let server_errors = [status(500..=599), status(501..=501).negated()];
@@ -16,7 +16,7 @@ fn classified(name: &str, condition: ProfileMatch) -> ProfileRoute {
         ])))
 }
 
-/// How often an endpoint's responses, those of a route and those of its attempts had these labels.
+/// Counts of responses with these labels: of the endpoint, of the route and of the route's attempts.
 fn counts(metrics: &Metrics, route: &str, labels: &[(&str, &str)]) -> [f64; 3] {
     let of_route = [&[("dst", DST), ("rt_route", route)], labels].concat();
     let endpoint = [&[("authority", crate::NAME)], labels].concat();
@@ -38,7 +38,7 @@ async fn the_first_class_decides_for_the_endpoint_and_the_route_and_else_the_sta
         ("/classified", "200", "success"),
         ("/classified", "404", "failure"),
         ("/classified", "500", "failure"),
-        // In no class: the status decides.
+        // No class matches: the status decides.
         ("/classified", "501", "failure"),
         ("/classified", "503", "success"),
         ("/plain", "403", "success"),
@@ -68,7 +68,7 @@ async fn a_grpc_code_counts_where_no_class_decides_be_the_request_grpc_or_not() 
         ("200", "0", "success", "0"),
         ("200", "13", "failure", "13"),
         ("501", "5", "success", "5"),
-        // A class that has the response leaves no room for its code.
+        // A matching class decides, and the gRPC code is not recorded.
         ("503", "14", "success", ""),
         ("404", "0", "failure", ""),
     ] {

@@ -16,7 +16,7 @@ use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_control::{Policy, Profile, ProfileMatch, ProfileRoute, Script};
 use linkerd_tests::{Body, Fail, Mesh, MeshBuilder, Reply, Server, empty, request, soon};
 
-/// The service with a profile: its name, and that of its metrics.
+/// Name of the service with a profile, and its label `dst` in metrics.
 const NAME: &str = "web.default.svc.cluster.local";
 const DST: &str = "web.default.svc.cluster.local:80";
 
@@ -31,7 +31,7 @@ impl Profiled {
         Self::build(Mesh::builder(), profile).await
     }
 
-    /// A profile of routes.
+    /// Starts the service with a profile of these routes.
     async fn with(routes: impl IntoIterator<Item = ProfileRoute>) -> Self {
         Self::start(profile(routes)).await
     }
@@ -59,7 +59,7 @@ impl Profiled {
         self.send("GET", path, &[]).await
     }
 
-    /// The requests of a route by its label `route`.
+    /// Number of requests to the route with this label `route`.
     async fn requests(&self, route: &str) -> f64 {
         let labels = [("dst", DST), ("rt_route", route)];
         let metrics = self.mesh.proxy.metrics().await;

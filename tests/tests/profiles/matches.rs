@@ -12,7 +12,7 @@ fn method(name: &str) -> ProfileMatch {
     ProfileMatch::method(name)
 }
 
-/// Sends requests, each of which must be counted for the route of this name, or for none that has a name.
+/// Sends requests, and checks that each is counted for the named route, or for no named route.
 async fn check<'a>(
     routes: impl IntoIterator<Item = (&'a str, ProfileMatch)>,
     requests: &[(&str, &str, Option<&str>)],
@@ -154,7 +154,7 @@ async fn routes_that_cannot_be_used_are_dropped_and_named() {
         assert!(line.contains(part), "{part}: {line}");
     }
 
-    // Without a route that can be used the policy routes.
+    // With no valid route in the profile, the policy routes requests.
     profiled.profile().set(profile([broken]));
     eventually(SOON, "the policy routes", || async {
         profiled.get("/").await;

@@ -49,7 +49,7 @@ async fn requests_and_responses_have_the_labels_of_their_route() {
         metrics.count("route_actual_response_latency_ms_count", &[]),
         0
     );
-    // A request of no route has no labels of one.
+    // A request without a route has no route labels.
     let line = format!("route_request_total{{direction=\"outbound\",dst=\"{DST}\"}} 1");
     assert!(metrics.text().lines().any(|found| found == line), "{line}");
 }

@@ -4,7 +4,7 @@ use crate::{DST, NAME, Profiled, named, profile};
 use linkerd_control::{EndpointSet, Policy, Profile, ProfileMatch};
 use linkerd_tests::{Tcp, Wire};
 
-/// A profile that says opaque, for a policy of a protocol.
+/// An echo server behind an opaque profile and this policy.
 async fn opaque(policy: Policy, profile: Profile) -> (Profiled, Tcp) {
     let server = Tcp::echo().await;
     let profiled = Profiled::start(profile.opaque()).await;
@@ -18,7 +18,7 @@ async fn opaque(policy: Policy, profile: Profile) -> (Profiled, Tcp) {
 
 async fn echoes(profiled: &Profiled) {
     let mut wire = Wire::tunnel(profiled.mesh.proxy.outbound, DST).await;
-    // HTTP, if somebody looked.
+    // Bytes that protocol detection would take for HTTP.
     let bytes = b"GET / HTTP/1.1\r\n\r\n";
     wire.send(bytes).await;
     assert_eq!(wire.bytes(bytes.len()).await, bytes);

@@ -1,4 +1,4 @@
-//! Targets of profiles, and what requests that a profile routes carry.
+//! Targets of profiles, and the header `l5d-dst-canonical` of requests that a profile routes.
 
 use crate::{DST, NAME, Profiled, named, profile};
 use linkerd_control::{Policy, Profile, ProfileMatch};
@@ -48,7 +48,7 @@ async fn requests_that_a_profile_routes_name_the_service() {
     assert_eq!(canonical(&claimed).await.as_deref(), Some(DST));
     profiled.get("/other").await;
     assert_eq!(profiled.server.last().headers["l5d-dst-canonical"], DST);
-    // A policy adds none.
+    // A policy adds no such header.
     profiled.mesh.get("http://web/path").await;
     let seen = profiled.server.last();
     assert!(!seen.headers.contains_key("l5d-dst-canonical"));
@@ -72,7 +72,7 @@ async fn a_profile_counts_for_names_and_networks_that_are_asked_for() {
         );
         let expected = if is_asked { 1.0 } else { 0.0 };
         assert_eq!(profiled.requests("path").await, expected, "{networks}");
-        // Of a name that has not the suffix no profile is looked up.
+        // The name `web` has not the suffix: the proxy looks up no profile.
         assert_eq!(profiled.mesh.get("http://web/").await.status, 200);
         assert_eq!(profiled.requests("path").await, expected, "{networks}");
         profiled.get("/").await;

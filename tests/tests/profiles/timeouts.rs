@@ -65,7 +65,7 @@ async fn a_late_response_is_504_and_closes_the_connection() {
     assert_eq!(metrics.value("route_response_total", &labels), Some(1.0));
     let with_status = [&labels[..], &[("status_code", "504")]].concat();
     assert_eq!(metrics.count("route_response_total", &with_status), 0);
-    // The attempt has no end of its own, nor has the endpoint.
+    // No response is counted for the attempt and for the endpoint.
     assert_eq!(metrics.sum("route_actual_request_total", &labels[..2]), 1.0);
     assert_eq!(
         metrics.sum("route_actual_response_total", &labels[..2]),
@@ -135,7 +135,7 @@ async fn a_body_may_take_longer_and_a_route_without_a_timeout_too() {
         let client = client.clone();
         async move { client.send(wanted("GET", "/unlimited", &[])).await.unwrap() }
     });
-    // A limit passes.
+    // This request lasts as long as the time limit.
     assert_eq!(profiled.get("/limited/silent").await.status, 504);
     parts.send("body").await.unwrap();
     drop(parts);

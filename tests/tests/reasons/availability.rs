@@ -29,7 +29,7 @@ provoke! {
     in_flight_limit => async |reason: &'static str| busy(reason).await;
 }
 
-/// The last of so many requests, one after the other.
+/// Sends this many requests one after the other, and returns the last response.
 async fn last(mesh: &Mesh, number: usize) -> Reply {
     for _ in 1..number {
         mesh.get("http://web/").await;
@@ -64,7 +64,7 @@ async fn connecting(reason: &'static str, number: usize) -> Seen {
     answered(&mesh.proxy, &reply, reason).await
 }
 
-/// The reason of a request depends on when the endpoint was last tried.
+/// Repeats requests, as the reason depends on when the endpoint was last tried.
 async fn unreachable(reason: &'static str) -> Seen {
     let (addr, _guard) = refused();
     let mesh = impatient().start().await;
@@ -83,7 +83,7 @@ async fn http1_only(reason: &'static str) -> Seen {
     answered(&mesh.proxy, &reply, reason).await
 }
 
-/// Sends requests at once until one fails for this reason. Some wait while others are refused.
+/// Sends two requests at a time until one fails for this reason. Some wait while others are refused.
 async fn until(client: &Http2, reason: &str) -> Reply {
     eventually(SOON, reason, || async {
         let (a, b) = tokio::join!(client.get("http://web/"), client.get("http://web/"));
@@ -143,7 +143,7 @@ async fn busy(reason: &'static str) -> Seen {
     shed(&mesh, reason).await
 }
 
-/// The first of several requests that is answered.
+/// Sends several requests at once, and checks the first response.
 async fn shed(mesh: &Mesh, reason: &'static str) -> Seen {
     let requests = (0..6).map(|_| Box::pin(mesh.get("http://web/")));
     let (reply, _, others) = futures::future::select_all(requests).await;

@@ -34,7 +34,7 @@ provoke! {
         got(&mesh, reason).await
     };
     endpoint_speaks_http1 => async |reason: &'static str| {
-        // It answers when it has a request: the proxy does not wait for its settings for ever.
+        // The server answers the first request: the proxy does not wait for SETTINGS for ever.
         let server = Tcp::start(|mut socket| async move {
             let mut read = Vec::new();
             while !has_headers(&read) && matches!(socket.read_buf(&mut read).await, Ok(1..)) {}

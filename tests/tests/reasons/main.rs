@@ -1,7 +1,7 @@
 //! Every reason for which the proxy answers, closes or resets, provoked from outside.
 //!
-//! A test has the name of its reason. It looks for it where a person would: in the answer's headers, the counter, the log, the
-//! last failures of `/state`, and docs/reasons.md.
+//! Each test has the name of its reason. It looks for the reason in the response headers, the counter, the log, the last
+//! failures of `/state`, and docs/reasons.md.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -15,7 +15,7 @@ mod seen;
 use linkerd_tests::{Mesh, MeshBuilder};
 use std::collections::BTreeSet;
 
-/// Declares a test for each reason, which gets its label and proves that it was seen.
+/// Declares a test for each reason. Its scenario gets the name of the reason, and proves that the reason was seen.
 macro_rules! provoke {
     ($($(#[$attribute:meta])* $reason:ident => $scenario:expr;)*) => {
         $(
@@ -87,7 +87,7 @@ fn every_reason_of_the_document_is_provoked_or_listed() {
     assert_eq!(provoked, documented);
 }
 
-/// A mesh whose proxy logs failures, and whose requests do not wait for long.
+/// A mesh whose proxy logs failures, and has a short failfast timeout.
 fn impatient() -> MeshBuilder {
     Mesh::builder()
         .env("LINKERD2_PROXY_LOG", "warn,linkerd=debug")

@@ -51,7 +51,7 @@ provoke! {
     };
     no_transport_header => async |reason: &'static str| {
         let (mesh, _server) = mesh(|api| api).await;
-        // As if the proxy's own port were the application's.
+        // The proxy's own port in place of the application's.
         let endpoint = Endpoint::new(mesh.api.inbound).identity(identity("api"));
         let destination = mesh.controller.destination("api.default.svc.cluster.local:80");
         destination.set(EndpointSet::new([endpoint]));
@@ -80,12 +80,12 @@ provoke! {
     };
 }
 
-/// Two proxies, the service `api` of both, and the server behind it.
+/// Two proxies, the service `api`, and the server behind it.
 async fn mesh(api: impl FnOnce(Builder) -> Builder) -> (Meshed, Server) {
     let server = Server::says("hello").await;
     let logs = |proxy: Builder| proxy.env("LINKERD2_PROXY_LOG", "warn,linkerd=debug");
     let mesh = Meshed::start(logs, |proxy| {
-        // Clients of the test are on loopback, where those of a pod are the pod's own.
+        // Clients of the test are on loopback, which in a pod only has the pod's own clients.
         api(logs(proxy)).env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", 0)
     })
     .await;
@@ -106,7 +106,7 @@ async fn gateway() -> (Meshed, Server) {
     (mesh, server)
 }
 
-/// Makes the gateway's service the one with this name.
+/// Sends requests for `api` to the gateway, with `name` as the authority.
 fn behind(mesh: &Meshed, name: &str) {
     mesh.serve_api(mesh.api.inbound, |endpoint| {
         endpoint.authority_override(name)

@@ -85,7 +85,7 @@ provoke! {
         let mesh = builder.start().await;
         mesh.service("other", [server.addr()]);
         mesh.service("web", [server.addr()]);
-        // It is in use as long as its connection is open.
+        // The target `other` is in use while this connection is open.
         let mut client = mesh.http1().await;
         client.get("http://other/").await.unwrap();
         got(&mesh, reason).await
@@ -126,7 +126,7 @@ async fn limited(timeouts: RouteTimeouts, reason: &'static str) -> Seen {
     rule(RouteRule::new().timeouts(timeouts), reason).await
 }
 
-/// A request by this rule to a server that never answers.
+/// Sends a request by this rule to a server that never answers.
 async fn rule(rule: RouteRule, reason: &'static str) -> Seen {
     let (mesh, _server) = silent().await;
     let route = Route::new("web").rule(rule);
@@ -135,7 +135,7 @@ async fn rule(rule: RouteRule, reason: &'static str) -> Seen {
     got(&mesh, reason).await
 }
 
-/// The policy with a backend that does not say where it is.
+/// The policy with a backend that has no `kind`, so no way to its endpoints.
 fn without_dispatcher(mut policy: OutboundPolicy) -> OutboundPolicy {
     let kind = policy.protocol.as_mut().unwrap().kind.as_mut();
     let Some(proxy_protocol::Kind::Http1(http1)) = kind else {

@@ -1,4 +1,4 @@
-//! Where a reason must be seen.
+//! Places where a reason must be seen.
 
 use linkerd_tests::{Proxy, Reply, SOON, eventually};
 
@@ -15,7 +15,7 @@ pub fn label(name: &'static str) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// An answer of a proxy to a request tells its reason, and so does everything else.
+/// Checks the reason in the headers of the response, and in all other places.
 pub async fn answered(proxy: &Proxy, reply: &Reply, name: &'static str) -> Seen {
     let label = label(name);
     let (origin, phase) = origin_and_phase(label);
@@ -35,7 +35,7 @@ pub async fn answered(proxy: &Proxy, reply: &Reply, name: &'static str) -> Seen 
     unanswered(proxy, name).await
 }
 
-/// A failure without an answer, or with one that has no headers of the proxy, is told by the proxy alone.
+/// Checks the reason in the metrics, in `/state` and in the log. For failures without headers of the proxy.
 pub async fn unanswered(proxy: &Proxy, name: &'static str) -> Seen {
     let label = label(name);
     let (origin, phase) = origin_and_phase(label);
@@ -60,7 +60,7 @@ pub async fn unanswered(proxy: &Proxy, name: &'static str) -> Seen {
     Seen(())
 }
 
-/// Origin and phase as the document has them.
+/// Origin and phase of a reason in the document.
 fn origin_and_phase(label: &str) -> (String, String) {
     let heading = format!("\n## {label}\n");
     let (_, section) = DOCUMENT

@@ -42,7 +42,7 @@ async fn a_body_that_is_known_or_turns_out_to_be_too_large_is_sent_once() {
         assert_eq!(reply.status, expected, "{text}");
         assert_eq!(web.server.requests() - before, attempts);
     }
-    // Without a length, its size is known at its end.
+    // Without `content-length`, the size of the body is known only at its end.
     web.answer([500]);
     let (chunks, texts) = tokio::sync::mpsc::channel(8);
     for _ in 0..3 {
@@ -78,7 +78,7 @@ async fn the_limit_of_an_attempt_runs_from_the_end_of_its_own_body() {
 
 #[tokio::test]
 async fn a_body_that_an_endpoint_goes_on_reading_is_not_sent_again() {
-    // It answers with the first piece of the body, and reads on.
+    // The server answers after the first piece of the body, and reads on.
     let server = Server::start(|request| async move {
         let mut incoming = request.into_body();
         let first = incoming.frame().await;

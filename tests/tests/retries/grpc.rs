@@ -8,7 +8,7 @@ use linkerd_tests::{Body, BoxError, Fail, Mesh, Message, Server, grpc_handler, s
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use tonic::Code;
 
-/// How a server tells a code.
+/// Place of the gRPC code in the response.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// In the headers, which end the response.
@@ -78,7 +78,7 @@ async fn a_code_is_retried_wherever_it_is_told() {
             let metrics = mesh.proxy.metrics().await;
             let requests = metrics.sum("outbound_grpc_route_retry_requests_total", &[]);
             assert_eq!(requests, (attempts - 1) as f64);
-            // The code of an attempt is its endpoint's, be it retried or not.
+            // The code of each attempt counts for its endpoint, retried or not.
             let label = code.to_string();
             let labels = [("grpc_status", &*label)];
             assert_eq!(

@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 
 const NAME: &str = "web.default.svc.cluster.local";
 
-/// A service of two servers, whose requests are hedged after half of the others' time.
+/// A service of two servers, with a percentile for hedging.
 struct Hedged {
     mesh: Mesh,
     servers: [Server; 2],
-    /// The next requests that stay without an answer.
+    /// Number of next requests that get no response.
     hang: Arc<AtomicUsize>,
 }
 
@@ -42,7 +42,7 @@ impl Hedged {
             })
         };
         let servers = [server().await, server().await];
-        // A machine that is busy makes no hedges of its own.
+        // A long minimum delay: a busy machine causes no hedges.
         let min_delay = ("LINKERD_PROXY_OUTBOUND_HEDGE_MIN_DELAY", "300ms");
         let builder = Mesh::builder().env(min_delay.0, min_delay.1);
         let mesh = match percentile {
@@ -61,7 +61,7 @@ impl Hedged {
         }
     }
 
-    /// Makes as many requests as an estimate needs, and then one that the first server does not answer.
+    /// Sends enough requests for an estimate of the latency, and then one that its first server does not answer.
     async fn get_slow(&self, name: &str) -> u16 {
         self.answered(name).await;
         self.hang.store(1, SeqCst);
@@ -69,7 +69,7 @@ impl Hedged {
         reply.status.as_u16()
     }
 
-    /// Makes as many requests as an estimate needs.
+    /// Sends enough requests for an estimate of the latency.
     async fn answered(&self, name: &str) {
         for _ in 0..40 {
             let reply = self.mesh.get(&format!("http://{name}/")).await;
@@ -77,14 +77,14 @@ impl Hedged {
         }
     }
 
-    /// Ends requests that are not answered.
+    /// Sets a request timeout, which ends unanswered requests.
     fn limit(&self) {
         let timeouts = RouteTimeouts::new().request(Duration::from_secs(2));
         let rule = RouteRule::new().timeouts(timeouts);
         self.mesh.policy("web").set(policy(rule));
     }
 
-    /// Why requests were not hedged, each cause once.
+    /// Reasons for requests without a hedge, each reason once.
     async fn skipped(&self) -> Vec<String> {
         let metrics = self.mesh.proxy.metrics().await;
         let name = "outbound_http_route_hedge_skipped_total";
@@ -166,7 +166,7 @@ async fn a_body_that_is_larger_than_what_is_kept_is_not_sent_again() {
     web.limit();
     web.answered("web").await;
     web.hang.store(1, SeqCst);
-    // Its length is not told before.
+    // The body has no `content-length`.
     let piece = || Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])));
     let large = chunks(stream::iter((0..8).map(move |_| piece())));
     let put = request(Method::PUT, "http://web/", large);

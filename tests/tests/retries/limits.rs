@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A rule whose attempts have a limit.
+/// A rule with a time limit for each attempt.
 fn limited(retries: u32) -> RouteRule {
     RouteRule::new().retry(RouteRetry::new(retries).status(500..=599).timeout(SHORT))
 }

@@ -17,7 +17,7 @@ use linkerd_tests::{Mesh, Reply, Server, body};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// A mesh with one service, whose server gives the answers of a list and then 200.
+/// A mesh with one service. Its server gives the listed responses, and then 200.
 struct Retried {
     mesh: Mesh,
     server: Server,
@@ -25,7 +25,7 @@ struct Retried {
     bodies: Arc<Mutex<Vec<String>>>,
 }
 
-/// The next answers of the server: the status of each, and the time that it takes.
+/// Next responses of the server: status and latency of each.
 type Answers = Arc<Mutex<VecDeque<(u16, Duration)>>>;
 
 const AT_ONCE: Duration = Duration::ZERO;
@@ -68,7 +68,7 @@ impl Retried {
         Self::start(policy(rule)).await
     }
 
-    /// Sets the statuses that come next, at once.
+    /// Sets the statuses of the next responses, without latency.
     fn answer(&self, statuses: impl IntoIterator<Item = u16>) {
         let statuses = statuses.into_iter().map(|status| (status, AT_ONCE));
         *self.answers.lock() = statuses.collect();

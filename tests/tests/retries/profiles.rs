@@ -34,7 +34,7 @@ fn retryable() -> ProfileRoute {
         .retryable()
 }
 
-/// How often a request was sent, and its status.
+/// Sends a request to a server with these statuses; returns the final status and the number of attempts.
 async fn get(web: &Retried, path: &str, statuses: &[u16]) -> (u16, usize) {
     let before = web.server.requests();
     web.answer(statuses.iter().copied());
@@ -69,7 +69,7 @@ async fn a_failure_of_a_retryable_route_is_retried_as_often_as_need_be() {
 #[tokio::test]
 async fn a_budget_that_is_used_up_ends_the_retries_and_is_counted() {
     let web = with(retryable(), 0.0, 1).await;
-    // The reserve of ten seconds.
+    // The budget's reserve of ten seconds.
     assert_eq!(get(&web, "/", &[500; 30]).await, (500, 11));
     assert_eq!(get(&web, "/", &[500; 30]).await.0, 500);
     let metrics = web.mesh.proxy.metrics().await;

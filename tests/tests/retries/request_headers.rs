@@ -1,4 +1,4 @@
-//! Timeouts and retries that a request asks for.
+//! Timeouts and retries from request headers.
 
 use crate::{NEVER, Retried, retried};
 use http::Method;

@@ -129,7 +129,7 @@ async fn a_retry_prefers_an_endpoint_that_has_not_failed_the_request() {
         assert_eq!(web.get().await.status, 200);
     }
     assert!(broken.requests() > 0, "it is asked, too");
-    // None was sent to the broken one twice.
+    // No request was sent to the broken server twice.
     let retries = web.counter("requests", &[]).await;
     assert_eq!(retries, broken.requests() as f64);
 }

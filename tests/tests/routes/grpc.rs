@@ -65,7 +65,7 @@ async fn a_call_without_a_route_is_not_found_and_its_connection_goes_on() {
         );
         assert_eq!(status.metadata().get("l5d-proxy-connection"), None);
     }
-    // A request that is no gRPC call has no rule, either.
+    // A request that is no gRPC call matches no rule, either.
     let reply = soon(http2.get("http://web/pkg.Svc/Get")).await.unwrap();
     assert_eq!(reply.status, 404);
     assert!(http2.is_open());

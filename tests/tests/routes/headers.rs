@@ -42,7 +42,7 @@ async fn request_headers_are_added_then_set_then_removed() {
         assert_eq!(values(&seen, "x-add"), ["old", "new"], "{path}");
         assert_eq!(values(&seen, "x-set"), ["set"], "{path}");
         assert!(values(&seen, "x-remove").is_empty(), "{path}");
-        // The response's are as the server sent them.
+        // The response headers are unchanged.
         assert!(values(&reply.headers, "x-add").is_empty(), "{path}");
     }
 }

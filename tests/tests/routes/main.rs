@@ -15,8 +15,7 @@ mod updates;
 use linkerd_control::{HeaderChanges, Policy, Route, RouteFilter, RouteMatch, RouteRule};
 use linkerd_tests::{Mesh, Reply, Server, reply};
 
-/// A mesh whose every target has one policy, and the server behind it. The server answers with the name of the rule by
-/// which it was reached.
+/// A mesh with one policy for all targets, and the server behind it. The server answers with the name of the matching rule.
 struct Routed {
     mesh: Mesh,
     server: Server,
@@ -31,7 +30,7 @@ impl Routed {
         })
         .await;
         let mesh = Mesh::with(&server).await;
-        // The own policy of the service would hide that of all targets.
+        // A policy of `web` alone would take precedence over the policy of all targets.
         mesh.policy("web").unset();
         mesh.controller.any_policy().set(policy);
         Self { mesh, server }
@@ -56,13 +55,13 @@ fn route(name: &str, rules: impl IntoIterator<Item = RouteRule>) -> Route {
     rules.into_iter().fold(Route::new(name), Route::rule)
 }
 
-/// A rule that tells the server its name.
+/// A rule that sends its name to the server, in the header `x-rule`.
 fn named(name: &str, condition: RouteMatch) -> RouteRule {
     let tells = RouteFilter::request_headers(HeaderChanges::new().set("x-rule", name));
     RouteRule::new().when(condition).filter(tells)
 }
 
-/// The name of the rule, or the status without one.
+/// The name of the matching rule, or a status other than 200.
 fn outcome(reply: &Reply) -> &str {
     match reply.status.as_u16() {
         200 => reply.text(),

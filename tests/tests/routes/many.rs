@@ -18,7 +18,7 @@ async fn ten_thousand_rules_do_not_stall_a_running_load() {
     let mesh = Mesh::with(&server).await;
     let load = Load::http1(&mesh, 4, Duration::from_millis(1), "http://web/");
     load.more(50).await;
-    // Of one host each, as a gateway's; the last one is for the others.
+    // One route for each host, as for a gateway; the last route is for all other hosts.
     let policy_of_hosts = |tag: &str| {
         let hosts = (0..RULES - 1).map(|n| {
             let name = format!("{tag}-{n}");
@@ -29,7 +29,7 @@ async fn ten_thousand_rules_do_not_stall_a_running_load() {
             .chain([rest])
             .fold(Policy::balance("web", 80), Policy::route)
     };
-    // And of one path each.
+    // One rule for each path; the last rule is for all other paths.
     let policy_of_paths = |tag: &str| {
         let paths = (0..RULES - 1).map(|n| named(tag, RouteMatch::exact(format!("/{n}"))));
         let rest = [named(tag, RouteMatch::prefix("/"))];

@@ -13,7 +13,7 @@ type Row = (
     &'static str,
 );
 
-/// Sends the requests over one connection: none of them ends it.
+/// Sends the requests over one connection, which must stay open, and checks the outcomes.
 async fn check(rules: impl IntoIterator<Item = (&'static str, RouteMatch)>, rows: &[Row]) {
     let rules = rules.into_iter().map(|(name, rule)| named(name, rule));
     let routed = Routed::with(rules).await;
@@ -143,7 +143,7 @@ async fn the_longer_path_wins_then_exactness_headers_queries_and_the_method() {
             ("POST", "/a/b?q=1&r=1", &[], "queries"),
             ("POST", "/a/b?q=1&r=1", &[("x-h", "1")], "header"),
             ("POST", "/a/b", &[("x-h", "1"), ("x-i", "1")], "headers"),
-            // The path that a regular expression looks at is the whole one.
+            // A regular expression ranks by the length of the whole path.
             ("POST", "/a/b/d", &[("x-h", "1")], "regex"),
             ("GET", "/a/b/c", &[], "exact"),
             ("GET", "/z", &[("x-h", "1")], "rooted"),

@@ -13,7 +13,7 @@ const PARENT: [(&str, &str); 6] = [
     ("parent_section_name", ""),
 ];
 
-/// The labels of a route of `web`, and more.
+/// Labels of a route of `web`, and more labels.
 fn labels<'a>(
     kind: &'a str,
     name: &'a str,
@@ -60,7 +60,7 @@ async fn each_route_and_each_of_its_backends_is_counted() {
 
     let metrics = mesh.proxy.metrics().await;
     let statuses = "outbound_http_route_request_statuses_total";
-    // Empty unless it is asked for.
+    // Empty unless host name labels are enabled.
     let hostname = ("hostname", "");
     for (name, status, count) in [
         ("first", "200", 3.0),
@@ -85,7 +85,7 @@ async fn each_route_and_each_of_its_backends_is_counted() {
         let labels = [&labels[..], &[("http_status", "200"), ("error", "")]].concat();
         assert_eq!(metrics.value(responses, &labels), Some(count), "{name}");
     }
-    // A request without a rule is of no route.
+    // A request without a matching rule counts for no route.
     assert_eq!(metrics.sum(statuses, &PARENT), 9.0);
 }
 
@@ -149,7 +149,7 @@ async fn host_names_are_labels_if_asked_for_up_to_a_bound() {
     let policy = Policy::balance("web", 80).route(route("main", [rule]));
     mesh.policy("web").unset();
     mesh.controller.any_policy().set(policy);
-    // Each request names another target by its authority; one connection to one target names hosts by its field.
+    // Through a tunnel to one target the field `host` names hosts; in other requests each authority is another target.
     let mut wire = linkerd_tests::Wire::tunnel(mesh.proxy.outbound, "web:80").await;
     for host in [
         "Shop.test",

@@ -117,7 +117,7 @@ async fn a_backend_that_survives_keeps_its_connections() {
     let mut client = mesh.http1().await;
     assert_eq!(client.get("http://web/gone").await.unwrap().text(), "gone");
     for n in 0..20 {
-        // The rule, its filters and its place among the others change; its backend does not.
+        // The rule, its filters and its position change; its backend does not.
         let others =
             (0..n).map(|n| rule(&format!("/{n}"), "gone").filter(RouteFilter::fail(418, "")));
         let rules = others.chain([tagged(rule("/kept", "kept"), n)]);
@@ -132,7 +132,7 @@ async fn a_backend_that_survives_keeps_its_connections() {
         {}
     }
     assert_eq!(kept.connections(), 1);
-    // A backend that no rule names any more is let go.
+    // A backend without a rule is dropped.
     mesh.policy("web").set(policy([rule("/kept", "kept")]));
     eventually(SOON, "its connections are closed", || async {
         mesh.get("http://web/kept").await;

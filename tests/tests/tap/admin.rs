@@ -101,7 +101,7 @@ async fn is_tapped(mesh: &Mesh) -> Option<()> {
     (taps["open"][0]["requests"].as_u64()? > 0).then_some(())
 }
 
-/// Opens a tap, and sends requests until events of it are dropped, as it does not read them.
+/// Opens a tap without reading it, and sends requests until events are dropped.
 async fn stalled(mesh: &Mesh) -> AdminTap {
     let admin = mesh.proxy.admin;
     let tap = AdminTap::open(admin.addr, "headers=true&max_rps=1000000").await;

@@ -35,7 +35,7 @@ async fn control_port(proxy: &Proxy) -> SocketAddr {
     addr.trim().parse().unwrap()
 }
 
-/// A client of the tap server of `tapped`, the proxy of which is `name`, over the proxy of `client`.
+/// A client of the tap server of `tapped`, the proxy `name`, through the proxy `client`.
 async fn api_over(mesh: &Meshed, client: &Proxy, tapped: &Proxy, name: &str) -> TapApi {
     let endpoint = Endpoint::new(control_port(tapped).await).identity(identity(name));
     let service = format!("{name}-tap");

@@ -65,7 +65,7 @@ async fn headers_are_below_their_request_and_json_is_all_of_it() {
         let event: Value = serde_json::from_str(line).unwrap();
         event["event"].as_str().unwrap().to_owned()
     });
-    // More requests come at once than a tap takes in a second.
+    // More requests arrive than a tap takes in a second: events for the others are dropped.
     let events: Vec<_> = events.filter(|event| event != "dropped").collect();
     assert_eq!(events, ["request", "response", "end", "closed"]);
     drop(requests);

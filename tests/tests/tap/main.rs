@@ -10,7 +10,7 @@ use linkerd_tests::{Http1, get};
 use std::net::SocketAddr;
 use tokio::task::JoinHandle;
 
-/// Requests, one after the other, until it is dropped: workers know a tap shortly after its client does.
+/// Requests, one after the other, until the value is dropped: workers learn of a tap shortly after its client does.
 struct Requests(JoinHandle<()>);
 
 impl Requests {

@@ -1,4 +1,4 @@
-//! Allowed dependencies between crates. A missing arrow is a decision to be made, not a line to be added.
+//! Allowed dependencies between crates. A missing dependency is a decision to be made, not a line to be added.
 
 use super::metadata;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("linkerd-proxy-core", &[]),
     ("linkerd-discover", &["linkerd-proxy-core"]),
     ("linkerd-profiles", &["linkerd-proxy-core"]),
-    // Protobuf stays behind it: where configuration comes from is a trait of discover and profiles.
+    // Protobuf messages of the configuration stay in this crate: discover and profiles have traits for its source.
     (
         "linkerd-api-client",
         &[
@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("linkerd-balance", &["linkerd-proxy-core"]),
     ("linkerd-control", &["linkerd-api-proto"]),
     ("linkerd-init", &[]),
-    // For commands: it knows the proxy by its contract alone, as the injector of a cluster does.
+    // For commands: it knows the proxy only by its contract, as the injector of a cluster does.
     ("linkerd-inject", &[]),
     (
         "linkerd-app",
@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "linkerd-app",
         ],
     ),
-    // Proxies are measured from the outside; parts with a cost for each request, by themselves.
+    // Whole proxies are measured from outside; parts with a cost for each request are measured alone.
     (
         "bench",
         &[

@@ -1,6 +1,6 @@
-//! Dependencies are used: an unused one is built, audited and updated for nothing.
+//! Check that each dependency is used: an unused one is built, audited and updated for nothing.
 //!
-//! A dependency is used if the package's code names it in a path; one that is not for development, outside of tests.
+//! A dependency is used if a path in the package's code names it. Use in tests alone suffices for development dependencies only.
 
 use super::{
     metadata,
@@ -57,7 +57,7 @@ fn every_dependency_of_the_workspace_has_a_user() {
     assert!(unused.is_empty(), "of no crate: {unused:#?}");
 }
 
-/// The crates that a package's code names, by the names of their libraries.
+/// Crates that a package's code names, by library name.
 struct UsedCrates {
     anywhere: BTreeSet<String>,
     outside_tests: BTreeSet<String>,
@@ -85,7 +85,7 @@ impl UsedCrates {
     }
 }
 
-/// The first name of a path. It may be a module's, so an unused crate with a name of ours may be missed.
+/// First name of a path. An unused crate with the name of one of our modules is missed.
 fn root(import: &Import) -> Option<String> {
     import.path.iter().find(|name| *name != "::").cloned()
 }
@@ -100,7 +100,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .unwrap()
         .map(|entry| entry.unwrap().path());
     let of_entry = |path: PathBuf| match path.is_dir() {
-        // A package within is another one.
+        // A folder with a manifest is another package.
         true if path.join("Cargo.toml").exists() => Vec::new(),
         true => sources(&path),
         false => vec![path],

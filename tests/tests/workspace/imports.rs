@@ -1,7 +1,7 @@
 //! Files of a crate import one another in one direction: a file can be read, tested and moved without those above it.
 //!
 //! Paths are resolved through re-exports to the file that defines the item. A parent may declare and re-export its
-//! children; it is above them only if it uses them. Tests are not looked at.
+//! children; it is above them only if it uses them. Code of tests is left out.
 
 use super::source::{Import, imports};
 use std::{
@@ -60,7 +60,7 @@ fn paths_are_resolved() {
     assert_eq!(circles(&edges), [["a", "b", "b::c"]]);
 }
 
-/// The groups of modules that reach one another.
+/// Groups of modules that import one another, directly or through others.
 fn circles(edges: &BTreeSet<(Module, Module)>) -> Vec<Vec<String>> {
     let reached = |from: &Module| {
         let mut reached = BTreeSet::new();

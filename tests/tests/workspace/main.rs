@@ -1,4 +1,4 @@
-//! Rules of the workspace: dependencies between crates and on others, imports between files.
+//! Rules of the workspace: dependencies between its crates, dependencies on other crates, imports between files.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -6,7 +6,7 @@ pub struct Import {
     pub exported: Option<String>,
 }
 
-/// All paths of a file outside of its tests, those of `use` and those in the code.
+/// All paths of a file, in `use` and in the code, except in its tests.
 pub fn imports(text: &str) -> Vec<Import> {
     paths(&without_tests(tokens(text)))
 }
@@ -57,7 +57,7 @@ fn tree(
     while let Some(token) = tokens.get(at) {
         match token.as_str() {
             "::" => {
-                // At the beginning it names another crate, as no module can be called.
+                // A leading `::` names another crate. The path keeps it, as no module has this name.
                 path.extend(path.is_empty().then(|| token.clone()));
                 at += 1;
             }

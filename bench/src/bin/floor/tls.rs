@@ -1,4 +1,4 @@
-//! Mutual TLS of the floor's programs, as plain as the library makes it: TLS 1.3, sessions resumed.
+//! Mutual TLS of the floor's programs, with the library's defaults: TLS 1.3, sessions resumed.
 
 use std::{error::Error, fs, io, net::SocketAddr, path::Path, pin::Pin, sync::Arc};
 use tokio::{
@@ -35,7 +35,7 @@ pub enum Stream {
 
 impl Tls {
     /// Takes `--tls-in DIRECTORY` and `--tls-out DIRECTORY NAME` out of the arguments. A directory has `anchors.pem`,
-    /// `certificate.pem` and `key.pem`; the name is that of the backends.
+    /// `certificate.pem` and `key.pem`; the name is the identity of the backends.
     pub fn take(args: &mut Vec<String>) -> Result<Self> {
         let mut tls = Self::default();
         if let Some([directory]) = option(args, "--tls-in")? {

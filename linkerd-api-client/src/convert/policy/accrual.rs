@@ -11,7 +11,7 @@ use linkerd_api_proto::outbound::{
 use linkerd_profiles::{FailureAccrual, SuccessRate};
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-/// The breaker of a protocol. `None` if there is none, or one that nothing trips.
+/// The breaker of a protocol. `None` if there is none, or if it can never trip.
 pub(super) fn breaker(wire: Option<Wire>) -> Result<Option<Arc<FailureAccrual>>, InvalidPolicy> {
     let Some(wire) = wire else {
         return Ok(None);
@@ -40,7 +40,7 @@ pub(super) fn breaker(wire: Option<Wire>) -> Result<Option<Arc<FailureAccrual>>,
     Ok(accrual.can_trip().then(|| Arc::new(accrual)))
 }
 
-/// The rule of the success rate. `None`: it is turned off.
+/// The rule of the success rate. `None` if it is turned off.
 fn success_rate(wire: &Unified) -> Result<Option<SuccessRate>, InvalidPolicy> {
     let ratio = wire.success_rate_threshold;
     if !(0.0..=1.0).contains(&ratio) {
@@ -68,7 +68,7 @@ fn success_rate(wire: &Unified) -> Result<Option<SuccessRate>, InvalidPolicy> {
     }))
 }
 
-/// The lengths of ejections, and whether an endpoint's hint is respected.
+/// The lengths of ejections, and whether an endpoint's retry hint is respected.
 fn ejections(
     wire: Option<ExponentialBackoff>,
 ) -> Result<(linkerd_proxy_core::Backoff, bool), InvalidPolicy> {
@@ -77,10 +77,10 @@ fn ejections(
     Ok((backoff(wire)?, respects_retry_after))
 }
 
-/// The window of a success rate for which none is set.
+/// The window of a success rate if none is set.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A window below which its ten parts are shorter than a timer's resolution.
+/// The shortest window: below it, its ten parts are shorter than a timer's resolution.
 const MIN_WINDOW: Duration = Duration::from_millis(10);
 
 /// The incumbent's bound.

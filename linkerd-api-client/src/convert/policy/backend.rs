@@ -11,7 +11,7 @@ use linkerd_profiles::{
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// A distribution: the API has one for each kind of route, all of the same shape.
+/// A distribution: the API has a type for each kind of route, all of the same shape.
 pub(super) enum Shape<B> {
     Empty,
     First(Vec<B>),
@@ -53,7 +53,7 @@ macro_rules! shape {
 }
 pub(super) use shape;
 
-/// Converts a distribution whose backends `convert` converts.
+/// Converts a distribution, and its backends by `convert`.
 pub(super) fn distribution<B, C>(
     shape: Shape<B>,
     mut convert: impl FnMut(B) -> Result<C, InvalidPolicy>,
@@ -66,7 +66,7 @@ pub(super) fn distribution<B, C>(
             for backend in backends {
                 chosen.push(convert(backend)?);
             }
-            // Not collected: that would convert in place, and keep the room of messages, a few KB for each backend.
+            // Not collected: that would convert in place, and keep the memory of the messages, a few KB for each backend.
             Ok(Distribution::FirstAvailable(chosen))
         }
         Shape::Random(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
@@ -107,7 +107,7 @@ pub(super) fn http_backend(
     Ok(backend)
 }
 
-/// A backend of connections. These have no responses that a penalty could be for.
+/// A backend of connections. Connections have no responses to penalise.
 pub(super) fn tcp_backend(
     wire: Option<wire_outbound::Backend>,
     filter: Option<TcpFilter>,
@@ -125,7 +125,7 @@ fn backend(wire: Option<wire_outbound::Backend>) -> Result<Backend, InvalidPolic
     use wire_outbound::backend::Kind;
     let wire = required(wire, "a backend")?;
     let meta = meta(wire.metadata, "a backend's metadata")?;
-    // Checked and not used: the bounds of queues are those of the environment.
+    // Checked but not used: the environment sets the bounds of queues.
     let queue = required(wire.queue, "a backend's queue")?;
     duration(queue.failfast_timeout, "a queue's failfast timeout")?;
     let dispatcher = match wire.kind {
@@ -171,7 +171,7 @@ fn peak_ewma(default_rtt: Duration, decay: Duration) -> PeakEwma {
     }
 }
 
-/// Each of its parts has a default.
+/// Each part has a default.
 fn penalty_peak_ewma(
     wire: wire_outbound::backend::balance_p2c::PenaltyPeakEwma,
 ) -> Result<PeakEwma, InvalidPolicy> {
@@ -205,7 +205,7 @@ fn penalty_peak_ewma(
     })
 }
 
-/// A window of an average, which divides by it: it cannot be 0.
+/// A window of an average, which divides by the window: it cannot be 0.
 fn window(wire: Duration) -> Duration {
     wire.max(Duration::from_millis(1))
 }

@@ -1,4 +1,4 @@
-//! HTTP and gRPC routes. Both are read into one form, and converted from there.
+//! HTTP and gRPC routes. Both are read into one type, and converted from there.
 
 pub(in crate::convert) mod filters;
 mod limits;
@@ -31,13 +31,13 @@ pub(super) struct Route<R> {
     rules: Vec<R>,
 }
 
-/// A rule of such a route.
+/// A rule of an HTTP or gRPC route.
 pub(super) trait WireRule: Sized {
-    /// The parts that both kinds of rules have.
+    /// The parts that rules of both kinds have.
     fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy>;
 }
 
-/// A rule of either kind.
+/// A rule of either kind of route.
 pub(super) struct Rule {
     matches: Vec<RequestMatch>,
     filters: Vec<HttpFilter>,
@@ -48,7 +48,7 @@ pub(super) struct Rule {
     backends: Shape<RouteBackend>,
 }
 
-/// A backend of such a rule.
+/// A backend of a [`Rule`].
 struct RouteBackend {
     backend: Option<wire::Backend>,
     filters: Result<Vec<HttpFilter>, InvalidPolicy>,

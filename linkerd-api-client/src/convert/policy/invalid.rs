@@ -6,11 +6,11 @@ use linkerd_profiles::InvalidPattern;
 use linkerd_proxy_core::{InvalidBackoff, InvalidDestination};
 use std::time::Duration;
 
-/// The reason why a policy is invalid. All of it is refused: half a policy could let through what the other half
+/// The reason why a policy is invalid. The whole policy is refused: half a policy could allow traffic that the other half
 /// forbids.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidPolicy {
-    /// A field that must be set is not.
+    /// A required field is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
     /// A resource reference lacks a part.
@@ -25,7 +25,7 @@ pub enum InvalidPolicy {
     /// A distribution has no backend.
     #[error("a distribution over backends has none")]
     NoBackends,
-    /// Nothing could ever be chosen.
+    /// All weights are 0: no backend could ever be chosen.
     #[error("a distribution over {0} backends gives all of them the weight 0")]
     ZeroWeights(usize),
     /// The weights cannot be added.
@@ -76,7 +76,7 @@ pub enum InvalidPolicy {
     /// A redirect leads to an impossible scheme.
     #[error("{0:?} is no scheme for a redirect")]
     Scheme(String),
-    /// Statuses to retry.
+    /// A range of statuses to retry is out of bounds.
     #[error("the statuses to retry, {0} to {1}, are not within 1 to 599")]
     StatusRange(u32, u32),
     /// There are too many retries.

@@ -1,4 +1,4 @@
-//! Parts that several kinds of routes have.
+//! Parts shared by several kinds of routes.
 
 use super::invalid::InvalidPolicy;
 use crate::convert::duration::duration as convert_duration;
@@ -7,7 +7,7 @@ use linkerd_profiles::{HostMatch, Meta, Resource};
 use linkerd_proxy_core::Backoff;
 use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
 
-/// Parts of a message that are not acted on.
+/// Parts of a message that have no effect.
 #[derive(Debug, Default)]
 pub(super) struct NotHonoured(BTreeSet<&'static str>);
 
@@ -57,7 +57,7 @@ pub(super) fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy
     Ok(Backoff::new(min, max, f64::from(wire.jitter_ratio))?)
 }
 
-/// A match of a host or of a suffix. One that is not set matches nothing, so the caller ignores it.
+/// A match of a host or of a suffix. A match that is not set matches no host, so the caller ignores it.
 pub(super) fn host(exact: Option<String>, reverse_labels: Vec<String>) -> HostMatch {
     match exact {
         Some(exact) => HostMatch::Exact(exact),

@@ -1,10 +1,10 @@
-//! Equal parts of a policy are held once: most policies name the same service as parent and as backend of each protocol.
+//! Equal parts of a policy are stored once: most policies name the same service as parent and as backend of each protocol.
 
 use linkerd_profiles::{ClientPolicy, Distribution, Meta, Protocol, RouteTable};
 use linkerd_proxy_core::yielding::with_yields;
 use std::{collections::HashSet, sync::Arc};
 
-/// Lets equal resources of a policy be the same.
+/// Stores equal resources of a policy once.
 pub(super) fn share_metas(policy: &mut ClientPolicy) {
     let mut known = Known::default();
     known.meta(&mut policy.parent);
@@ -49,7 +49,7 @@ pub(super) fn share_metas(policy: &mut ClientPolicy) {
 
 const JUST_MADE: &str = "a table that was just made is not shared";
 
-/// The resources that were seen.
+/// The resources seen so far.
 #[derive(Default)]
 struct Known(HashSet<Arc<Meta>>);
 

@@ -75,7 +75,7 @@ fn snis(wire: Vec<wire_tls::SniMatch>) -> Vec<SniMatch> {
         .collect()
 }
 
-/// The first filter decides: any of them refuses.
+/// The first filter decides: each kind of filter refuses.
 fn opaque_filter(wire: &[opaque_route::Filter]) -> Option<TcpFilter> {
     use opaque_route::filter::Kind;
     wire.iter().find_map(|filter| match filter.kind.as_ref()? {

@@ -303,7 +303,7 @@ fn opaque_traffic_has_one_route_with_one_rule() {
 }
 
 proptest! {
-    /// No bytes make the conversion panic: messages are decoded from noise around valid ones.
+    /// No bytes make the conversion panic: messages are decoded from random bytes inserted into valid ones.
     #[test]
     fn any_message_is_converted(noise: Vec<u8>, at: prop::sample::Index, weights: Vec<u32>) {
         use prost::Message;

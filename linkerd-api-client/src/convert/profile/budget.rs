@@ -5,7 +5,7 @@ use linkerd_api_proto::destination::RetryBudget;
 use linkerd_profiles::RetryBudgetSettings;
 use std::{ops::RangeInclusive, time::Duration};
 
-/// The reason why a budget cannot be used: there is none then.
+/// The reason why a budget cannot be used: the profile then has none.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum InvalidBudget {
     /// The ratio is out of range.
@@ -27,7 +27,7 @@ pub(super) fn retry_budget(wire: &RetryBudget) -> Result<RetryBudgetSettings, In
     }
     let ttl = wire.ttl.as_ref().and_then(duration);
     let ttl = ttl.filter(|ttl| TTLS.contains(ttl));
-    // It is signed elsewhere.
+    // The field is signed elsewhere.
     if i32::try_from(wire.min_retries_per_second).is_err() {
         return Err(InvalidBudget::MinRetries(wire.min_retries_per_second));
     }

@@ -10,12 +10,12 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    /// Adds a part and what is wrong with it.
+    /// Adds a part and its error.
     pub(super) fn add(&mut self, part: impl Display, error: impl Display) {
         self.add_part(format_args!("{part}: {error}"));
     }
 
-    /// Adds a part that says by itself what is wrong.
+    /// Adds a part whose text includes the error.
     pub(super) fn add_part(&mut self, part: impl Display) {
         if self.parts.len() < MAX_NAMED {
             self.parts.push(part.to_string());
@@ -24,7 +24,7 @@ impl Ignored {
         }
     }
 
-    /// The parts, the first of them by name.
+    /// The parts; only the first ones are named.
     pub(super) fn into_list(mut self) -> Vec<String> {
         if self.more > 0 {
             self.parts.push(format!("{} more", self.more));
@@ -33,5 +33,5 @@ impl Ignored {
     }
 }
 
-/// Enough for a log line, which a profile of a thousand broken routes would fill.
+/// Enough for a log line, which a profile of a thousand broken routes would overflow.
 const MAX_NAMED: usize = 20;

@@ -18,19 +18,19 @@ use std::sync::Arc;
 /// The reason why a condition cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum InvalidMatch {
-    /// It is not set.
+    /// The condition is not set.
     #[error("a condition is missing")]
     Missing,
-    /// Its regular expression cannot be used.
+    /// The regular expression cannot be used.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// Its method is impossible.
+    /// The method is impossible.
     #[error(transparent)]
     Method(#[from] InvalidMethod),
-    /// A bound of its statuses is impossible.
+    /// A bound of the statuses is impossible.
     #[error("{0} is no status code")]
     Status(u32),
-    /// A list without any condition that could be used, of responses.
+    /// A list of conditions on responses has no usable condition.
     #[error("a list of conditions is empty")]
     Empty,
     /// Conditions are nested more deeply than can be evaluated safely.
@@ -44,7 +44,7 @@ pub(super) struct Routes<'a> {
     pub(super) has_budget: bool,
     pub(super) ignored: &'a mut Ignored,
     patterns: Patterns,
-    /// The route at hand, from 0.
+    /// The index of the present route, from 0.
     index: usize,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Routes<'a> {
         }
     }
 
-    /// The routes that can be used, in their order.
+    /// The usable routes, in their order.
     pub(super) fn convert(mut self, routes: Vec<Route>) -> Vec<Arc<ProfileRoute>> {
         let mut converted = Vec::with_capacity(routes.len());
         for (index, route) in routes.into_iter().enumerate() {
@@ -183,5 +183,5 @@ fn statuses(range: HttpStatusRange) -> Result<ResponseMatch, InvalidMatch> {
     ))
 }
 
-/// Far deeper than profiles are, and shallow enough for the stack of a thread that converts, evaluates or drops one.
+/// Far deeper than in real profiles, and shallow enough for the stack of a thread that converts, evaluates or drops a condition.
 const MAX_NESTING: usize = 50;

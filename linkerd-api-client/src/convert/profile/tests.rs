@@ -58,7 +58,7 @@ fn converted(routes: Vec<Route>) -> (Vec<Arc<ProfileRoute>>, Vec<String>) {
     (profile.routes, ignored)
 }
 
-/// The condition of a route, and the parts that were ignored.
+/// The condition of a route, and the ignored parts.
 fn condition(kind: Wire) -> (Option<ProfileMatch>, Vec<String>) {
     let (routes, ignored) = converted(vec![route(kind)]);
     let condition = routes.first().map(|route| route.condition.clone());
@@ -202,7 +202,7 @@ fn deep_nesting_and_many_expressions_are_refused() {
         ignored[0],
         "route 556: there are more than 256 regular expressions"
     );
-    // The log has a few of them.
+    // The log names a few of them.
     assert_eq!((ignored.len(), &*ignored[20]), (21, "24 more"));
 }
 

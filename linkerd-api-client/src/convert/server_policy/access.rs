@@ -74,7 +74,7 @@ fn authentication(wire: Option<Authn>) -> Result<Authentication, InvalidServer> 
     }
 }
 
-/// An identity as it is compared: DNS names are in lower case. A text that is none stays, and is nobody's.
+/// An identity in the form for comparison: DNS names are in lower case. A text that is no identity stays, and matches no client.
 fn exact(name: String) -> Box<str> {
     match name.contains("://") {
         true => name.into(),
@@ -82,7 +82,7 @@ fn exact(name: String) -> Box<str> {
     }
 }
 
-/// The end of a name; without parts it is that of every name.
+/// The end of a name; without parts, the end of every name.
 fn suffix(parts: &[String]) -> Box<str> {
     let suffix: String = parts.iter().map(|part| format!(".{part}")).collect();
     suffix.to_ascii_lowercase().into()

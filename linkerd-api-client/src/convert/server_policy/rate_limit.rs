@@ -9,7 +9,7 @@ use linkerd_profiles::{RateLimitOverride, RateLimitSettings, RateLimiter};
 use linkerd_proxy_core::tls::Identity;
 use std::{num::NonZeroU32, sync::Arc};
 
-/// Converts the limits of a port. Limits of 0 are none.
+/// Converts the limits of a port. A limit of 0 means no limit.
 pub(super) fn limiter(
     wire: Option<HttpLocalRateLimit>,
 ) -> Result<Option<Arc<RateLimiter>>, InvalidServer> {
@@ -28,7 +28,7 @@ pub(super) fn limiter(
     Ok(Some(Arc::new(RateLimiter::new(settings))))
 }
 
-/// One without a limit is none: its identities have the limit of each.
+/// Converts an override. Without a limit it is ignored: its identities have the limit of each identity.
 fn limit_override(wire: Override) -> Result<Option<RateLimitOverride>, InvalidServer> {
     let Some(limit) = limit(wire.limit) else {
         return Ok(None);

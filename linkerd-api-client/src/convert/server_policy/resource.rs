@@ -1,4 +1,4 @@
-//! The resources that servers, routes and authorizations were configured by.
+//! The resources that configure servers, routes and authorizations.
 
 use super::invalid::InvalidServer;
 use linkerd_api_proto::meta::{Metadata, metadata::Kind};
@@ -26,7 +26,7 @@ pub(super) fn of_metadata(
     ))
 }
 
-/// The resource that labels name: those of older control planes put group, kind and default into one text.
+/// The resource named by labels; older control planes put group, kind and default into one text.
 pub(super) fn of_labels(
     mut labels: HashMap<String, String>,
     default_kind: &str,

@@ -1,4 +1,4 @@
-//! Routes of servers. HTTP and gRPC routes are read into one form, and converted from there.
+//! Routes of servers. HTTP and gRPC routes are read into one type, and converted from there.
 
 use super::{access::authorizations, invalid::InvalidServer, resource::of_metadata};
 use crate::convert::policy::{InvalidPolicy, Matches, filters, hosts};
@@ -20,19 +20,19 @@ pub(super) struct Route<R> {
     rules: Vec<R>,
 }
 
-/// A rule of such a route.
+/// A rule of an HTTP or gRPC route.
 pub(super) trait WireRule: Sized {
     fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy>;
 }
 
-/// A rule of either kind.
+/// A rule of either kind of route.
 pub(super) struct Rule {
     matches: Vec<RequestMatch>,
-    /// A filter of a kind that is not known is `None`.
+    /// The filters; `None` for a filter of an unknown kind.
     filters: Vec<Option<HttpFilter>>,
 }
 
-/// Converts the rules of all routes, in order. Without any route there is one for all requests.
+/// Converts the rules of all routes, in order. Without any route, one default route takes all requests.
 pub(super) fn routes<R: WireRule>(
     wire: Vec<impl Into<Route<R>>>,
 ) -> Result<InboundRoutes, InvalidServer> {

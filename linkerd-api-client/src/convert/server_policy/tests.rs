@@ -35,7 +35,7 @@ fn network(net: &str) -> Network {
     }
 }
 
-/// A network of the wire, from its text.
+/// A network in wire format, parsed from its text.
 struct IpNetText(net::IpNetwork);
 
 impl std::str::FromStr for IpNetText {

@@ -106,7 +106,7 @@ async fn the_floor_keeps_endpoints_in_the_choice() {
     b.fail(3);
     assert_eq!([&a, &b, &c].map(Fake::state), ["ejected", "ready", "ready"]);
     assert_eq!(b.shown("kept_by_floor"), 2);
-    // With another endpoint there are enough.
+    // With another endpoint the floor is met.
     let _d = Fake::new(&group);
     c.fail(2);
     assert_eq!(
@@ -145,7 +145,7 @@ async fn outcomes_of_an_endpoint_that_has_left_change_nothing() {
 }
 
 proptest! {
-    /// Whatever endpoints come, fail and leave: as many as the floor demands are in the choice, if there are so many.
+    /// For any sequence of joins, failures and removals: as many endpoints as the floor demands, if they exist, are not ejected.
     #[test]
     fn never_below_the_floor(floor in 0u32..4, steps in prop::collection::vec((any::<prop::sample::Index>(), 0u8..10, 0u64..3_000), 1..100)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -160,7 +160,7 @@ proptest! {
                     _ if endpoints.is_empty() => {}
                     1 => drop(endpoints.swap_remove(index)),
                     2 => endpoints[index].exchange(OutcomeKind::Success),
-                    // The balancer sends nothing to an endpoint that is ejected.
+                    // The balancer sends no request to an ejected endpoint.
                     _ if endpoints[index].status.is_ejected() => {}
                     _ => endpoints[index].fail(2),
                 }

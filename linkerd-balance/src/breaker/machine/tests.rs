@@ -77,7 +77,7 @@ impl Fixture {
         kinds.iter().map(|kind| self.exchange(*kind)).collect()
     }
 
-    /// The seconds for which the endpoint is ejected by a change.
+    /// The length of the ejection in `change`, in seconds.
     fn length(&self, change: Option<BreakerChange>) -> f64 {
         match change {
             Some(BreakerChange::Opened(ejected) | BreakerChange::Reopened(ejected)) => {
@@ -260,7 +260,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, there is at most one probe; it alone decides; and ejections are within the backoff's bounds.
+    /// At any time there is at most one probe, which alone decides, and ejections are within the backoff's bounds.
     #[test]
     fn never_more_than_one_probe(steps in prop::collection::vec(step(), 1..200), is_unified: bool) {
         let rules = if is_unified { unified(3, 5_000, 4) } else { consecutive(2) };

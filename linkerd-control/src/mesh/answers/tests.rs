@@ -181,7 +181,7 @@ services:
     let answers = mesh.answers(&known);
     let web = Policy::balance("web", 80).namespace("shop").build();
     assert_eq!(*answers.policies["10.96.0.7:80"], web);
-    // An address that is declared comes first.
+    // A declared address comes first.
     assert_eq!(
         *answers.policies["10.96.0.8:80"],
         Policy::balance("other", 80).build()

@@ -9,7 +9,7 @@ use crate::mesh::near::near;
 use crate::mesh::profile::ServiceProfile;
 use crate::mesh::routes::ServiceRoute;
 
-/// The references of one service. They are resolved when all services are known.
+/// The references of one service, to be resolved when all services are known.
 pub(super) struct References {
     backends: Vec<BackendRef>,
     routes: Vec<ServiceRoute<BackendRef>>,
@@ -17,7 +17,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Takes them out of a declaration.
+    /// Takes the references out of a declaration.
     pub(super) fn take(service: &mut decl::Service) -> Self {
         Self {
             backends: std::mem::take(&mut service.backends),
@@ -128,7 +128,7 @@ impl Checker {
         }
         let lacks = match port {
             Some(port) => (!service.ports.contains(&port)).then_some(port),
-            // Without a port it is the port of the traffic, or the only one.
+            // A reference without a port means the port of the traffic, or the only port.
             None if service.ports.len() == 1 => None,
             None => parent
                 .ports

@@ -9,7 +9,7 @@ use crate::mesh::position::Position;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// The problems that were found, and the names that were seen.
+/// The problems found, and the names seen so far.
 #[derive(Default)]
 pub(super) struct Checker {
     pub(super) problems: Problems,
@@ -133,7 +133,7 @@ impl Checker {
         seen
     }
 
-    /// The addresses, and the host names of further ones.
+    /// The addresses, and the host names among them.
     pub(super) fn addresses(
         &mut self,
         service: &str,
@@ -150,7 +150,7 @@ impl Checker {
                 let targets = ports.iter().map(|port| SocketAddr::new(ip, *port));
                 targets.map(|target| target.to_string()).collect()
             } else if is_host_name(&host) {
-                // Apart from the names by which services are found: a service often has its own as its address.
+                // Kept apart from the names of services: a service often has its own name as its address.
                 let targets = ports
                     .iter()
                     .map(|port| format!("the address of {host}:{port}"));

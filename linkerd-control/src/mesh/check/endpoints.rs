@@ -73,7 +73,7 @@ impl Checker {
         (addresses, hosts)
     }
 
-    /// An endpoint's address; for a host name, the name and an address of which only the port counts.
+    /// An endpoint's address; for a host name, the name and an address with only a valid port.
     fn address(&mut self, text: &str, at: Position) -> Option<(Option<String>, SocketAddr)> {
         let host_and_port = || {
             let (host, port) = text.rsplit_once(':')?;
@@ -92,7 +92,7 @@ impl Checker {
             }
             Some(parsed) => Some(parsed),
             None if text.contains('@') => {
-                // What stands before it may be a secret.
+                // The text before it may be a secret.
                 let reason = "an endpoint's address has no user, no password and no `@`; write an IP address or a \
                               host name with a port, such as 127.0.0.1:9001";
                 self.problem(at, reason);
@@ -125,7 +125,7 @@ impl Checker {
 /// Keeps a weight within its field on the wire.
 const MAX_WEIGHT: f64 = 100_000.0;
 
-/// Each is resolved by a task of its own.
+/// The most host names: each is resolved by its own task.
 const MAX_HOSTS: usize = 1_000;
 
 #[cfg(test)]

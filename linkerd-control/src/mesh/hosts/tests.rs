@@ -3,7 +3,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::time::Instant;
 
-/// Scripted answers, of which the last one repeats, and the times of the queries.
+/// Scripted answers, the last of which repeats, and the times of the queries.
 #[derive(Default)]
 struct Scripted {
     answers: Mutex<VecDeque<Result<HostAddresses, String>>>,

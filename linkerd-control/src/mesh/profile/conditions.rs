@@ -1,4 +1,4 @@
-//! Conditions of a profile on requests and responses. The fields of one condition must all hold.
+//! Conditions of a profile on requests and responses. All fields of one condition must hold.
 
 use crate::mesh::form::{FieldReader, Fields};
 use crate::mesh::yaml::Node;
@@ -30,7 +30,7 @@ pub(super) fn response_condition(r: &mut FieldReader, node: &Node) -> Option<Res
     combined(r, &fields, own, response_condition)
 }
 
-/// All conditions of these fields: `own`, and those that combine others.
+/// All conditions of these fields: `own`, and combinations of nested conditions.
 fn combined<C: Combined>(
     r: &mut FieldReader,
     fields: &Fields<'_>,
@@ -65,7 +65,7 @@ fn combined<C: Combined>(
     }
 }
 
-/// Statuses from `min` to `max`; one of them alone is the only status.
+/// Statuses from `min` to `max`; if only one is given, it is the only status.
 fn statuses(r: &mut FieldReader, node: &Node) -> Option<RangeInclusive<u32>> {
     let fields = r.fields(node, &["min", "max"])?;
     let status = |r: &mut FieldReader, node: &Node| r.status(node, 100..=599);

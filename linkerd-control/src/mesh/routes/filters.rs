@@ -8,7 +8,7 @@ use crate::policy::{HeaderChanges, Protocol, RouteFilter};
 use linkerd_api_proto::http_route::{PathModifier, RequestRedirect, path_modifier};
 use linkerd_api_proto::http_types::{Scheme, scheme};
 
-/// A type of filter. Its field has the same name, which begins with a small letter.
+/// A type of filter. Its field has the same name, beginning with a small letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilterType {
     RequestHeaders,
@@ -72,7 +72,7 @@ pub(super) fn filters(
     filters
 }
 
-/// The type of a filter, and the node of its settings. The type may be left out, as the field names it.
+/// The type of a filter, and the node of its settings. The type may be omitted, as the name of the field implies it.
 fn settings<'n>(r: &mut FieldReader, node: &'n Node) -> Option<(FilterType, &'n Node)> {
     let fields = r.fields(
         node,
@@ -144,7 +144,7 @@ fn header(r: &mut FieldReader, node: &Node) -> Option<(String, String)> {
     name.zip(value)
 }
 
-/// Headers that no filter may give. Removing them changes nothing.
+/// Headers that no filter may set. Removing them has no effect.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// A failure of some requests: a status, or in gRPC routes a code.

@@ -6,7 +6,7 @@ use crate::policy::{Protocol, RouteRetry, RouteTimeouts};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The field `timeouts` of a rule; `0s` is no limit.
+/// The field `timeouts` of a rule; `0s` means no limit.
 pub(super) fn timeouts(r: &mut FieldReader, node: &Node) -> Option<RouteTimeouts> {
     let fields = r.fields(node, &["request", "response", "idle"])?;
     let mut timeouts = RouteTimeouts::new();
@@ -116,5 +116,5 @@ const STATUSES: RangeInclusive<u32> = 100..=599;
 /// The gRPC codes that the proxy's API can name for retries.
 const RETRIED_CODES: [u32; 5] = [1, 4, 8, 13, 14];
 
-/// The longest pause between attempts where none is given: a client waits for all of them.
+/// The longest pause between attempts if none is given: a client waits for all pauses.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);

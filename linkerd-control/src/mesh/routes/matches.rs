@@ -4,7 +4,7 @@ use crate::mesh::form::{FieldReader, Fields, shown};
 use crate::mesh::yaml::Node;
 use crate::policy::{Protocol, RouteMatch};
 
-/// Properties of a rule's matches that its filters depend on.
+/// Properties of a rule's matches on which its filters depend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MatchShape {
     /// Whether each match has a path prefix.
@@ -18,14 +18,14 @@ enum PathType {
     Regex,
 }
 
-/// Whether a value is compared or matched by a regular expression.
+/// The comparison of a value: exact, or by a regular expression.
 #[derive(Clone, Copy)]
 enum ValueType {
     Exact,
     Regex,
 }
 
-/// The field `matches` of a rule; none for every request.
+/// The field `matches` of a rule; absent for every request.
 pub(super) fn matches(
     r: &mut FieldReader,
     fields: &Fields<'_>,
@@ -42,7 +42,7 @@ pub(super) fn matches(
         let Some(read) = read else {
             continue;
         };
-        // A match with a problem lacks the part that may tell it from another.
+        // A match with a problem lacks the part in which it may differ from another.
         if problems == r.problems.count() && matches.contains(&read) {
             r.report(node.at, "this match is listed twice; remove one");
         }
@@ -94,7 +94,7 @@ fn path_match(r: &mut FieldReader, node: &Node, prefixes: &mut usize) -> Option<
         ("RegularExpression", PathType::Regex),
     ];
     let kind = r.choice(&fields, "type", &types);
-    // A type that was reported says nothing of the value.
+    // A type that was reported as wrong leaves the meaning of the value open.
     if kind.is_none() && fields.get("type").is_some() {
         return None;
     }
@@ -158,7 +158,7 @@ fn headers(r: &mut FieldReader, fields: &Fields<'_>, mut read: RouteMatch) -> Ro
     read
 }
 
-/// A name with its value, exact or by a regular expression. A match has each name once.
+/// A name with its value, exact or by a regular expression. Each name may occur once in a match.
 fn named_value(
     r: &mut FieldReader,
     node: &Node,

@@ -80,7 +80,7 @@ fn cidr(r: &mut FieldReader, node: &Node) -> Option<IpNet> {
 /// An identity of a list.
 enum ListedIdentity {
     Exact(String),
-    /// All of which the names end so; with nothing, all.
+    /// All identities with this end of the name; all identities if empty.
     Below(String),
 }
 

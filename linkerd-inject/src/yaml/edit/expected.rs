@@ -1,8 +1,8 @@
-//! The changes on values, with which the changed text is compared.
+//! Changes applied to values, for comparison with the changed text.
 
 use crate::yaml::{Change, PathStep, Yaml};
 
-/// The documents with all changes; `None` if a path leads nowhere.
+/// The documents with all changes; `None` if a path does not exist.
 pub(super) fn expected(documents: Vec<Yaml>, changes: &[Change]) -> Option<Vec<Yaml>> {
     let mut root = Yaml::List(documents);
     let mut removed = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn expected(documents: Vec<Yaml>, changes: &[Change]) -> Option<Vec<Y
             Change::Remove(path) => removed.push(path),
         }
     }
-    // Later items first, so that the indices of the earlier ones stay.
+    // Later items first, so that the indices of the earlier ones stay valid.
     removed.sort();
     for path in removed.into_iter().rev() {
         let (last, parent) = path.split_last()?;

@@ -6,7 +6,7 @@ use linkerd_inject::InjectOptions;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
 
-/// A controller, and the example that it has the mesh file of.
+/// A controller, and the example in its mesh file.
 pub struct Installation {
     pub name: String,
     control: Vec<Value>,
@@ -135,7 +135,7 @@ impl PodTemplate {
         &found.unwrap_or_else(|| panic!("no {name}")).1
     }
 
-    /// Whether a selector of a namespace selects it.
+    /// Whether the selector of a namespace selects the pod.
     pub fn is_met(&self, namespace: &Value, selector: &Value) -> bool {
         let mut labels = selector.as_object().unwrap().iter();
         *namespace == self.namespace

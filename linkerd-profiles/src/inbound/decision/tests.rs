@@ -184,7 +184,7 @@ fn a_route_has_its_own_authorizations_before_those_of_the_server() {
     assert!(connection.is_err(), "a port of HTTP admits no other bytes");
 }
 
-/// The rules of the facts, word by word and without any care for speed.
+/// The specified rules, implemented literally, without regard to speed.
 fn naive(authorization: &Authorization, client: IpAddr, tls: &TlsStatus) -> bool {
     let bits = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,

@@ -16,7 +16,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 type Stream = UnboundedReceiverStream<Result<ServerPolicy, Status>>;
 type Answer = (u16, oneshot::Sender<Result<Stream, Status>>);
 
-/// A source of which every stream is opened, or refused, by the test.
+/// A source whose streams are opened or refused by the test.
 struct Scripted(mpsc::UnboundedSender<Answer>);
 
 struct Calls(mpsc::UnboundedReceiver<Answer>);

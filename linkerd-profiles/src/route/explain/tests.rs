@@ -48,7 +48,7 @@ fn request(method: &str, uri: &str) -> Request<()> {
     Request::builder().method(method).uri(uri).body(()).unwrap()
 }
 
-/// The reasons of all rules but the one that is found, in the order of the rules.
+/// The reasons for all rules but the chosen one, in the order of the rules.
 fn reasons(rules: Vec<RouteRule>, request: &Request<()>) -> Vec<String> {
     let mut others = RouteTable::new(rules).explain(request).others;
     others.sort_by_key(|other| other.index);
@@ -287,7 +287,7 @@ fn requests() -> impl Strategy<Value = Request<()>> {
 }
 
 proptest! {
-    /// A rule is said to match exactly if it takes the request when the ones that beat it are gone.
+    /// A rule is reported as matching exactly if it would take the request without the rules that beat it.
     #[test]
     fn the_explanation_agrees_with_the_choice(rules in tables(), request in requests()) {
         let table = RouteTable::new(rules.clone());
@@ -302,7 +302,7 @@ proptest! {
             if let RuleMiss::Conditions { misses, more } = &other.miss {
                 prop_assert_eq!(misses.len() + more, rules[other.index].matches.len());
             }
-            // With only one other, which matches, the choice between the two is the one that is explained.
+            // With one other rule, which matches, the explained choice must be the choice between these two.
             if let (true, Some(found)) = (says_met, explained.found) {
                 let (first, second) = (found.index.min(other.index), found.index.max(other.index));
                 let pair = RouteTable::new(vec![rules[first].clone(), rules[second].clone()]);

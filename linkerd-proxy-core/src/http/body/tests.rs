@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use std::{cell::RefCell, time::Duration};
 use tokio::task::LocalSet;
 
-/// Writes its notifications down.
+/// An observer that records its notifications.
 #[derive(Default)]
 struct Notes(RefCell<Vec<String>>);
 

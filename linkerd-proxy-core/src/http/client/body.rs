@@ -21,18 +21,18 @@ pub(in crate::http) struct ClientBody {
     stream: Option<StreamBody>,
 }
 
-/// The body is that of an HTTP/2 stream.
+/// The state of a body of an HTTP/2 stream.
 pub(in crate::http) struct StreamBody {
-    /// That of the request, if it has one.
+    /// The watch of the request's body, if it has one.
     pub(in crate::http) upload: Option<UploadWatch>,
 }
 
 /// A frame of an endpoint's body, its error, or its end.
 pub(in crate::http) type PolledFrame = Poll<Option<Result<Frame<Bytes>, hyper::Error>>>;
 
-/// A connection, or a stream of one, that an exchange holds. Dropping it gives it up.
+/// A connection, or a stream of one, that an exchange holds. Dropping the lease releases it.
 pub(in crate::http) trait Lease {
-    /// Polls the next frame of the response's body, and drives its connection for that if it has no task.
+    /// Polls the next frame of the response's body, and drives its connection for that if the connection has no task.
     fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
         Pin::new(incoming).poll_frame(cx)
     }
@@ -57,21 +57,21 @@ impl ClientBody {
         body
     }
 
-    /// The body alone; its connection does not wait for its end. Only for HTTP/2: other connections are driven by it.
+    /// The body alone; its connection does not wait for its end. Only for HTTP/2: an HTTP/1 body drives its connection.
     pub(in crate::http) fn into_incoming(self) -> Incoming {
         self.incoming
     }
 
-    /// Whether its end has been seen. Asking hyper anew takes a lock of the connection with HTTP/2.
+    /// Whether the end has been seen. With HTTP/2, asking hyper anew takes a lock of the connection.
     pub(in crate::http) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether a body that has no further frame was cut short, as far as one can know.
+    /// Whether a body without a further frame was cut short, as far as can be known.
     ///
-    /// hyper takes a stream that is reset with `NO_ERROR`, or that a GOAWAY with this code leaves out, as ended: an endpoint may
-    /// end a request's body so, after the whole response (RFC 9113, section 8.1). Of such a response only a length tells whether
-    /// it is whole; where nothing of the request was left to send, it is not.
+    /// hyper reports a stream as ended if it is reset with `NO_ERROR`, or left out by a GOAWAY with this code: an endpoint may stop
+    /// a request's body this way, after the whole response (RFC 9113, section 8.1). For such a response only a content length
+    /// shows whether it is whole; it counts as cut short if the whole request had been sent.
     pub(in crate::http) fn is_cut_short(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| {
             let upload = stream.upload.as_ref();
@@ -81,11 +81,11 @@ impl ClientBody {
         })
     }
 
-    /// Gives the body up, before its end or after it.
+    /// Releases the body, before its end or after it.
     ///
-    /// A stream whose request's body goes on is read for a while. Dropped, nobody would read it, and the endpoint might wait for
-    /// that before it reads the request: an upload that waits for the endpoint's window does not see that its client has gone,
-    /// and keeps the window of all other uploads of the connection.
+    /// The response to an unfinished upload is read on for a while. If it were dropped, the endpoint might wait for a reader of
+    /// the response before it reads the request: an upload that waits for the endpoint's window does not notice that its client
+    /// has gone, and holds the window of all other uploads of the connection.
     pub(in crate::http) fn give_up(self) {
         let upload = self.stream.as_ref().and_then(|it| it.upload.as_ref());
         let uploads = upload.is_some_and(UploadWatch::goes_on);
@@ -95,7 +95,7 @@ impl ClientBody {
         }
     }
 
-    /// Reads to the end, which comes soon where the request's body sees that its client has gone.
+    /// Reads to the end, which comes soon after the request's body has noticed that its client has gone.
     async fn discard(mut self) {
         let mut bytes = 0;
         while bytes < MAX_DISCARDED {
@@ -107,7 +107,7 @@ impl ClientBody {
         }
     }
 
-    /// Polls the next frame. `now` is the time of the event, for all who see it.
+    /// Polls the next frame. `now` is the time of the event, for all observers.
     pub(in crate::http) fn poll_frame(&mut self, cx: &mut Context<'_>, now: &Now) -> PolledFrame {
         let frame = ready!(match &mut self.lease {
             Some(lease) => lease.poll_frame(&mut self.incoming, cx),
@@ -145,10 +145,10 @@ impl ClientBody {
     }
 }
 
-/// Time for an endpoint to go on with the request once nobody takes the response.
+/// Time for an endpoint to go on with the request once the response has no reader.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 
-/// Most bytes of a response that are read for nobody.
+/// Most bytes of a response that are read and discarded.
 const MAX_DISCARDED: usize = 16 * 1024 * 1024;
 
 impl std::fmt::Debug for ClientBody {

@@ -1,12 +1,12 @@
 //! An HTTP/1 connection that is driven by the exchange that uses it.
 //!
-//! hyper's connection is a future that has to be polled. In a task of its own, each exchange wakes that task, is woken
-//! by it, and wakes it again for having taken the body: five polls of tasks where two are enough. So the exchange polls
-//! the connection itself, from the request's first byte to the response's last. An idle connection is not polled; that the
-//! endpoint has closed it is found when it is used again, before anything is sent.
+//! hyper's connection is a future that has to be polled. With a separate task for the connection, each exchange wakes that
+//! task, is woken by it, and wakes it again after taking the body: five polls of tasks where two are enough. So the exchange
+//! polls the connection itself, from the request's first byte to the response's last. An idle connection is not polled; a
+//! close by the endpoint is found when the connection is used again, before anything is sent.
 //!
-//! A connection gets a task of its own when it must go on while the response is not polled: an upload goes on even if
-//! the client does not read yet, and an upgrade ends the exchange but not the connection.
+//! A connection gets its own task when it must go on while the response is not polled: an upload goes on even if the client
+//! does not read yet, and an upgrade ends the exchange but not the connection.
 
 use super::{
     body::PolledFrame,
@@ -39,9 +39,9 @@ pub(super) struct Driven<B> {
 enum Link<B> {
     /// The exchange polls the connection.
     Attached(SendRequest<B>, Box<dyn Attached<B>>),
-    /// It has a task of its own.
+    /// A separate task polls the connection.
     Detached(SendRequest<B>),
-    /// It has been idle for a while.
+    /// Idle, with its buffers freed.
     Parked(Box<dyn Parked<B>>),
     Closed,
 }
@@ -93,7 +93,7 @@ impl<B: 'static> Driven<B> {
         cx: &mut Context<'_>,
     ) -> PolledFrame {
         if let Link::Attached(..) = self.link {
-            // Often it came with the head.
+            // Often the frame came with the head.
             let mut own = Context::from_waker(&self.waker);
             let frame = Pin::new(&mut *incoming).poll_frame(&mut own);
             if frame.is_ready() {
@@ -103,8 +103,8 @@ impl<B: 'static> Driven<B> {
         self.drive(cx, |cx| Pin::new(incoming).poll_frame(cx))
     }
 
-    /// Whether the connection takes a request. One that was parked is attached again for that, and one that has just
-    /// served another may need a last poll.
+    /// Whether the connection takes a request. A parked connection is attached again first; a connection that has just served
+    /// another request may need a last poll.
     pub(super) fn is_ready(&mut self) -> bool {
         if let Link::Parked(_) = self.link
             && let Link::Parked(parked) = self.take()
@@ -123,7 +123,7 @@ impl<B: 'static> Driven<B> {
         self.sender().is_some_and(|sender| sender.is_ready())
     }
 
-    /// Whether the connection serves another request after the one that is complete. One that does not is about to close.
+    /// Whether the connection serves another request after the complete one. If not, it is about to close.
     pub(super) fn is_open(&mut self) -> bool {
         match &self.link {
             Link::Attached(..) => self.is_ready(),
@@ -140,7 +140,7 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// Gives the connection a task of its own.
+    /// Moves the connection to its own task.
     pub(super) fn detach(&mut self) {
         match self.take() {
             Link::Attached(sender, connection) => {
@@ -151,24 +151,24 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// Frees the buffers of an idle connection. One with a task of its own stays as it is.
+    /// Frees the buffers of an idle connection. A connection with its own task is left as it is.
     pub(super) fn park(&mut self) {
         if !self.may_park() {
             return;
         }
         let idle = self.is_ready();
-        // The waker of the last exchange keeps what its task took.
+        // The waker of the last exchange keeps the memory of its task.
         drop(self.relay.task.take());
         self.link = match self.take() {
             Link::Attached(_, connection) if idle => {
                 connection.park().map_or(Link::Closed, Link::Parked)
             }
-            // It has ended, or has not ended its last exchange after all that time.
+            // The connection has ended, or its last exchange has still not ended.
             _ => Link::Closed,
         };
     }
 
-    /// Whether it has buffers that an idle connection can free.
+    /// Whether the connection has buffers that can be freed when it is idle.
     pub(super) fn may_park(&self) -> bool {
         matches!(self.link, Link::Attached(..))
     }
@@ -180,8 +180,8 @@ impl<B: 'static> Driven<B> {
 
 /// The waker of a connection: passes wakes between two polls on to the exchange's task.
 ///
-/// During a poll, what wakes the connection or the exchange comes from the other one of the two, and both are polled
-/// anyway; passed on, it would make the task run once more for nothing.
+/// During a poll, the connection is woken by the exchange, or the exchange by the connection, and both are polled anyway;
+/// passed on, the wake would make the task run once more for nothing.
 #[derive(Debug, Default)]
 struct Relay {
     state: AtomicU8,

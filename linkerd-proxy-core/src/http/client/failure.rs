@@ -15,7 +15,7 @@ pub(super) fn classify(error: hyper::Error) -> Error {
     {
         if h2.is_go_away() && h2.is_remote() {
             let detail = format!("the endpoint goes away, and did not take the stream: {code:?}");
-            // The code is the connection's, mostly NO_ERROR: a client would learn nothing from it of its request.
+            // The code is the connection's, mostly NO_ERROR, and says nothing about the request.
             let reset = h2::Reason::REFUSED_STREAM;
             let refused = Error::new(Reason::StreamRefused).detail(detail);
             return refused.reset(reset).source(error);

@@ -26,12 +26,12 @@ use std::{
 };
 use tower_service::Service;
 
-/// Sends requests to one endpoint over HTTP/1. Its copies share the connections.
+/// Sends requests to one endpoint over HTTP/1. Copies of a client share the connections.
 ///
 /// - **Waits for** a connection, at most for the connect timeout of `C`.
-/// - **Fails as** what `C` fails as, with the request; or `ConnectionLost`, `InvalidResponse`.
+/// - **Fails as** the failure of `C`, with the request; or `ConnectionLost`, `InvalidResponse`.
 /// - **Bounds**: idle connections, in number and in time. While the endpoint refuses connections the client is not
-///   ready, and one task tries again.
+///   ready, and one task tries to reconnect.
 pub struct Http1Client<C, B>(Rc<Pool<C, B>>);
 
 impl<C, B> Clone for Http1Client<C, B> {
@@ -41,7 +41,7 @@ impl<C, B> Clone for Http1Client<C, B> {
 }
 
 impl<C: 'static, B: 'static> Http1Client<C, B> {
-    /// A client without connections, the pool of which is one of `pools`. It writes `status`.
+    /// A client without connections; its pool is one of `pools`. It writes `status`.
     pub fn new(connect: C, pools: &Http1Pools, backoff: Backoff, status: EndpointStatus) -> Self {
         Self(Pool::new(connect, pools, backoff, status))
     }
@@ -73,10 +73,10 @@ where
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the request to an idle connection, if there is one, before this returns.
+    /// Gives the request to an idle connection, if there is one, before the call returns.
     fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let pool = &self.0;
-        // A request that came back takes a new connection: other idle ones are as old as the one that was lost.
+        // A returned request takes a new connection: other idle ones are as old as the one that was lost.
         let fresh = !is_reusable(&request) || request.context().returns.any();
         let idle = if fresh { None } else { pool.checkout(&request) };
         match idle {
@@ -115,7 +115,7 @@ where
     request.context().end_connect();
     let sent = connection.exchange(request).await;
     sent.map_err(|rejected| match rejected.request {
-        // A new connection that did not take the request.
+        // The new connection did not take the request.
         Some(unsent) => {
             let detail = format!("closed before the request was sent: {}", rejected.error);
             let error = Error::new(Reason::ConnectFailed).detail(detail);
@@ -161,7 +161,7 @@ where
     }
 }
 
-/// The endpoint had closed the connection while it was idle. If nothing was sent, any request may try again.
+/// Tries again after the endpoint closed an idle connection. If nothing was sent, any request may be retried.
 async fn elsewhere<C, B, I>(
     pool: Rc<Pool<C, B>>,
     mut rejected: Rejected<HttpRequest<B>>,

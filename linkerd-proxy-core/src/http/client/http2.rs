@@ -1,4 +1,4 @@
-//! HTTP/2 connections of one endpoint: as many as its stream limit and the readers of its responses ask for.
+//! HTTP/2 connections of one endpoint: as many as the endpoint's stream limit and unread responses require.
 
 mod stream;
 
@@ -34,12 +34,12 @@ use stream::{Connection, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
-/// Sends requests to one endpoint over HTTP/2. Its copies share the connections.
+/// Sends requests to one endpoint over HTTP/2. Copies of a client share the connections.
 ///
-/// - **Waits for** nothing in a call: it is ready only while a connection has room for a stream.
+/// - **Waits for** nothing in a call: the client is ready only while a connection has room for a stream.
 /// - **Fails as** `StreamRefused` and `StreamReset` with the endpoint's code, or `ConnectionLost`.
-/// - **Bounds**: connections. Another one is opened when the peer's stream limit would make requests wait, and when responses that
-///   nobody reads may hold the window of all others.
+/// - **Bounds**: connections. Another is opened when the peer's stream limit would make requests wait, or when unread responses
+///   may hold the window of all other responses.
 pub struct Http2Client<C, B>(Rc<Connections<C, B>>);
 
 struct Connections<C, B> {
@@ -70,7 +70,7 @@ impl<C: 'static, B: 'static> Http2Client<C, B> {
         Self::with_exec(connect, settings, exec, max_connections, backoff, status)
     }
 
-    /// A client, the connections of which are run by `exec`.
+    /// A client whose connections are run by `exec`.
     pub fn with_exec(
         connect: C,
         settings: Http2Settings,
@@ -122,7 +122,7 @@ where
         Poll::Pending
     }
 
-    /// Gives the request to a connection before this returns: it is not carried in a future.
+    /// Gives the request to a connection before the call returns, so that no future has to carry it.
     fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let Some(mut stream) = self.0.open_stream() else {
             // The last connection went away between readiness and call.
@@ -156,7 +156,7 @@ where
 }
 
 impl<C, B> Connections<C, B> {
-    /// Forgets connections that are closed, and notes whether there is room for a stream.
+    /// Removes closed connections, and notes whether there is room for a stream.
     fn update(&self) -> Capacity {
         let mut open = self.open.borrow_mut();
         open.retain(|connection| !connection.is_closed());
@@ -181,7 +181,7 @@ impl<C, B> Connections<C, B> {
         Some(Stream::open(connection))
     }
 
-    /// Wakes the balancer: there may be room, or a connection is gone.
+    /// Wakes the balancer: there may be room, or a connection is closed.
     fn changed(&self) {
         self.update();
         self.reconnect.status().wake();

@@ -21,22 +21,22 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Watches what an HTTP/2 peer sends first, and notifies of each read as long as somebody listens.
+/// Watches the first bytes of an HTTP/2 peer, and notifies the listener, if there is one, of each read.
 pub(super) struct Reads {
     listener: Weak<Notify>,
-    /// The first bytes, as long as they may tell something; `None` when they did.
+    /// The first bytes, until they decide the protocol; `None` afterwards.
     first: Option<SmallVec<[u8; FIRST]>>,
     peer: Rc<Peer>,
 }
 
-/// The findings about a peer from its first bytes.
+/// The peer, as recognized by its first bytes.
 #[derive(Default)]
 pub(super) struct Peer {
     speaks_http1: Cell<bool>,
 }
 
 impl Reads {
-    /// A watch of a connection, its notifications, and the peer that it watches.
+    /// A watch of a connection, the notification of its reads, and its peer.
     pub(super) fn new() -> (Self, Rc<Notify>, Rc<Peer>) {
         let (notify, peer) = (Rc::new(Notify::new()), Rc::new(Peer::default()));
         let reads = Self {
@@ -49,7 +49,7 @@ impl Reads {
 }
 
 impl Peer {
-    /// The failure of a connection to a peer that answers the HTTP/2 preface in HTTP/1, which tells more than `error`.
+    /// The failure of a connection: `EndpointSpeaksHttp1` if the peer answered the HTTP/2 preface in HTTP/1, else `error`.
     pub(super) fn explain(&self, error: Error) -> Error {
         match self.speaks_http1.get() {
             true => Error::new(Reason::EndpointSpeaksHttp1).source(error),
@@ -80,11 +80,11 @@ impl Watch for Reads {
     }
 }
 
-/// Waits for the peer's settings: they tell how many streams it takes, and that it speaks HTTP/2 at all.
+/// Waits for the peer's settings: they carry its stream limit, and show that the peer speaks HTTP/2 at all.
 ///
-/// hyper reads the connection in a task of its own, which wakes nobody when settings come. So they are looked for
-/// whenever something was read, and now and then in case hyper could not make use of it at once. A timer alone would add
-/// a millisecond or two to the first request of each connection.
+/// hyper processes the settings without waking the caller. So the limit is checked after each read, and now and then in case
+/// hyper could not process the bytes at once. A timer alone would add a millisecond or two to the first request of each
+/// connection.
 pub async fn peer_limit<I, B>(
     connection: &mut http2::Connection<TokioIo<I>, B, LocalExec>,
     heard: Rc<Notify>,
@@ -107,17 +107,17 @@ where
             limits::HTTP2_UNKNOWN_STREAM_LIMIT if Instant::now() < deadline => {}
             limit => return Ok(limit),
         }
-        // Whether something was read or not, the next look tells.
+        // A read and a timeout mean the same: check again.
         let _ = timeout(LOOK, heard.notified()).await;
     }
 }
 
-/// The beginnings of an answer in HTTP/1: a status line, or the page of an error, which some servers send alone to a
-/// version that they do not know. No HTTP/2 frame begins so: its length would be megabytes.
+/// The beginnings of an answer in HTTP/1: a status line, or the error page, which some servers send alone to an unknown
+/// version. No HTTP/2 frame begins so: its length would be megabytes.
 const HTTP1: [&[u8]; 2] = [b"HTTP/1.", b"<!DOCTYPE"];
 
-/// The length of the longest of them.
+/// The length of the longest beginning.
 const FIRST: usize = 9;
 
-/// Between two looks for settings when nothing is read.
+/// The time between two checks for settings when nothing is read.
 const LOOK: Duration = Duration::from_millis(20);

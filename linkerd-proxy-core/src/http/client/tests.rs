@@ -8,7 +8,7 @@ use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The response that is written so, over a connection that stays open. Must run where tasks may stay on their thread.
+/// The response with this text, over a connection that stays open. Must run where tasks may stay on their thread.
 pub(in crate::http) async fn incoming(response: &str) -> Response<Incoming> {
     let (client, mut server) = tokio::io::duplex(1 << 16);
     let response = response.to_owned();
@@ -16,7 +16,7 @@ pub(in crate::http) async fn incoming(response: &str) -> Response<Incoming> {
         let mut request = [0; 1024];
         assert_ne!(server.read(&mut request).await.unwrap(), 0);
         server.write_all(response.as_bytes()).await.unwrap();
-        // It ends when the client drops it.
+        // The connection ends when the client drops it.
         let _ = server.read(&mut request).await;
     });
     let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();

@@ -9,13 +9,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// A request's body on its stream, which is dropped once all of it was given to the stream, or the stream has ended.
+/// A request's body on its stream; dropped once all of it was given to the stream, or the stream has ended.
 pub(super) struct Uploading<B> {
     body: B,
     watched: Option<Rc<Given>>,
 }
 
-/// Tells how far a body was sent.
+/// Observes how much of a body was sent.
 #[derive(Debug)]
 pub(in crate::http) struct UploadWatch(Rc<Given>);
 
@@ -35,20 +35,20 @@ impl<B: Body> Uploading<B> {
         (uploading, watch)
     }
 
-    /// The body alone, which was not sent.
+    /// The body alone, if it was not sent.
     pub(super) fn into_inner(self) -> B {
         self.body
     }
 }
 
 impl UploadWatch {
-    /// Whether not all of the body was given to its stream.
+    /// Whether a part of the body was not given to its stream yet.
     pub(in crate::http) fn goes_on(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
 
-    /// Whether all of the body was sent, as far as one can know: it was given to its stream, and no more than the stream has
-    /// room for from the start, unless its endpoint made that smaller or other streams have taken the connection's.
+    /// Whether all of the body was sent, as far as can be known: all of it was given to its stream, and it fits into the
+    /// stream's initial window. Wrong if the endpoint made the window smaller, or other streams have used up the connection's.
     pub(in crate::http) fn was_sent(&self) -> bool {
         self.0.is_whole.get() && self.0.bytes.get() <= INITIAL_WINDOW
     }
@@ -92,5 +92,5 @@ where
     }
 }
 
-/// The room of a stream that nobody has changed (RFC 9113, section 6.9.2).
+/// The initial window of a stream, unless the peer's settings change it (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: usize = 65_535;

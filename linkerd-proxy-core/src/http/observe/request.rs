@@ -5,20 +5,20 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// An observer of requests' bodies. One serves all requests of its layer; each notification says which it is about.
+/// An observer of requests' bodies. One observer serves all requests of its layer; each notification names its request.
 ///
-/// It is notified for each attempt to send a request that it was added to: if the body is sent twice, its frames pass
-/// twice, and end twice.
+/// Notified for each attempt to send an observed request: if the body is sent twice, its frames pass twice, and its end comes
+/// twice.
 pub trait ObserveRequest {
     /// A data frame has passed.
     fn data(&self, _request: &ObservedRequest, _len: usize, _now: &Now) {}
 
-    /// The body has ended, or was dropped half-way. Called at most once for an attempt, and not at all for one that did not
-    /// begin to send the body.
+    /// The body has ended, or was dropped half-way. Called at most once for an attempt, and not at all for an attempt that did
+    /// not begin to send the body.
     fn end(&self, _request: &ObservedRequest, _end: BodyEnd<'_>, _now: &Now) {}
 }
 
-/// The request that a notification is about.
+/// The request of a notification.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedRequest {
     /// The time at which the exchange began, for this observer.
@@ -30,7 +30,7 @@ pub struct ObservedRequest {
 /// The observers of one attempt to send a request's body.
 #[derive(Default)]
 pub(in crate::http) struct RequestObservers {
-    /// In the order of their notification.
+    /// Observers in the order of their notification.
     list: SmallVec<[(Rc<dyn ObserveRequest>, Instant); 2]>,
     phase: Phase,
     has_data: bool,
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Writes its notifications down.
+    /// An observer that records its notifications.
     #[derive(Default)]
     struct Notes(RefCell<Vec<String>>);
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// An observer of responses' bodies. One serves all responses of its layer; each notification says which it is about.
+/// An observer of responses' bodies. One observer serves all responses of its layer; each notification names its response.
 pub trait ObserveResponse {
     /// A data frame has passed.
     fn data(&self, _response: &ObservedResponse<'_>, _len: usize, _now: &Now) {}
@@ -16,7 +16,7 @@ pub trait ObserveResponse {
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now);
 }
 
-/// The response that a notification is about.
+/// The response of a notification.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedResponse<'a> {
     /// The time at which the exchange began, for this observer.
@@ -25,10 +25,10 @@ pub struct ObservedResponse<'a> {
     pub status: StatusCode,
     /// The gRPC code among the response's headers.
     pub code: Option<u8>,
-    /// Whether the request was gRPC's, if a layer has [said so](crate::http::ResponseBody::answers_grpc).
+    /// Whether the request was gRPC, if a layer has [set it](crate::http::ResponseBody::answers_grpc).
     pub is_grpc: bool,
-    /// The response by the classes of its route, if that has any and a layer has
-    /// [said so](crate::http::ResponseBody::belongs_to).
+    /// The class of the response by its route, if the route has classes and a layer has
+    /// [set it](crate::http::ResponseBody::belongs_to).
     pub class: Option<ClassMatch>,
     /// Whether a data frame has passed before.
     pub has_data: bool,
@@ -36,7 +36,7 @@ pub struct ObservedResponse<'a> {
 }
 
 impl ObservedResponse<'_> {
-    /// The gRPC code when the body has ended so: that of the head, or else that of the trailers.
+    /// The gRPC code after this end of the body: from the head, or else from the trailers.
     #[inline]
     pub fn grpc_code(&self, end: BodyEnd<'_>) -> Option<u8> {
         let trailers = match end {
@@ -46,9 +46,9 @@ impl ObservedResponse<'_> {
         self.code.or_else(|| trailers.and_then(grpc_status))
     }
 
-    /// The time at which the request's body ended, `None` while it goes on. Without a body the request ended when it began.
+    /// The time at which the request's body ended, `None` while it goes on. A request without a body ended when it began.
     ///
-    /// Of a request that was sent again it is the last attempt's. It is known if a layer observes the request's body.
+    /// For a request that was sent again, the last attempt counts. Known only if a layer observes the request's body.
     pub fn request_ended(&self) -> Option<Instant> {
         match self.upload {
             Some(upload) => upload.ended(),
@@ -59,7 +59,7 @@ impl ObservedResponse<'_> {
 
 /// The observers of one response's body.
 pub(in crate::http) struct ResponseObservers {
-    /// In the order of their notification. As many as there are layers that measure: nothing is allocated for them.
+    /// In the order of their notification. Room for all layers that measure, without an allocation.
     list: SmallVec<[(Rc<dyn ObserveResponse>, Instant); 5]>,
     status: StatusCode,
     pub(in crate::http) code: Option<u8>,
@@ -85,7 +85,7 @@ impl ResponseObservers {
         }
     }
 
-    /// Adds an observer, notified after those that are there; of an end that has been already, now.
+    /// Adds an observer, notified after the present ones. If the body has already ended, it is notified of the end now.
     pub(in crate::http) fn add(&mut self, observer: Rc<dyn ObserveResponse>, start: Instant) {
         if self.ended {
             let end = BodyEnd::Complete(None);
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use std::{cell::RefCell, time::Duration};
 
-    /// Writes its notifications down, under a name.
+    /// An observer that records its notifications, under a name.
     struct Note(&'static str, Rc<RefCell<Vec<String>>>);
 
     impl ObserveResponse for Note {

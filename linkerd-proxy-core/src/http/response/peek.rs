@@ -1,4 +1,4 @@
-//! Looking at the first frame of a response before it is passed on.
+//! Reads the first frame of a response ahead, before the response is passed on.
 
 use super::{Inner, ResponseBody};
 use crate::http::{Now, grpc_status};
@@ -9,8 +9,8 @@ use std::{
 };
 
 impl ResponseBody {
-    /// The gRPC code of the response: that of its headers or, where the first frame is its trailers, that of these. Waits for
-    /// the first frame if need be, and takes nothing from who reads the body. Cancel safe.
+    /// The gRPC code of the response: from its headers, or from its trailers if they are the first frame. Waits for the first
+    /// frame if need be, and keeps it for the reader of the body. Cancel safe.
     pub fn poll_grpc_code(&mut self, cx: &mut Context<'_>) -> Poll<Option<u8>> {
         let inner = &mut *self.0;
         if let Some(code) = inner.observers.code {
@@ -36,7 +36,7 @@ impl ResponseBody {
         Poll::Ready(trailers.and_then(grpc_status))
     }
 
-    /// Gives the response up, which another attempt replaces. Observers see the end that is known.
+    /// Drops a response that another attempt replaces. If its end is known, observers see it.
     pub fn discard(mut self) {
         if self.0.peeked.is_some() {
             let mut cx = Context::from_waker(Waker::noop());
@@ -46,7 +46,7 @@ impl ResponseBody {
 }
 
 impl Inner {
-    /// The size of the endpoint's body with the frame that was taken from it.
+    /// The size of the endpoint's body, including the frame that was read ahead.
     pub(super) fn size_with_peeked(&self) -> SizeHint {
         let rest = self.endpoint.as_ref().map(|endpoint| endpoint.size_hint());
         let mut size = rest.unwrap_or_default();

@@ -30,7 +30,7 @@ impl Lease for NoLease {
     fn complete(self: Box<Self>, _: &Now) {}
 }
 
-/// Writes its notifications down.
+/// An observer that records its notifications.
 #[derive(Default)]
 struct Notes(RefCell<Vec<String>>);
 
@@ -50,7 +50,7 @@ impl ObserveResponse for Notes {
     }
 }
 
-/// A client's connection to a proxy that answers `/full` itself, and everything else with an endpoint's response that
+/// A client's connection to a proxy that answers `/full` itself, and all other requests with an endpoint's response that
 /// stops after five bytes and has a limit, or breaks off for `/broken`.
 fn serve(version: Version, notes: &Rc<Notes>) -> DuplexStream {
     let (client, server) = tokio::io::duplex(1 << 16);
@@ -120,7 +120,7 @@ async fn http1(path: &str) -> (String, Vec<String>) {
     (received, notes.0.take())
 }
 
-/// The response that an HTTP/2 client receives: the status, and the body or the error after it.
+/// The response that an HTTP/2 client receives: the status, then the body or the error.
 async fn http2(
     path: &str,
     content_type: &'static str,

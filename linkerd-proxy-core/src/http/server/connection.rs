@@ -12,15 +12,15 @@ use std::{
 /// The state of a client's connection, shared by the server and the requests on it.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// Whether bytes were read that belong to no request yet, and whether all that was written has left.
+    /// Whether bytes were read that belong to no request yet, and whether all written bytes have left.
     pub(super) activity: Arc<Activity>,
     requests: Cell<u32>,
     /// Messages that are being read or written.
     busy: Cell<u32>,
-    /// Those of them that are bodies of requests.
+    /// The messages in `busy` that are bodies of requests.
     uploads: Cell<u32>,
     pub(super) close: Cell<bool>,
-    /// Whether it ends with a reset, as its end would look like that of a response.
+    /// Whether the connection ends with a reset, as a plain end would look like the end of a response.
     pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
     /// The task that serves the connection, while it waits.
@@ -28,16 +28,16 @@ pub struct Connection {
     is_polled: Cell<bool>,
 }
 
-/// Keeps a connection from being taken for one that waits for a request.
+/// Keeps a connection from counting as waiting for a request.
 #[derive(Debug)]
 pub struct Busy(Rc<Connection>);
 
-/// As [`Busy`], for the body of a request, which may outlast the response.
+/// Like [`Busy`], for the body of a request, which may outlast the response.
 #[derive(Debug)]
 pub struct Uploading(Busy);
 
 impl Connection {
-    /// Ends the connection gracefully: what is in flight is finished.
+    /// Ends the connection gracefully: requests in flight are finished.
     pub fn close(&self) {
         self.close.set(true);
     }
@@ -47,7 +47,7 @@ impl Connection {
         self.close.get()
     }
 
-    /// Whether it has waited for a request for so long that its buffers were given back.
+    /// Whether the connection has waited for a request for so long that its buffers were freed.
     pub fn is_parked(&self) -> bool {
         self.parked.get()
     }
@@ -60,11 +60,11 @@ impl Connection {
         Busy(self.clone())
     }
 
-    /// Marks the begin of a request's body, after this head.
+    /// Marks the start of a request's body, after this head.
     ///
     /// A body that announces trailers over HTTP/1 is the last of its connection. If the trailers come after the end of the
-    /// response, hyper waits for the next head and keeps the end of the body until that has come; on a connection that is
-    /// about to close it does not.
+    /// response, hyper waits for the next head, and delivers the end of the body only after it. On a connection that is about to
+    /// close, hyper delivers it at once.
     pub fn uploading(self: &Rc<Self>, head: &request::Parts) -> Uploading {
         if head.version < Version::HTTP_2 && head.headers.contains_key(TRAILER) {
             self.close();
@@ -73,12 +73,12 @@ impl Connection {
         Uploading(self.busy())
     }
 
-    /// Whether all is answered, and a request's body goes on.
+    /// Whether all requests are answered, and only bodies of requests go on.
     pub(super) fn only_uploads(&self) -> bool {
         self.busy.get() > 0 && self.busy.get() == self.uploads.get()
     }
 
-    /// Whether all that was written has left, as far as the connection knows.
+    /// Whether all written bytes have left, as far as the connection knows.
     fn is_flushed(&self) -> bool {
         self.activity.is_flushed()
     }
@@ -93,13 +93,13 @@ impl Connection {
         self.busy.get() == 0
     }
 
-    /// Whether it waits for a request: all is answered, all answers are sent, and nothing of another request has come.
+    /// Whether the connection waits for a request: all are answered, all answers are sent, and no byte of another request has come.
     pub(in crate::http) fn is_idle(&self) -> bool {
         self.awaits_request() && !self.activity.was_read() && self.is_flushed()
     }
 
-    /// Polls the connection. When its last message ends elsewhere after that, such as an upload in the task of its endpoint's
-    /// connection, the task is woken: it has timers to begin.
+    /// Polls the connection. Its task is woken when the last message ends outside of this poll, such as an upload in the task of
+    /// its endpoint's connection: timers have to start.
     pub(super) fn polled<T>(
         &self,
         cx: &mut Context<'_>,
@@ -124,12 +124,12 @@ impl Connection {
 }
 
 impl Busy {
-    /// Makes the connection end with a reset: a response broke off, and the end of the connection would be its end.
+    /// Makes the connection end with a reset: a response broke off, and a plain end would look like the end of the response.
     pub(in crate::http) fn break_off(&self) {
         self.0.broken.set(true);
     }
 
-    /// Whether all that was written to the connection has left, as far as it knows.
+    /// Whether all written bytes have left, as far as the connection knows.
     pub(in crate::http) fn is_flushed(&self) -> bool {
         self.0.is_flushed()
     }
@@ -147,7 +147,7 @@ impl Drop for Busy {
         let connection = &self.0;
         connection.busy.set(connection.busy.get() - 1);
         if connection.busy.get() == 0 {
-            // What was read until now was the request's body.
+            // The bytes read until now were the request's body.
             connection.activity.forget_reads();
             if !connection.is_polled.get()
                 && let Some(task) = &*connection.task.borrow()

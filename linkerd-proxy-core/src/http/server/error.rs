@@ -1,4 +1,4 @@
-//! The errors that end the serving of a connection.
+//! Errors of serving a connection.
 
 use crate::{
     Error, Reason,
@@ -6,23 +6,23 @@ use crate::{
 };
 use std::{error::Error as _, time::Duration};
 
-/// The error that ended the serving of a connection.
+/// The error that ended a server connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The protocol failed, or the connection did.
+    /// The protocol or the connection failed.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// The client did not end its headers in time.
+    /// The client did not complete its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
-    /// Requests that began later took the room for half-sent ones.
+    /// Later requests needed the room of half-sent ones.
     #[error("more requests are half sent than there is room for: {0}")]
     HalfSentLimit(HalfSentBound),
 }
 
 impl ServeError {
-    /// The failure that no exchange has counted: a request that the codec refused, or a response that it could not write. A
-    /// client that broke off is none.
+    /// The failure, if no exchange has counted it: a request that the codec refused, or a response that it could not write. A
+    /// client that broke off is no failure.
     pub fn failure(&self) -> Option<Error> {
         match self {
             Self::HeaderTimeout(_) => {

@@ -1,4 +1,4 @@
-//! A connection that returns to its lender when it is dropped.
+//! A connection that returns to its owner when it is dropped.
 
 use std::{
     cell::Cell,
@@ -9,14 +9,14 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection for hyper's HTTP/2, which keeps it to its end and drops it.
+/// A connection for hyper's HTTP/2, which takes ownership and drops the connection at its end.
 pub(super) struct LentIo<I> {
     io: Option<I>,
     returned: Rc<Cell<Option<I>>>,
 }
 
 impl<I> LentIo<I> {
-    /// Lends a connection; it returns to the cell.
+    /// Lends a connection, which returns to the cell when dropped.
     pub(super) fn new(io: I) -> (Self, Rc<Cell<Option<I>>>) {
         let returned = Rc::new(Cell::new(None));
         let io = Self {

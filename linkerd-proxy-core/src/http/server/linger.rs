@@ -13,14 +13,13 @@ use tokio::{
     time::sleep,
 };
 
-/// Closes a client's connection so that it receives all that was written.
+/// Closes a client's connection so that the client receives all written bytes.
 ///
-/// A system that has something unread when a socket is closed, or gets something for it later, answers with an RST. That
-/// overtakes what was written before, and discards what was not sent yet: 220 KB of a response were lost to a client that
-/// had sent more requests than were answered. Libraries of HTTP/2 give up what they have received and not looked at when
-/// they cannot write: answers to other streams of a connection that ended with a failure were lost so. So the proxy ends
-/// its own side, and closes the socket when the client has ended the other, or after `patience`. A shutdown waits for
-/// [`SHORT`] at most.
+/// If bytes are unread when a socket is closed, or arrive later, the system answers with an RST. It overtakes bytes written
+/// before, and discards those not sent yet: a client that had sent more requests than were answered lost 220 KB of a response.
+/// HTTP/2 libraries discard frames that they have received and not processed when they cannot write: answers to other
+/// streams of a failed connection were lost. So the proxy shuts down its own side, and closes the socket when the client has
+/// closed the other side, or after `patience`. A shutdown of the proxy waits for [`SHORT`] at most.
 pub(super) async fn close<I>(mut io: Io<I>, patience: Duration, drain: drain::Watch)
 where
     I: AsyncRead + AsyncWrite + Unpin,
@@ -34,7 +33,7 @@ where
                 count => dropped += count,
             }
         }
-        // What else comes has to wait in the system, and so has the client.
+        // Further bytes have to wait in the system, and so has the client.
         std::future::pending().await
     };
     let ended: std::io::Result<()> = tokio::select! {
@@ -46,7 +45,7 @@ where
     }
 }
 
-/// Reads and drops some bytes; 0 at the end. They need no place beyond the call.
+/// Reads and drops some bytes; 0 at the end. Their buffer is needed for the call only.
 fn poll_drop<I>(io: &mut Io<I>, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>>
 where
     I: AsyncRead + Unpin,
@@ -57,7 +56,7 @@ where
     Poll::Ready(Ok(buf.filled().len()))
 }
 
-/// Waits until a client has had its time.
+/// Waits for `patience`, or for [`SHORT`] after drain was signalled.
 async fn over(patience: Duration, mut drain: drain::Watch) {
     let drained = async {
         drain.signaled().await;
@@ -69,13 +68,13 @@ async fn over(patience: Duration, mut drain: drain::Watch) {
     }
 }
 
-/// Time for a client to receive a response, and to close. One that reads more slowly loses the end of the response.
+/// Time for a client to receive a response, and to close. A client that reads more slowly loses the end of the response.
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
-/// Time for a client that receives little, or of a proxy that is shutting down.
+/// Time for a client that receives little, or when the proxy shuts down.
 pub(super) const SHORT: Duration = Duration::from_secs(1);
 
-/// The most that is read from a client whose requests are not served any more.
+/// The most bytes read from a client whose requests are no longer served.
 const MAX_DROPPED: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -85,7 +84,7 @@ mod tests {
     use crate::transport::TransportMetrics;
     use tokio::{io::AsyncReadExt, time::Instant};
 
-    /// The time for which a connection stays open for a client that does not close it, with a drain after `drained`.
+    /// The time until a connection is closed whose client does not close it, with a drain after `drained`.
     async fn closes_after(drained: Duration) -> Duration {
         let (mut client, server) = tokio::io::duplex(64);
         let series = TransportMetrics::register(&Registry::new()).series(Labels::new());

@@ -25,7 +25,7 @@ use tokio::time::{Instant, Sleep};
 
 /// A server connection of hyper's, of either version.
 pub(super) trait Graceful: Future<Output = Result<(), hyper::Error>> {
-    /// Whether it serves one request after the other.
+    /// Whether the connection serves one request after the other.
     const IS_SERIAL: bool;
 
     fn graceful_shutdown(self: Pin<&mut Self>);
@@ -64,15 +64,15 @@ where
 pub(super) enum RunEnd {
     Ended {
         ended: Result<(), ServeError>,
-        /// The proxy ended it for its own end, between two requests.
+        /// Whether the proxy ended the connection between two requests, for its own shutdown.
         was_idle: bool,
     },
-    /// It waits for a request, and has for a while.
+    /// The connection has waited for a request for a while.
     Idle,
 }
 
-/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends it gracefully: with `pinged`, which
-/// sees its reads, by a PING that the client answers if it is there.
+/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends the connection gracefully: with
+/// `pinged`, which sees its reads, by a PING that a live client answers.
 pub(super) async fn run<C: Graceful>(
     mut serve: Pin<&mut C>,
     header_timeout: Duration,
@@ -93,7 +93,7 @@ pub(super) async fn run<C: Graceful>(
                 let ended = ended.map_err(ServeError::from);
                 return Poll::Ready(RunEnd::Ended { ended, was_idle });
             }
-            // It is polled once, to be woken by; after that a look at the flag is enough.
+            // Polled once, to register the waker; after that the flag is enough.
             let draining = match waits {
                 true => drain.is_draining(),
                 false => drained.as_mut().poll(cx).is_ready(),
@@ -102,8 +102,8 @@ pub(super) async fn run<C: Graceful>(
             if closing {
                 break;
             }
-            // hyper may wait for the next head and keep the end of an upload, if that had trailers which it did not announce
-            // (see `Connection::uploading`). The upload then breaks off, as hyper does not let it end otherwise.
+            // hyper may wait for the next head before it delivers the end of an upload, if the upload had unannounced trailers (see
+            // `Connection::uploading`). Such an upload is broken off, as hyper does not let it end otherwise.
             let outlasts = C::IS_SERIAL && connection.only_uploads();
             if outlasts && connection.activity.was_read() {
                 connection.activity.forget_reads();
@@ -126,7 +126,7 @@ pub(super) async fn run<C: Graceful>(
             return Poll::Pending;
         }
         if connection.reads_headers() {
-            // The rest of a head that pauses is waited for without hyper, where that is possible.
+            // The rest of a head is awaited without hyper, where that is possible.
             let leaves = idle.is_some() && !closing && connection.activity.is_flushed();
             let pause = if leaves {
                 HALF_SENT_PAUSE
@@ -140,7 +140,7 @@ pub(super) async fn run<C: Graceful>(
                 false => RunEnd::Ended { ended, was_idle },
             });
         }
-        // hyper waits for the answer to its PING as long as it takes.
+        // hyper waits for the answer to its PING without a limit.
         let has_left = |activity: &Activity| activity.is_flushed() && !activity.was_read();
         if closing && connection.awaits_request() && pinged.is_some_and(has_left) {
             ready!(timer.poll(limits::PEER_PING_TIMEOUT, cx));
@@ -156,7 +156,7 @@ pub(super) async fn run<C: Graceful>(
     poll_fn(|cx| connection.polled(cx, &mut poll)).await
 }
 
-/// Runs while headers are being read, or while an upload outlasts its response, and costs nothing when they come in one
+/// Runs while headers are being read, or while an upload outlasts its response, and costs nothing when headers come in one
 /// piece.
 #[derive(Default)]
 struct RunTimer {
@@ -184,5 +184,5 @@ impl RunTimer {
 /// Time without any bytes of an upload that outlasts its response. After it, the connection serves no other request.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time that hyper waits for the rest of a head before it is taken off the socket.
+/// Time that hyper waits for the rest of a head before it is detached from the socket.
 const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);

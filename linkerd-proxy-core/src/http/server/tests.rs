@@ -1,5 +1,5 @@
-//! Connections that wait for a request: nobody may notice that hyper was taken off them. Clocks are paused, and run on
-//! when nobody has anything to do.
+//! Connections that wait for a request: clients must not notice that hyper was detached. Clocks are paused, and advance
+//! when all tasks wait.
 
 mod http2;
 mod uploads;
@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Stands for a socket: a real one and a clock that jumps do not go together.
+/// Stands for a socket: a real socket does not work with a paused clock.
 impl Duplex for BufReader<DuplexStream> {
     fn is_socket(&self) -> bool {
         true
@@ -33,11 +33,11 @@ impl Duplex for BufReader<DuplexStream> {
     }
 }
 
-/// A client's connection, and what serves it.
+/// A client's connection, and its server.
 struct Served<C = DuplexStream> {
     client: C,
     connection: Rc<Connection>,
-    /// How the last upload to `/early` has ended.
+    /// The end of the last upload to `/early`.
     uploaded: Uploaded,
     serving: JoinHandle<Result<(), ServeError>>,
     drain: Signal,
@@ -84,7 +84,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
         self.client.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads until what ends so has come.
+    /// Reads until the bytes end with `end`.
     async fn receive(&mut self, end: &str) -> String {
         let mut read = Vec::new();
         while !read.ends_with(end.as_bytes()) {
@@ -99,7 +99,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 
-    /// Waits until it is parked.
+    /// Waits until the connection is parked.
     async fn park(&self) {
         let start = Instant::now();
         while !self.connection.is_parked() {
@@ -109,7 +109,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Served<C> {
     }
 }
 
-/// The time that an answer to `/slow` takes.
+/// The delay of an answer to `/slow`.
 const SLOW: Duration = Duration::from_secs(60);
 
 /// Answers with the path, after a minute for `/slow`, and with many bytes for `/large`.
@@ -128,7 +128,7 @@ async fn answer(
             uploaded.replace(Some(ended));
             drop(upload);
         });
-        // As an endpoint does, which is not asked and answers at once.
+        // As the proxy does with an endpoint that answers at once.
         tokio::task::yield_now().await;
         let body = Full::from(path).map_err(|never| match never {});
         return Ok(Response::new(Held(body.boxed_unsync(), busy)));
@@ -204,7 +204,7 @@ async fn a_connection_that_was_parked_serves_the_next_request() {
             assert!(!served.connection.is_parked(), "not at once");
             served.park().await;
         }
-        // Several at once, the last of them in pieces.
+        // Several requests at once, the last of them in pieces.
         served
             .send("GET /d HTTP/1.1\r\n\r\nGET /e HTTP/1.1\r\n\r\nGET /f")
             .await;

@@ -39,7 +39,7 @@ fn counted(stream: TcpStream) -> Io {
     Io::new(Socket::from(stream).into(), series())
 }
 
-/// Serves a client's connection by `answer`.
+/// Serves a client's connection with `answer`.
 fn serve<F>(stream: TcpStream, answer: impl Fn(Request<Incoming>) -> F + 'static)
 where
     F: Future<Output = Result<Response<ResponseBody>, h2::Error>> + 'static,

@@ -1,10 +1,10 @@
-//! An entry as an inspection shows it.
+//! An entry as shown by an inspection.
 
 use std::time::Duration;
 
 /// An entry in a cache's inspection.
 pub struct CachedEntry<'a, K, S, X> {
-    /// Its key.
+    /// The key of the entry.
     pub key: &'a K,
     /// The number of leases.
     pub leases: usize,

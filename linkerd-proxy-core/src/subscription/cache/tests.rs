@@ -13,7 +13,7 @@ fn cache(max_entries: usize) -> TestCache {
     Cache::new(limits, Handle::current())
 }
 
-/// A lease whose task publishes nothing; its publisher is handed out.
+/// A lease whose task publishes nothing; the publisher is sent to `publishers`.
 fn lease(
     cache: &TestCache,
     key: &'static str,
@@ -99,7 +99,7 @@ async fn the_longest_idle_makes_room() {
     assert_eq!(keys, ["a", "c"]);
     let stats = cache.stats();
     assert_eq!((stats.displaced, stats.refused), (1, 1));
-    // The displaced entry's task ends, and does not take a later entry of its name along.
+    // The displaced entry's task ends, and does not remove a later entry with the same key.
     let _again = lease(&cache, "b", &tx).unwrap();
     tokio::time::sleep(2 * IDLE).await;
     assert!(cache.inspect(|cached| *cached.key).contains(&"b"));

@@ -10,15 +10,15 @@ const SECS: fn(u64) -> Duration = Duration::from_secs;
 
 /// One scripted call.
 enum Script {
-    /// It fails.
+    /// The call fails.
     Fails(Code),
-    /// It never answers.
+    /// The call never answers.
     Hangs,
-    /// It yields items, then ends.
+    /// The stream yields items, then ends.
     Ends(Vec<u32>),
-    /// It yields items, then fails.
+    /// The stream yields items, then fails.
     Breaks(Vec<u32>, Code),
-    /// It yields items, each after a wait, then nothing.
+    /// The stream yields items, each after a wait in seconds, then nothing.
     Stays(Vec<(u64, u32)>),
 }
 

@@ -34,7 +34,7 @@ impl Authority {
         }
     }
 
-    /// Its certificate.
+    /// The certificate of the authority.
     pub(super) fn root(&self) -> &[u8] {
         &self.root
     }
@@ -61,7 +61,7 @@ impl Authority {
         request.signed_by(&self.issuer).unwrap().der().clone()
     }
 
-    /// A certificate for `name`, as a proxy takes it at `now`.
+    /// Credentials with a certificate for `name`, as verified by a proxy at `now`.
     pub(super) fn issue(
         &self,
         name: &str,

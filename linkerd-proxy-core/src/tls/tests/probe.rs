@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Probes a proxy that is called `name`, trusting `anchors` and expecting `expected`.
+/// Probes `server` with trust in `anchors`, expecting `expected`.
 async fn probe(server: &MeshServer, anchors: &TrustAnchors, expected: &ServerTls) -> ServerProbe {
     let (near, far) = tokio::io::duplex(1 << 16);
     let accept = async {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two authorities, a proxy of each, and both anchors, which either proxy trusts.
+/// Two authorities, and a proxy of each; both proxies trust both anchors.
 struct TwoAuthorities {
     old: Authority,
     new: Authority,

@@ -17,7 +17,7 @@ pub(in crate::transport) async fn pair() -> (TcpStream, TcpStream) {
     (near.unwrap(), far.unwrap().0)
 }
 
-/// Likewise, on a thread with an outbox.
+/// Both ends of a connection, on a thread with an outbox.
 async fn posting() -> (Socket, TcpStream) {
     let (near, far) = pair().await;
     tokio::spawn(deliveries());

@@ -34,7 +34,7 @@ enum Written {
     Cancelled(Abort),
 }
 
-/// Runs a case on a connection of its own.
+/// Runs a case on a new connection.
 pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let seen = Mutex::new(Vec::new());
     let mut how = match case.reset_at_end {
@@ -113,7 +113,7 @@ async fn send(case: &Case, mut io: WriteHalf<'_>, progress: &watch::Sender<Progr
             } else if exchange.ask.expect && parts.len() == 1 {
                 let continued = wait(progress, |progress| progress.continued > index);
                 let _ = timeout(EXPECTANT, continued).await;
-                // It was answered without its body, which is then not sent.
+                // The request was answered without its body, which is then not sent.
                 more = progress.borrow().answered <= index;
             }
         }
@@ -247,7 +247,7 @@ fn status(head: &Head) -> Result<u16, Stop> {
     status.ok_or_else(|| Stop::Wrong(format!("no status: {head:?}")))
 }
 
-/// Waits until there is no progress for a while.
+/// Waits until there was no progress for a while.
 async fn stands_still(progress: &watch::Sender<Progress>) {
     let mut progress = progress.subscribe();
     while let Ok(Ok(())) = timeout(PATIENCE, progress.changed()).await {}

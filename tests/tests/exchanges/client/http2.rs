@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Runs a case on a connection of its own, with concurrent exchanges.
+/// Runs a case on a new connection, with concurrent exchanges.
 pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let all = |end: End| vec![Seen::nothing(end); case.exchanges.len()];
     let Ok(stream) = way.connect(case.service).await else {
@@ -180,7 +180,7 @@ impl Client<'_> {
             .filter(|cancel| !cancel.sending)
             .map(|cancel| cancel.at as u64);
         if most.is_some_and(|most| most < HEAD) {
-            // Some time, in which a response may begin.
+            // A pause, in which a response may begin.
             sleep(Duration::from_millis(most.unwrap_or(0) / 10)).await;
             return Err(End::Cancelled);
         }

@@ -10,7 +10,7 @@ impl Answer {
         ask: &Ask,
     ) -> Self {
         let status = STATUSES[rng.random_range(0..STATUSES.len())];
-        // A response to HEAD has the fields of a body alone.
+        // A response to HEAD has only the fields of a body.
         let body = status != 204 && status != 304 && ask.method != "HEAD";
         let length = if body { length(rng) } else { 0 };
         let http2 = version == Version::Http2 || service == Service::Carried;

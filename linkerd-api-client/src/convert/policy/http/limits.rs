@@ -12,7 +12,7 @@ use linkerd_api_proto::{
 use linkerd_profiles::{RetryConditions, RetryPolicy, Timeouts};
 use std::{ops::RangeInclusive, time::Duration};
 
-/// The timeouts of a rule. `request` is the older field for the same as the timeouts' own.
+/// The timeouts of a rule. `request` is an older field, equal in meaning to the request timeout in `wire`.
 pub(super) fn timeouts(
     wire: Option<wire_match::Timeouts>,
     request: Option<prost_types::Duration>,
@@ -25,7 +25,7 @@ pub(super) fn timeouts(
     })
 }
 
-/// A limit that may be missing. 0 is none, as in the Gateway API.
+/// An optional limit. 0 means no limit, as in the Gateway API.
 fn limit(
     wire: Option<prost_types::Duration>,
     part: &'static str,

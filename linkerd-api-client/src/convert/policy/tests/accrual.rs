@@ -109,7 +109,7 @@ fn a_breaker_that_nothing_trips_is_none() {
     let off = Unified {
         success_rate_threshold: 0.0,
         max_consecutive_failures: 0,
-        // Not looked at: there is no rate.
+        // Not checked: there is no rate.
         decay: secs(0),
         ..unified()
     };

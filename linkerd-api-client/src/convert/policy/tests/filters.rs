@@ -15,7 +15,7 @@ use linkerd_profiles::{
     FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
 };
 
-/// A policy of one rule with these filters, and others at its backend.
+/// A policy of one rule with these filters, and with others at its backend.
 fn filtering(on_rule: Vec<Option<Kind>>, on_backend: Vec<Option<Kind>>) -> OutboundPolicy {
     use http_route::distribution::{FirstAvailable, Kind as Distribution};
     let filters = |kinds: Vec<Option<Kind>>| -> Vec<_> {

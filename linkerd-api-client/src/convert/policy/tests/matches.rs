@@ -184,7 +184,7 @@ fn a_condition_that_cannot_hold_makes_the_policy_invalid() {
 fn a_policy_has_room_for_so_many_regular_expressions() {
     let matches = |count: usize| {
         let matches = (0..count).map(|n| regex(&format!("/{n}.")));
-        // One that is there already takes no room.
+        // A repeated expression does not count.
         matching(matches.chain([regex("/0")]).collect())
     };
     assert_eq!(default_route(&converted(matches(256))).matches.len(), 257);

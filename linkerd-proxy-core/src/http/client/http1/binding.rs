@@ -1,23 +1,23 @@
-//! Whose requests a connection to an endpoint carries.
+//! The binding of a connection to a client and a host.
 //!
-//! An application may know a connection by what it carried before: a virtual host, or a client that has authenticated itself
-//! with it. So an application's connections are bound to a host and a client, as with the incumbent.
+//! An application may tie state to a connection: a virtual host, or a client that has authenticated on it. So connections to
+//! an application carry the requests of one host and one client, as with the incumbent.
 
 use crate::{http::HttpRequest, tls::Identity};
 use http::{HeaderValue, header::HOST};
 
-/// Whose requests a connection may carry.
+/// The requests that a connection may carry.
 #[derive(Debug)]
 pub(super) enum Binding {
-    /// Everybody's.
+    /// All requests.
     Shared,
-    /// Those of whom it is used for first.
+    /// Not used yet: the first request binds the connection.
     Unused,
-    /// Those of one client to one host.
+    /// Requests of one client to one host.
     Bound(Box<Bound>),
 }
 
-/// A client and the host that it asks for.
+/// A client, and the host in its requests.
 #[derive(Debug)]
 pub(super) struct Bound {
     host: HeaderValue,
@@ -33,7 +33,7 @@ impl Binding {
         }
     }
 
-    /// Whether the connection may carry a request.
+    /// Whether the connection may carry this request.
     pub(super) fn allows<B>(&self, request: &HttpRequest<B>) -> bool {
         match self {
             Self::Shared | Self::Unused => true,
@@ -44,7 +44,7 @@ impl Binding {
         }
     }
 
-    /// Binds an unused connection to a request. `false` if it must not carry another: the request names no host.
+    /// Binds an unused connection to a request. `false` if it must not carry another request: this one names no host.
     pub(super) fn bind<B>(&mut self, request: &HttpRequest<B>) -> bool {
         if let Self::Unused = self {
             let host = request.headers().get(HOST);

@@ -45,14 +45,14 @@ impl<C: 'static, B: Body + 'static> Connection<C, B> {
 }
 
 pin_project! {
-    /// The future of an exchange. A hand-written one, as an async block would move the response three times more.
+    /// The future of an exchange. Written by hand, as an async block would move the response three times more.
     struct Exchange<C, B, F> {
         #[pin]
         sent: F,
         connection: Option<Box<Connection<C, B>>>,
-        // Whether the connection may have more to do than what the response's body asks for.
+        // Whether the request has a body: the connection may have work beyond the response's body.
         uploads: bool,
-        // Whether the request asks for the connection to become something else.
+        // Whether the request asks for an upgrade of the connection.
         upgrades: bool,
     }
 }
@@ -78,7 +78,7 @@ where
             let request = unsent.map(|(request, context)| HttpRequest::new(request, context));
             Rejected::new(classify(error.into_error()), request)
         })?;
-        // Dropped where it is: a move is 200 bytes.
+        // Dropped in place: a move is 200 bytes.
         connection.context = None;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS && !*this.upgrades {
             let error = Error::new(Reason::InvalidResponse)
@@ -92,7 +92,7 @@ where
     }
 }
 
-/// HTTP/1.0 connections end with their response, as the incumbent has it.
+/// HTTP/1.0 connections end with their response, as with the incumbent.
 pub(super) fn is_reusable<B>(request: &Request<B>) -> bool {
     request.version() != Version::HTTP_10
 }

@@ -31,11 +31,11 @@ use std::{
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// Idle connections, and a way to new ones.
+/// Idle connections, and the means to open new ones.
 pub(super) struct Pool<C, B> {
     connect: C,
     pub(super) reconnect: Reconnect,
-    /// The most recently used last: that one is the least likely to have been closed by the endpoint.
+    /// The most recently used last: it is the least likely to have been closed by the endpoint.
     #[expect(
         clippy::vec_box,
         reason = "an exchange holds its connection by this box"
@@ -45,18 +45,18 @@ pub(super) struct Pool<C, B> {
     entry: PoolEntry,
 }
 
-/// A connection of a pool, to which it returns when an exchange is complete.
+/// A connection of a pool, returned to the pool when an exchange is complete.
 pub(super) struct Connection<C, B> {
     pub(super) driven: Driven<B>,
     pool: Weak<Pool<C, B>>,
-    /// Whose requests it may carry.
+    /// The requests that the connection may carry.
     pub(super) binding: Binding,
-    /// Whether it serves another exchange after this one.
+    /// Whether the connection serves another exchange after this one.
     pub(super) reusable: bool,
     idle_since: Instant,
-    /// The round in which it became idle.
+    /// The runtime's round in which the connection became idle.
     idle_round: u32,
-    /// Looks whether something came since.
+    /// Checks the socket for unread bytes.
     peek: Option<Peek>,
     /// The context of the request that is being sent.
     pub(super) context: Option<RequestContext>,
@@ -91,17 +91,17 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         })
     }
 
-    /// Takes an idle connection that still lives and may carry a request. [`Pool::maintain`] keeps out those that were idle for
-    /// too long.
+    /// Takes an idle connection that is still open and may carry the request. [`Pool::maintain`] removes connections that were
+    /// idle for too long.
     ///
-    /// A connection that has sent something while it was idle is none: the next request would take it for its response.
-    /// That is found when the request is sent, as far as the runtime knows; of a connection that became idle since it has
-    /// asked the system, it does not. So another one is preferred, and if there is none the system is asked.
+    /// A connection on which the endpoint sent bytes while it was idle is discarded: the next request would take them for its
+    /// response. The runtime notices such bytes when it polls the system, which it has not done yet for a connection that became
+    /// idle in the present round. So other connections are preferred, and if there is none the socket is checked.
     pub(super) fn checkout(&self, request: &HttpRequest<B>) -> Option<Box<Connection<C, B>>> {
         let mut idle = self.idle.borrow_mut();
         let round = transport::round();
         loop {
-            // Clients can name any number of hosts, each of which has a connection of its own.
+            // Clients can name any number of hosts, each with its own connection.
             let first = idle.len().saturating_sub(MOST_LOOKED_AT);
             let recent = idle[first..].iter();
             let allowed = |idle: &Connection<C, B>| idle.binding.allows(request);
@@ -122,7 +122,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         }
     }
 
-    /// Keeps a connection, idle from now on, for the next exchange.
+    /// Keeps a connection, idle from now on, for another exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>, now: Instant) {
         let max_idle = self.entry.settings().max_idle;
         if max_idle == 0 || !connection.driven.is_open() {
@@ -130,7 +130,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         }
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= max_idle {
-            // The oldest is the likeliest to have been closed by the endpoint.
+            // The oldest is the most likely to have been closed by the endpoint.
             idle.remove(0);
         }
         connection.idle_since = now;
@@ -184,7 +184,7 @@ where
     I: Duplex + Send + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + 'static,
 {
-    /// Dials, and remembers when that fails.
+    /// Connects, and records a failure.
     pub(super) async fn connect(self: &Rc<Self>) -> Result<Box<Connection<C, B>>, Error> {
         match self.dial().await {
             Ok(connection) => {
@@ -192,7 +192,7 @@ where
                 Ok(connection)
             }
             Err(error) => {
-                // That this proxy has no descriptors left says nothing of the endpoint.
+                // A lack of descriptors in this proxy says nothing about the endpoint.
                 if error.reason() != Reason::DescriptorLimit && self.reconnect.failed(&error) {
                     reconnect(self);
                 }
@@ -220,7 +220,7 @@ where
     }
 }
 
-/// Tries again in the background until the endpoint accepts, so that no request pays for finding out.
+/// Reconnects in the background until the endpoint accepts, so that no request has to find out.
 impl<C, B, I> Connects for Pool<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
@@ -257,5 +257,5 @@ impl<C, B> Drop for Open<C, B> {
     }
 }
 
-/// Idle connections that are looked at for one that may carry a request.
+/// Idle connections that are examined for one that may carry a request.
 pub(super) const MOST_LOOKED_AT: usize = 64;

@@ -1,9 +1,8 @@
-//! The HTTP/1 pools of one direction of a worker: their bounds, and one task that looks after all that is idle
-//! in them.
+//! The HTTP/1 pools of one direction of a worker: their bounds, and one task that maintains the idle connections.
 //!
-//! An idle connection keeps hyper and its buffers, 23 KB, until it is parked. That waits for half a second, as a
+//! An idle connection keeps hyper and its buffers, 23 KB, until it is parked. Parking waits for half a second, as a
 //! connection in use should never be parked. When many pools have idle connections at once, half a second's worth of them
-//! is more than 10 MB, so that then those are parked that nobody used since the last look, a twentieth of a second ago.
+//! is more than 10 MB; then connections are parked if they were not used since the last look, a twentieth of a second ago.
 
 use crate::{http::PoolSettings, limits, task::spawn_local};
 use std::{
@@ -17,11 +16,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-/// The bounds and the upkeep of the HTTP/1 pools of one direction of a worker. Copies share them.
+/// The bounds and the maintenance of the HTTP/1 pools of one direction of a worker. Copies share them.
 ///
 /// - **Bounds**: idle connections of each endpoint, in number and in time. Those of more than
 ///   [`limits::HTTP1_WARM_POOLS`] pools are parked early.
-/// - **Costs** a request nothing: a pool is told of when its first connection becomes idle, and then it is looked at.
+/// - **Costs** a request nothing: a pool is listed when its first connection becomes idle, and the task looks at listed pools.
 #[derive(Clone)]
 pub struct Http1Pools(Rc<PoolsState>);
 
@@ -29,47 +28,47 @@ struct PoolsState {
     settings: PoolSettings,
     /// Whether a connection carries the requests of one client to one host.
     are_bound: bool,
-    /// Those that had idle connections at the last look, and others since.
+    /// Pools that had idle connections at the last look, and pools listed since.
     idle: RefCell<Vec<Weak<dyn MaintainPool>>>,
-    /// How many of them have connections that are not parked.
+    /// The number of pools with connections that are not parked.
     warm: Cell<usize>,
-    /// There are more of them than may wait.
+    /// Notified when more pools are warm than the limit allows.
     crowded: Notify,
     maintaining: Cell<bool>,
 }
 
-/// A pool that is looked after.
+/// A pool that the task maintains.
 pub(super) trait MaintainPool {
-    /// Parks connections that have been idle for `park`, and closes those that were for too long.
+    /// Parks connections that have been idle for `park`, and closes those idle for too long.
     fn maintain(&self, now: Instant, park: Duration) -> Option<IdleLeft>;
 
-    /// Its place among the others.
+    /// The pool's entry in [`Http1Pools`].
     fn entry(&self) -> &PoolEntry;
 }
 
-/// The idle connections that a pool has left.
+/// The idle connections that remain in a pool.
 pub(super) struct IdleLeft {
     /// Whether some of them are not parked.
     pub(super) warm: bool,
-    /// When something is to be done about the first of them.
+    /// The time of the next park or close.
     pub(super) due: Instant,
 }
 
-/// A pool's place among those that are looked after.
+/// A pool's entry among the maintained pools.
 pub(super) struct PoolEntry {
     pools: Rc<PoolsState>,
-    /// Whether it is counted as one that has connections that are not parked.
+    /// Whether the pool is counted in `warm`.
     warm: Cell<bool>,
     listed: Cell<bool>,
 }
 
 impl Http1Pools {
-    /// Pools within these bounds, whose connections carry all requests. There are none yet.
+    /// No pools yet, within these bounds; their connections carry all requests.
     pub fn new(settings: PoolSettings) -> Self {
         Self::with(settings, false)
     }
 
-    /// Pools within these bounds, each of whose connections carries the requests of one client to one host.
+    /// No pools yet, within these bounds; each of their connections carries the requests of one client to one host.
     pub fn bound(settings: PoolSettings) -> Self {
         Self::with(settings, true)
     }
@@ -85,7 +84,7 @@ impl Http1Pools {
         }))
     }
 
-    /// A place for one more pool.
+    /// An entry for one more pool.
     pub(super) fn entry(&self) -> PoolEntry {
         PoolEntry {
             pools: self.0.clone(),
@@ -94,7 +93,7 @@ impl Http1Pools {
         }
     }
 
-    /// How many pools have idle connections, for `/state`.
+    /// The number of pools with idle connections, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
             "idle": self.0.idle.borrow().len(),
@@ -116,12 +115,12 @@ impl PoolEntry {
         self.pools.are_bound
     }
 
-    /// The bounds of the pool.
+    /// The bounds of the pools.
     pub(super) fn settings(&self) -> &PoolSettings {
         &self.pools.settings
     }
 
-    /// The pool has an idle connection that is not parked. Called for every request: it is known already for most.
+    /// Notes that the pool has an idle connection that is not parked. Called for every request; mostly noted already.
     pub(super) fn has_warm<P: MaintainPool + 'static>(&self, pool: &Rc<P>) {
         if !self.warm.get() {
             let pool = Rc::downgrade(pool);
@@ -161,7 +160,7 @@ impl PoolsState {
         self.warm.get() > limits::HTTP1_WARM_POOLS
     }
 
-    /// Looks at all pools that have idle connections, and returns when something is due for one of them.
+    /// Maintains all pools that have idle connections. Returns the time at which the next work is due.
     async fn look(&self) -> Option<Instant> {
         let now = Instant::now();
         let park = match self.is_crowded() {
@@ -169,7 +168,7 @@ impl PoolsState {
             false => limits::HTTP1_PARK,
         };
         let mut due = None;
-        // What comes meanwhile is for the next time.
+        // Pools listed meanwhile wait for the next look.
         let pools = self.idle.take();
         for (index, listed) in pools.into_iter().enumerate() {
             if index > 0 && index % LOOKS_AT_ONCE == 0 {
@@ -191,12 +190,12 @@ impl PoolsState {
     }
 }
 
-/// Looks after the pools until none has an idle connection.
+/// Maintains the pools until none has an idle connection.
 async fn maintain(pools: Rc<PoolsState>) {
     let mut looked = Instant::now();
-    // Before what is due first, others may become idle for which that is too late.
+    // Connections that become idle later may be due before the first that is due now.
     let latest = limits::HTTP1_PARK.min(pools.settings.idle_timeout);
-    // What is due one after the other is done together: all pools are looked at.
+    // Work that is due at short intervals is done together: all pools are looked at.
     let soonest = limits::HTTP1_PARK_CROWDED.min(latest);
     let mut next = looked + latest;
     loop {
@@ -216,6 +215,6 @@ async fn maintain(pools: Rc<PoolsState>) {
     }
 }
 
-/// How many pools are looked at before requests get their turn, which takes at most some 50 us: as long as it takes to
-/// park a connection of each.
+/// The number of pools looked at before requests get their turn. Takes at most some 50 us: the time to park a connection of
+/// each.
 const LOOKS_AT_ONCE: usize = 32;

@@ -1,8 +1,8 @@
-//! hyper on a socket, and a socket without it.
+//! Attaches hyper to a socket, and detaches it while the connection is idle.
 //!
 //! hyper holds 26 KB for a connection: buffers, and a queue of requests. A proxy has a connection for each destination that
-//! was used lately, so an idle one gives that back, and hyper is put on again for the next request. That costs a
-//! microsecond.
+//! was used lately, so an idle connection frees this memory, and hyper is attached again for the next request. That costs
+//! a microsecond.
 
 use crate::{
     http::client::watched::{Watch, Watched},
@@ -23,26 +23,26 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection that hyper serves, when somebody polls it.
+/// A connection with hyper, which must be polled.
 pub(in crate::http::client) trait Attached<B> {
     /// Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The connection as a future of its own, which may become something else than HTTP.
+    /// The connection as a separate future, which supports upgrades.
     fn detach(self: Box<Self>) -> LocalBoxFuture<'static, ()>;
 
-    /// Takes hyper off an idle connection. `None` if it is closed for that: the endpoint has sent what nobody asked for, or
-    /// has answered before it took the whole request.
+    /// Detaches hyper from an idle connection. `None` if the connection has to be closed: the endpoint sent bytes without a
+    /// request, or answered before it took the whole request.
     fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>>;
 }
 
-/// A connection that is idle. Nobody looks at it.
+/// An idle connection without hyper. Not polled.
 pub(in crate::http::client) trait Parked<B> {
-    /// Puts hyper on it again.
+    /// Attaches hyper again.
     fn attach(self: Box<Self>) -> Option<(SendRequest<B>, Box<dyn Attached<B>>)>;
 }
 
-/// Puts hyper on a socket. `open` is kept as long as the connection is.
+/// Attaches hyper to a socket. `open` is dropped with the connection.
 pub(in crate::http::client) async fn attach<I, B, G>(
     io: I,
     open: Option<G>,
@@ -61,7 +61,7 @@ where
     Ok((sender, Box::new(Socket { connection, open })))
 }
 
-/// The connection to an endpoint behind hyper's end of it, and the bytes that hyper has read ahead.
+/// The connection to an endpoint beneath hyper's upgrade, and the bytes that hyper has read ahead.
 pub(in crate::http) fn upgraded_io(upgraded: Upgraded) -> Result<(Io, Bytes), Upgraded> {
     let parts = upgraded.downcast::<TokioIo<Watched<Io, Writes>>>()?;
     Ok((parts.io.into_inner().io, parts.read_buf))
@@ -121,12 +121,12 @@ where
     G: 'static,
 {
     fn attach(self: Box<Self>) -> Option<(SendRequest<B>, Box<dyn Attached<B>>)> {
-        // HTTP/1 begins without a word from either side, so this waits for nothing.
+        // HTTP/1 begins without bytes from either side, so the handshake waits for nothing.
         attach(self.io, self.open).now_or_never()?.ok()
     }
 }
 
-/// Remembers whether hyper has more to write.
+/// Notes whether hyper has more to write.
 #[derive(Default)]
 struct Writes {
     /// The last write found no room.

@@ -1,5 +1,5 @@
-//! Connections between exchanges: nobody may notice what becomes of them. Clocks are paused, and run on when nobody has
-//! anything to do.
+//! Connections between exchanges: reuse, parking and closing must not be visible to clients. Clocks are paused, and advance
+//! when all tasks wait.
 
 use super::*;
 use crate::{endpoint::Capacity, http::RequestContext, task::spawn_local};
@@ -20,7 +20,7 @@ mod unasked;
 
 type TestBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Makes connections to a server that answers with what it is sent.
+/// Makes connections to a server that echoes request bodies.
 #[derive(Clone, Default)]
 struct Dial(Rc<Server>);
 
@@ -77,7 +77,7 @@ impl Test {
         }))
     }
 
-    /// A client of another endpoint.
+    /// A client of another endpoint, in the same pools.
     fn beside(pools: &Http1Pools) -> Self {
         let dial = Dial::default();
         let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0.0);
@@ -89,7 +89,7 @@ impl Test {
         }
     }
 
-    /// As many clients of other endpoints, each of which has an idle connection.
+    /// `count` clients of different endpoints, each of which has an idle connection.
     async fn many(count: usize) -> Vec<Self> {
         let mut tests = vec![Self::new()];
         while tests.len() < count {
@@ -119,7 +119,7 @@ impl Test {
         (count("open"), count("idle"))
     }
 
-    /// The pools in `/state`: those with idle connections, and those with such that are not parked.
+    /// The pools in `/state`: those with idle connections, and those with connections that are not parked.
     fn pools(&self) -> (usize, usize) {
         let shown = self.pools.inspect();
         let count = |name: &str| shown[name].as_u64().unwrap() as usize;
@@ -136,7 +136,7 @@ async fn a_connection_serves_again_after_it_was_parked() {
     local(async {
         let mut test = Test::new();
         for pause in [0, 1, 2, 1, 0] {
-            // Without a body, as with one the connection has a task of its own.
+            // Without a body: with one the connection has its own task.
             test.exchange("").await;
             assert_eq!(test.connections(), (1, 1));
             tokio::time::sleep(limits::HTTP1_PARK * pause).await;
@@ -295,7 +295,7 @@ async fn an_upload_goes_on_while_nobody_reads_the_response() {
         });
         let (taken, all_taken) = oneshot::channel();
         spawn_local(async move {
-            // More than all buffers on the way back and forth have room for is not taken, but this much is.
+            // More than fits into all buffers on the way back and forth is not taken, but this much is.
             for _ in 0..8 {
                 say.send(Bytes::from_static(&[7; 512])).await.unwrap();
             }

@@ -18,14 +18,14 @@ use std::{
 /// A connection to an endpoint.
 pub(super) struct Connection<B> {
     sender: SendRequest<Uploading<B>>,
-    /// The findings from its first bytes.
+    /// The peer, as recognized by its first bytes.
     peer: Rc<Peer>,
     streams: Cell<usize>,
     /// The peer's limit, as last seen.
     limit: Rc<Cell<usize>>,
-    /// Streams with a frame that their reader has not asked for.
+    /// Streams with a frame that was not read yet.
     unread: Cell<usize>,
-    /// As many of them may hold all of the connection's window.
+    /// The number of unread streams that can hold all of the connection's window.
     stalled_by: usize,
     /// Notifies the client that a connection which took no stream takes one.
     has_room_again: Box<dyn Fn()>,
@@ -62,14 +62,14 @@ impl<B> Connection<B> {
         self.sender.is_closed()
     }
 
-    /// Whether it takes another stream. One whose window may be used up does only if it `is_last`: no further connection is
+    /// Whether the connection takes another stream. A stalled connection does so only if it `is_last`: no further connection is
     /// allowed beside it.
     pub(super) fn has_room(&self, is_last: bool) -> bool {
         let has_window = is_last || !self.is_stalled();
         self.streams.get() < self.limit.get() && has_window && !self.is_closed()
     }
 
-    /// The connection of the least load takes the next stream.
+    /// The load: the connection with the least load takes the next stream.
     pub(super) fn load(&self) -> (bool, usize) {
         (self.is_stalled(), self.streams.get())
     }
@@ -82,7 +82,7 @@ impl<B> Connection<B> {
         })
     }
 
-    /// Whether unread responses may hold all of its window, so that no other response goes on.
+    /// Whether unread responses may hold the whole window of the connection, so that no other response goes on.
     fn is_stalled(&self) -> bool {
         self.unread.get() >= self.stalled_by
     }
@@ -107,7 +107,7 @@ impl<B> Stream<B> {
         &self.connection.peer
     }
 
-    /// Notes whether there is something that nobody has read yet: a response, or more of it.
+    /// Notes whether the response, or more of it, is still to be read.
     pub(super) fn set_unread(&mut self, is_unread: bool) {
         if is_unread == self.is_unread {
             return;
@@ -151,7 +151,7 @@ impl<B> Drop for Stream<B> {
 fn stalled_by(windows: FlowControl) -> usize {
     match windows {
         FlowControl::Fixed { stream, connection } => (connection / stream.max(1)).max(1) as usize,
-        // Nobody knows their size.
+        // The size of adaptive windows is unknown.
         FlowControl::Adaptive => usize::MAX,
     }
 }

@@ -1,9 +1,9 @@
-//! Looking at the first frame takes nothing from who reads the body.
+//! Reading the first frame ahead takes nothing from the reader of the body.
 
 use super::*;
 use std::future::poll_fn;
 
-/// The response to what an endpoint answers after its first line, with an observer.
+/// The response of an endpoint with this text after its first line, and an observer of it.
 async fn response(answer: &str) -> (Response<ResponseBody>, Rc<Notes>) {
     let response = incoming(&format!("HTTP/1.1 200 OK\r\n{answer}")).await;
     let mut response = ResponseBody::of_endpoint(response, Box::new(NoLease), None);

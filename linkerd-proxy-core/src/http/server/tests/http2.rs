@@ -4,7 +4,7 @@ use super::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
-/// The begin of the head of a PING.
+/// The start of the head of a PING.
 const PING: &[u8] = &[0, 0, 8, 6];
 
 /// Reads a frame: its type, and its payload. `None` at the end.
@@ -60,7 +60,7 @@ async fn a_client_may_write_until_it_knows_that_the_proxy_closes() {
             }
         }
         assert_eq!(data, b"/close");
-        // A library that cannot write may not read what is there any more.
+        // A library that cannot write may not read the remaining frames.
         for _ in 0..2 {
             let ping = [PING, &[0; 13]].concat();
             client.write_all(&ping).await.unwrap();

@@ -10,7 +10,7 @@ impl Served {
         self.receive("/early").await
     }
 
-    /// Waits for the end of the connection; how the upload has ended.
+    /// Waits for the end of the connection, and returns the end of the upload.
     async fn end(mut self) -> hyper::Result<Option<HeaderMap>> {
         assert_eq!(self.client.read(&mut [0; 1]).await.unwrap(), 0);
         self.serving.await.unwrap().unwrap();

@@ -13,7 +13,7 @@ impl Test {
         }))
     }
 
-    /// Asks for a host, and returns how many connections were made so far.
+    /// Sends a request to a host, and returns the number of connections made so far.
     async fn ask(&mut self, host: Option<&str>) -> usize {
         let mut request = Request::get("/");
         if let Some(host) = host {

@@ -1,4 +1,4 @@
-//! A response that nobody asked for, which the runtime does not know of when the next request is sent.
+//! A response without a request, which the runtime has not noticed yet when the next request is sent.
 
 use super::*;
 use crate::transport::Socket;
@@ -77,7 +77,7 @@ async fn a_response_that_nobody_asked_for_does_not_answer_the_next_request() {
             let body = response.into_body().collect().await.unwrap();
             assert_eq!(body.to_bytes(), expected);
             if expected == "one" {
-                // The thread waits here, so that its runtime asks for nothing meanwhile.
+                // The thread waits here, so that its runtime does not poll the system meanwhile.
                 ask.send(()).unwrap();
                 sent.recv().unwrap();
             }
