@@ -7,6 +7,7 @@
 //! | [`NormaliseLayer`] | checks the message, and removes hop-by-hop fields |
 
 mod accept;
+mod claims;
 mod detect;
 mod in_flight;
 mod in_use;
@@ -18,10 +19,13 @@ mod serve;
 mod silence;
 
 pub use accept::accept;
+pub use claims::{
+    L5D_CLIENT_ID, L5D_DST_CANONICAL, remove_claims, remove_other_spellings, remove_spellings,
+};
 pub use detect::{DetectSettings, detect};
 pub use in_flight::{InFlightLimit, InFlightLimitLayer, share};
 pub use in_use::InUse;
-pub use normalise::{ClientClaims, L5D_DST_CANONICAL, NormaliseLayer, remove_claims};
+pub use normalise::{ClientClaims, NormaliseLayer};
 pub use relayed::{BROKEN_OFF, RelayEnd, relay_connection};
 pub use respond::{Answers, RespondLayer};
 pub use said_opaque::relay_until_decided;

@@ -51,10 +51,15 @@ impl ServerPolicy {
     /// The policy of ports without a `Server`, which admits all clients.
     pub fn all_unauthenticated() -> Self {
         let name = "all-unauthenticated";
+        Self::default_of(name).authorize(Authorization::default_of(name))
+    }
+
+    /// The default policy of this name, without its authorization.
+    pub(crate) fn default_of(name: &str) -> Self {
         Self {
             group: String::new(),
             kind: "default".to_owned(),
-            ..Self::new(name).authorize(Authorization::default_of(name))
+            ..Self::new(name)
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct MeshTargets {
     pub(crate) profiles: HashSet<String>,
     pub(crate) policies: HashSet<String>,
     pub(crate) servers: HashSet<String>,
+    /// Whether ports without a server have a policy.
+    pub(crate) has_default: bool,
 }
 
 /// The answers of one kind of look-up.

@@ -1,9 +1,12 @@
 //! Checks of a request, and the removal of hop-by-hop fields.
 
-use http::{HeaderMap, HeaderName, Version};
+use super::claims::{
+    L5D_CLIENT_ID, L5D_DST_CANONICAL, remove_claims, remove_other_spellings, remove_spellings,
+};
+use http::Version;
 use linkerd_proxy_core::{
     Error, Refusable,
-    http::{HttpRequest, add_host, decline_upgrade, has_any, prepare_request},
+    http::{HttpRequest, add_host, decline_upgrade, prepare_request},
 };
 use std::task::{Context, Poll};
 use tower_layer::Layer;
@@ -44,7 +47,8 @@ impl NormaliseLayer {
             ClientClaims::Kept => {}
             ClientClaims::Removed => remove_claims(request.headers_mut()),
             ClientClaims::RemovedButService => {
-                request.headers_mut().remove(L5D_CLIENT_ID);
+                remove_spellings(request.headers_mut(), &L5D_CLIENT_ID);
+                remove_other_spellings(request.headers_mut(), &L5D_DST_CANONICAL);
             }
         }
         if self.claims != ClientClaims::Kept {
@@ -89,18 +93,6 @@ where
     }
 }
 
-/// Removes fields that only proxies may set: the client's identity, and the service that it asked for.
-pub fn remove_claims(headers: &mut HeaderMap) {
-    if has_any(headers, &[L5D_CLIENT_ID, L5D_DST_CANONICAL]) {
-        headers.remove(L5D_CLIENT_ID);
-        headers.remove(L5D_DST_CANONICAL);
-    }
-}
-
-const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
-/// The service of a request, as named by the proxy of its client.
-pub const L5D_DST_CANONICAL: HeaderName = HeaderName::from_static("l5d-dst-canonical");
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +123,7 @@ mod tests {
             let mut claiming = request("");
             for (name, value) in [
                 ("l5d-client-id", "admin"),
+                ("l5d_client_id", "admin"),
                 ("l5d-dst-canonical", "web.shop.svc:80"),
                 ("connection", "x-hop"),
                 ("x-hop", "1"),
@@ -144,6 +137,7 @@ mod tests {
             let names = [L5D_CLIENT_ID, L5D_DST_CANONICAL];
             assert_eq!(names.map(|name| headers.contains_key(name)), passed_on);
             assert!(!headers.contains_key("x-hop"));
+            assert_eq!(headers.contains_key("l5d_client_id"), passed_on[0]);
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct MeshAnswers {
     profiles: Answers<DestinationProfile>,
     policies: Answers<OutboundPolicy>,
     servers: Answers<inbound::Server>,
+    /// For ports without a server.
+    default_server: Option<Arc<inbound::Server>>,
     /// All names, for answers to unknown targets.
     names: Vec<String>,
 }
@@ -75,6 +77,10 @@ impl Mesh {
             profiles: BTreeMap::new(),
             policies: BTreeMap::new(),
             servers: self.servers().map(of_port).collect(),
+            default_server: self
+                .default_policy
+                .as_ref()
+                .map(|policy| policy.build().into()),
             names: self.names(),
         };
         let services = self.services.iter();
@@ -105,12 +111,22 @@ impl MeshAnswers {
     pub(crate) fn apply(self, tables: &mut ControllerTables) {
         let old = std::mem::take(&mut tables.mesh);
         tables.policies.names = self.names;
+        let has_default = self.default_server.is_some();
+        let servers = &mut tables.servers;
+        if has_default || old.has_default {
+            servers.set(&TargetKey::Any, self.default_server);
+        }
         let keys = MeshTargets {
+            has_default,
             destinations: set(&mut tables.destinations, self.destinations),
             profiles: set(&mut tables.profiles, self.profiles),
             policies: set(&mut tables.policies, self.policies),
-            servers: set_servers(&mut tables.servers, &old.servers, self.servers),
+            servers: match has_default {
+                true => set(&mut tables.servers, self.servers),
+                false => set_and_open(&mut tables.servers, &old.servers, self.servers),
+            },
         };
+        unset(&mut tables.servers, &old.servers, &keys.servers);
         unset(&mut tables.policies, &old.policies, &keys.policies);
         unset(&mut tables.profiles, &old.profiles, &keys.profiles);
         unset(
@@ -266,16 +282,28 @@ fn of_port((port, server): (u16, inbound::Server)) -> (String, Arc<inbound::Serv
     (format!(":{port}"), Arc::new(server))
 }
 
-/// Sets the policies of ports. A port that was removed from the file is opened to all, like a port without a `Server` in a
-/// cluster: a proxy keeps the last policy that it got.
-fn set_servers(
+/// Sets the policies of ports, where the file has no default policy. A port that was removed from the file is opened to all,
+/// like a port without a `Server` in a cluster: a proxy keeps the last policy that it got.
+fn set_and_open(
     table: &mut TargetTable<inbound::Server>,
     old: &HashSet<String>,
     mut servers: Answers<inbound::Server>,
 ) -> HashSet<String> {
     for port in old {
-        let open = || Arc::new(ServerPolicy::all_unauthenticated().build());
-        servers.entry(port.clone()).or_insert_with(open);
+        if !servers.contains_key(port) {
+            let open = ServerPolicy::all_unauthenticated().build();
+            if table
+                .content(&TargetKey::One(port.clone()))
+                .is_none_or(|present| **present != open)
+            {
+                tracing::warn!(
+                    port = port.trim_start_matches(':'),
+                    "The server of a port was removed from the mesh file: the port is open to all clients. \
+                     `defaultAccessPolicy: deny` closes ports without a server",
+                );
+            }
+            servers.insert(port.clone(), Arc::new(open));
+        }
     }
     set(table, servers)
 }

@@ -31,6 +31,7 @@ pub(super) fn check(file: decl::File, problems: Problems) -> Result<Mesh, Proble
         Ok(Mesh {
             services,
             servers: file.servers,
+            default_policy: file.default_policy,
         })
     } else {
         Err(checker.problems.sorted())

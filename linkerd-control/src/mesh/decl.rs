@@ -10,15 +10,18 @@ use super::peer_proxy::{PeerProxy, peer_proxy};
 use super::position::Position;
 use super::profile::{ServiceProfile, profile};
 use super::routes::{ServiceRoute, routes};
-use super::servers::{MeshServer, servers};
+use super::servers::{MeshServer, default_policy, servers};
 use super::yaml::{self, Node, Value};
 use crate::policy::{Breaker, Protocol};
+use crate::server_policy::ServerPolicy;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) services: Vec<Service>,
     pub(super) servers: Vec<MeshServer>,
+    /// The policy of ports without a server, if the file declares it.
+    pub(super) default_policy: Option<ServerPolicy>,
     /// Whether services may be missing, as a part of the file could not be read.
     pub(super) partial: bool,
 }
@@ -61,39 +64,39 @@ pub(super) fn parse(text: &str) -> (File, Problems) {
     let tree = yaml::parse(text);
     let mut reader = FieldReader::default();
     let partial = tree.error.is_some();
-    let (services, servers) = contents(&mut reader, tree.root.as_ref(), partial);
+    let mut file = contents(&mut reader, tree.root.as_ref(), partial);
     let mut problems = reader.problems;
     if let Some(error) = tree.error {
         problems.push(error);
     }
     let unnamed = |service: &Service| !matches!(service.name, Given::Is(_));
-    let partial = partial || services.iter().any(unnamed);
-    let file = File {
-        services,
-        servers,
-        partial,
-    };
+    file.partial = partial || file.services.iter().any(unnamed);
     (file, problems)
 }
 
-fn contents(
-    reader: &mut FieldReader,
-    root: Option<&Node>,
-    partial: bool,
-) -> (Vec<Service>, Vec<MeshServer>) {
+fn contents(reader: &mut FieldReader, root: Option<&Node>, partial: bool) -> File {
     let root = root.filter(|root| !matches!(root.value, Value::Null));
-    let fields = root.map(|root| reader.fields(root, &["services", "servers"]));
+    let fields = root.map(|root| reader.fields(root, FIELDS));
     let fields = match fields {
         // The wrong form has been reported.
-        Some(None) => return Default::default(),
+        Some(None) => return File::default(),
         Some(fields) => fields,
         None => None,
     };
     let node = fields.as_ref().and_then(|fields| fields.get("services"));
-    let services = services(reader, node, partial);
-    let of_ports = fields.and_then(|fields| reader.value(&fields, "servers", servers));
-    (services, of_ports.unwrap_or_default())
+    let mut file = File {
+        services: services(reader, node, partial),
+        ..File::default()
+    };
+    if let Some(fields) = fields {
+        let of_ports = reader.value(&fields, "servers", servers);
+        file.servers = of_ports.unwrap_or_default();
+        file.default_policy = default_policy(reader, &fields);
+    }
+    file
 }
+
+const FIELDS: &[&str] = &["services", "servers", "defaultAccessPolicy"];
 
 fn services(reader: &mut FieldReader, node: Option<&Node>, partial: bool) -> Vec<Service> {
     match node {

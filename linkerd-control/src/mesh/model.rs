@@ -6,6 +6,7 @@ use super::routes::ServiceRoute;
 use super::servers::MeshServer;
 use crate::endpoint::Endpoint;
 use crate::policy::{Breaker, Protocol};
+use crate::server_policy::ServerPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -15,6 +16,8 @@ pub struct Mesh {
     pub(super) services: Vec<Service>,
     /// Policies of inbound ports.
     pub(super) servers: Vec<MeshServer>,
+    /// The policy of ports without a server; `None` leaves it to each proxy.
+    pub(super) default_policy: Option<ServerPolicy>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

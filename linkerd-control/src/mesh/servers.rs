@@ -20,6 +20,16 @@ pub(super) struct MeshServer {
     pub(super) policy: ServerPolicy,
 }
 
+/// The field `defaultAccessPolicy` of a file: the policy of all ports without a server.
+pub(super) fn default_policy(r: &mut FieldReader, fields: &Fields<'_>) -> Option<ServerPolicy> {
+    let access = r.choice(fields, "defaultAccessPolicy", &ACCESS_POLICIES)?;
+    let policy = ServerPolicy::default_of(access.unwrap_or(DENY));
+    Some(match access {
+        Some(access) => policy.authorize(default_authorization(access)),
+        None => policy,
+    })
+}
+
 /// The field `servers` of a file, one server for each port.
 pub(super) fn servers(r: &mut FieldReader, node: &Node) -> Option<Vec<MeshServer>> {
     let mut lines = HashMap::new();
@@ -191,12 +201,13 @@ const PROTOCOLS: [(&str, Protocol); 6] = [
 
 /// Access for clients that no authorization admits: the name of a default policy that admits them, if any.
 const ACCESS_POLICIES: [(&str, Option<&str>); 4] = [
-    ("deny", None),
+    (DENY, None),
     ("audit", Some("audit")),
     ("all-unauthenticated", Some("all-unauthenticated")),
     (ALL_AUTHENTICATED, Some(ALL_AUTHENTICATED)),
 ];
 
+const DENY: &str = "deny";
 const ALL_AUTHENTICATED: &str = "all-authenticated";
 
 #[cfg(test)]

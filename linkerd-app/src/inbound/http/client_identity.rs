@@ -1,6 +1,7 @@
 //! The header with the identity of the client, for the application.
 
-use http::{HeaderName, HeaderValue};
+use crate::server::L5D_CLIENT_ID;
+use http::HeaderValue;
 use linkerd_proxy_core::{http::HttpRequest, tls::TlsStatus};
 use std::task::{Context, Poll};
 use tower_layer::Layer;
@@ -54,8 +55,6 @@ impl<S: Service<HttpRequest>> Service<HttpRequest> for ClientIdentity<S> {
         self.inner.call(request)
     }
 }
-
-const L5D_CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,9 @@
 //! The headers with the address of the client, for the application: `forwarded` (RFC 7239), `x-forwarded-for`.
 
-use crate::{config::ForwardedHeader, server::remove_claims};
+use crate::{
+    config::ForwardedHeader,
+    server::{remove_claims, remove_other_spellings, remove_spellings},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, header::FORWARDED};
 use linkerd_proxy_core::{http::HttpRequest, transport::ClientInfo};
 use std::{
@@ -82,8 +85,9 @@ impl ForwardedRules {
 
     fn apply_to_head(&self, headers: &mut HeaderMap) {
         for (name, own) in &self.fields {
-            if !self.is_trusted {
-                headers.remove(name);
+            match self.is_trusted {
+                true => remove_other_spellings(headers, name),
+                false => remove_spellings(headers, name),
             }
             if let Some(own) = own {
                 let joined = joined(headers, name, own);
@@ -96,8 +100,8 @@ impl ForwardedRules {
 /// Removes from trailers the fields that only proxies may set, and the fields for addresses.
 fn remove_all_claims(trailers: &mut HeaderMap) {
     remove_claims(trailers);
-    trailers.remove(FORWARDED);
-    trailers.remove(X_FORWARDED_FOR);
+    remove_spellings(trailers, &FORWARDED);
+    remove_spellings(trailers, &X_FORWARDED_FOR);
 }
 
 /// The present elements and the own one, in one line: some servers do not read more lines.

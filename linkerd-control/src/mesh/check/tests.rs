@@ -161,7 +161,7 @@ fn a_refusal_tells_line_column_and_remedy() {
         ("services: [\n", "1:11: unclosed bracket"),
         (
             "services: []\nfoo: 1\n",
-            "2:1: unknown field `foo`; expected services or servers",
+            "2:1: unknown field `foo`; expected services, servers or defaultAccessPolicy",
         ),
         (
             "services:\n- name: web\n  prot: 80\n",

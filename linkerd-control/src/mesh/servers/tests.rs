@@ -115,6 +115,33 @@ fn a_port_whose_server_left_the_file_is_open() {
 }
 
 #[test]
+fn ports_without_a_server_have_the_default_policy_of_the_file() {
+    let controller = crate::Controller::new();
+    let policy = |port: u16| {
+        let mut tables = controller.state.tables.lock();
+        let target = format!(":{port}");
+        let stream = tables.servers.open(&target).unwrap();
+        tables.servers.close(&target, &stream);
+        match stream.next() {
+            crate::stream::Next::State(server) => Some(Server::clone(&server)),
+            _ => None,
+        }
+    };
+    let file = |text: &str| controller.apply(&mesh(text));
+    let denied = ServerPolicy::default_of("deny").build();
+    let open = ServerPolicy::all_unauthenticated().build();
+    file("{services: [], defaultAccessPolicy: deny, servers: [{port: 80}]}");
+    assert_eq!(policy(80), Some(ServerPolicy::new("port-80").build()));
+    assert_eq!(policy(81), Some(denied.clone()));
+    file("{services: [], defaultAccessPolicy: deny}");
+    assert_eq!(policy(80), Some(denied));
+    file("{services: [], defaultAccessPolicy: all-unauthenticated}");
+    assert_eq!(policy(80), Some(open));
+    file("services: []");
+    assert_eq!(policy(81), None, "the proxy has its own");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     for (server, problem) in [
         ("{name: web}", "3:3: the server has no `port`"),
