@@ -45,6 +45,7 @@ use gateway::Gateway;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
     Error, Reason,
+    http::Responder,
     metrics::Labels,
     tls::{NoTlsReason, TlsStatus},
     transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
@@ -313,6 +314,11 @@ impl Inbound {
         let settings = DetectSettings {
             timeout,
             lookalikes: Lookalikes::Http,
+            answers: Responder::of_connection(
+                Side::Inbound,
+                client.tls.identity().is_some(),
+                false,
+            ),
         };
         let drain = &mut client.listener.drain().watch();
         detect(io, settings, drain, count).await

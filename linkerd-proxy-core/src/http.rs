@@ -57,8 +57,7 @@ pub use response::{ObserveBrokenResponse, ResponseBody};
 pub use response_class::{ClassMatch, ResponseClass, ResponseClasses, ResponseMatch};
 pub use retry_after::{retry_after, retry_pushback};
 pub use server::{
-    Busy, Connection, ServeError, ServerSettings, Uploading, answer_header_timeout, serve_http1,
-    serve_http2,
+    Busy, Connection, ServeError, ServerSettings, Uploading, refuse, serve_http1, serve_http2,
 };
 pub use settings::{FlowControl, Http2Settings, KeepAlive, PoolSettings, QueueSettings};
 pub use upgrade::{Upgrade, decline_upgrade, upgraded, wants_upgrade};

@@ -156,6 +156,12 @@ pub enum Reason {
     DestinationLimit,
     /// The request's form is not allowed.
     InvalidRequest,
+    /// The bytes of a client are not HTTP.
+    MalformedRequest,
+    /// The head of a request is larger than the proxy reads.
+    HeadTooLarge,
+    /// The target of a request is longer than the proxy reads.
+    TargetTooLong,
     /// Two servers could read the end of the request's body differently.
     InvalidFraming,
     /// The client's body is not valid, or broke off.
@@ -168,6 +174,8 @@ pub enum Reason {
     HalfSentLimit,
     /// The connection's original destination is not known.
     NoDestination,
+    /// A client of the explicit proxy does not speak HTTP.
+    NotHttp,
     /// The listener was removed, and the time of its drain is over.
     ListenerRemoved,
     /// A TLS client named no server, so that it has no route.

@@ -21,7 +21,7 @@ use hyper::upgrade::OnUpgrade;
 use linkerd_profiles::{Meta, ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
-    http::ServeError,
+    http::{Responder, ServeError, refuse},
     metrics::{LabelSet, Labels},
     tls::read_client_hello,
     transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
@@ -174,16 +174,25 @@ impl Outbound {
         // Nothing but HTTP is spoken here: a broken request line gets an answer.
         let settings = DetectSettings {
             lookalikes: Lookalikes::Http,
+            answers: self.refusals(true),
             ..self.detect_settings()
         };
         let detected = match detect(&mut io, settings, drain, |_, _| {}).await {
-            Ok(detected) => detected.unwrap_or(Detected::Opaque),
+            Ok(detected) => detected,
             Err(error) => return self.failed(&client, local, &error),
         };
         let version = match detected {
-            Detected::Http1 => Version::HTTP_11,
-            Detected::Http2 => Version::HTTP_2,
-            Detected::Opaque => return self.failed(&client, local, &Reason::NoDestination.into()),
+            Some(Detected::Http1) => Version::HTTP_11,
+            Some(Detected::Http2) => Version::HTTP_2,
+            Some(Detected::Opaque) => {
+                let error = Reason::NotHttp.into();
+                refuse(&mut io, Some(self.refusals(true)), &error).await;
+                return self.failed(&client, local, &error);
+            }
+            None => {
+                let error = Error::new(Reason::NotHttp).detail("the client has sent no request");
+                return self.failed(&client, local, &error);
+            }
         };
         if self.ctx.config.outbound.ingress_mode {
             let by_override = ByOverride::new(&self.ctx, &self.targets, version, None);
@@ -265,7 +274,14 @@ impl Outbound {
         DetectSettings {
             timeout: self.ctx.config.outbound.detect_timeout,
             lookalikes: Lookalikes::Opaque,
+            answers: self.refusals(false),
         }
+    }
+
+    /// The form of answers to requests that no stage sees.
+    fn refusals(&self, is_explicit: bool) -> Responder {
+        let emit_headers = self.ctx.config.outbound.emit_headers;
+        Responder::of_connection(Side::Outbound, emit_headers, is_explicit)
     }
 
     async fn opaque(

@@ -2,7 +2,7 @@
 
 use linkerd_proxy_core::{
     Error, Reason, drain,
-    http::answer_header_timeout,
+    http::{Responder, refuse},
     transport::{Detected, Io, Lookalikes, detect_until_drain},
 };
 use std::time::Duration;
@@ -15,6 +15,8 @@ pub struct DetectSettings {
     pub timeout: Duration,
     /// The treatment of bytes that look like HTTP and are not.
     pub lookalikes: Lookalikes,
+    /// The form of an answer to a request that begins and does not go on.
+    pub answers: Responder,
 }
 
 /// Detects the protocol by the first bytes of a client, and puts them back. `None` if the client was silent, or the bytes
@@ -36,7 +38,7 @@ pub async fn detect(
         Ok((None, _)) => "read_timeout",
         Err(error) => {
             if error.reason() == Reason::HeaderTimeout {
-                answer_header_timeout(io).await;
+                refuse(io, Some(settings.answers), error).await;
             }
             "error"
         }

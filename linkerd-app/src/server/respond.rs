@@ -59,6 +59,9 @@ impl<F: Fn(&Error)> RespondLayer<F> {
         failures: RequestFailures,
         count: F,
     ) -> Self {
+        let refusals =
+            Responder::of_connection(answers.side, answers.emit_headers, answers.explicit);
+        connection.refuse_by(refusals);
         Self(Rc::new(Responding {
             answers,
             connection: connection.clone(),

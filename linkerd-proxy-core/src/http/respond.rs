@@ -15,12 +15,17 @@ use http::{
 impl Responder {
     /// The answer to a failed request; `Err` if the stream must be reset with the endpoint's code.
     pub fn respond(&self, error: &Error) -> Result<Response<ResponseBody>, h2::Error> {
-        let reason = error.reason();
         if let Some(code) = error.reset_code()
             && self.version == Version::HTTP_2
         {
             return Err(code.into());
         }
+        Ok(ResponseBody::full(self.answer(error)))
+    }
+
+    /// The answer to a failed request, with its text.
+    pub(super) fn answer(&self, error: &Error) -> Response<String> {
+        let reason = error.reason();
         let text = match self.has_text {
             true => text(error),
             false => String::new(),
@@ -53,7 +58,7 @@ impl Responder {
             true => StatusCode::OK,
             false => error.status(),
         };
-        Ok(ResponseBody::full(response))
+        response
     }
 
     fn inform(&self, error: &Error, message: HeaderValue, headers: &mut HeaderMap) {

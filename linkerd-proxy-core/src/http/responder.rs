@@ -33,6 +33,19 @@ impl Responder {
         }
     }
 
+    /// The form of answers on an HTTP/1 connection to requests that were not read. `has_text`: the client knows that it talks to a
+    /// proxy.
+    pub fn of_connection(side: Side, emit_headers: bool, has_text: bool) -> Self {
+        Self {
+            version: Version::HTTP_11,
+            grpc: false,
+            side,
+            emit_headers,
+            is_head: false,
+            has_text: has_text && emit_headers,
+        }
+    }
+
     /// Adds a text: the client knows that it talks to a proxy. Not for gRPC, which has its own text, nor for HEAD.
     pub fn with_text(mut self) -> Self {
         self.has_text = self.emit_headers && !self.grpc && !self.is_head;

@@ -4,10 +4,11 @@ mod connection;
 mod error;
 mod lent;
 mod linger;
+mod refusal;
 mod run;
 
 use self::lent::LentIo;
-use super::{HalfSent, Http2Settings, idle::IdleTimer};
+use super::{HalfSent, Http2Settings, Responder, idle::IdleTimer};
 use crate::{
     drain, limits,
     transport::{Activity, Duplex, Io},
@@ -19,6 +20,8 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
+pub use refusal::refuse;
+use refusal::refused;
 use run::{RunEnd, run};
 use std::{
     future::poll_fn,
@@ -28,7 +31,7 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Settings of the server towards clients.
 #[derive(Clone, Debug)]
@@ -66,7 +69,10 @@ where
                 .await
         {
             // In a box, here and below: few connections end so, and all would have to reserve its space.
-            return Box::pin(end(io, Err(late.into()), drain)).await;
+            return Box::pin(end(io, Err(late.into()), connection.refusals(), drain)).await;
+        }
+        if connection.refusals().is_some() {
+            connection.activity.hold_refusals();
         }
         let idle = io.inner().awaits_bytes().then(|| IdleTimer::new(IDLE));
         let mut serve = http1::Builder::new()
@@ -87,15 +93,20 @@ where
             &drain,
         )
         .await;
+        let refusal = connection.activity.take_refusal();
         if let RunEnd::Ended { ended, was_idle } = ran {
+            let ended = match (ended, refusal) {
+                (Err(ServeError::Http(error)), Some(status)) => Err(refused(status, error)),
+                (ended, _) => ended,
+            };
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
             // There are no parts after an upgrade.
             if let Some(parts) = serve.into_parts() {
                 io = parts.io.into_inner();
                 if connection.broken.get() {
                     io.reset_on_drop();
-                } else if is_late || !was_idle && !io.has_ended() {
-                    return Box::pin(end(io, ended, drain)).await;
+                } else if is_late || refusal.is_some() || !was_idle && !io.has_ended() {
+                    return Box::pin(end(io, ended, connection.refusals(), drain)).await;
                 }
             }
             return ended;
@@ -115,39 +126,31 @@ where
     }
 }
 
-/// Closes a connection on the proxy's side while its client may still send, and returns `served`.
+/// Closes a connection on the proxy's side while its client may still send, and returns `served`. A request that was refused
+/// before a stage saw it is answered by `responder`.
 async fn end<I>(
     mut io: Io<I>,
     served: Result<(), ServeError>,
+    responder: Option<Responder>,
     drain: drain::Watch,
 ) -> Result<(), ServeError>
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let patience = match served {
-        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_)) => {
-            answer_header_timeout(&mut io).await;
-            linger::SHORT
-        }
+    let patience = match &served {
+        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_)) => linger::SHORT,
         _ => linger::LONG,
     };
+    if let Err(error) = &served
+        && !matches!(error, ServeError::Http(_))
+        && let Some(failure) = error.failure()
+    {
+        refuse(&mut io, responder, &failure).await;
+    }
     if !io.has_ended() {
         linger::close(io, patience, drain).await;
     }
     served
-}
-
-/// Answers 408 to an HTTP/1 client whose request did not come in time (RFC 9110, section 15.5.9). Does not wait for a client
-/// that does not read.
-pub async fn answer_header_timeout(io: &mut (impl AsyncWrite + Unpin)) {
-    // In a box: few connections need it, and all would have to reserve its space.
-    let answer = Box::pin(tokio::time::timeout(ANSWER_TIMEOUT, async {
-        io.write_all(HEADER_TIMEOUT).await?;
-        io.shutdown().await
-    }));
-    if let Ok(Err(error)) = answer.await {
-        tracing::debug!(%error, "a late client has left");
-    }
 }
 
 /// Waits until a connection is readable, or `drain` is signalled.
@@ -194,19 +197,12 @@ where
     drop(serve);
     match ran {
         RunEnd::Ended { ended, was_idle } => match returned.take() {
-            Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended, drain)).await,
+            Some(io) if !was_idle && !io.has_ended() => Box::pin(end(io, ended, None, drain)).await,
             _ => ended,
         },
         RunEnd::Idle => Ok(()),
     }
 }
-
-/// The answer to a request whose headers took too long.
-const HEADER_TIMEOUT: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-
-/// Time to send that answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time that a connection waits for a request before its buffers are freed: longer than the pauses of a connection in use, as
 /// new buffers cost a microsecond.

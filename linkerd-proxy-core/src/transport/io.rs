@@ -195,10 +195,16 @@ impl<S> CountedStream<S> {
         }
     }
 
-    fn set_unflushed(&self, unflushed: bool) {
-        if let Some(activity) = &self.activity {
-            activity.set_unflushed(unflushed);
+    /// Notes a write. Whether it is held back: the server answers in place of its codec.
+    fn holds_back(&self, write: &[u8]) -> bool {
+        let Some(activity) = &self.activity else {
+            return false;
+        };
+        let is_held = activity.holds_back(write);
+        if !is_held {
+            activity.set_unflushed(true);
         }
+        is_held
     }
 }
 
@@ -250,7 +256,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.set_unflushed(true);
+        if self.holds_back(buf) {
+            return Poll::Ready(Ok(buf.len()));
+        }
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.sent(result)
     }
@@ -260,7 +268,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.set_unflushed(true);
+        if self.holds_back(bufs.first().map_or(&[][..], |first| first)) {
+            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.sent(result)
     }
@@ -272,11 +282,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         ready!(self.note(flushed))?;
-        self.set_unflushed(false);
+        if let Some(activity) = &self.activity {
+            activity.note_flush();
+        }
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self
+            .activity
+            .as_ref()
+            .is_some_and(|activity| activity.has_held_back())
+        {
+            // The server's own answer comes first.
+            return Poll::Ready(Ok(()));
+        }
         let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
         self.note(shut)
     }

@@ -20,19 +20,31 @@ pub async fn answered(proxy: &Proxy, reply: &Reply, name: &'static str) -> Seen 
     let label = label(name);
     let (origin, phase) = origin_and_phase(label);
     let status = reply.header("proxy-status").unwrap_or_default();
-    for part in [
-        format!("; details=\"{label}\"; side="),
-        format!("; origin={origin}; phase={phase}"),
-        "; hint=\"".to_owned(),
-    ] {
-        assert!(status.contains(&part), "{part}: {reply:?}");
-    }
+    assert_told(status, label);
     assert!(reply.header("l5d-proxy-error").is_some(), "{reply:?}");
     if let Some(message) = reply.header("grpc-message") {
         let fields = format!("(reason {label}, origin {origin}, phase {phase}; ");
         assert!(message.contains(&fields), "{message}");
     }
     unanswered(proxy, name).await
+}
+
+/// Checks the reason in the head of a response as it was sent, and in all other places.
+pub async fn answered_in_bytes(proxy: &Proxy, head: &str, name: &'static str) -> Seen {
+    assert_told(head, label(name));
+    assert!(head.contains("\r\nl5d-proxy-error: "), "{head}");
+    unanswered(proxy, name).await
+}
+
+fn assert_told(headers: &str, label: &str) {
+    let (origin, phase) = origin_and_phase(label);
+    for part in [
+        format!("; details=\"{label}\"; side="),
+        format!("; origin={origin}; phase={phase}"),
+        "; hint=\"".to_owned(),
+    ] {
+        assert!(headers.contains(&part), "{part}: {headers}");
+    }
 }
 
 /// Checks the reason in the metrics, in `/state` and in the log. For failures without headers of the proxy.
@@ -56,7 +68,7 @@ pub async fn unanswered(proxy: &Proxy, name: &'static str) -> Seen {
     );
     assert!(!record["hint"].as_str().unwrap().is_empty(), "{record}");
     assert!(!record["detail"].as_str().unwrap().is_empty(), "{record}");
-    proxy.wait_for_log(label).await;
+    proxy.wait_for_log(&format!("reason=\"{label}\"")).await;
     Seen(())
 }
 

@@ -1,6 +1,6 @@
 //! A client's connection, as its requests see it.
 
-use crate::transport::Activity;
+use crate::{http::Responder, transport::Activity};
 use http::{Version, header::TRAILER, request};
 use std::{
     cell::{Cell, RefCell},
@@ -23,6 +23,8 @@ pub struct Connection {
     /// Whether the connection ends with a reset, as a plain end would look like the end of a response.
     pub(super) broken: Cell<bool>,
     pub(super) parked: Cell<bool>,
+    /// The form of answers to requests that no stage sees.
+    refusals: Cell<Option<Responder>>,
     /// The task that serves the connection, while it waits.
     task: RefCell<Option<Waker>>,
     is_polled: Cell<bool>,
@@ -42,6 +44,16 @@ impl Connection {
         self.close.set(true);
     }
 
+    /// Answers by `responder` the requests that no stage sees: the codec refuses their heads, or the heads are late. Without one,
+    /// such an answer has a status only.
+    pub fn refuse_by(&self, responder: Responder) {
+        self.refusals.set(Some(responder));
+    }
+
+    pub(super) fn refusals(&self) -> Option<Responder> {
+        self.refusals.get()
+    }
+
     /// Whether it ends after the exchanges that are in flight.
     pub fn is_closing(&self) -> bool {
         self.close.get()
@@ -55,6 +67,7 @@ impl Connection {
     /// A request has begun.
     pub fn busy(self: &Rc<Self>) -> Busy {
         self.activity.forget_reads();
+        self.activity.pass_writes();
         self.requests.set(self.requests.get().wrapping_add(1));
         self.busy.set(self.busy.get() + 1);
         Busy(self.clone())
@@ -149,6 +162,9 @@ impl Drop for Busy {
         if connection.busy.get() == 0 {
             // The bytes read until now were the request's body.
             connection.activity.forget_reads();
+            if connection.refusals.get().is_some() {
+                connection.activity.hold_refusals_after_flush();
+            }
             if !connection.is_polled.get()
                 && let Some(task) = &*connection.task.borrow()
             {

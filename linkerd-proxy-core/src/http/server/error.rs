@@ -12,6 +12,9 @@ pub enum ServeError {
     /// The protocol or the connection failed.
     #[error(transparent)]
     Http(#[from] hyper::Error),
+    /// The codec refused the head of a request, for this reason.
+    #[error("{1}")]
+    Refused(Reason, #[source] hyper::Error),
     /// The client did not complete its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
@@ -28,11 +31,20 @@ impl ServeError {
             Self::HeaderTimeout(_) => {
                 Some(Error::new(Reason::HeaderTimeout).detail(self.to_string()))
             }
+            Self::Refused(reason, error) => Some(Error::new(*reason).detail(error.to_string())),
             Self::Http(error) if error.is_parse() => {
-                Some(Error::new(Reason::InvalidRequest).detail(error.to_string()))
+                let reason = match error.is_parse_too_large() {
+                    true => Reason::HeadTooLarge,
+                    false => Reason::MalformedRequest,
+                };
+                Some(Error::new(reason).detail(error.to_string()))
             }
             Self::HalfSentLimit(_) => {
                 Some(Error::new(Reason::HalfSentLimit).detail(self.to_string()))
+            }
+            Self::Http(error) if let Some(code) = http2_violation(error) => {
+                let detail = format!("HTTP/2 connection ended with {code:?}: {error}");
+                Some(Error::new(Reason::MalformedRequest).detail(detail))
             }
             // An endpoint's body that broke off has a source, and was counted as its failure.
             Self::Http(error) if error.is_user() && error.source().is_none() => {
@@ -42,6 +54,13 @@ impl ServeError {
             Self::Http(_) => None,
         }
     }
+}
+
+/// The code of the GOAWAY with which the codec ended a connection whose client violated HTTP/2.
+fn http2_violation(error: &hyper::Error) -> Option<h2::Reason> {
+    let error = error.source()?.downcast_ref::<h2::Error>()?;
+    let code = error.reason().filter(|_| error.is_library())?;
+    Some(code).filter(|code| *code != h2::Reason::NO_ERROR)
 }
 
 impl From<HalfSentError> for ServeError {

@@ -391,7 +391,7 @@ async fn a_request_that_the_codec_refuses_is_counted_as_the_clients() {
         let answer = served.receive("\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
         let failure = served.serving.await.unwrap().unwrap_err().failure();
-        assert_eq!(failure.unwrap().reason(), Reason::InvalidRequest);
+        assert_eq!(failure.unwrap().reason(), Reason::MalformedRequest);
     };
     LocalSet::new().run_until(test).await;
 }
