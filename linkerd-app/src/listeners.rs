@@ -29,6 +29,6 @@ pub use message::{
     Direction, Draining, ListenerDrain, ListenerError, ListenerId, ListenerMessage, ListenerName,
     ListenerSocket, ListenerSpec,
 };
-pub use proxy::{ProxyListeners, Replaced};
+pub use proxy::{CutOff, ProxyListeners, Replaced};
 pub use table::{ListenerTable, MAX_LISTENERS, merge};
 pub use worker::WorkerListeners;

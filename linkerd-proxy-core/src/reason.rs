@@ -178,6 +178,8 @@ pub enum Reason {
     NotHttp,
     /// The listener was removed, and the time of its drain is over.
     ListenerRemoved,
+    /// The grace period of the shutdown is over.
+    ShutdownDeadline,
     /// A TLS client named no server, so that it has no route.
     NoServerName,
     /// A client began a TLS handshake and did not go on.

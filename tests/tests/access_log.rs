@@ -7,7 +7,7 @@ use http::{Method, Response};
 use hyper::body::Frame;
 use linkerd_control::{EndpointSet, Policy};
 use linkerd_tests::{
-    Body, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, Wire, chunks, empty,
+    Body, Fail, Http1, Mesh, MeshFile, Meshed, Metrics, Proxy, SOON, Server, Wire, chunks, empty,
     eventually, get, identity, refused, request, soon,
 };
 use serde_json::Value;
@@ -404,4 +404,31 @@ async fn it_is_off_unless_asked_for() {
         level.text()
     );
     assert!(!mesh.proxy.log().contains("/path"));
+}
+
+/// A proxy that is ended accounts for the requests that it leaves.
+#[tokio::test]
+async fn a_request_that_is_open_at_the_end_of_the_grace_period_has_its_line_and_its_reason() {
+    let silent = Server::start(|_| std::future::pending::<Result<Response<Body>, Fail>>()).await;
+    let mut mesh = Mesh::builder()
+        .env(FORMAT, "full")
+        .env("LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD", "300ms")
+        .env("LINKERD_PROXY_SHUTDOWN_WINDOW", "0s")
+        .start()
+        .await;
+    mesh.service("web", [silent.addr()]);
+    let mut wire = mesh.wire().await;
+    wire.send("GET /stuck HTTP/1.1\r\nhost: web\r\n\r\n").await;
+    eventually(SOON, "the request arrives", || async {
+        (silent.requests() == 1).then_some(())
+    })
+    .await;
+    mesh.proxy.terminate();
+    assert!(mesh.proxy.wait_exit(SOON).await.success());
+    let line = object(&mesh.proxy, "\"/stuck\"").await;
+    assert_eq!(line["reason"], "shutdown_deadline", "{line}");
+    assert_eq!(line["outcome"], "failure", "{line}");
+    mesh.proxy
+        .wait_for_log("Open connections were cut off")
+        .await;
 }

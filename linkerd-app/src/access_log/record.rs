@@ -12,11 +12,12 @@ use super::{
 use crate::{config::AccessLogFormat, response_metrics::Classification};
 use http::{Response, StatusCode, header::CONTENT_LENGTH};
 use linkerd_proxy_core::{
-    Error,
+    Error, Reason,
     http::{
         BodyEnd, HttpRequest, Now, ObserveRequest, ObserveResponse, ObservedRequest,
         ObservedResponse, PeerAnswer, PeerFailure, ResponseBody,
     },
+    transport::ListenerContext,
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -39,6 +40,8 @@ pub struct AccessRecord {
     /// The failure that the endpoint's proxy has answered.
     peer_failure: OnceCell<PeerFailure>,
     is_written: Cell<bool>,
+    /// The listener of the client's connection.
+    listener: Option<Rc<ListenerContext>>,
 }
 
 impl AccessRecord {
@@ -50,6 +53,7 @@ impl AccessRecord {
     ) -> Rc<Self> {
         let notes = request.context().notes.clone().unwrap_or_default();
         let config = writer.config();
+        let client = request.context().client.as_ref();
         let arrival = Arrival {
             connection,
             head: RequestHead::of(request, config),
@@ -73,6 +77,7 @@ impl AccessRecord {
             first_byte: Cell::default(),
             peer_failure: OnceCell::new(),
             is_written: Cell::default(),
+            listener: client.map(|client| client.listener.clone()),
         });
         if !record.is_incumbent() {
             request.context_mut().notes = Some(notes);
@@ -143,14 +148,24 @@ impl AccessRecord {
         if self.is_incumbent() {
             return self.write_incumbent(None, Duration::ZERO);
         }
+        let failure = self.cut_off();
         self.write(&ExchangeEnd {
-            outcome: Outcome::Cancelled,
+            outcome: match failure {
+                Some(_) => Outcome::Failure,
+                None => Outcome::Cancelled,
+            },
             status: None,
             grpc_status: None,
-            failure: None,
+            failure,
             first_byte: None,
             duration: self.exchange.start.elapsed(),
         });
+    }
+
+    /// The reason why an exchange ended without its client, if the proxy has cut off the connection.
+    fn cut_off(&self) -> Option<(Reason, String)> {
+        let reason = self.listener.as_ref()?.cut_off_reason()?;
+        Some((reason, reason.to_string()))
     }
 
     fn is_incumbent(&self) -> bool {
@@ -203,8 +218,13 @@ impl ObserveResponse for AccessRecord {
     fn end(&self, response: &ObservedResponse<'_>, end: BodyEnd<'_>, now: &Now) {
         let code = response.grpc_code(end);
         let told = self.peer_failure.get();
+        let cut_off = match end {
+            BodyEnd::Dropped => self.cut_off(),
+            _ => None,
+        };
         let outcome = match end {
-            BodyEnd::Dropped => Outcome::Cancelled,
+            BodyEnd::Dropped if cut_off.is_none() => Outcome::Cancelled,
+            BodyEnd::Dropped => Outcome::Failure,
             _ if told.is_some() => Outcome::Failure,
             _ if Classification::of(response, end).is_failure() => Outcome::Failure,
             _ => Outcome::Success,
@@ -215,7 +235,9 @@ impl ObserveResponse for AccessRecord {
             grpc_status: code.map(u16::from),
             failure: match end {
                 BodyEnd::Failed(error) => Some((error.reason(), error.to_string())),
-                BodyEnd::Complete(_) | BodyEnd::Dropped => told.map(PeerFailure::describe),
+                BodyEnd::Complete(_) | BodyEnd::Dropped => {
+                    cut_off.or_else(|| told.map(PeerFailure::describe))
+                }
             },
             first_byte: self.first_byte.get(),
             duration: now.since(self.exchange.start),

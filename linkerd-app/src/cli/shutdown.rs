@@ -10,7 +10,8 @@
 //! restarts failed processes does not restart a proxy that has done its work.
 
 use super::{mesh::MeshFileFollower, service_manager::ServiceManager, signals::Signals};
-use crate::{config::ShutdownConfig, proxy::RunningProxy};
+use crate::{config::ShutdownConfig, listeners::CutOff, proxy::RunningProxy};
+use linkerd_proxy_core::Reason;
 use std::{process::ExitCode, time::Duration};
 
 /// Waits for a reason to end, then lets clients move and drains; a second signal or the end of the grace period ends it at
@@ -53,15 +54,34 @@ pub(super) async fn until_shutdown(
     if let Some(manager) = manager {
         manager.stopping(shutdown.grace);
     }
+    let cut_off = running.listeners.cut_off_handle();
     tokio::select! {
         () = running.end(window) => tracing::info!("Shutdown completed gracefully"),
         () = tokio::time::sleep(shutdown.grace) => {
             let grace = shutdown.grace;
             tracing::warn!("Graceful shutdown did not complete in {grace:?}, terminating now");
+            terminate(cut_off).await;
         }
         signal = signals.terminated(None) => {
             tracing::warn!("received {signal} again, terminating now");
+            terminate(cut_off).await;
         }
     }
     ExitCode::SUCCESS
 }
+
+/// Ends the open connections, so that each has its lines in the logs, with the reason. A worker that is stuck is not waited for.
+async fn terminate(cut_off: CutOff) {
+    let ended = tokio::time::timeout(CUT_OFF, cut_off.cut_off(Reason::ShutdownDeadline));
+    match ended.await {
+        Ok(0) => {}
+        Ok(connections) => {
+            let hint = Reason::ShutdownDeadline.hint();
+            tracing::warn!(connections, hint, "Open connections were cut off");
+        }
+        Err(_) => tracing::warn!("A worker did not end its connections in {CUT_OFF:?}"),
+    }
+}
+
+/// Time for the tasks of connections to end: they have their turn within milliseconds.
+const CUT_OFF: Duration = Duration::from_millis(500);

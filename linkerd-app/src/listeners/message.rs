@@ -1,5 +1,6 @@
 //! Messages to the listeners of a worker.
 
+use linkerd_proxy_core::Reason;
 use std::{fmt, io, net::SocketAddr, net::TcpListener, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
@@ -27,6 +28,13 @@ pub enum ListenerMessage {
         drain: ListenerDrain,
         /// The answer, once the socket is closed.
         reply: oneshot::Sender<Result<Draining, ListenerError>>,
+    },
+    /// Cut off the connections of all listeners.
+    CutOff {
+        /// The reason of their failures.
+        reason: Reason,
+        /// The answer, once they have ended: their number.
+        reply: oneshot::Sender<Result<usize, ListenerError>>,
     },
 }
 

@@ -5,7 +5,10 @@ use super::{
     ListenerSocket, ListenerSpec,
 };
 use futures::future::join_all;
-use linkerd_proxy_core::transport::{self, OwnListeners};
+use linkerd_proxy_core::{
+    Reason,
+    transport::{self, OwnListeners},
+};
 use std::{
     net::{SocketAddr, TcpListener},
     time::Duration,
@@ -41,6 +44,25 @@ pub struct Replaced {
     pub addr: SocketAddr,
     /// Connections of the old one that were open when the time of its drain was over.
     pub left: usize,
+}
+
+/// Cuts off the connections of all listeners.
+#[derive(Debug)]
+pub struct CutOff(Vec<mpsc::Sender<ListenerMessage>>);
+
+impl CutOff {
+    /// Ends all connections for this reason, and returns their number. Waits until their tasks have ended.
+    pub async fn cut_off(self, reason: Reason) -> usize {
+        let sent = self.0.iter().enumerate().map(|(index, worker)| {
+            request(index, worker, |reply| ListenerMessage::CutOff {
+                reason,
+                reply,
+            })
+        });
+        // A worker that has ended has no connections.
+        let ended = join_all(sent).await.into_iter();
+        ended.map(|number| number.unwrap_or(0)).sum()
+    }
 }
 
 impl ProxyListeners {
@@ -116,6 +138,11 @@ impl ProxyListeners {
         drain: ListenerDrain,
     ) -> Result<usize, ListenerError> {
         self.close(self.position(name)?, drain).await
+    }
+
+    /// A handle that cuts off all connections, when this is used elsewhere.
+    pub fn cut_off_handle(&self) -> CutOff {
+        CutOff(self.workers.clone())
     }
 
     /// Adds a listener to all workers, or to none.

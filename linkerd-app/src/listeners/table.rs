@@ -82,6 +82,12 @@ impl<T> ListenerTable<T> {
         Some(active)
     }
 
+    /// The contexts of all listeners, with those that drain.
+    pub fn contexts(&self) -> Vec<Rc<ListenerContext>> {
+        let entries = self.entries.iter();
+        entries.map(|entry| entry.context.clone()).collect()
+    }
+
     /// Forgets a listener whose connections have ended.
     pub fn drained(&mut self, id: ListenerId) {
         self.entries.retain(|entry| entry.id != id);

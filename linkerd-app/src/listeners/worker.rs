@@ -7,7 +7,7 @@ use super::{
 use crate::config::Config;
 use futures::future::LocalBoxFuture;
 use linkerd_proxy_core::{
-    drain,
+    Reason, drain,
     task::spawn_local,
     tls::{NoTlsReason, TlsStatus},
     transport::{Listener, ListenerContext, ListeningSocket, SocketOptions},
@@ -88,6 +88,9 @@ impl WorkerListeners {
                     // Other messages do not wait for the connections.
                     spawn_local(removal);
                 }
+                ListenerMessage::CutOff { reason, reply } => {
+                    let _ = reply.send(Ok(self.cut_off(reason).await));
+                }
             }
         }
     }
@@ -143,6 +146,24 @@ impl WorkerListeners {
         }
     }
 
+    /// Cuts off all connections, and waits until their tasks have ended. Returns the number of connections.
+    async fn cut_off(&self, reason: Reason) -> usize {
+        let contexts = self.table.borrow().contexts();
+        let open = || -> usize { contexts.iter().map(|context| context.connections()).sum() };
+        let left = open();
+        for context in &contexts {
+            context.cut_off(reason);
+        }
+        // The tasks are woken; each ends with its next turn.
+        for _ in 0..CUT_OFF_TURNS {
+            if open() == 0 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        left
+    }
+
     /// Drains a listener. Calls `closed` once its socket is closed, and `drained` with the number of connections that are
     /// open when the time of the drain is over, after they have been cut off if that is asked for.
     async fn drain(
@@ -176,12 +197,15 @@ impl WorkerListeners {
             ended.await;
             return self.table.borrow_mut().drained(id);
         }
-        context.cut_off();
+        context.cut_off(Reason::ListenerRemoved);
         ended.await;
         self.table.borrow_mut().drained(id);
         drained(left);
     }
 }
+
+/// Turns of the worker in which connections that are cut off end: a tunnel ends after the connection that opened it.
+const CUT_OFF_TURNS: usize = 100;
 
 /// Outbound clients are in this pod.
 const LOOPBACK: TlsStatus = TlsStatus::None(NoTlsReason::Loopback);

@@ -1,7 +1,7 @@
 //! The part of a listener that its connections share.
 
 use super::{Duplex, open_connections::OpenConnections};
-use crate::drain;
+use crate::{Reason, drain};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -13,7 +13,8 @@ use std::{
 pub struct ListenerContext {
     drain: drain::Handle,
     open: RefCell<OpenConnections>,
-    is_cut_off: Cell<bool>,
+    /// The reason for which its connections were cut off.
+    cut_off: Cell<Option<Reason>>,
     /// Held while there are connections: they are counted on their own thread, and one hold for all of them is taken on the
     /// drain, which threads share.
     hold: RefCell<Option<drain::Watch>>,
@@ -33,7 +34,7 @@ impl ListenerContext {
         Rc::new(Self {
             drain,
             open: RefCell::default(),
-            is_cut_off: Cell::new(false),
+            cut_off: Cell::new(None),
             hold: RefCell::new(None),
         })
     }
@@ -57,9 +58,14 @@ impl ListenerContext {
 
     /// Cuts off the open connections, and any that come later. Sockets end with a reset: a plain end might look like the
     /// end of a response.
-    pub fn cut_off(&self) {
-        self.is_cut_off.set(true);
+    pub fn cut_off(&self, reason: Reason) {
+        self.cut_off.set(Some(reason));
         self.open.borrow().cut_off();
+    }
+
+    /// The reason for which the connections were cut off, if they were.
+    pub fn cut_off_reason(&self) -> Option<Reason> {
+        self.cut_off.get()
     }
 
     /// The drain of the listener, which is also signalled with that of the process.
@@ -76,9 +82,9 @@ impl ConnectionGuard {
         open.set_socket(self.number, socket);
     }
 
-    /// Whether the listener has cut off the connection.
-    pub(super) fn is_cut_off(&self) -> bool {
-        self.listener.is_cut_off.get()
+    /// The reason for which the listener has cut off the connection.
+    pub(super) fn cut_off_reason(&self) -> Option<Reason> {
+        self.listener.cut_off_reason()
     }
 
     /// Wakes `task` when the listener cuts off the connection.

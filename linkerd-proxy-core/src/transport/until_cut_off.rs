@@ -1,7 +1,7 @@
 //! Connections that end at the latest when their listener cuts them off.
 
 use super::ConnectionGuard;
-use crate::{Error, Reason};
+use crate::Error;
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use std::{
 pin_project! {
     /// The future of a connection, dropped when its listener cuts it off.
     ///
-    /// - **Fails as** `ListenerRemoved`.
+    /// - **Fails as** the reason of the cut: `ListenerRemoved`, `ShutdownDeadline`.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
     pub struct UntilCutOff<F> {
@@ -39,8 +39,8 @@ impl<F: Future> Future for UntilCutOff<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if this.guard.is_cut_off() {
-            return Poll::Ready(Err(Reason::ListenerRemoved.into()));
+        if let Some(reason) = this.guard.cut_off_reason() {
+            return Poll::Ready(Err(reason.into()));
         }
         let polled = this.connection.poll(cx);
         if polled.is_pending() && !*this.is_watched {
@@ -54,7 +54,7 @@ impl<F: Future> Future for UntilCutOff<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{drain, transport::ListenerContext};
+    use crate::{Reason, drain, transport::ListenerContext};
     use std::future::{pending, ready};
     use tokio_test::{assert_pending, assert_ready, task};
 
@@ -68,7 +68,7 @@ mod tests {
         let mut open = task::spawn(listener.connection().until_cut_off(pending::<()>()));
         assert_pending!(open.poll());
         assert!(!open.is_woken());
-        listener.cut_off();
+        listener.cut_off(Reason::ListenerRemoved);
         assert!(open.is_woken());
         let error = assert_ready!(open.poll()).unwrap_err();
         assert_eq!(error.reason(), Reason::ListenerRemoved);

@@ -63,6 +63,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "listener_removed",
         "it takes a listener that is discovered: the outbound tests",
     ),
+    (
+        "shutdown_deadline",
+        "the process has ended: tests/access_log.rs",
+    ),
     ("unexpected", "it is a defect"),
 ];
 

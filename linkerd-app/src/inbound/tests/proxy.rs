@@ -172,7 +172,8 @@ impl TestProxy {
 
     /// Cuts off all connections, as a removal of the listener does.
     pub fn cut_off(&self) {
-        self.listener.cut_off();
+        self.listener
+            .cut_off(linkerd_proxy_core::Reason::ListenerRemoved);
     }
 
     /// Signals drain, and waits until the last connection has ended.
