@@ -333,6 +333,24 @@ fn a_change_of_policy_decides_the_next_request_by_the_identity_of_its_client() {
             }
             let reply = client.get("http://api/").await.unwrap();
             assert_eq!(reply.text(), "hello");
+            // The person at the client reads who refused it; only the proxy that refuses knows whom it lets in.
+            port.set(only("guest").build());
+            let refused = eventually(SOON, "it is denied", || async {
+                let reply = mesh.http1().await.get("http://api/").await.unwrap();
+                (reply.status == 403).then_some(reply)
+            });
+            let text = refused.await.text().to_owned();
+            assert!(text.contains("reason: unauthorized"), "{text}");
+            assert!(!text.contains("guest"), "{text}");
+            let failures = mesh.api.admin.state().await["failures"]["last"].take();
+            let detail = failures[0]["detail"].as_str().unwrap();
+            for part in [
+                &*format!("the client's identity: {}", identity("web")),
+                "nearest authorization: authorizationpolicy/guest",
+                "unmet condition: identity not listed",
+            ] {
+                assert!(detail.contains(part), "{part}: {detail}");
+            }
             let deny = "inbound_http_authz_deny_total";
             let web = identity("web");
             let denied = [("srv_name", "api"), ("tls", "true"), ("client_id", &*web)];

@@ -6,6 +6,7 @@ use http::StatusCode;
 use linkerd_proxy_core::{Error, Reason, http::PeerFailure, metrics::Labels, transport::Side};
 use serde_json::{Value, json};
 use std::{
+    error::Error as _,
     net::SocketAddr,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -66,7 +67,7 @@ impl FailureRecord {
             side,
             protocol,
             reason: error.reason(),
-            detail: cut(error.to_string(), MAX_TEXT),
+            detail: cut(detail_of(error), MAX_TEXT),
             client,
             destination: String::new(),
             path: None,
@@ -158,6 +159,16 @@ impl FailureRecord {
             "reset": self.is_reset,
             "told_by_peer": self.is_told_by_peer,
         })
+    }
+}
+
+/// The text of an error, and its cause if the text does not have it: the cause may be for the proxy's own records alone.
+fn detail_of(error: &Error) -> String {
+    let text = error.to_string();
+    let cause = error.source().map(ToString::to_string);
+    match cause.filter(|cause| !text.contains(cause)) {
+        Some(cause) => format!("{text}: {cause}"),
+        None => text,
     }
 }
 

@@ -174,6 +174,7 @@ where
                     let failures = &this.responding.failures;
                     let head = this.head.as_deref();
                     failures.told_by_peer(head, this.responder, failure, response.status());
+                    response = this.responder.explain_peer(response);
                 }
                 let shared = this.responding.is_shared();
                 if !shared && response.extensions().get::<CloseClient>().is_some() {

@@ -1,7 +1,7 @@
 //! The proxy's own answers.
 
 use super::{
-    Responder, ResponseBody,
+    PeerAnswer, PeerFailure, Responder, ResponseBody,
     classify::GRPC_STATUS,
     proxy_status::{PROXY_STATUS, proxy_status},
     responder::{GRPC_MESSAGE, UNEXPECTED},
@@ -11,6 +11,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
 };
+use http_body::Body;
 
 impl Responder {
     /// The answer to a failed request; `Err` if the stream must be reset with the endpoint's code.
@@ -59,6 +60,25 @@ impl Responder {
             false => error.status(),
         };
         response
+    }
+
+    /// Adds the text of a failure that the endpoint's proxy has answered without one, for a client that knows that it talks to a
+    /// proxy.
+    pub fn explain_peer(&self, response: Response<ResponseBody>) -> Response<ResponseBody> {
+        let failure = response.peer_failure().filter(|_| self.has_text);
+        let Some((reason, detail)) = failure.map(PeerFailure::describe) else {
+            return response;
+        };
+        if !response.body().is_end_stream() {
+            return response;
+        }
+        let text = text(&Error::new(reason).detail(detail));
+        let (mut head, empty) = response.into_parts();
+        head.headers.insert(CONTENT_LENGTH, text.len().into());
+        head.headers.insert(CONTENT_TYPE, TEXT_PLAIN);
+        // The empty body has ended for its observers; dropped, it gives the endpoint's connection back.
+        drop(empty);
+        ResponseBody::full(Response::from_parts(head, text))
     }
 
     fn inform(&self, error: &Error, message: HeaderValue, headers: &mut HeaderMap) {

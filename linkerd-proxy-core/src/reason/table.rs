@@ -696,7 +696,7 @@ impl Reason {
                 origin: Origin::Client,
                 phase: Phase::Accept,
                 text: "unauthorized connection",
-                hint: "Does the policy of the port let this client in? The log of the proxy that refuses it names the client, the nearest authorization, and the condition that is not met.",
+                hint: "Does the policy of the port let this client in? The proxy that refuses it names the client, the nearest authorization and the condition that is not met, in its console, /state and log; its `explain --port PORT --client ADDR --identity NAME` shows who is let in.",
             },
             Reason::RateLimited => &Row {
                 status: 429,

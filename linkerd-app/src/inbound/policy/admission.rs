@@ -3,7 +3,7 @@
 use super::{
     PortPolicy,
     peer::{PolicyPeer, RoutePermit},
-    snapshot::PolicySnapshot,
+    snapshot::{PolicySnapshot, denial_cause},
 };
 use crate::metrics::{client_tls_labels, inbound_meta_labels};
 use linkerd_profiles::{ClientRateLimit, InboundHttp, RateLimitScope};
@@ -130,7 +130,9 @@ impl Admission {
                 let denied = &snapshot.scope().ctx.families.inbound.http_deny;
                 denied.get(client_tls_labels(labels, &client.tls)).incr();
                 let detail = "unauthorized request on route";
-                Err(Error::new(Reason::Unauthorized).detail(detail))
+                Err(Error::new(Reason::Unauthorized)
+                    .detail(detail)
+                    .source(denial_cause(&denial)))
             }
         }
     }

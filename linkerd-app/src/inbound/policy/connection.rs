@@ -1,6 +1,9 @@
 //! Admission of connections that are not HTTP.
 
-use super::{PortPolicy, snapshot::PolicySnapshot};
+use super::{
+    PortPolicy,
+    snapshot::{PolicySnapshot, denial_cause},
+};
 use crate::metrics::{client_tls_labels, inbound_meta_labels};
 use http::Request;
 use linkerd_profiles::{Denial, ServerPolicy};
@@ -117,4 +120,5 @@ fn refused(snapshot: &PolicySnapshot, denial: &Denial, message: &'static str) ->
     Error::new(Reason::Unauthorized)
         .peer(denial.client)
         .detail(format!("unauthorized connection on {server}"))
+        .source(denial_cause(denial))
 }

@@ -126,6 +126,19 @@ impl PolicySnapshot {
     }
 }
 
+/// The cause of a denial, for the proxy's own records: a client must not learn whom a policy lets in.
+pub fn denial_cause(denial: &Denial) -> String {
+    let identity = Identified(&denial.tls);
+    match &denial.nearest {
+        Some(nearest) => format!(
+            "the client's identity: {identity}; nearest authorization: {}; unmet condition: {}",
+            nearest.meta.kind_and_name(),
+            nearest.unmet,
+        ),
+        None => format!("the client's identity: {identity}; there is no authorization"),
+    }
+}
+
 /// The identity of a client, or the reason why there is none.
 struct Identified<'a>(&'a TlsStatus);
 
