@@ -26,7 +26,6 @@ pub(crate) struct FollowTarget {
     profile: Freshness,
     published: Option<JoinOutcome>,
     complaints: RateLimit,
-    warned_of: Vec<&'static str>,
     profile_wait: ProfileWait,
 }
 
@@ -57,7 +56,6 @@ impl FollowTarget {
             profile: Freshness::default(),
             published: None,
             complaints: RateLimit::new(COMPLAINT_INTERVAL),
-            warned_of: Vec::new(),
             profile_wait: ProfileWait::Begun,
         }
     }
@@ -147,21 +145,12 @@ impl FollowTarget {
         }
     }
 
-    /// Logs, once for each policy, the reason why it is invalid and its parts without effect.
+    /// Logs the reason why a policy is invalid.
     fn complain(&mut self, policy: &ClientPolicy, now: Instant) {
         if let Some(reason) = &policy.invalid
             && let Some(unreported) = self.complaints.take(now)
         {
             tracing::warn!(lookup = %self.target, reason, unreported, "the policy is invalid; nothing may pass");
-        }
-        if policy.not_honoured != self.warned_of {
-            self.warned_of.clone_from(&policy.not_honoured);
-            if !policy.not_honoured.is_empty() {
-                tracing::warn!(
-                    lookup = %self.target, parent = %policy.parent, not_honoured = ?policy.not_honoured,
-                    "parts of the policy are not acted on",
-                );
-            }
         }
     }
 

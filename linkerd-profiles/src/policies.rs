@@ -280,7 +280,6 @@ fn show(cached: CachedEntry<'_, Target, DiscoveryState, TargetFreshness>) -> Val
             shown["policy"] = json!({
                 "parent": policy.parent.to_string(),
                 "invalid": policy.invalid,
-                "not_honoured": policy.not_honoured,
             });
             shown["profile"] = json!(discovered.profile.as_ref().map(|profile| json!({
                 "logical": profile.logical.as_ref().map(Destination::as_str),

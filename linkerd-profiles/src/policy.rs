@@ -17,8 +17,6 @@ pub struct ClientPolicy {
     pub protocol: Protocol,
     /// The reason why all traffic is refused, if the policy is invalid: requests get a 500, opaque connections are closed.
     pub invalid: Option<String>,
-    /// Parts of the message without effect.
-    pub not_honoured: Vec<&'static str>,
 }
 
 /// The protocol of connections, with its routes.
@@ -102,7 +100,6 @@ impl ClientPolicy {
                 opaque: None,
             },
             invalid: None,
-            not_honoured: Vec::new(),
         }
     }
 }

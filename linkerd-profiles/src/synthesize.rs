@@ -57,7 +57,6 @@ impl PolicyDefaults {
                 }),
             },
             invalid: None,
-            not_honoured: Vec::new(),
         }
     }
 }

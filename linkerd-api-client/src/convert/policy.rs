@@ -13,7 +13,7 @@ pub use invalid::InvalidPolicy;
 
 use linkerd_api_proto::outbound::{OutboundPolicy, proxy_protocol};
 use linkerd_profiles::{ClientPolicy, Protocol};
-use parts::{NotHonoured, duration, meta, required};
+use parts::{duration, meta, required};
 use std::sync::Arc;
 
 /// Converts a policy. An invalid policy is converted into one that refuses all traffic. Yields the core to other threads
@@ -27,7 +27,6 @@ pub fn client_policy(policy: OutboundPolicy) -> ClientPolicy {
 
 fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
     use proxy_protocol::Kind;
-    let mut later = NotHonoured::default();
     let parent = meta(policy.metadata, "the policy's metadata")?;
     let kind = required(
         policy.protocol.and_then(|protocol| protocol.kind),
@@ -49,7 +48,7 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
                     false => Arc::new(http::routes(http2.routes, http2.failure_accrual)?),
                 },
                 http1,
-                opaque: tcp::opaque(opaque.routes, &mut later)?,
+                opaque: tcp::opaque(opaque.routes)?,
             }
         }
         Kind::Http1(http1) => {
@@ -61,14 +60,13 @@ fn try_policy(policy: OutboundPolicy) -> Result<ClientPolicy, InvalidPolicy> {
         Kind::Grpc(grpc) => {
             Protocol::Grpc(Arc::new(http::routes(grpc.routes, grpc.failure_accrual)?))
         }
-        Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes, &mut later)?),
-        Kind::Tls(tls) => Protocol::Tls(Arc::new(tcp::tls(tls.routes, &mut later)?)),
+        Kind::Opaque(opaque) => Protocol::Opaque(tcp::opaque(opaque.routes)?),
+        Kind::Tls(tls) => Protocol::Tls(Arc::new(tcp::tls(tls.routes)?)),
     };
     Ok(ClientPolicy {
         parent,
         protocol,
         invalid: None,
-        not_honoured: later.list(),
     })
 }
 

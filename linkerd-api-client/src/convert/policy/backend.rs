@@ -2,7 +2,7 @@
 
 use super::{
     invalid::InvalidPolicy,
-    parts::{NotHonoured, duration, meta, required},
+    parts::{duration, meta, required},
 };
 use crate::convert::endpoint::endpoint;
 use linkerd_api_proto::{outbound as wire_outbound, prost_types};
@@ -107,16 +107,15 @@ pub(super) fn http_backend(
     Ok(backend)
 }
 
-/// A backend of connections. Connections have no responses to penalise.
+/// A backend of connections. A load with penalties is one without, as with the incumbent: connections have no responses to
+/// penalise.
 pub(super) fn tcp_backend(
     wire: Option<wire_outbound::Backend>,
     filter: Option<TcpFilter>,
-    later: &mut NotHonoured,
 ) -> Result<Backend, InvalidPolicy> {
     let mut backend = backend(wire)?;
     if let Dispatcher::Balance { load, .. } = &mut backend.dispatcher {
-        let penalty = load.penalty.take();
-        later.note(penalty.is_some(), "load penalties of connections");
+        load.penalty = None;
     }
     Ok(Backend { filter, ..backend })
 }

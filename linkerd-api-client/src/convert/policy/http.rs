@@ -16,11 +16,12 @@ use linkerd_api_proto::{
     prost_types,
 };
 use linkerd_profiles::{
-    HostMatch, HttpBackend, HttpFilter, RequestMatch, RetryPolicy, RouteRule, RouteTable,
+    FailureAccrual, HostMatch, HttpBackend, HttpFilter, Meta, RequestMatch, RetryPolicy, RouteRule,
+    RouteTable,
 };
 use linkerd_proxy_core::yielding::{TimeSlice, with_yields};
 pub(in crate::convert) use matches::Matches;
-use std::iter::zip;
+use std::{iter::zip, sync::Arc};
 
 /// An HTTP or gRPC route.
 pub(super) struct Route<R> {
@@ -82,29 +83,39 @@ pub(super) fn routes<R: WireRule>(
         let route: Route<R> = route.into();
         let meta = meta(route.metadata, route.metadata_name)?;
         let hosts = hosts(route.hosts)?;
-        for wire in route.rules {
-            let wire = wire.read(&mut conditions)?;
-            let timeouts = limits::timeouts(wire.timeouts, wire.request_timeout)?;
-            rules.push(RouteRule {
-                meta: meta.clone(),
-                hosts: hosts.clone(),
-                matches: wire.matches,
-                filters: wire.filters,
-                distribution: distribution(wire.backends, |used| {
-                    Ok(HttpBackend {
-                        filters: used.filters?,
-                        backend: http_backend(used.backend, breaker.as_ref())?,
-                    })
-                })?,
-                timeouts,
-                retry: wire.retry,
-                allows_request_headers: wire.allows_request_headers,
-                profile: None,
-            });
+        for (wire, number) in zip(route.rules, 1..) {
+            let rule = rule(wire, &meta, &hosts, &mut conditions, breaker.as_ref());
+            rules.push(rule.map_err(|error| error.in_rule(number, &meta))?);
             slice.yield_if_over();
         }
     }
     Ok(RouteTable::new(rules))
+}
+
+fn rule<R: WireRule>(
+    wire: R,
+    meta: &Arc<Meta>,
+    hosts: &[HostMatch],
+    conditions: &mut Matches,
+    breaker: Option<&Arc<FailureAccrual>>,
+) -> Result<RouteRule, InvalidPolicy> {
+    let wire = wire.read(conditions)?;
+    Ok(RouteRule {
+        timeouts: limits::timeouts(wire.timeouts, wire.request_timeout)?,
+        meta: meta.clone(),
+        hosts: hosts.to_vec(),
+        matches: wire.matches,
+        filters: wire.filters,
+        distribution: distribution(wire.backends, |used| {
+            Ok(HttpBackend {
+                filters: used.filters?,
+                backend: http_backend(used.backend, breaker)?,
+            })
+        })?,
+        retry: wire.retry,
+        allows_request_headers: wire.allows_request_headers,
+        profile: None,
+    })
 }
 
 impl From<wire::HttpRoute> for Route<http_route::Rule> {

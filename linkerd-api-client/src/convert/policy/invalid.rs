@@ -2,7 +2,7 @@
 
 use crate::convert::{endpoint::InvalidEndpoint, method::InvalidMethod, patterns::PatternError};
 use ::http::HeaderName;
-use linkerd_profiles::InvalidPattern;
+use linkerd_profiles::{InvalidPattern, Meta};
 use linkerd_proxy_core::{InvalidBackoff, InvalidDestination};
 use std::time::Duration;
 
@@ -10,6 +10,14 @@ use std::time::Duration;
 /// forbids.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidPolicy {
+    /// A rule of a route is invalid.
+    #[error("{place}: {error}")]
+    Rule {
+        /// The rule, by its number and its route.
+        place: String,
+        /// The error.
+        error: Box<InvalidPolicy>,
+    },
     /// A required field is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
@@ -94,6 +102,16 @@ pub enum InvalidPolicy {
     /// The pauses between retries, or the lengths of ejections, are impossible.
     #[error("a backoff is invalid: {0}")]
     Backoff(#[from] InvalidBackoff),
+}
+
+impl InvalidPolicy {
+    /// Names the rule of the error: its number in its route, from 1.
+    pub(super) fn in_rule(self, number: usize, route: &Meta) -> Self {
+        Self::Rule {
+            place: format!("rule {number} of {}", route.kind_and_name()),
+            error: Box::new(self),
+        }
+    }
 }
 
 impl From<PatternError> for InvalidPolicy {

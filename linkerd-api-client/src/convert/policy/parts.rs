@@ -5,11 +5,7 @@ use crate::convert::duration::duration as convert_duration;
 use linkerd_api_proto::{meta as wire_meta, outbound::ExponentialBackoff, prost_types};
 use linkerd_profiles::{HostMatch, Meta, Resource};
 use linkerd_proxy_core::Backoff;
-use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
-
-/// Parts of a message that have no effect.
-#[derive(Debug, Default)]
-pub(super) struct NotHonoured(BTreeSet<&'static str>);
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 pub(super) fn meta(
     wire: Option<wire_meta::Metadata>,
@@ -57,24 +53,10 @@ pub(super) fn backoff(wire: ExponentialBackoff) -> Result<Backoff, InvalidPolicy
     Ok(Backoff::new(min, max, f64::from(wire.jitter_ratio))?)
 }
 
-/// A match of a host or of a suffix. A match that is not set matches no host, so the caller ignores it.
+/// A match of a host or of a suffix.
 pub(super) fn host(exact: Option<String>, reverse_labels: Vec<String>) -> HostMatch {
     match exact {
         Some(exact) => HostMatch::Exact(exact),
         None => HostMatch::Suffix(reverse_labels),
-    }
-}
-
-impl NotHonoured {
-    /// Notes a part if the message has it.
-    pub(super) fn note(&mut self, present: bool, part: &'static str) {
-        if present {
-            self.0.insert(part);
-        }
-    }
-
-    /// The parts, sorted.
-    pub(super) fn list(self) -> Vec<&'static str> {
-        self.0.into_iter().collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     backend::{Shape, distribution, shape, tcp_backend},
     invalid::InvalidPolicy,
-    parts::{NotHonoured, host, meta},
+    parts::{host, meta, required},
 };
 use linkerd_api_proto::{
     outbound::{OpaqueRoute as WireOpaqueRoute, TlsRoute as WireTlsRoute, opaque_route, tls_route},
@@ -12,10 +12,7 @@ use linkerd_api_proto::{
 use linkerd_profiles::{OpaqueRoute, SniMatch, TcpFilter, TlsRoute, TlsTable};
 
 /// The only route of opaque traffic, if it has one.
-pub(super) fn opaque(
-    mut wire: Vec<WireOpaqueRoute>,
-    later: &mut NotHonoured,
-) -> Result<Option<OpaqueRoute>, InvalidPolicy> {
+pub(super) fn opaque(mut wire: Vec<WireOpaqueRoute>) -> Result<Option<OpaqueRoute>, InvalidPolicy> {
     if wire.len() > 1 {
         return Err(InvalidPolicy::OpaqueRoutes(wire.len()));
     }
@@ -27,30 +24,27 @@ pub(super) fn opaque(
     Ok(Some(OpaqueRoute {
         meta,
         distribution: distribution(shape!(rule.backends, opaque_route)?, |route_backend| {
-            let filter = opaque_filter(&route_backend.filters);
-            tcp_backend(route_backend.backend, filter, later)
+            let filter = opaque_filter(&route_backend.filters)?;
+            tcp_backend(route_backend.backend, filter)
         })?,
-        filter: opaque_filter(&rule.filters),
+        filter: opaque_filter(&rule.filters)?,
     }))
 }
 
 /// The routes of TLS traffic.
-pub(super) fn tls(
-    wire: Vec<WireTlsRoute>,
-    later: &mut NotHonoured,
-) -> Result<TlsTable, InvalidPolicy> {
+pub(super) fn tls(wire: Vec<WireTlsRoute>) -> Result<TlsTable, InvalidPolicy> {
     let routes = wire
         .into_iter()
         .map(|route| {
             let rule = only(route.rules)?;
             Ok(TlsRoute {
                 meta: meta(route.metadata, "a TLS route's metadata")?,
-                snis: snis(route.snis),
+                snis: snis(route.snis)?,
                 distribution: distribution(shape!(rule.backends, tls_route)?, |route_backend| {
-                    let filter = tls_filter(&route_backend.filters);
-                    tcp_backend(route_backend.backend, filter, later)
+                    let filter = tls_filter(&route_backend.filters)?;
+                    tcp_backend(route_backend.backend, filter)
                 })?,
-                filter: tls_filter(&rule.filters),
+                filter: tls_filter(&rule.filters)?,
             })
         })
         .collect::<Result<_, InvalidPolicy>>()?;
@@ -65,29 +59,48 @@ fn only<T>(mut rules: Vec<T>) -> Result<T, InvalidPolicy> {
     }
 }
 
-fn snis(wire: Vec<wire_tls::SniMatch>) -> Vec<SniMatch> {
+fn snis(wire: Vec<wire_tls::SniMatch>) -> Result<Vec<SniMatch>, InvalidPolicy> {
     use wire_tls::sni_match::Match;
-    wire.into_iter()
-        .filter_map(|matcher| match matcher.r#match? {
-            Match::Exact(exact) => Some(host(Some(exact), Vec::new())),
-            Match::Suffix(suffix) => Some(host(None, suffix.reverse_labels)),
+    let snis = wire.into_iter().map(|wire| {
+        // Without it the route would match every server name.
+        Ok(match required(wire.r#match, "a match of a server name")? {
+            Match::Exact(exact) => host(Some(exact), Vec::new()),
+            Match::Suffix(suffix) => host(None, suffix.reverse_labels),
         })
-        .collect()
+    });
+    snis.collect()
 }
 
-/// The first filter decides: each kind of filter refuses.
-fn opaque_filter(wire: &[opaque_route::Filter]) -> Option<TcpFilter> {
+/// The first filter decides: each kind of filter refuses. A filter of an unknown kind may be one that refuses, too.
+fn opaque_filter(wire: &[opaque_route::Filter]) -> Result<Option<TcpFilter>, InvalidPolicy> {
     use opaque_route::filter::Kind;
-    wire.iter().find_map(|filter| match filter.kind.as_ref()? {
-        Kind::Forbidden(_) => Some(TcpFilter::Forbidden),
-        Kind::Invalid(invalid) => Some(TcpFilter::Invalid(invalid.message.clone())),
-    })
+    let filters = wire.iter().map(|filter| {
+        Ok(
+            match required(filter.kind.as_ref(), "an opaque route's filter")? {
+                Kind::Forbidden(_) => TcpFilter::Forbidden,
+                Kind::Invalid(invalid) => TcpFilter::Invalid(invalid.message.clone()),
+            },
+        )
+    });
+    first(filters)
 }
 
-fn tls_filter(wire: &[tls_route::Filter]) -> Option<TcpFilter> {
+fn tls_filter(wire: &[tls_route::Filter]) -> Result<Option<TcpFilter>, InvalidPolicy> {
     use tls_route::filter::Kind;
-    wire.iter().find_map(|filter| match filter.kind.as_ref()? {
-        Kind::Forbidden(_) => Some(TcpFilter::Forbidden),
-        Kind::Invalid(invalid) => Some(TcpFilter::Invalid(invalid.message.clone())),
-    })
+    let filters = wire.iter().map(|filter| {
+        Ok(
+            match required(filter.kind.as_ref(), "a TLS route's filter")? {
+                Kind::Forbidden(_) => TcpFilter::Forbidden,
+                Kind::Invalid(invalid) => TcpFilter::Invalid(invalid.message.clone()),
+            },
+        )
+    });
+    first(filters)
+}
+
+fn first(
+    filters: impl Iterator<Item = Result<TcpFilter, InvalidPolicy>>,
+) -> Result<Option<TcpFilter>, InvalidPolicy> {
+    let filters: Vec<_> = filters.collect::<Result<_, _>>()?;
+    Ok(filters.into_iter().next())
 }

@@ -118,7 +118,15 @@ fn converted(policy: OutboundPolicy) -> ClientPolicy {
 }
 
 fn refused(policy: OutboundPolicy) -> String {
-    client_policy(policy).invalid.expect("must be refused")
+    let reason = client_policy(policy).invalid.expect("must be refused");
+    // The rule in front of it has a test of its own.
+    match reason
+        .strip_prefix("rule ")
+        .and_then(|reason| reason.split_once(": "))
+    {
+        Some((_, reason)) => reason.to_owned(),
+        None => reason,
+    }
 }
 
 fn default_route(policy: &ClientPolicy) -> &RouteRule {
@@ -175,6 +183,22 @@ fn distributions_can_always_be_drawn_from() {
     assert_eq!(
         refused(read(&[u32::MAX, 1])),
         "the weights of a distribution exceed 32 bits"
+    );
+}
+
+#[test]
+fn an_invalid_rule_is_named_by_its_number_and_its_route() {
+    let mut backend = balancer("web:80");
+    backend.queue = None;
+    let rules = vec![rule(first(balancer("web:80"))), rule(first(backend))];
+    let routes = vec![
+        route("good", vec![rule(first(balancer("web:80")))]),
+        route("bad", rules),
+    ];
+    let reason = client_policy(http1(routes)).invalid.unwrap();
+    assert_eq!(
+        reason,
+        "rule 2 of default/bad: a backend's queue is missing"
     );
 }
 
@@ -255,7 +279,6 @@ fn timeouts_and_retries_are_acted_on() {
         ..Default::default()
     });
     let policy = converted(http1(vec![route("r", vec![rule.clone(), rule])]));
-    assert!(policy.not_honoured.is_empty());
     assert!(default_route(&policy).retry.is_some());
     let limit = default_route(&policy).timeouts.request;
     assert_eq!(limit, Some(Duration::from_secs(1)));
@@ -299,6 +322,59 @@ fn opaque_traffic_has_one_route_with_one_rule() {
     assert_eq!(
         refused(read(1, 0)),
         "a TCP or TLS route has 0 rules; it must have one"
+    );
+}
+
+/// A newer control plane may have kinds that this proxy does not know, and that arrive as none.
+#[test]
+fn an_unknown_filter_or_match_of_connections_lets_nothing_through() {
+    let backends = || {
+        Some(opaque_route::Distribution {
+            kind: Some(opaque_route::distribution::Kind::Empty(Default::default())),
+        })
+    };
+    let opaque = outbound::OpaqueRoute {
+        metadata: wire_meta("tcp"),
+        rules: vec![opaque_route::Rule {
+            backends: backends(),
+            filters: vec![opaque_route::Filter { kind: None }],
+        }],
+    };
+    let of = |kind| OutboundPolicy {
+        metadata: wire_meta("parent"),
+        protocol: Some(outbound::ProxyProtocol { kind: Some(kind) }),
+    };
+    let kind = proxy_protocol::Kind::Opaque(proxy_protocol::Opaque {
+        routes: vec![opaque],
+    });
+    assert_eq!(refused(of(kind)), "an opaque route's filter is missing");
+
+    let empty = outbound::tls_route::distribution::Kind::Empty(Default::default());
+    let tls = |snis, filters| {
+        let rule = outbound::tls_route::Rule {
+            backends: Some(outbound::tls_route::Distribution {
+                kind: Some(empty.clone()),
+            }),
+            filters,
+        };
+        let route = outbound::TlsRoute {
+            metadata: wire_meta("tls"),
+            snis,
+            rules: vec![rule],
+        };
+        of(proxy_protocol::Kind::Tls(proxy_protocol::Tls {
+            routes: vec![route],
+        }))
+    };
+    let filter = outbound::tls_route::Filter { kind: None };
+    assert_eq!(
+        refused(tls(vec![], vec![filter])),
+        "a TLS route's filter is missing"
+    );
+    let sni = linkerd_api_proto::tls_route::SniMatch { r#match: None };
+    assert_eq!(
+        refused(tls(vec![sni], vec![])),
+        "a match of a server name is missing"
     );
 }
 
