@@ -65,6 +65,8 @@ pub struct Inbound {
     gateway: Gateway,
     /// Limits the log lines about connections to other addresses, which peers can provoke.
     log: LogLimit,
+    /// Limits the log lines about TLS connections that are refused.
+    tls_log: LogLimit,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -78,6 +80,7 @@ impl Inbound {
             applications: Applications::default(),
             silent: SilentDestinations::default(),
             log: LogLimit::default(),
+            tls_log: LogLimit::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -370,6 +373,13 @@ impl Inbound {
         failures.connection(Side::Inbound, client, destination, error);
         match reason {
             Reason::Unexpected => tracing::warn!(%destination, %error, "connection failed"),
+            _ if tls::FAILURES.contains(&reason) => {
+                if let Some(unreported) = self.tls_log.take(Instant::now()) {
+                    let (reason, hint) = (reason.label(), reason.hint());
+                    let client = client.addr;
+                    tracing::info!(%client, %destination, reason, %error, hint, unreported, "TLS connection refused");
+                }
+            }
             _ => {
                 let (reason, hint) = (reason.label(), reason.hint());
                 tracing::debug!(%destination, reason, %error, hint, "connection failed");

@@ -22,7 +22,8 @@ pub(crate) async fn secure(
 ) -> Result<(TransportStream, Bytes, TlsStatus), Error> {
     let (detect, timeout) = limits;
     let server = mesh.server();
-    let FirstBytes { read, hello } = read_client_hello(&mut stream, detect, drain).await?;
+    let FirstBytes { read, hello } =
+        read_client_hello(&mut stream, detect, drain, || Ok(())).await?;
     let hello = match hello {
         Ok(hello) if server.is_asked_for(&hello) => hello,
         Ok(hello) => {

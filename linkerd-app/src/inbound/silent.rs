@@ -8,6 +8,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     transport::{ClientInfo, Detected, Io},
 };
+use std::time::Duration;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -71,9 +72,11 @@ impl Inbound {
         let mut server = match application.connect().call(()).await {
             Ok(server) => server,
             Err(error) => {
-                // An HTTP client gets the error as a response.
+                // An HTTP client gets the error as a response; any other has nothing to wait for.
                 let is_http = |detected: &Detected| *detected != Detected::Opaque;
-                let http = detect(io).await?.filter(is_http).ok_or(error)?;
+                let wait = timeout.min(HTTP_WAIT);
+                let http = self.detect(io, client, policy, wait).await?;
+                let http = http.filter(is_http).ok_or(error)?;
                 return Ok((http, None));
             }
         };
@@ -86,3 +89,6 @@ impl Inbound {
         Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 }
+
+/// Time for an HTTP request of a client whose application refuses connections. Without a proxy the client would be refused at once.
+const HTTP_WAIT: Duration = Duration::from_secs(1);

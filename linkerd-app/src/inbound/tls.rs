@@ -63,6 +63,17 @@ impl KnownProtocol {
     }
 }
 
+/// The failures of peers that are no clients of the mesh, or not yet: without a line, an operator whose certificates do not match
+/// sees nothing in the log.
+pub const FAILURES: &[Reason] = &[
+    Reason::TlsDetectionTimeout,
+    Reason::ClientTlsFailed,
+    Reason::NoCertificate,
+    Reason::HandshakeLimit,
+    Reason::NotMeshed,
+    Reason::NoTransportHeader,
+];
+
 /// Detects the encryption of a connection to the application, and terminates it if it is for this proxy.
 pub async fn secure(
     ctx: &Context,
@@ -215,7 +226,8 @@ async fn first_bytes(
 ) -> Result<FirstBytes, Error> {
     let timeout = ctx.config.inbound.detect_timeout;
     let mut drain = client.listener.drain().watch();
-    read_client_hello(stream, timeout, &mut drain).await
+    let begun = || ctx.handshakes.begin();
+    read_client_hello(stream, timeout, &mut drain, begun).await
 }
 
 async fn terminate(

@@ -150,8 +150,8 @@ pub struct AwaitArgs {
     /// Shuts the proxy down when the command has ended, as a job does.
     #[arg(short = 'S', long)]
     shutdown: bool,
-    /// The longest time to wait; without it, it waits for ever.
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    /// The longest time to wait; without it, or with 0, it waits for ever.
+    #[arg(short, long, value_name = "TIME", value_parser = limit)]
     timeout: Option<Duration>,
     /// Prints each attempt.
     #[arg(short, long)]
@@ -166,7 +166,8 @@ pub struct AwaitArgs {
 }
 
 impl AwaitArgs {
-    /// Runs the command. `LINKERD_AWAIT_DISABLED` and `LINKERD_DISABLED`, with any text, run it without waiting.
+    /// Runs the command. `LINKERD_AWAIT_DISABLED` and `LINKERD_DISABLED`, with any text, run it without waiting;
+    /// `LINKERD_AWAIT_VERBOSE` prints each attempt.
     pub fn run(self, env: &Env) -> ExitCode {
         let names = ["LINKERD_AWAIT_DISABLED", "LINKERD_DISABLED"];
         let mut set = env.iter().filter(|(_, value)| !value.is_empty());
@@ -175,10 +176,10 @@ impl AwaitArgs {
         cli::await_ready(&cli::AwaitOptions {
             port: self.port,
             backoff: self.backoff,
-            timeout: self.timeout,
+            timeout: self.timeout.filter(|timeout| !timeout.is_zero()),
             shutdown: self.shutdown,
             disabled: disabled.map(|name| format!("{name} is set")),
-            verbose: self.verbose,
+            verbose: self.verbose || env.is_set("LINKERD_AWAIT_VERBOSE"),
             command: self.command,
         })
     }
@@ -210,6 +211,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         "ms" => Duration::from_millis(1),
         "" | "s" => Duration::from_secs(1),
         "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(60 * 60),
+        "d" => Duration::from_secs(24 * 60 * 60),
         _ => Duration::ZERO,
     };
     let time = number
@@ -217,7 +220,15 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|number| unit.checked_mul(number));
     let time = time.filter(|time| !time.is_zero());
-    time.ok_or_else(|| "write a number and a unit: ms, s or m, such as 500ms".to_owned())
+    time.ok_or_else(|| "write a number and a unit: ms, s, m, h or d, such as 500ms".to_owned())
+}
+
+/// A time as [`duration`] reads it; 0 is no limit.
+fn limit(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => duration(text),
+    }
 }
 
 /// The arguments of a process that was started by the name of one of linkerd2's programs: those of our command.
@@ -247,7 +258,10 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for bad in ["", "s", "0s", "1h", "-1s", "99999999999s"] {
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(duration("1d"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(limit("0"), Ok(Duration::ZERO));
+        for bad in ["", "s", "0s", "0", "1w", "-1s", "99999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

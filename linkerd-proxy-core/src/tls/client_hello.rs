@@ -42,15 +42,20 @@ pub enum NoClientHello {
 /// Reads until a client's first message is complete, or certain not to be a ClientHello, for at most `timeout` or until drain.
 /// Not cancel safe: bytes that were read are lost.
 ///
-/// Fails as `ClosedBeforeDetection`.
-pub async fn read_client_hello(
+/// A message that does not arrive in one piece calls `begun` with its first bytes; what that returns is held until the message is
+/// read.
+///
+/// Fails as `ClosedBeforeDetection`, and as `begun`.
+pub async fn read_client_hello<T>(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
     drain: &mut drain::Watch,
+    begun: impl FnOnce() -> Result<T, Error>,
 ) -> Result<FirstBytes, Error> {
     let mut read = BytesMut::new();
     let reading = async {
         let mut reader = HelloReader::default();
+        let (mut begun, mut _held) = (Some(begun), None);
         loop {
             let before = read.len();
             read.reserve(CAPACITY);
@@ -62,7 +67,11 @@ pub async fn read_client_hello(
                 Ok(None) if count == 0 || read.len() >= MAX => {
                     return Ok(Err(NoClientHello::Incomplete));
                 }
-                Ok(None) => {}
+                Ok(None) => {
+                    if let Some(begun) = begun.take() {
+                        _held = Some(begun()?);
+                    }
+                }
                 Ok(Some(hello)) => return Ok(Ok(hello)),
                 Err(none) => return Ok(Err(none)),
             }
@@ -207,7 +216,7 @@ mod tests {
         };
         let mut drain = drain.watch();
         tokio::select! {
-            read = read_client_hello(&mut server, Duration::from_secs(10), &mut drain) => read,
+            read = read_client_hello(&mut server, Duration::from_secs(10), &mut drain, || Ok(())) => read,
             () = writes => unreachable!(),
         }
     }
@@ -244,6 +253,40 @@ mod tests {
         }
         let error = read(&[], false).await.unwrap_err();
         assert_eq!(error.reason(), Reason::ClosedBeforeDetection);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_has_begun_and_not_ended_is_counted_while_it_is_read() {
+        let hello = named("web.example");
+        let (_signal, drain) = drain::channel();
+        for (bytes, counted) in [
+            (&hello[..20], true),
+            (&hello[..], false),
+            (b"GET /", false),
+            (b"", false),
+        ] {
+            let (mut client, mut server) = tokio::io::duplex(1 << 16);
+            client.write_all(bytes).await.unwrap();
+            let open = std::rc::Rc::new(());
+            let begun = || Ok(open.clone());
+            let mut drain = drain.watch();
+            let mut reading = Box::pin(read_client_hello(
+                &mut server,
+                Duration::from_secs(10),
+                &mut drain,
+                begun,
+            ));
+            let _ = futures::poll!(&mut reading);
+            assert_eq!(std::rc::Rc::strong_count(&open) == 2, counted, "{bytes:?}");
+            drop(reading);
+            assert_eq!(std::rc::Rc::strong_count(&open), 1);
+        }
+        let (mut client, mut server) = tokio::io::duplex(1 << 16);
+        client.write_all(&hello[..20]).await.unwrap();
+        let refuse = || Err::<(), _>(Error::new(Reason::HandshakeLimit));
+        let mut drain = drain.watch();
+        let refused = read_client_hello(&mut server, Duration::from_secs(10), &mut drain, refuse);
+        assert_eq!(refused.await.unwrap_err().reason(), Reason::HandshakeLimit);
     }
 
     proptest! {

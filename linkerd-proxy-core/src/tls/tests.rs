@@ -87,7 +87,13 @@ async fn connect(
 
 async fn hello(stream: &mut TransportStream) -> ClientHello {
     let (_signal, drain) = drain::channel();
-    let first = read_client_hello(stream, Duration::from_secs(1), &mut drain.watch()).await;
+    let first = read_client_hello(
+        stream,
+        Duration::from_secs(1),
+        &mut drain.watch(),
+        || Ok(()),
+    )
+    .await;
     first.unwrap().hello.unwrap()
 }
 

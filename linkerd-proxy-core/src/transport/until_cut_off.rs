@@ -53,7 +53,6 @@ impl<F: Future> Future for UntilCutOff<F> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Reason, drain, transport::ListenerContext};
     use std::future::{pending, ready};
     use tokio_test::{assert_pending, assert_ready, task};
