@@ -80,7 +80,8 @@ where
     }
 }
 
-/// The limits of one attempt to send a request.
+/// The limits of one attempt to send a request: those of its route, and the limit for the headers of its response, which passes
+/// without ending the attempt. See [`TimedFuture::poll_headers`].
 pub(super) struct RequestLimits {
     /// The end of the request's timeout.
     end: Option<Instant>,
@@ -232,20 +233,23 @@ impl<F> TimedFuture<F> {
     }
 }
 
-impl<F> Future for TimedFuture<F>
+impl<F> TimedFuture<F>
 where
     F: Future<Output = Result<Response<ResponseBody>, Error>>,
 {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    /// Polls for the response. `None`: the limit for its headers has passed, and is removed; the wait goes on if it is polled
+    /// again.
+    pub(super) fn poll_headers(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<F::Output>> {
         let this = self.project();
         if let Poll::Ready(mut result) = this.inner.poll(cx) {
             if let Ok(response) = &mut result {
                 let timer = this.timer.take();
                 this.limits.limit_response(timer, response.body_mut());
             }
-            return Poll::Ready(result);
+            return Poll::Ready(Some(result));
         }
         while let Some(at) = *this.next {
             let timer = this
@@ -255,12 +259,35 @@ where
             let now = Instant::now();
             let nearest = this.limits.nearest(now);
             *this.next = nearest.map(|(at, _)| at);
-            if let Some((_, reason)) = nearest.filter(|(at, _)| *at <= now) {
-                this.limits.time_out();
-                return Poll::Ready(Err(reason.into()));
+            match nearest.filter(|(at, _)| *at <= now) {
+                None => {}
+                Some((_, Reason::ResponseHeadersTimeout)) => {
+                    this.limits.headers = None;
+                    *this.next = this.limits.nearest(now).map(|(at, _)| at);
+                    return Poll::Ready(None);
+                }
+                Some((_, reason)) => {
+                    this.limits.time_out();
+                    return Poll::Ready(Some(Err(reason.into())));
+                }
             }
         }
         Poll::Pending
+    }
+}
+
+impl<F> Future for TimedFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(result) = ready!(self.as_mut().poll_headers(cx)) {
+                return Poll::Ready(result);
+            }
+        }
     }
 }
 

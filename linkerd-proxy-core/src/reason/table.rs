@@ -573,7 +573,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the timeout of each attempt has passed",
-                hint: "The route's retries limit the time from the end of a request to the headers of its response, for each attempt, and this was the last that could be made. Is the service slow, or the limit short?",
+                hint: "The route's retries limit the time from the end of a request to the headers of its response. An attempt was given up for another one, which no backend took: /state shows why. An attempt after which no other one can be made has no such limit.",
             },
             Reason::ProfileTimeout => &Row {
                 status: 504,
