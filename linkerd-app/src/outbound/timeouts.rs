@@ -28,7 +28,7 @@ use tower_service::Service;
 /// | limit | from | to |
 /// |---|---|---|
 /// | request | the request's arrival; waiting for an endpoint counts | the end of the response |
-/// | response | the end of the request's body | the end of the response |
+/// | response | the end of the request's body | the end of the response; the body alone, while an attempt has a limit for its headers |
 /// | idle | the last frame in either direction | the next one; bodies only |
 ///
 /// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled.
@@ -154,19 +154,18 @@ impl RequestLimits {
     /// An upload does not signal its end. While it runs, its end is not before `now`: a limit is counted from `now`, and checked
     /// again when that time has come, so that none is missed.
     fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
-        let sent = self.sent().unwrap_or(now);
-        let mut nearest = self.end.map(|at| (at, Reason::RequestTimeout));
-        for (limit, reason) in [
-            (self.response, Reason::ResponseTimeout),
-            (self.headers, Reason::ResponseHeadersTimeout),
-        ] {
-            if let Some(limit) = limit
-                && nearest.is_none_or(|(at, _)| sent + limit < at)
-            {
-                nearest = Some((sent + limit, reason));
-            }
+        let end = self.end.map(|at| (at, Reason::RequestTimeout));
+        // As with the incumbent, the limit for the headers takes the place of the response's, which then counts for the body.
+        let (limit, reason) = match (self.headers, self.response) {
+            (Some(limit), _) => (limit, Reason::ResponseHeadersTimeout),
+            (None, Some(limit)) => (limit, Reason::ResponseTimeout),
+            (None, None) => return end,
+        };
+        let at = self.sent().unwrap_or(now) + limit;
+        match end {
+            Some((end, _)) if end <= at => Some((end, Reason::RequestTimeout)),
+            _ => Some((at, reason)),
         }
-        nearest
     }
 
     /// The time at which the request had been sent in full; `None` while it is being sent.
@@ -187,8 +186,11 @@ impl RequestLimits {
             deadline.end_at(at, Reason::RequestTimeout);
         }
         if let Some(limit) = self.response {
-            let sent = self.sent().unwrap_or_else(Instant::now);
-            deadline.end_at(sent + limit, Reason::ResponseTimeout);
+            let at = self.sent().unwrap_or_else(Instant::now) + limit;
+            match self.headers.is_some() && at <= Instant::now() {
+                true => deadline.end_at_wait(Reason::ResponseTimeout),
+                false => deadline.end_at(at, Reason::ResponseTimeout),
+            }
         }
         if let Some((last, limit)) = self.idle.take() {
             last.passed();

@@ -560,7 +560,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the response timeout of the route has passed",
-                hint: "The route limits the time from the end of a request to the end of its response. Is the service slow, or the limit short?",
+                hint: "The route limits the time from the end of a request to the end of its response. The timeout of each attempt, if it has one, takes its place for the headers until the last attempt. Is the service slow, or the limit short?",
             },
             Reason::ResponseHeadersTimeout => &Row {
                 status: 504,

@@ -120,3 +120,21 @@ async fn the_only_attempt_within_its_limit_is_answered_by_the_proxy() {
     assert_eq!(web.get().await.status, 500);
     assert_eq!(web.counter("limit_exceeded", &[]).await, 1.0);
 }
+
+#[tokio::test]
+async fn an_attempt_with_a_limit_for_its_headers_is_retried_though_the_response_has_a_shorter_one()
+{
+    let retry = RouteRetry::new(1).status(500..=599).timeout(4 * SHORT);
+    let timeouts = RouteTimeouts::new().response(2 * SHORT);
+    let web = Retried::with(RouteRule::new().retry(retry).timeouts(timeouts)).await;
+    web.answers.lock().extend([(200, NEVER), (201, AT_ONCE)]);
+    assert_eq!(web.get().await.status, 201);
+    assert_eq!(web.server.requests(), 2);
+    // The last attempt has the limit of the response alone.
+    web.answers.lock().extend([(200, NEVER), (200, NEVER)]);
+    let reply = web.get().await;
+    assert_eq!(reply.status, 504);
+    let status = reply.header("proxy-status").unwrap_or_default();
+    assert!(status.contains("details=\"response_timeout\""), "{status}");
+    assert_eq!(web.server.requests(), 4);
+}

@@ -200,6 +200,63 @@ async fn a_late_attempt_goes_on_without_its_limit_when_no_other_one_can_be_made(
     }
 }
 
+/// A stage whose responses are limited to 2 s, and the headers of their attempts to 4 s.
+fn stage_of_two_limits(max_retries: u16) -> (Retry<Stage>, Below) {
+    let (mock, below) = Stage::new();
+    let policy = RetryPolicy {
+        timeout: Some(4 * SEC),
+        max_retries,
+        ..policy()
+    };
+    let timeouts = Timeouts {
+        response: Some(2 * SEC),
+        ..Timeouts::default()
+    };
+    let layer = limited_layer(&TestMetrics::new(), policy, timeouts, BUDGET);
+    (layer.layer(mock), below)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_for_the_headers_takes_the_place_of_the_responses() {
+    let (mut stage, mut below) = stage_of_two_limits(1);
+    let start = Instant::now();
+    let answered = stage.call(request(""));
+    let answers = async {
+        let (_, respond) = below.next_request().await.unwrap();
+        tokio::time::sleep(3 * SEC).await;
+        respond.send_response(Ok(response("welcome")));
+    };
+    let (answered, ()) = tokio::join!(answered, answers);
+    assert_eq!(start.elapsed(), 3 * SEC);
+    // The body is there. If it were not, the limit of the response would end it.
+    let body = answered.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(body.to_bytes(), "welcome");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_waits_for_its_headers_as_long_as_the_response_may_take() {
+    for (retries, expected) in [(0, 2 * SEC), (1, 6 * SEC)] {
+        let (mut stage, mut below) = stage_of_two_limits(retries);
+        let start = Instant::now();
+        let answered = stage.call(request(""));
+        let silent = async {
+            let mut held = Vec::new();
+            loop {
+                held.push(below.next_request().await);
+            }
+        };
+        let answered = tokio::select! {
+            answered = answered => answered,
+            never = silent => never,
+        };
+        let reason = answered.unwrap_err().reason();
+        assert_eq!(
+            (reason, start.elapsed()),
+            (Reason::ResponseTimeout, expected)
+        );
+    }
+}
+
 #[tokio::test]
 async fn is_ready_when_the_stage_below_is() {
     let (_metrics, stage, mut below) = stage(policy());
