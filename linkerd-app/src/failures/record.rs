@@ -3,7 +3,9 @@
 use super::{MAX_TEXT, RequestHead};
 use crate::cut::cut;
 use http::StatusCode;
-use linkerd_proxy_core::{Error, Reason, http::PeerFailure, metrics::Labels, transport::Side};
+use linkerd_proxy_core::{
+    Error, Reason, http::PeerFailure, metrics::Labels, reason::Origin, transport::Side,
+};
 use serde_json::{Value, json};
 use std::{
     net::SocketAddr,
@@ -17,6 +19,8 @@ pub struct FailureRecord {
     side: Side,
     protocol: FailureProtocol,
     reason: Reason,
+    origin: Origin,
+    hint: &'static str,
     detail: String,
     client: SocketAddr,
     destination: String,
@@ -66,6 +70,8 @@ impl FailureRecord {
             side,
             protocol,
             reason: error.reason(),
+            origin: error.origin(),
+            hint: error.hint(),
             detail: cut(error.to_string(), MAX_TEXT),
             client,
             destination: String::new(),
@@ -144,9 +150,9 @@ impl FailureRecord {
             "direction": self.side.name(),
             "protocol": self.protocol.name(),
             "reason": self.reason.label(),
-            "origin": row.origin.name(),
+            "origin": self.origin.name(),
             "phase": row.phase.name(),
-            "hint": self.reason.hint(),
+            "hint": self.hint,
             "detail": self.detail,
             "client": self.client.to_string(),
             "destination": self.destination,

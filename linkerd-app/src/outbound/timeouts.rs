@@ -31,7 +31,8 @@ use tower_service::Service;
 /// | response | the end of the request's body | the end of the response; the body alone, while an attempt has a limit for its headers |
 /// | idle | the last frame in either direction | the next one; bodies only |
 ///
-/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled.
+/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled. If the request
+///   still waits for an endpoint, the error says why none is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutsLayer(Timeouts);
 
@@ -142,11 +143,13 @@ impl RequestLimits {
         self.end
     }
 
-    /// Notes that a limit has passed, and that the attempt is cancelled.
-    pub(super) fn time_out(&self) {
-        if let Some(attempts) = &self.attempts {
-            attempts.time_out();
-        }
+    /// Notes that a limit has passed, and that the attempt is cancelled. Returns its error.
+    pub(super) fn time_out(&self, reason: Reason) -> Error {
+        let Some(attempts) = &self.attempts else {
+            return reason.into();
+        };
+        attempts.time_out();
+        attempts.explain(reason.into())
     }
 
     /// The first limit to pass before the headers of the response.
@@ -269,8 +272,7 @@ where
                     return Poll::Ready(None);
                 }
                 Some((_, reason)) => {
-                    this.limits.time_out();
-                    return Poll::Ready(Some(Err(reason.into())));
+                    return Poll::Ready(Some(Err(this.limits.time_out(reason))));
                 }
             }
         }

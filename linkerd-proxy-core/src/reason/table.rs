@@ -547,7 +547,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the request timeout of the route has passed",
-                hint: "The route limits the time from a request to the end of its response, which waiting for an endpoint is part of. Is the service slow, or the limit short?",
+                hint: "The route limits the time from a request to the end of its response, which waiting for an endpoint is part of. Is the service slow, or the limit short? If no endpoint was ready, the message says why.",
             },
             Reason::ResponseTimeout => &Row {
                 status: 504,
@@ -587,7 +587,7 @@ impl Reason {
                 // Of the route and not of the exchange: the incumbent counts it as an error of the proxy.
                 phase: Phase::Route,
                 text: "HTTP response timeout",
-                hint: "The route of the service profile limits the time from a request to the headers of its response, which waiting for an endpoint and sending it again are part of. Is the service slow, or the limit short?",
+                hint: "The route of the service profile limits the time from a request to the headers of its response, which waiting for an endpoint and sending it again are part of. Is the service slow, or the limit short? If no endpoint was ready, the message says why.",
             },
             Reason::IdleTimeout => &Row {
                 status: 504,

@@ -44,8 +44,7 @@ impl<F> Attempt<F> {
 
     /// Gives up an attempt that is late. Returns its error; the caller drops it.
     pub fn give_up(&self) -> Error {
-        self.inner.limits().time_out();
-        Reason::ResponseHeadersTimeout.into()
+        self.inner.limits().time_out(Reason::ResponseHeadersTimeout)
     }
 }
 
@@ -95,8 +94,7 @@ where
             };
             ready!(this.sleep.get_or_insert_with(until).as_mut().poll(cx));
             if limits.end().is_some_and(|end| end <= Instant::now()) {
-                limits.time_out();
-                return Poll::Ready(failed(Reason::RequestTimeout.into()));
+                return Poll::Ready(failed(limits.time_out(Reason::RequestTimeout)));
             }
             code = Poll::Ready(None);
         }
