@@ -181,14 +181,10 @@ impl HttpRoutes {
 
     /// Timeouts and retries of a rule.
     fn limits(&self, routing: &HttpRouting, rule: &RouteRule, labels: &Labels) -> LimitsLayer {
-        let families = &self
-            .ctx
-            .families
-            .outbound
-            .of_routes(routing.is_grpc)
-            .retries;
-        let counts = PolicyRetries::new(families, labels.clone().into());
-        let retries = RouteRetries::new(counts, self.budgets.of_policy(), self.ctx.rng());
+        let families = self.ctx.families.outbound.of_routes(routing.is_grpc);
+        let counts = PolicyRetries::new(&families.retries, labels.clone().into());
+        let budget = self.budgets.of_policy(&rule.distribution);
+        let retries = RouteRetries::new(counts, &budget, self.ctx.rng());
         LimitsLayer {
             limits: Limits {
                 timeouts: rule.timeouts,
@@ -376,6 +372,8 @@ impl Routes for HttpRoutes {
     fn replaced(&self, present: Option<&RouteChoice<Self>>) {
         let is_named = |key: &BackendKey| present.is_some_and(|routes| routes.names(key));
         self.backends.forget_unused(is_named);
+        let is_named = |set: &_| present.is_some_and(|routes| routes.distributes_to(set));
+        self.budgets.forget_unused(is_named);
     }
 
     fn inspect(&self, present: Option<&RouteChoice<Self>>) -> Value {
@@ -383,6 +381,7 @@ impl Routes for HttpRoutes {
             "version": format!("{:?}", self.version),
             "routes": present.map(RouteChoice::inspect),
             "backends": self.backends.inspect(),
+            "retry_budgets": self.budgets.inspect(),
             "hedging": self.hedged.as_ref().map(HedgedRoutes::inspect),
         })
     }

@@ -37,6 +37,7 @@ mod service;
 mod slow_start;
 mod state;
 mod traits;
+mod unready;
 mod wait;
 mod zone;
 

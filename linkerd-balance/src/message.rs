@@ -6,9 +6,11 @@ use crate::{
 };
 use http::Response;
 use linkerd_proxy_core::{
-    http::{EndpointId, HttpRequest, ResponseBody},
+    endpoint::EndpointQueue,
+    http::{EndpointId, HttpRequest, QueueNote, ResponseBody},
     transport::Io,
 };
+use std::rc::Rc;
 use tokio::time::Instant;
 
 /// A request that may wait for an endpoint.
@@ -25,6 +27,11 @@ pub trait Arrival {
 
     /// The endpoint of an earlier, failed attempt: another is preferred.
     fn avoids(&self) -> Option<EndpointId> {
+        None
+    }
+
+    /// Notes that the request waits in a queue, as long as the note lives, for the limits of the wait.
+    fn waits_in<Q: EndpointQueue + 'static>(&self, _queue: &Rc<Q>) -> Option<QueueNote> {
         None
     }
 
@@ -51,6 +58,11 @@ impl<B> Arrival for HttpRequest<B> {
 
     fn avoids(&self) -> Option<EndpointId> {
         self.context().attempts.as_ref()?.endpoint()
+    }
+
+    fn waits_in<Q: EndpointQueue + 'static>(&self, queue: &Rc<Q>) -> Option<QueueNote> {
+        let attempts = self.context().attempts.as_ref()?;
+        Some(attempts.wait_in(queue.clone()))
     }
 
     fn attempted(&mut self, now: Instant, endpoint: EndpointId) {

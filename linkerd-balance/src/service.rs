@@ -259,7 +259,9 @@ where
     Req: Arrival + 'static,
 {
     let shared = &handle.shared;
+    let noted = request.waits_in(shared);
     let candidate = shared.wait(arrived, None, key).await?;
+    drop(noted);
     let now = Instant::now();
     let waited = now.saturating_duration_since(arrived);
     shared.params.metrics.queue_latency.observe_duration(waited);
@@ -312,10 +314,13 @@ where
         let next = match shared.pick(Some(candidate.id()), key, now) {
             Some(next) => next,
             // The endpoint's own error says more than the failure to wait.
-            None => match shared.wait(now, Some(candidate.id()), key).await {
-                Ok(next) => next,
-                Err(_) => return Err(rejected.into_final()),
-            },
+            None => {
+                let _noted = request.waits_in(shared);
+                match shared.wait(now, Some(candidate.id()), key).await {
+                    Ok(next) => next,
+                    Err(_) => return Err(rejected.into_final()),
+                }
+            }
         };
         let response;
         (attempt, response) = Attempt::new(handle, arrived, next, Instant::now(), request);

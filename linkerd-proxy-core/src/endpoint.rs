@@ -7,11 +7,13 @@ mod failure_accrual;
 mod labels;
 mod load_penalty;
 mod status;
+mod unready;
 
 pub use failure_accrual::{FailureAccrual, SuccessRate};
 pub use labels::EndpointLabels;
 pub use load_penalty::LoadPenalty;
 pub use status::{Capacity, Ejection, EndpointState, EndpointStatus, Outage};
+pub use unready::{EndpointQueue, Unready, UnreadyEndpoint};
 
 use crate::{http::Http2Settings, tls::Identity};
 use rustls::pki_types::DnsName;

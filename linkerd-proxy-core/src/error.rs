@@ -1,6 +1,9 @@
 //! The one error at the seams between stages.
 
-use crate::reason::Reason;
+use crate::{
+    Unavailable,
+    reason::{Origin, Reason},
+};
 use http::{HeaderValue, StatusCode};
 use std::{borrow::Cow, error::Error as StdError, fmt, net::SocketAddr, rc::Rc};
 
@@ -20,6 +23,7 @@ struct ErrorParts {
     reset: Option<h2::Reason>,
     source: Option<BoxError>,
     answer: Option<Answer>,
+    waited: Option<Unavailable>,
 }
 
 /// An answer that a route prescribes, in place of the reason's own status and code.
@@ -44,6 +48,7 @@ impl Error {
             reset: None,
             source: None,
             answer: None,
+            waited: None,
         }))
     }
 
@@ -104,6 +109,27 @@ impl Error {
     pub fn reset(mut self, code: h2::Reason) -> Self {
         self.0.reset = Some(code);
         self
+    }
+
+    /// Notes the state of the endpoints while the request waited for one, until this failure: an operator looks there first.
+    pub fn waited(mut self, state: Unavailable) -> Self {
+        self.0.waited = Some(state);
+        self
+    }
+
+    /// The next check for an operator.
+    pub fn hint(&self) -> &'static str {
+        self.cause().hint()
+    }
+
+    /// The side of the cause.
+    pub fn origin(&self) -> Origin {
+        self.cause().row().origin
+    }
+
+    /// The reason, or that for which a longer wait would have failed.
+    fn cause(&self) -> Reason {
+        self.0.waited.map_or(self.0.reason, Reason::Failfast)
     }
 
     /// Sets the cause.

@@ -1,5 +1,6 @@
 //! HTTP: servers, clients, and the changes to a message on its way.
 
+mod attempt_notes;
 mod body;
 mod body_error;
 mod classify;
@@ -32,6 +33,7 @@ mod settings;
 mod upgrade;
 mod upload;
 
+pub use attempt_notes::{AttemptNotes, EndpointId, QueueNote};
 pub use body::{RequestBody, Scrub};
 pub use body_error::BodyError;
 pub use classify::{grpc_name, grpc_status, is_failure, is_grpc};
@@ -48,7 +50,7 @@ pub use observe::{
 };
 pub use peer_failure::{CloseClient, PeerAnswer, PeerFailure};
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
-pub use request::{AttemptNotes, EndpointId, HttpRequest, RequestContext, Returns};
+pub use request::{HttpRequest, RequestContext, Returns};
 pub use request_copy::RequestCopy;
 pub use request_notes::{RequestNotes, RequestWay};
 pub use respond::{L5D_PROXY_CONNECTION, L5D_PROXY_ERROR};

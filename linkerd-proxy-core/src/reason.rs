@@ -73,6 +73,21 @@ pub enum Unavailable {
     Ejected,
 }
 
+impl Unavailable {
+    /// The state of the backend, as a sentence about it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::NoEndpoints => "it has no endpoints",
+            Self::NotResolved => "the control plane has not answered yet",
+            Self::Connecting => "its endpoints are being connected",
+            Self::Unreachable => "no endpoint accepts connections",
+            Self::StreamLimit => "every connection has as many streams as its endpoint allows",
+            Self::Http1Only => "its endpoints answer HTTP/2 in HTTP/1",
+            Self::Ejected => "circuit breakers have ejected all endpoints",
+        }
+    }
+}
+
 /// The reason for a response, a close or a reset that the proxy itself makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {

@@ -68,6 +68,7 @@ impl Reconnect {
             failures: failures + 1,
             reason: error.reason(),
             error: error.to_string().into(),
+            peer: error.peer_addr(),
             since: now,
         }));
         true

@@ -3,7 +3,9 @@
 use super::{MAX_TEXT, RequestHead};
 use crate::cut::cut;
 use http::StatusCode;
-use linkerd_proxy_core::{Error, Reason, http::PeerFailure, metrics::Labels, transport::Side};
+use linkerd_proxy_core::{
+    Error, Reason, http::PeerFailure, metrics::Labels, reason::Origin, transport::Side,
+};
 use serde_json::{Value, json};
 use std::{
     error::Error as _,
@@ -18,6 +20,8 @@ pub struct FailureRecord {
     side: Side,
     protocol: FailureProtocol,
     reason: Reason,
+    origin: Origin,
+    hint: &'static str,
     detail: String,
     client: SocketAddr,
     destination: String,
@@ -67,6 +71,8 @@ impl FailureRecord {
             side,
             protocol,
             reason: error.reason(),
+            origin: error.origin(),
+            hint: error.hint(),
             detail: cut(detail_of(error), MAX_TEXT),
             client,
             destination: String::new(),
@@ -145,9 +151,9 @@ impl FailureRecord {
             "direction": self.side.name(),
             "protocol": self.protocol.name(),
             "reason": self.reason.label(),
-            "origin": row.origin.name(),
+            "origin": self.origin.name(),
             "phase": row.phase.name(),
-            "hint": self.reason.hint(),
+            "hint": self.hint,
             "detail": self.detail,
             "client": self.client.to_string(),
             "destination": self.destination,

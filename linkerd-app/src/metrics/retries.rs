@@ -93,7 +93,7 @@ impl RetryFamilies {
             ),
             skipped: counter(
                 names.skipped,
-                "Failed requests that were not retried, by reason; the limit is counted apart",
+                "Failed or late attempts after which there was no retry, by reason; the limit is counted apart",
             ),
         }
     }

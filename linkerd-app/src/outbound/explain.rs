@@ -30,20 +30,7 @@ impl HttpRoutes {
         let mut state = backend.inspect();
         let unavailable = backend.unavailable();
         state["available"] = unavailable.is_none().into();
-        state["unavailable"] = unavailable.map(reason).into();
+        state["unavailable"] = unavailable.map(Unavailable::describe).into();
         Some(state)
-    }
-}
-
-/// The reason why a backend takes no requests now.
-fn reason(unavailable: Unavailable) -> &'static str {
-    match unavailable {
-        Unavailable::NoEndpoints => "it has no endpoints",
-        Unavailable::NotResolved => "the control plane has not answered yet",
-        Unavailable::Connecting => "its endpoints are being connected",
-        Unavailable::Unreachable => "no endpoint accepts connections",
-        Unavailable::StreamLimit => "every connection has as many streams as its endpoint allows",
-        Unavailable::Http1Only => "its endpoints answer HTTP/2 in HTTP/1",
-        Unavailable::Ejected => "circuit breakers have ejected all endpoints",
     }
 }

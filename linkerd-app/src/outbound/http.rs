@@ -96,7 +96,7 @@ pub fn count_error(ctx: &Context, error: &Error) {
     match reason {
         Reason::Unexpected => tracing::warn!(%error, hint = reason.hint(), "request failed"),
         _ => {
-            let (reason, hint) = (reason.label(), reason.hint());
+            let (reason, hint) = (reason.label(), error.hint());
             tracing::debug!(reason, %error, hint, "request failed");
         }
     }

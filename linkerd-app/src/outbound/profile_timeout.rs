@@ -18,7 +18,8 @@ use tower_service::Service;
 
 /// Ends requests whose response headers take too long. Waiting for an endpoint and retries count, a body does not.
 ///
-/// - **Fails as** `ProfileTimeout`. The attempt at the endpoint is cancelled.
+/// - **Fails as** `ProfileTimeout`. The attempt at the endpoint is cancelled. If the request still waits for an endpoint, the
+///   error says why none is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct ProfileTimeoutLayer(Duration);
 
@@ -100,7 +101,8 @@ where
         ready!(sleep.as_mut().poll(cx));
         this.attempts.time_out();
         let text = format!("{} after {:?}", Reason::ProfileTimeout, this.limit);
-        Poll::Ready(Err(Error::new(Reason::ProfileTimeout).detail(text)))
+        let error = Error::new(Reason::ProfileTimeout).detail(text);
+        Poll::Ready(Err(this.attempts.explain(error)))
     }
 }
 

@@ -2,25 +2,28 @@
 
 mod attempt;
 mod conditions;
+mod rules;
 
 use super::{
     retry_budgets::SharedBudget,
     timeouts::{RequestLimits, TimedFuture},
 };
 use crate::metrics::{CountRetries, RetrySkipped};
-use attempt::Attempt;
-use conditions::{AttemptResult, RetriedResults};
+use attempt::{Attempt, AttemptEvent, Attempted};
+use conditions::AttemptResult;
 use futures::future::LocalBoxFuture;
 use http::Response;
-use linkerd_profiles::{RetryPolicy, Timeouts};
+use linkerd_profiles::Timeouts;
 use linkerd_proxy_core::{
-    Backoff, Error, Reason,
-    http::{HttpRequest, RequestCopy, ResponseBody, ResponseClasses, TimerPool},
+    Error, Reason,
+    http::{HttpRequest, RequestCopy, ResponseBody, TimerPool},
 };
 use pin_project_lite::pin_project;
 use rand::rngs::SmallRng;
+pub use rules::RetryRules;
 use std::{
     cell::RefCell,
+    future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll, ready},
@@ -36,6 +39,7 @@ use tower_service::Service;
 ///   whose own timeout has passed.
 /// - **Bounds**: retries of a request, bytes of its body that are kept, the request's timeout, and the budget of the route.
 ///   A request that does not fit is sent once.
+/// - **Gives up** an attempt when its own timeout passes, if another one can be made. Otherwise the attempt goes on without it.
 /// - **Prefers** an endpoint that has not just failed the request.
 /// - **Never** sends a body again while an endpoint still reads it.
 /// - **Fails as** the last attempt.
@@ -47,17 +51,6 @@ pub struct RetryLayer {
     /// The time from the request's arrival after which no attempt begins.
     latest: Option<Duration>,
     route: Rc<RouteRetries>,
-}
-
-/// The conditions and limits of retries.
-#[derive(Debug)]
-pub struct RetryRules {
-    results: RetriedResults,
-    max_retries: u16,
-    max_request_bytes: usize,
-    /// From the end of the request to the headers of its response, for each attempt but the last.
-    timeout: Option<Duration>,
-    backoff: Option<Backoff>,
 }
 
 /// Counters, budget, jitter and timers of a route's retries, shared by all of its requests.
@@ -84,31 +77,6 @@ impl RouteRetries {
             budget: budget.clone(),
             rng: RefCell::new(rng),
             timers: TimerPool::default(),
-        }
-    }
-}
-
-impl From<&RetryPolicy> for RetryRules {
-    fn from(policy: &RetryPolicy) -> Self {
-        Self {
-            results: RetriedResults::Policy(policy.conditions.clone()),
-            max_retries: policy.max_retries,
-            max_request_bytes: policy.max_request_bytes,
-            timeout: policy.timeout,
-            backoff: policy.backoff,
-        }
-    }
-}
-
-impl RetryRules {
-    /// The rules of a profile's route: failures by its classes, as often as the budget allows.
-    pub fn of_profile(classes: Option<Rc<ResponseClasses>>) -> Self {
-        Self {
-            results: RetriedResults::Profile(classes),
-            max_retries: u16::MAX,
-            max_request_bytes: PROFILE_BYTES,
-            timeout: None,
-            backoff: None,
         }
     }
 }
@@ -161,6 +129,7 @@ where
             retry: self.clone(),
             copy: None,
             retries: 0,
+            is_skipped: false,
         };
         exchange.keep(&mut request);
         RetryFuture {
@@ -191,12 +160,14 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let Some(first) = this.first.as_mut().as_pin_mut() {
-            let attempted = ready!(first.poll(cx));
+            let exchange = this.exchange.as_mut().expect("it has one first attempt");
+            let end = ready!(exchange.poll_attempt(first, cx));
             this.first.set(None);
             let mut exchange = this.exchange.take().expect("it has one first attempt");
-            match exchange.pause(attempted.1) {
-                None => return Poll::Ready(attempted.0),
-                Some(pause) => *this.rest = Some(Box::pin(exchange.retry(attempted.0, pause))),
+            let (result, pause) = exchange.conclude(end);
+            match pause {
+                None => return Poll::Ready(result),
+                Some(pause) => *this.rest = Some(Box::pin(exchange.retry(result, pause))),
             }
         }
         let rest = this
@@ -214,10 +185,19 @@ struct Exchange<S> {
     copy: Option<RequestCopy>,
     /// The retries that were made.
     retries: u16,
+    /// Whether the present attempt is counted as one after which there was no retry. It may be late, and fail later.
+    is_skipped: bool,
     /// The end of the request's timeout.
     end: Option<Instant>,
     /// The time after which no attempt begins.
     latest: Option<Instant>,
+}
+
+/// The end of an attempt.
+enum AttemptEnd {
+    Ended(Attempted),
+    /// Its own timeout has passed, and another one follows after this pause.
+    GivenUp(Error, Duration),
 }
 
 impl<S> Exchange<S> {
@@ -230,11 +210,12 @@ impl<S> Exchange<S> {
         }
     }
 
-    /// Gives a request to the stage below. The last possible attempt has no limit for its headers.
+    /// Gives a request to the stage below. The last attempt that the policy allows has no limit for its headers.
     fn attempt(&mut self, mut request: HttpRequest) -> Attempt<S::Future>
     where
         S: Service<HttpRequest>,
     {
+        self.is_skipped = false;
         let Retry { inner, layer } = &mut self.retry;
         let may_be_retried = self.copy.is_some();
         let headers_limit = layer.rules.timeout.filter(|_| may_be_retried);
@@ -252,6 +233,40 @@ impl<S> Exchange<S> {
         Attempt::new(TimedFuture::new(inner.call(request), limits), peeks)
     }
 
+    /// Polls an attempt. When the limit for its headers passes and no other attempt can be made, it goes on.
+    fn poll_attempt<F>(
+        &mut self,
+        mut attempt: Pin<&mut Attempt<F>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<AttemptEnd>
+    where
+        F: Future<Output = Result<Response<ResponseBody>, Error>>,
+    {
+        loop {
+            match ready!(attempt.as_mut().poll_event(cx)) {
+                AttemptEvent::Ended(attempted) => {
+                    return Poll::Ready(AttemptEnd::Ended(attempted));
+                }
+                AttemptEvent::Late => {
+                    if let Some(pause) = self.pause(AttemptResult::Retryable) {
+                        return Poll::Ready(AttemptEnd::GivenUp(attempt.give_up(), pause));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result of an attempt, and the pause before the next one, if there is to be one.
+    fn conclude(
+        &mut self,
+        end: AttemptEnd,
+    ) -> (Result<Response<ResponseBody>, Error>, Option<Duration>) {
+        match end {
+            AttemptEnd::Ended((result, outcome)) => (result, self.pause(outcome)),
+            AttemptEnd::GivenUp(error, pause) => (Err(error), Some(pause)),
+        }
+    }
+
     /// The pause before the next attempt, if there is to be one.
     fn pause(&mut self, result: AttemptResult) -> Option<Duration> {
         let RetryLayer { rules, route, .. } = &self.retry.layer;
@@ -262,7 +277,7 @@ impl<S> Exchange<S> {
         if !rules.results.contain(result) {
             route.budget.borrow_mut().deposit(Instant::now());
             if result.is_failure() {
-                counts.skipped(RetrySkipped::NotAllowed);
+                self.skip(RetrySkipped::NotAllowed);
             } else if self.retries > 0 {
                 counts.saved();
             }
@@ -279,9 +294,16 @@ impl<S> Exchange<S> {
         match self.obstacle(pause) {
             None => Some(pause),
             Some(obstacle) => {
-                counts.skipped(obstacle);
+                self.skip(obstacle);
                 None
             }
+        }
+    }
+
+    /// Counts the present attempt as one after which there was no retry, once.
+    fn skip(&mut self, why: RetrySkipped) {
+        if !std::mem::replace(&mut self.is_skipped, true) {
+            self.retry.layer.route.counts.skipped(why);
         }
     }
 
@@ -334,26 +356,25 @@ where
             self.retries += 1;
             self.keep(&mut request);
             let mut attempt = pin!(self.attempt(request));
-            let layer = &self.retry.layer;
-            let (result, outcome) = match futures::poll!(attempt.as_mut()) {
-                Poll::Ready((Err(error), _)) if is_shed(&error) => {
-                    layer.route.counts.overflowed();
-                    return last;
-                }
-                polled => {
-                    layer.route.counts.retried();
-                    if let Ok(response) = last {
-                        response.into_body().discard();
-                    }
-                    match polled {
-                        Poll::Ready(attempted) => attempted,
-                        Poll::Pending => attempt.await,
-                    }
-                }
+            let polled = poll_fn(|cx| Poll::Ready(self.poll_attempt(attempt.as_mut(), cx))).await;
+            let counts = &self.retry.layer.route.counts;
+            if let Poll::Ready(AttemptEnd::Ended((Err(error), _))) = &polled
+                && is_shed(error)
+            {
+                counts.overflowed();
+                return last;
+            }
+            counts.retried();
+            if let Ok(response) = last {
+                response.into_body().discard();
+            }
+            let end = match polled {
+                Poll::Ready(end) => end,
+                Poll::Pending => poll_fn(|cx| self.poll_attempt(attempt.as_mut(), cx)).await,
             };
-            match self.pause(outcome) {
-                None => return result,
-                Some(next) => (last, pause) = (result, next),
+            match self.conclude(end) {
+                (result, None) => return result,
+                (result, Some(next)) => (last, pause) = (result, next),
             }
         }
     }
@@ -366,9 +387,6 @@ pub fn is_shed(error: &Error) -> bool {
         Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
     )
 }
-
-/// The bytes of a body that are kept for a profile's retries, as with the incumbent.
-const PROFILE_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::{
     backends::BackendKey,
+    retry_budgets::BackendSet,
     router::{RouteService, Routes},
 };
 use crate::explain::rule_settings;
@@ -66,6 +67,12 @@ impl<M: MakeRule> RouteChoice<M> {
                 let mut backends = rule.distribution.backends();
                 backends.any(|used| used.backend == key.backend)
             })
+    }
+
+    /// Whether a rule names these backends and no others.
+    pub fn distributes_to(&self, backends: &BackendSet) -> bool {
+        let mut rules = self.routing.table.rules().iter();
+        rules.any(|rule| backends.is_of(&rule.distribution))
     }
 
     /// The first rules, in their order, for `/state`.

@@ -28,10 +28,11 @@ use tower_service::Service;
 /// | limit | from | to |
 /// |---|---|---|
 /// | request | the request's arrival; waiting for an endpoint counts | the end of the response |
-/// | response | the end of the request's body | the end of the response |
+/// | response | the end of the request's body | the end of the response; the body alone, while an attempt has a limit for its headers |
 /// | idle | the last frame in either direction | the next one; bodies only |
 ///
-/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled.
+/// - **Fails as** `RequestTimeout`, `ResponseTimeout`, `IdleTimeout`. The attempt at the endpoint is cancelled. If the request
+///   still waits for an endpoint, the error says why none is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutsLayer(Timeouts);
 
@@ -80,7 +81,8 @@ where
     }
 }
 
-/// The limits of one attempt to send a request.
+/// The limits of one attempt to send a request: those of its route, and the limit for the headers of its response, which passes
+/// without ending the attempt. See [`TimedFuture::poll_headers`].
 pub(super) struct RequestLimits {
     /// The end of the request's timeout.
     end: Option<Instant>,
@@ -141,11 +143,13 @@ impl RequestLimits {
         self.end
     }
 
-    /// Notes that a limit has passed, and that the attempt is cancelled.
-    pub(super) fn time_out(&self) {
-        if let Some(attempts) = &self.attempts {
-            attempts.time_out();
-        }
+    /// Notes that a limit has passed, and that the attempt is cancelled. Returns its error.
+    pub(super) fn time_out(&self, reason: Reason) -> Error {
+        let Some(attempts) = &self.attempts else {
+            return reason.into();
+        };
+        attempts.time_out();
+        attempts.explain(reason.into())
     }
 
     /// The first limit to pass before the headers of the response.
@@ -153,19 +157,18 @@ impl RequestLimits {
     /// An upload does not signal its end. While it runs, its end is not before `now`: a limit is counted from `now`, and checked
     /// again when that time has come, so that none is missed.
     fn nearest(&self, now: Instant) -> Option<(Instant, Reason)> {
-        let sent = self.sent().unwrap_or(now);
-        let mut nearest = self.end.map(|at| (at, Reason::RequestTimeout));
-        for (limit, reason) in [
-            (self.response, Reason::ResponseTimeout),
-            (self.headers, Reason::ResponseHeadersTimeout),
-        ] {
-            if let Some(limit) = limit
-                && nearest.is_none_or(|(at, _)| sent + limit < at)
-            {
-                nearest = Some((sent + limit, reason));
-            }
+        let end = self.end.map(|at| (at, Reason::RequestTimeout));
+        // As with the incumbent, the limit for the headers takes the place of the response's, which then counts for the body.
+        let (limit, reason) = match (self.headers, self.response) {
+            (Some(limit), _) => (limit, Reason::ResponseHeadersTimeout),
+            (None, Some(limit)) => (limit, Reason::ResponseTimeout),
+            (None, None) => return end,
+        };
+        let at = self.sent().unwrap_or(now) + limit;
+        match end {
+            Some((end, _)) if end <= at => Some((end, Reason::RequestTimeout)),
+            _ => Some((at, reason)),
         }
-        nearest
     }
 
     /// The time at which the request had been sent in full; `None` while it is being sent.
@@ -186,8 +189,11 @@ impl RequestLimits {
             deadline.end_at(at, Reason::RequestTimeout);
         }
         if let Some(limit) = self.response {
-            let sent = self.sent().unwrap_or_else(Instant::now);
-            deadline.end_at(sent + limit, Reason::ResponseTimeout);
+            let at = self.sent().unwrap_or_else(Instant::now) + limit;
+            match self.headers.is_some() && at <= Instant::now() {
+                true => deadline.end_at_wait(Reason::ResponseTimeout),
+                false => deadline.end_at(at, Reason::ResponseTimeout),
+            }
         }
         if let Some((last, limit)) = self.idle.take() {
             last.passed();
@@ -232,20 +238,23 @@ impl<F> TimedFuture<F> {
     }
 }
 
-impl<F> Future for TimedFuture<F>
+impl<F> TimedFuture<F>
 where
     F: Future<Output = Result<Response<ResponseBody>, Error>>,
 {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    /// Polls for the response. `None`: the limit for its headers has passed, and is removed; the wait goes on if it is polled
+    /// again.
+    pub(super) fn poll_headers(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<F::Output>> {
         let this = self.project();
         if let Poll::Ready(mut result) = this.inner.poll(cx) {
             if let Ok(response) = &mut result {
                 let timer = this.timer.take();
                 this.limits.limit_response(timer, response.body_mut());
             }
-            return Poll::Ready(result);
+            return Poll::Ready(Some(result));
         }
         while let Some(at) = *this.next {
             let timer = this
@@ -255,12 +264,34 @@ where
             let now = Instant::now();
             let nearest = this.limits.nearest(now);
             *this.next = nearest.map(|(at, _)| at);
-            if let Some((_, reason)) = nearest.filter(|(at, _)| *at <= now) {
-                this.limits.time_out();
-                return Poll::Ready(Err(reason.into()));
+            match nearest.filter(|(at, _)| *at <= now) {
+                None => {}
+                Some((_, Reason::ResponseHeadersTimeout)) => {
+                    this.limits.headers = None;
+                    *this.next = this.limits.nearest(now).map(|(at, _)| at);
+                    return Poll::Ready(None);
+                }
+                Some((_, reason)) => {
+                    return Poll::Ready(Some(Err(this.limits.time_out(reason))));
+                }
             }
         }
         Poll::Pending
+    }
+}
+
+impl<F> Future for TimedFuture<F>
+where
+    F: Future<Output = Result<Response<ResponseBody>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(result) = ready!(self.as_mut().poll_headers(cx)) {
+                return Poll::Ready(result);
+            }
+        }
     }
 }
 

@@ -122,6 +122,7 @@ impl Fake {
             until: Instant::now(),
             failures: 1,
             error: "refused".into(),
+            peer: None,
             since: Instant::now(),
         }));
         status.wake();

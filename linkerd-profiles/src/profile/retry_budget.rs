@@ -68,16 +68,21 @@ impl RetryBudget {
 
     /// Takes a retry from the budget. `false`: there is none left.
     pub fn withdraw(&mut self, now: Instant) -> bool {
+        if self.left(now) == 0 {
+            return false;
+        }
+        *self.present(now) -= RETRY;
+        true
+    }
+
+    /// The retries that are left now.
+    pub fn left(&mut self, now: Instant) -> u64 {
         self.present(now);
         let sum = self.slots.iter().fold(self.reserve, |sum, slot| {
             // Each slot is far from the limits, unless it has reached them.
             sum.saturating_add(*slot)
         });
-        if sum < RETRY {
-            return false;
-        }
-        *self.present(now) -= RETRY;
-        true
+        u64::try_from(sum / RETRY).unwrap_or(0)
     }
 
     /// The sum of the present slot. Slots older than the time to live are cleared.
@@ -138,7 +143,10 @@ mod tests {
     /// The retries that can be withdrawn.
     fn left(budget: &RetryBudget, now: Instant) -> usize {
         let mut budget = budget.clone();
-        (0..10_000).take_while(|_| budget.withdraw(now)).count()
+        let left = budget.left(now);
+        let withdrawn = (0..10_000).take_while(|_| budget.withdraw(now)).count();
+        assert_eq!(left, withdrawn as u64);
+        withdrawn
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::{
     cell::{Cell, OnceCell, RefCell},
     fmt,
+    net::SocketAddr,
     rc::Rc,
     task::{Context, Waker},
     time::Duration,
@@ -53,6 +54,8 @@ pub struct Outage {
     pub reason: Reason,
     /// The error of the last failure.
     pub error: Rc<str>,
+    /// The address that was dialled, if the error names it.
+    pub peer: Option<SocketAddr>,
     /// The time of the last failure.
     pub since: Instant,
 }
@@ -281,6 +284,7 @@ mod tests {
             failures: 1,
             reason: Reason::ConnectRefused,
             error: "refused".into(),
+            peer: None,
             since: Instant::now(),
         }
     }

@@ -31,6 +31,8 @@ struct Timer {
     /// The earliest of the limits with a fixed time.
     end: Option<(Instant, Reason)>,
     idle: Option<IdleLimit>,
+    /// A limit that had passed before the body began.
+    overdue: Option<Reason>,
     /// Takes the timer when it is no longer needed.
     pool: Option<TimerPool>,
 }
@@ -47,6 +49,7 @@ impl TimerPool {
             sleep: self.0.borrow_mut().pop(),
             end: None,
             idle: None,
+            overdue: None,
             pool: Some(self.clone()),
         }))
     }
@@ -139,6 +142,12 @@ impl Deadline {
         }
     }
 
+    /// Adds a limit that had passed before the body began: frames that are there pass, and the first wait for another one ends
+    /// the body.
+    pub fn end_at_wait(&mut self, reason: Reason) {
+        self.0.overdue = Some(reason);
+    }
+
     /// Adds a limit that passes after `limit` without a frame.
     pub fn end_idle(&mut self, last: LastFrame, limit: Duration, reason: Reason) {
         let idle = IdleLimit {
@@ -155,6 +164,7 @@ impl Deadline {
             sleep: None,
             end: self.0.end,
             idle: self.0.idle.clone(),
+            overdue: self.0.overdue,
             pool: self.0.pool.clone(),
         }))
     }
@@ -169,6 +179,8 @@ impl Deadline {
         }
         let idle = &mut self.0.idle;
         *idle = idle.take().or_else(|| others.0.idle.take());
+        let overdue = &mut self.0.overdue;
+        *overdue = overdue.or(others.0.overdue);
         self
     }
 
@@ -199,6 +211,9 @@ impl Deadline {
     /// Waits for the first limit while no frame comes. Ready with the body's error as soon as the limit has passed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: &Now) -> Poll<BodyError> {
         let timer = &mut *self.0;
+        if let Some(reason) = timer.overdue {
+            return Poll::Ready(Error::new(reason).into());
+        }
         while let Some((at, reason)) = nearest(&timer.end, &timer.idle, now) {
             match &mut timer.sleep {
                 None => timer.sleep = Some(Box::pin(sleep_until(at))),
@@ -256,6 +271,15 @@ mod tests {
             assert_pending!(headers.enter(|cx, _| deadline.poll_at(at, cx)));
             assert_eq!(ends(deadline).await, (expected.0, expected.1 * SEC));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_had_passed_before_lets_frames_pass_and_ends_the_first_wait() {
+        let mut deadline = Deadline::new(Instant::now() + 3 * SEC, END);
+        deadline.end_at_wait(Reason::ResponseTimeout);
+        assert!(deadline.pass(&Now::default()).is_none());
+        let ended = ends(deadline).await;
+        assert_eq!(ended, (Reason::ResponseTimeout, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]

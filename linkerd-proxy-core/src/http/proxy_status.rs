@@ -15,7 +15,7 @@ pub(super) fn proxy_status(error: &Error, side: Side) -> Option<HeaderValue> {
         row.proxy_status,
         row.label,
         side.name(),
-        row.origin.name(),
+        error.origin().name(),
         row.phase.name()
     );
     let next_hop = error.peer_addr();
@@ -23,7 +23,7 @@ pub(super) fn proxy_status(error: &Error, side: Side) -> Option<HeaderValue> {
     debug_assert_ne!(next_hop, Some(Err(std::fmt::Error)));
     status.push_str("; hint=\"");
     // A string of RFC 8941.
-    for char in row.hint.chars() {
+    for char in error.hint().chars() {
         if matches!(char, '"' | '\\') {
             status.push('\\');
         }

@@ -1,11 +1,10 @@
 //! A request on its way through the stages.
 
-use super::{RequestBody, RequestNotes, ResponseClasses};
+use super::{AttemptNotes, RequestBody, RequestNotes, ResponseClasses};
 use crate::{tls::Identity, trace::AttemptSpan, transport::ClientInfo};
 use http::Request;
 use std::{
     any::Any,
-    cell::Cell,
     fmt,
     ops::{Deref, DerefMut},
     rc::Rc,
@@ -46,48 +45,6 @@ pub struct RequestContext {
     pub notes: Option<Rc<RequestNotes>>,
     /// The span of the present attempt, if the request is sampled. Only a request with notes has one.
     pub attempt: Option<Rc<AttemptSpan>>,
-}
-
-/// Notes about the attempts to send a request, shared by all of them.
-#[derive(Debug, Default)]
-pub struct AttemptNotes {
-    endpoint: Cell<Option<EndpointId>>,
-    has_timed_out: Cell<bool>,
-}
-
-/// An endpoint of a balancer, valid as long as the balancer has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndpointId(pub usize);
-
-impl AttemptNotes {
-    /// The endpoint of the last attempt. The next attempt prefers another.
-    pub fn endpoint(&self) -> Option<EndpointId> {
-        self.endpoint.get()
-    }
-
-    /// Notes that an endpoint got the request.
-    pub fn given_to(&self, endpoint: EndpointId) {
-        self.endpoint.set(Some(endpoint));
-        self.has_timed_out.set(false);
-    }
-
-    /// The notes of a parallel attempt, which prefers another endpoint.
-    pub fn another(&self) -> Self {
-        Self {
-            endpoint: self.endpoint.clone(),
-            has_timed_out: Cell::default(),
-        }
-    }
-
-    /// Notes that the present attempt was ended by a limit of the route.
-    pub fn time_out(&self) {
-        self.has_timed_out.set(true);
-    }
-
-    /// Whether a limit of the route ended the present attempt.
-    pub fn has_timed_out(&self) -> bool {
-        self.has_timed_out.get()
-    }
 }
 
 /// The number of times that endpoints returned a request.

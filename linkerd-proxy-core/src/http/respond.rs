@@ -99,7 +99,7 @@ fn text(error: &Error) -> String {
     format!(
         "error: {error}\nreason: {}\nhint: {}\n",
         reason.label(),
-        reason.hint()
+        error.hint()
     )
 }
 
@@ -114,10 +114,11 @@ fn grpc_message(error: &Error) -> HeaderValue {
         return message(error);
     }
     let row = error.reason().row();
-    let (origin, phase) = (row.origin.name(), row.phase.name());
+    let (origin, phase) = (error.origin().name(), row.phase.name());
     let text = format!(
         "{error} (reason {}, origin {origin}, phase {phase}; {})",
-        row.label, row.hint
+        row.label,
+        error.hint()
     );
     HeaderValue::try_from(text).unwrap_or(UNEXPECTED)
 }

@@ -552,7 +552,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the request timeout of the route has passed",
-                hint: "The route limits the time from a request to the end of its response, which waiting for an endpoint is part of. Is the service slow, or the limit short?",
+                hint: "The route limits the time from a request to the end of its response, which waiting for an endpoint is part of. Is the service slow, or the limit short? If no endpoint was ready, the message says why.",
             },
             Reason::ResponseTimeout => &Row {
                 status: 504,
@@ -565,7 +565,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the response timeout of the route has passed",
-                hint: "The route limits the time from the end of a request to the end of its response. Is the service slow, or the limit short?",
+                hint: "The route limits the time from the end of a request to the end of its response. The timeout of each attempt, if it has one, takes its place for the headers until the last attempt. Is the service slow, or the limit short?",
             },
             Reason::ResponseHeadersTimeout => &Row {
                 status: 504,
@@ -578,7 +578,7 @@ impl Reason {
                 origin: Origin::Endpoint,
                 phase: Phase::Exchange,
                 text: "timed out waiting for response headers: the timeout of each attempt has passed",
-                hint: "The route's retries limit the time from the end of a request to the headers of its response, for each attempt, and this was the last that could be made. Is the service slow, or the limit short?",
+                hint: "The route's retries limit the time from the end of a request to the headers of its response. An attempt was given up for another one, which no backend took: /state shows why. An attempt after which no other one can be made has no such limit.",
             },
             Reason::ProfileTimeout => &Row {
                 status: 504,
@@ -592,7 +592,7 @@ impl Reason {
                 // Of the route and not of the exchange: the incumbent counts it as an error of the proxy.
                 phase: Phase::Route,
                 text: "HTTP response timeout",
-                hint: "The route of the service profile limits the time from a request to the headers of its response, which waiting for an endpoint and sending it again are part of. Is the service slow, or the limit short?",
+                hint: "The route of the service profile limits the time from a request to the headers of its response, which waiting for an endpoint and sending it again are part of. Is the service slow, or the limit short? If no endpoint was ready, the message says why.",
             },
             Reason::IdleTimeout => &Row {
                 status: 504,

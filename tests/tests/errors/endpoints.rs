@@ -2,10 +2,11 @@
 
 use crate::Expect;
 use http::Method;
-use linkerd_control::Policy;
+use linkerd_control::{Policy, Route, RouteRetry, RouteRule, RouteTimeouts};
 use linkerd_tests::{
     Fail, Mesh, SOON, Server, Tcp, blackhole, body, eventually, refused, request, reset_code, soon,
 };
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_connection_that_is_refused() {
@@ -22,6 +23,54 @@ async fn a_connection_that_is_refused() {
     expect.check(&mesh, &reply).await;
     let error = reply.header("l5d-proxy-error").unwrap();
     assert!(error.contains(&addr.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_limit_that_passes_while_the_only_endpoint_refuses_connections() {
+    let (addr, _guard) = refused();
+    let limit = Duration::from_millis(500);
+    let request = RouteRule::new().timeouts(RouteTimeouts::new().request(limit));
+    // The attempt is given up for another one, which waits as well.
+    let retry = RouteRetry::new(1).status(500..=599).timeout(limit / 4);
+    for rule in [request.clone(), request.retry(retry)] {
+        let mesh = Mesh::start().await;
+        mesh.service("web", [addr]);
+        let route = Route::new("main").rule(rule);
+        mesh.policy("web")
+            .set(Policy::balance("web", 80).route(route));
+        for http2 in [false, true] {
+            let reply = match http2 {
+                false => soon(mesh.http1().await.get("http://web/")).await.unwrap(),
+                true => soon(mesh.http2().await.get("http://web/")).await.unwrap(),
+            };
+            assert_eq!(reply.status, 504);
+            let error = reply.header("l5d-proxy-error").unwrap();
+            assert!(
+                error.contains("the request timeout of the route has passed"),
+                "{error}"
+            );
+            let why = format!("endpoint {addr}: Connection refused (os error 111)");
+            assert!(error.ends_with(&why), "{error}");
+            let status = reply.header("proxy-status").unwrap();
+            for part in [
+                "details=\"request_timeout\"".to_owned(),
+                "origin=network".to_owned(),
+                format!("next-hop=\"{addr}\""),
+                "Are the pods listening on the port?".to_owned(),
+            ] {
+                assert!(status.contains(&part), "{part}: {status}");
+            }
+        }
+        let state = mesh.proxy.admin.state().await;
+        let last = &state["failures"]["last"][0];
+        assert_eq!(last["endpoint"], addr.to_string());
+        assert_eq!(last["origin"], "network");
+        // The series is that of every request timeout.
+        let labels = [("reason", "request_timeout"), ("origin", "endpoint")];
+        mesh.proxy
+            .metric_reaches("proxy_failures_total", &labels, 2.0)
+            .await;
+    }
 }
 
 #[tokio::test]

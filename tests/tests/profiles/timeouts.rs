@@ -3,7 +3,7 @@
 use crate::{DST, NAME, Profiled, named, wanted};
 use http::Response;
 use linkerd_control::{EndpointSet, ProfileMatch, ProfileRoute};
-use linkerd_tests::{Message, Reply, SOON, Server, eventually, from_channel, reply, soon};
+use linkerd_tests::{Message, Reply, SOON, Server, eventually, from_channel, refused, reply, soon};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -22,6 +22,23 @@ async fn silent() -> (Profiled, Server) {
     let endpoints = profiled.mesh.endpoints("web");
     endpoints.set(EndpointSet::new([silent.addr()]));
     (profiled, silent)
+}
+
+#[tokio::test]
+async fn a_limit_that_passes_while_no_endpoint_is_ready_says_why() {
+    let profiled = Profiled::with([limited()]).await;
+    let (addr, _guard) = refused();
+    let endpoints = profiled.mesh.endpoints("web");
+    endpoints.set(EndpointSet::new([addr]));
+    let mut client = profiled.mesh.http1().await;
+    let reply = soon(client.send(wanted("GET", "/limited", &[])))
+        .await
+        .unwrap();
+    assert_eq!(reply.status, 504);
+    let error = reply.header("l5d-proxy-error").unwrap();
+    assert!(error.contains(TEXT), "{error}");
+    let why = format!("endpoint {addr}: Connection refused (os error 111)");
+    assert!(error.ends_with(&why), "{error}");
 }
 
 #[tokio::test]
@@ -99,10 +116,9 @@ async fn waiting_for_an_endpoint_counts() {
     profiled.mesh.endpoints("web").no_endpoints(true);
     let reply = profiled.get("/limited").await;
     // Before the failfast timeout, which takes 3 s.
-    assert!(
-        reply.header("l5d-proxy-error").unwrap().ends_with(TEXT),
-        "{reply:?}"
-    );
+    let error = reply.header("l5d-proxy-error").unwrap();
+    let why = "; the backend had no ready endpoint: it has no endpoints";
+    assert!(error.ends_with(&format!("{TEXT}{why}")), "{error}");
 }
 
 #[tokio::test]

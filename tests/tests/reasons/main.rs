@@ -36,10 +36,6 @@ pub(crate) use provoke;
 const ELSEWHERE: &[(&str, &str)] = &[
     ("redirected", "the answer of a route, and no failure"),
     (
-        "response_headers_timeout",
-        "it ends every attempt but the last, and reaches no client",
-    ),
-    (
         "descriptor_limit",
         "it takes the descriptors of a proxy away: tests/errors/dialling.rs",
     ),

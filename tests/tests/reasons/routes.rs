@@ -9,10 +9,10 @@ use linkerd_api_proto::{
     outbound::{OutboundPolicy, http_route::distribution, proxy_protocol},
 };
 use linkerd_control::{
-    Policy, Profile, ProfileMatch, ProfileRoute, Protocol, Route, RouteFilter, RouteMatch,
-    RouteRule, RouteTimeouts, TlsRoute,
+    Endpoint, EndpointSet, Policy, Profile, ProfileMatch, ProfileRoute, Protocol, Route,
+    RouteFilter, RouteMatch, RouteRetry, RouteRule, RouteTimeouts, TlsRoute,
 };
-use linkerd_tests::{Mesh, SOON, Server, Tcp, Wire, client_hello};
+use linkerd_tests::{Mesh, SOON, Server, Tcp, Wire, client_hello, eventually};
 use std::{future::pending, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -23,6 +23,27 @@ provoke! {
     no_route => async |reason: &'static str| rule(RouteRule::new().when(RouteMatch::exact("/other")), reason).await;
     request_timeout => async |reason: &'static str| limited(RouteTimeouts::new().request(LIMIT), reason).await;
     response_timeout => async |reason: &'static str| limited(RouteTimeouts::new().response(LIMIT), reason).await;
+    response_headers_timeout => async |reason: &'static str| {
+        let (mesh, server) = silent().await;
+        // The backend fails fast after 0.3 s.
+        let late = Duration::from_secs(3);
+        let retries = RouteRule::new().retry(RouteRetry::new(1).status(500..=599).timeout(late));
+        let route = Route::new("web").rule(retries);
+        mesh.policy("web").set(Policy::balance("web", 80).route(route));
+        let waiting = tokio::spawn(mesh.get("http://web/"));
+        eventually(SOON, "it is sent", || async { (server.requests() == 1).then_some(()) }).await;
+        mesh.endpoints("web").set(EndpointSet::new(Vec::<Endpoint>::new()));
+        eventually(SOON, "the endpoint is gone", || async {
+            let endpoints = mesh.proxy.metrics().await.sum("outbound_http_balancer_endpoints", &[]);
+            (endpoints == 0.0).then_some(())
+        })
+        .await;
+        eventually(SOON, "no backend takes a request", || async {
+            (mesh.get("http://web/").await.status == 503).then_some(())
+        })
+        .await;
+        answered(&mesh.proxy, &waiting.await.unwrap(), reason).await
+    };
     idle_timeout => async |reason: &'static str| {
         let (mesh, _server) = silent().await;
         let half = Tcp::start(|mut socket| async move {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bodies;
+mod budgets;
 mod grpc;
 mod hedging;
 mod limits;

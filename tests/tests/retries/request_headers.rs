@@ -2,9 +2,12 @@
 
 use crate::{NEVER, Retried, retried};
 use http::Method;
-use linkerd_control::{RouteRule, RouteTimeouts};
-use linkerd_tests::{Reply, empty, request, soon};
-use std::time::Duration;
+use linkerd_control::{Policy, Route, RouteRule, RouteTimeouts};
+use linkerd_tests::{Mesh, Reply, Server, empty, reply, request, soon};
+use std::{
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
+    time::Duration,
+};
 
 async fn get(web: &Retried, headers: &[(&'static str, &str)]) -> Reply {
     let mut sent = request(Method::GET, "http://web/", empty());
@@ -82,4 +85,46 @@ async fn elsewhere_the_headers_are_passed_on_and_mean_nothing() {
             .iter()
             .all(|(name, _)| last.headers.contains_key(*name))
     );
+}
+
+#[tokio::test]
+async fn a_request_may_ask_for_retries_by_grpc_code() {
+    for (codes, told, attempts) in [
+        ("unavailable", 14, 2),
+        ("cancelled,internal,resource-exhausted", 13, 2),
+        ("cancelled,internal", 14, 1),
+        ("none-such", 14, 1),
+    ] {
+        let calls = AtomicU32::new(0);
+        let server = Server::start(move |_| {
+            let fails = calls.fetch_add(1, SeqCst) == 0;
+            async move {
+                let mut told_code = reply("")?;
+                let code = if fails { told } else { 0 };
+                let headers = told_code.headers_mut();
+                headers.insert("content-type", "application/grpc".parse().unwrap());
+                headers.insert("grpc-status", code.into());
+                Ok(told_code)
+            }
+        })
+        .await;
+        let mesh = Mesh::with(&server).await;
+        let route = Route::new("main").rule(RouteRule::new().allow_request_headers());
+        let policy = Policy::balance("web", 80).grpc().route(route);
+        mesh.policy("web").set(policy);
+        let mut call = request(Method::POST, "http://web/svc/method", empty());
+        let headers = call.headers_mut();
+        headers.insert("content-type", "application/grpc".parse().unwrap());
+        headers.insert("l5d-retry-grpc", codes.parse().unwrap());
+        let answered = soon(mesh.http2().await.send(call)).await.unwrap();
+        let expected = if attempts == 2 { 0 } else { told };
+        let expected = expected.to_string();
+        assert_eq!(answered.header("grpc-status"), Some(&*expected), "{codes}");
+        assert_eq!(server.requests(), attempts, "{codes}");
+        let last = server.last();
+        assert!(
+            !last.headers.contains_key("l5d-retry-grpc"),
+            "it is removed"
+        );
+    }
 }

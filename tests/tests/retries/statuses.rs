@@ -1,10 +1,15 @@
 //! Retries by status.
 
 use crate::{Retried, policy, retried};
+use futures::future::join_all;
 use http::StatusCode;
-use linkerd_control::{RouteFilter, RouteRetry, RouteRule};
-use linkerd_tests::{Server, reply, soon};
-use std::time::Duration;
+use linkerd_control::{EndpointSet, RouteFilter, RouteRetry, RouteRule};
+use linkerd_tests::{Fail, Mesh, Server, refused, reply, soon};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
 
 #[tokio::test]
 async fn a_status_that_the_policy_names_is_retried_until_it_is_another() {
@@ -64,14 +69,75 @@ async fn a_failure_that_the_policy_does_not_name_is_counted_as_such() {
     assert_eq!(web.counter("skipped", &reason).await, 1.0);
 }
 
+/// A mesh whose requests wait for an endpoint for a short time.
+async fn impatient(endpoint: SocketAddr) -> Mesh {
+    let failfast = "LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT";
+    let mesh = Mesh::builder().env(failfast, "300ms").start().await;
+    mesh.service("web", [endpoint]);
+    mesh
+}
+
 #[tokio::test]
-async fn an_endpoint_that_refuses_connections_is_retried_by_the_status_that_stands_for_it() {
-    let mut web = Retried::with(retried()).await;
-    web.server.stop().await;
-    let reply = web.get().await;
-    assert!(reply.status.is_server_error(), "{reply:?}");
-    web.server.restart();
-    soon(async { while web.get().await.status != 200 {} }).await;
+async fn an_endpoint_that_refuses_connections_is_waited_for_and_no_backend_takes_a_retry() {
+    let server = Server::says("hello").await;
+    let (addr, _guard) = refused();
+    let mesh = impatient(addr).await;
+    mesh.policy("web").set(policy(retried()));
+    let reply = mesh.get("http://web/").await;
+    assert_eq!(reply.status, 502);
+    let status = reply.header("proxy-status").unwrap();
+    assert!(status.contains("details=\"connect_refused\""), "{status}");
+    let metrics = mesh.proxy.metrics().await;
+    let counter = |name| metrics.sum(&format!("outbound_http_route_retry_{name}_total"), &[]);
+    assert_eq!((counter("overflow"), counter("requests")), (1.0, 0.0));
+    mesh.endpoints("web").set(EndpointSet::new([server.addr()]));
+    soon(async { while mesh.get("http://web/").await.status != 200 {} }).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_refuses_connections_is_retried_at_another_backend_by_its_status() {
+    let server = Server::says("hello").await;
+    let (addr, _guard) = refused();
+    let mesh = impatient(addr).await;
+    mesh.service("other", [server.addr()]);
+    let split = retried().split([("web", 80, 1), ("other", 80, 1)]);
+    mesh.policy("web").set(policy(split));
+    let requests = 30;
+    for reply in soon(join_all((0..requests).map(|_| mesh.get("http://web/")))).await {
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    let metrics = mesh.proxy.metrics().await;
+    let counter = |name| metrics.sum(&format!("outbound_http_route_retry_{name}_total"), &[]);
+    assert!(counter("requests") > 0.0, "some went to the first backend");
+    assert_eq!(counter("requests"), counter("successes"));
+    assert_eq!(server.requests(), requests);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_is_retried_whatever_the_statuses() {
+    let seen = AtomicUsize::new(0);
+    // A balancer sends a refused request four times itself.
+    let refusals = 5;
+    let server = Server::start(move |_| {
+        let is_refused = seen.fetch_add(1, SeqCst) < refusals;
+        async move {
+            match is_refused {
+                true => Err(Fail::Reset(h2::Reason::REFUSED_STREAM)),
+                false => reply("hello"),
+            }
+        }
+    })
+    .await;
+    let mesh = Mesh::with(&server).await;
+    let rule = RouteRule::new().retry(RouteRetry::new(2).status(599..=599));
+    mesh.policy("web").set(policy(rule));
+    let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+    assert_eq!((reply.status.as_u16(), reply.text()), (200, "hello"));
+    assert_eq!(server.requests(), refusals + 1);
+    let metrics = mesh.proxy.metrics().await;
+    let counter = |name| metrics.sum(&format!("outbound_http_route_retry_{name}_total"), &[]);
+    assert!(counter("requests") >= 1.0);
+    assert_eq!(counter("successes"), 1.0);
 }
 
 #[tokio::test]

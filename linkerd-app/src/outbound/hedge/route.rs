@@ -45,7 +45,7 @@ pub struct HedgeBudget {
 }
 
 impl HedgeBudget {
-    /// The budget of a rule: that of its profile if that has one, else that of the policy.
+    /// The budget of a rule: that of its profile if that has one, else that of its backends.
     pub fn of_rule(budgets: &RetryBudgets, routing: &HttpRouting, rule: &RouteRule) -> Self {
         let of_profile = routing.retry_budget.filter(|_| rule.profile.is_some());
         let is_retried = match &rule.profile {
@@ -54,7 +54,7 @@ impl HedgeBudget {
         };
         let shared = match of_profile {
             Some(settings) => budgets.of_profile(settings),
-            None => budgets.of_policy().clone(),
+            None => budgets.of_policy(&rule.distribution),
         };
         Self {
             shared,

@@ -18,7 +18,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pin_project! {
     /// An attempt: its response or error, classified for retries.
     ///
-    /// - **Fails as** its limits, and as the stage below.
+    /// - **Reports** that the limit for its headers has passed, and goes on: the exchange decides whether to give it up.
+    /// - **Fails as** its other limits, and as the stage below.
     pub struct Attempt<F> {
         #[pin]
         inner: TimedFuture<F>,
@@ -40,21 +41,36 @@ impl<F> Attempt<F> {
             sleep: None,
         }
     }
+
+    /// Gives up an attempt that is late. Returns its error; the caller drops it.
+    pub fn give_up(&self) -> Error {
+        self.inner.limits().time_out(Reason::ResponseHeadersTimeout)
+    }
 }
 
 /// The end of an attempt.
 pub type Attempted = (Result<Response<ResponseBody>, Error>, AttemptResult);
 
-impl<F> Future for Attempt<F>
+/// The next event of an attempt.
+pub enum AttemptEvent {
+    /// It ended.
+    Ended(Attempted),
+    /// The limit for its headers has passed. Polled again, it goes on without that limit.
+    Late,
+}
+
+impl<F> Attempt<F>
 where
     F: Future<Output = Result<Response<ResponseBody>, Error>>,
 {
-    type Output = Attempted;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Attempted> {
+    /// The next event. The attempt must not be polled after its end.
+    pub fn poll_event(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<AttemptEvent> {
         let mut this = self.project();
         if this.response.is_none() {
-            match ready!(this.inner.as_mut().poll(cx)) {
+            let Some(result) = ready!(this.inner.as_mut().poll_headers(cx)) else {
+                return Poll::Ready(AttemptEvent::Late);
+            };
+            match result {
                 Ok(response) => {
                     let code = grpc_status(response.headers());
                     let may_come = response.version() == Version::HTTP_2 && code.is_none();
@@ -78,8 +94,7 @@ where
             };
             ready!(this.sleep.get_or_insert_with(until).as_mut().poll(cx));
             if limits.end().is_some_and(|end| end <= Instant::now()) {
-                limits.time_out();
-                return Poll::Ready(failed(Reason::RequestTimeout.into()));
+                return Poll::Ready(failed(limits.time_out(Reason::RequestTimeout)));
             }
             code = Poll::Ready(None);
         }
@@ -89,17 +104,17 @@ where
     }
 }
 
-fn answered(response: Response<ResponseBody>, code: Option<u8>) -> Attempted {
+fn answered(response: Response<ResponseBody>, code: Option<u8>) -> AttemptEvent {
     let result = AttemptResult::Answer {
         status: response.status(),
         code,
     };
-    (Ok(response), result)
+    AttemptEvent::Ended((Ok(response), result))
 }
 
-fn failed(error: Error) -> Attempted {
+fn failed(error: Error) -> AttemptEvent {
     let result = AttemptResult::of_error(&error);
-    (Err(error), result)
+    AttemptEvent::Ended((Err(error), result))
 }
 
 /// The longest time for which the headers of a response wait for its first frame, which may be trailers with a code. A stream

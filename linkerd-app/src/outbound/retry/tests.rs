@@ -6,7 +6,7 @@ use crate::testing::{
 };
 use http::StatusCode;
 use http_body_util::BodyExt;
-use linkerd_profiles::{RetryBudget, RetryConditions};
+use linkerd_profiles::{RetryBudget, RetryBudgetSettings, RetryConditions, RetryPolicy};
 use linkerd_proxy_core::{Backoff, Unavailable, metrics::Labels, stack::RcService};
 use rand::SeedableRng;
 use std::cell::Cell;
@@ -39,16 +39,25 @@ fn stage(policy: RetryPolicy) -> (TestMetrics, Retry<Stage>, Below) {
 }
 
 fn layer(metrics: &TestMetrics, policy: RetryPolicy) -> RetryLayer {
-    let families = &metrics.families.outbound.http.retries;
-    let counts = PolicyRetries::new(families, Labels::new().into());
-    let budget = Rc::new(RefCell::new(RetryBudget::new(BUDGET, Instant::now())));
-    let rng = SmallRng::seed_from_u64(1);
-    let route = Rc::new(RouteRetries::new(counts, &budget, rng));
-    let rules = Rc::new(RetryRules::from(&policy));
     let timeouts = Timeouts {
         request: Some(60 * SEC),
         ..Timeouts::default()
     };
+    limited_layer(metrics, policy, timeouts, BUDGET)
+}
+
+fn limited_layer(
+    metrics: &TestMetrics,
+    policy: RetryPolicy,
+    timeouts: Timeouts,
+    budget: RetryBudgetSettings,
+) -> RetryLayer {
+    let families = &metrics.families.outbound.http.retries;
+    let counts = PolicyRetries::new(families, Labels::new().into());
+    let budget = Rc::new(RefCell::new(RetryBudget::new(budget, Instant::now())));
+    let rng = SmallRng::seed_from_u64(1);
+    let route = Rc::new(RouteRetries::new(counts, &budget, rng));
+    let rules = Rc::new(RetryRules::from(&policy));
     RetryLayer::new(rules, timeouts, &route)
 }
 
@@ -145,6 +154,107 @@ async fn an_attempt_without_headers_in_time_is_given_up_but_for_the_last() {
     assert_eq!(answered.unwrap().status(), 200);
     assert_eq!(start.elapsed(), 7 * SEC);
     assert_eq!(counted(&metrics, "successes"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_attempt_goes_on_without_its_limit_when_no_other_one_can_be_made() {
+    const NONE: RetryBudgetSettings = RetryBudgetSettings {
+        ratio: 0.0,
+        min_retries_per_second: 0,
+        ttl: Duration::from_secs(10),
+    };
+    let limited = Timeouts {
+        request: Some(5 * SEC),
+        ..Timeouts::default()
+    };
+    let minute = Backoff::new(60 * SEC, 60 * SEC, 0.0).unwrap();
+    for (budget, timeouts, backoff, reason, answer) in [
+        (NONE, Timeouts::default(), None, "budget", 200),
+        (NONE, Timeouts::default(), None, "budget", 503),
+        (NONE, Timeouts::default(), None, "budget", 404),
+        (BUDGET, limited, Some(minute), "deadline", 200),
+    ] {
+        let metrics = TestMetrics::new();
+        let (mock, mut below) = Stage::new();
+        let policy = RetryPolicy {
+            timeout: Some(SEC),
+            backoff,
+            ..policy()
+        };
+        let mut stage = limited_layer(&metrics, policy, timeouts, budget).layer(mock);
+        let start = Instant::now();
+        let answered = stage.call(request(""));
+        let answers = async {
+            let (_, respond) = below.next_request().await.unwrap();
+            tokio::time::sleep(3 * SEC).await;
+            respond.send_response(Ok(status(answer)));
+        };
+        let (answered, ()) = tokio::join!(answered, answers);
+        assert_eq!(answered.unwrap().status(), answer, "{reason}");
+        assert_eq!(start.elapsed(), 3 * SEC);
+        let name = "outbound_http_route_retry_skipped_total";
+        let label = format!("reason=\"{reason}\"");
+        assert_eq!(metrics.sum(name, &[&label]), 1.0);
+        assert_eq!(counted(&metrics, "skipped"), 1.0, "once for an attempt");
+        assert_eq!(counted(&metrics, "requests"), 0.0);
+    }
+}
+
+/// A stage whose responses are limited to 2 s, and the headers of their attempts to 4 s.
+fn stage_of_two_limits(max_retries: u16) -> (Retry<Stage>, Below) {
+    let (mock, below) = Stage::new();
+    let policy = RetryPolicy {
+        timeout: Some(4 * SEC),
+        max_retries,
+        ..policy()
+    };
+    let timeouts = Timeouts {
+        response: Some(2 * SEC),
+        ..Timeouts::default()
+    };
+    let layer = limited_layer(&TestMetrics::new(), policy, timeouts, BUDGET);
+    (layer.layer(mock), below)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_for_the_headers_takes_the_place_of_the_responses() {
+    let (mut stage, mut below) = stage_of_two_limits(1);
+    let start = Instant::now();
+    let answered = stage.call(request(""));
+    let answers = async {
+        let (_, respond) = below.next_request().await.unwrap();
+        tokio::time::sleep(3 * SEC).await;
+        respond.send_response(Ok(response("welcome")));
+    };
+    let (answered, ()) = tokio::join!(answered, answers);
+    assert_eq!(start.elapsed(), 3 * SEC);
+    // The body is there. If it were not, the limit of the response would end it.
+    let body = answered.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(body.to_bytes(), "welcome");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_waits_for_its_headers_as_long_as_the_response_may_take() {
+    for (retries, expected) in [(0, 2 * SEC), (1, 6 * SEC)] {
+        let (mut stage, mut below) = stage_of_two_limits(retries);
+        let start = Instant::now();
+        let answered = stage.call(request(""));
+        let silent = async {
+            let mut held = Vec::new();
+            loop {
+                held.push(below.next_request().await);
+            }
+        };
+        let answered = tokio::select! {
+            answered = answered => answered,
+            never = silent => never,
+        };
+        let reason = answered.unwrap_err().reason();
+        assert_eq!(
+            (reason, start.elapsed()),
+            (Reason::ResponseTimeout, expected)
+        );
+    }
 }
 
 #[tokio::test]

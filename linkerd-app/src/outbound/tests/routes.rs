@@ -211,7 +211,10 @@ async fn the_request_limit_counts_the_wait_for_an_endpoint() {
         assert_eq!(response.head.status, StatusCode::GATEWAY_TIMEOUT);
         let message = &response.head.headers["l5d-proxy-error"];
         let text = "timed out waiting for response headers: ";
-        assert!(message.to_str().unwrap().contains(text), "{message:?}");
+        let message = message.to_str().unwrap();
+        assert!(message.contains(text), "{message}");
+        let why = "; the backend had no ready endpoint: it has no endpoints";
+        assert!(message.ends_with(why), "{message}");
         let again = client.get("/").await;
         assert_eq!(
             again.head.status,

@@ -1,0 +1,112 @@
+//! Notes about the attempts to send a request.
+
+use crate::{Error, endpoint::EndpointQueue};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::Rc,
+};
+
+/// Notes about the attempts to send a request, shared by all of them.
+#[derive(Default)]
+pub struct AttemptNotes {
+    endpoint: Cell<Option<EndpointId>>,
+    has_timed_out: Cell<bool>,
+    /// The queue in which the present attempt waits.
+    queue: RefCell<Option<Rc<dyn EndpointQueue>>>,
+}
+
+/// The wait of an attempt in a queue, which ends with it.
+pub struct QueueNote(Rc<AttemptNotes>);
+
+/// An endpoint of a balancer, as long as that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointId(pub usize);
+
+impl AttemptNotes {
+    /// The endpoint that had the last attempt. Another is preferred for the next.
+    pub fn endpoint(&self) -> Option<EndpointId> {
+        self.endpoint.get()
+    }
+
+    /// Notes that an endpoint has the request.
+    pub fn given_to(&self, endpoint: EndpointId) {
+        self.endpoint.set(Some(endpoint));
+        self.has_timed_out.set(false);
+    }
+
+    /// The notes of an attempt beside these, which prefers another endpoint.
+    pub fn another(&self) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Notes that the present attempt waits in a queue, until the note is dropped.
+    pub fn wait_in(self: &Rc<Self>, queue: Rc<dyn EndpointQueue>) -> QueueNote {
+        *self.queue.borrow_mut() = Some(queue);
+        QueueNote(self.clone())
+    }
+
+    /// The error of the present attempt, whose limit has passed. If it waits in a queue, the error says why no endpoint was
+    /// ready.
+    pub fn explain(&self, error: Error) -> Error {
+        match &*self.queue.borrow() {
+            Some(queue) => queue.unready().explain(error),
+            None => error,
+        }
+    }
+
+    /// Notes that the present attempt is given up, as a limit of the route has passed.
+    pub fn time_out(&self) {
+        self.has_timed_out.set(true);
+    }
+
+    /// Whether the present attempt was given up so.
+    pub fn has_timed_out(&self) -> bool {
+        self.has_timed_out.get()
+    }
+}
+
+impl fmt::Debug for AttemptNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptNotes")
+            .field("endpoint", &self.endpoint)
+            .field("has_timed_out", &self.has_timed_out)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for QueueNote {
+    fn drop(&mut self) {
+        self.0.queue.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reason, Unavailable, endpoint::Unready};
+
+    struct NoEndpoints;
+
+    impl EndpointQueue for NoEndpoints {
+        fn unready(&self) -> Unready {
+            Unready {
+                cause: Unavailable::NoEndpoints,
+                error: None,
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_explained_as_long_as_the_attempt_waits() {
+        let notes = Rc::new(AttemptNotes::default());
+        let hint = || notes.explain(Reason::RequestTimeout.into()).hint();
+        let waits = notes.wait_in(Rc::new(NoEndpoints));
+        assert_eq!(hint(), Reason::Failfast(Unavailable::NoEndpoints).hint());
+        drop(waits);
+        assert_eq!(hint(), Reason::RequestTimeout.hint());
+    }
+}
