@@ -44,10 +44,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "it takes 30 s: the outbound tests pause time",
     ),
     (
-        "tls_detection_timeout",
-        "it takes redirection to a meshed pod, and 10 s",
-    ),
-    (
         "half_sent_limit",
         "it takes 1,024 clients: the tests of the bound",
     ),

@@ -67,6 +67,11 @@ provoke! {
     client_tls_failed => async |reason: &'static str| {
         inbound(|api| api, &client_hello(&identity("api")), reason).await
     };
+    tls_detection_timeout => async |reason: &'static str| {
+        let hello = client_hello(&identity("api"));
+        let brief = |api: Builder| api.env("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "200ms");
+        inbound(brief, &hello[..20], reason).await
+    };
     no_certificate => async |reason: &'static str| {
         let (mesh, _server) = mesh(|api| api).await;
         mesh.controller.identity().fail(tonic::Status::permission_denied("not for you"));
