@@ -1,8 +1,8 @@
 //! Explanation of the way that a request would take, without sending it.
 //!
 //! - **Sits** beside the proxy: the admin server (`/explain`) and the command `explain` share it.
-//! - **Reads** the present policies, and asks the workers for the state of the backends. It discovers nothing, makes no
-//!   stack and keeps no target in use, so that an explanation changes nothing.
+//! - **Reads** the present policies, and asks the workers for the state of the backends. It makes no stack. Unless the query asks
+//!   for it, it discovers nothing and keeps no target in use, so that an explanation changes nothing.
 //! - **Bounds**: the size of a query; the rules, conditions, backends and names that are shown.
 
 mod backend;

@@ -205,6 +205,8 @@ impl ExplainArgs {
             headers: self.header,
             target: self.target,
             version: self.http,
+            // Who asks for it on this host wants the answer for the target, used or not.
+            discover: self.port.is_none().then(|| "1".to_owned()),
             port: self.port,
             client: self.client,
             identity: self.identity,

@@ -149,6 +149,21 @@ async fn a_target_that_is_not_in_use_is_not_asked_for() {
     let targets = proxy.admin.state().await["policies"]["size"].clone();
     assert_eq!(targets, 1);
 
+    // Unless the query asks for it.
+    let (status, document) = explain(&proxy, "url=http://web-stable/&discover=1").await;
+    assert_eq!(status, 200, "{document:#}");
+    assert_eq!(document["target"], "web-stable:80");
+    assert!(!document["route"].is_null(), "{document:#}");
+    let (status, document) = explain(&proxy, "url=http://wob/&discover=1").await;
+    let refused = document["refused"].as_str().unwrap_or_default();
+    assert!(
+        status == 200 && refused.contains("no service at wob:80"),
+        "{document:#}"
+    );
+    let (status, _) = explain(&proxy, "url=http://web/&discover=x").await;
+    assert_eq!(status, 400);
+    assert_eq!(stable.requests() + canary.requests(), 1);
+
     fetch(&proxy, "http://nobody/").await;
     let (status, document) = explain(&proxy, "url=http://nobody/").await;
     assert_eq!((status, &document["route"]), (200, &Value::Null));
@@ -209,7 +224,15 @@ async fn the_command_prints_what_a_running_proxy_or_a_mesh_file_says() {
         }
         let (code, printed) = command(&[&["GET", "http://wep/"], &source[..]].concat());
         assert_eq!(code, Some(1), "{printed}");
-        assert!(printed.contains("known targets: web:80"), "{printed}");
+        // A running proxy asks its control plane, which lists its services.
+        let known = [
+            "known targets: web:80",
+            "no service at wep:80; the services: web:80",
+        ];
+        assert!(
+            known.iter().any(|known| printed.contains(known)),
+            "{printed}"
+        );
         let (code, printed) = command(&[&["GET", "https://web/"], &source[..]].concat());
         assert_eq!(code, Some(64), "{printed}");
         assert!(printed.contains("url: its scheme is not http"), "{printed}");

@@ -20,6 +20,8 @@ pub struct ExplainQuery {
     pub target: Target,
     /// The version of HTTP. `None`: that of the policy, or else HTTP/1.1.
     pub version: Option<Version>,
+    /// Whether the control plane is asked for a target that is not in use.
+    pub discover: bool,
 }
 
 /// The texts of a query.
@@ -35,6 +37,8 @@ pub struct QueryFields {
     pub target: Option<String>,
     /// The version of HTTP: 1 or 2.
     pub version: Option<String>,
+    /// 1 to ask the control plane for a target that is not in use; 0 by default.
+    pub discover: Option<String>,
     /// The port of an inbound request; without one it is outbound.
     pub port: Option<String>,
     /// The address of an inbound request's client.
@@ -95,7 +99,7 @@ impl QueryFields {
         for (name, value) in members {
             match (&*name, value) {
                 (_, Value::String(value)) => fields.set(&name, value)?,
-                ("version" | "port", Value::Number(number)) => {
+                ("version" | "port" | "discover", Value::Number(number)) => {
                     fields.set(&name, number.to_string())?;
                 }
                 ("header", Value::Array(values)) => {
@@ -132,6 +136,7 @@ impl QueryFields {
             ("url", &self.url),
             ("target", &self.target),
             ("version", &self.version),
+            ("discover", &self.discover),
             ("port", &self.port),
             ("client", &self.client),
             ("identity", &self.identity),
@@ -179,6 +184,14 @@ impl QueryFields {
                     return Err(InvalidQuery::new("version", problem, "use 1 or 2"));
                 }
             },
+            discover: match self.discover.as_deref() {
+                None | Some("0" | "false") => false,
+                Some("1" | "true") => true,
+                Some(other) => {
+                    let problem = format!("{:?} is neither 0 nor 1", shortened(other));
+                    return Err(InvalidQuery::new("discover", problem, "use 0 or 1"));
+                }
+            },
             url,
         })
     }
@@ -197,6 +210,7 @@ impl QueryFields {
             "url" => (&mut self.url, "url"),
             "target" => (&mut self.target, "target"),
             "version" => (&mut self.version, "version"),
+            "discover" => (&mut self.discover, "discover"),
             "port" => (&mut self.port, "port"),
             "client" => (&mut self.client, "client"),
             "identity" => (&mut self.identity, "identity"),
@@ -298,8 +312,7 @@ pub(super) fn shortened(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 
-const PARAMETERS: &str =
-    "use method, url, header, target or version; of an inbound request port, client or identity";
+const PARAMETERS: &str = "use method, url, header, target, version or discover; of an inbound request port, client or identity";
 
 const HEADER: &str = "for example header=x-version:2";
 

@@ -24,7 +24,7 @@ use crate::{
 use futures::{FutureExt, future::join_all};
 use linkerd_api_client::GrpcSpanExporter;
 use linkerd_discover::Discovery;
-use linkerd_profiles::{Policies, ServerPolicies, ServiceProfiles};
+use linkerd_profiles::{DiscoveryWatch, Policies, ServerPolicies, ServiceProfiles, Target};
 use linkerd_proxy_core::{
     drain, metrics::Registry, readiness::Readiness, task::spawn_local, transport::OwnConnections,
 };
@@ -33,6 +33,7 @@ use std::{
     io,
     rc::Rc,
     sync::{Arc, mpsc as std_mpsc},
+    time::Duration,
 };
 use tokio::sync::mpsc;
 
@@ -195,6 +196,18 @@ async fn end_taps(taps: TapRegistry, mut drain: drain::Watch) {
     taps.end();
 }
 
+/// Asks the control plane for a target, as its first request would, and waits for the answer. The target is in use as long as this
+/// is kept.
+async fn discovered(policies: &Policies, target: &Target) -> Option<DiscoveryWatch> {
+    let mut watch = policies.discover(target.clone()).ok()?;
+    // The explanation names the refusal, or that there is no answer yet.
+    let _ = tokio::time::timeout(EXPLAIN_WAIT, watch.ready()).await;
+    Some(watch)
+}
+
+/// The longest wait of an explanation for the control plane.
+const EXPLAIN_WAIT: Duration = Duration::from_secs(2);
+
 /// Answers `/explain` from the policies that the proxy holds, and from the workers' backends.
 fn explainer(policies: Policies, workers: Vec<WorkerInspector>, is_ingress: bool) -> Explainer {
     Box::new(move |mut query| {
@@ -202,10 +215,16 @@ fn explainer(policies: Policies, workers: Vec<WorkerInspector>, is_ingress: bool
             true => query.take_override(),
             false => Ok(()),
         };
-        let explained = named.and_then(|()| explain_known(&policies, &query));
-        let workers = workers.clone();
+        let (policies, workers) = (policies.clone(), workers.clone());
         async move {
-            let mut explanation = match explained {
+            if let Err(answer) = named {
+                return answer;
+            }
+            let _in_use = match query.discover {
+                true => discovered(&policies, &query.target).await,
+                false => None,
+            };
+            let mut explanation = match explain_known(&policies, &query) {
                 Ok(explanation) => explanation,
                 Err(answer) => return answer,
             };

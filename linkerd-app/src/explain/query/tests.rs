@@ -86,6 +86,7 @@ fn parameters_and_json_say_the_same() {
         headers: vec!["x-a: 1&2".to_owned(), "x-b:+".to_owned()],
         target: Some("10.0.0.1:80".to_owned()),
         version: Some("2".to_owned()),
+        discover: Some("1".to_owned()),
         port: Some("8080".to_owned()),
         client: Some("10.0.0.7".to_owned()),
         identity: Some("web.test".to_owned()),
@@ -93,7 +94,7 @@ fn parameters_and_json_say_the_same() {
     let parameters = QueryFields::of_parameters(&fields.to_parameters());
     assert_eq!(parameters.as_ref(), Ok(&fields));
     let json = r#"{"method": "PUT", "url": "http://web/a b?c=d&e", "target": "10.0.0.1:80", "version": 2,
-        "port": 8080, "client": "10.0.0.7", "identity": "web.test",
+        "discover": 1, "port": 8080, "client": "10.0.0.7", "identity": "web.test",
         "header": ["x-a: 1&2", "x-b:+"]}"#;
     assert_eq!(QueryFields::of_json(json.as_bytes()), Ok(fields));
 }
