@@ -64,8 +64,10 @@ pub(crate) fn pod_annotations(workload: &Workload<'_>) -> Vec<(String, String)> 
 }
 
 fn texts(map: Option<&Node>) -> Vec<(String, String)> {
-    let fields = map.map_or(&[][..], Node::fields).iter();
-    let texts = fields.filter_map(|(key, value)| Some((key.text()?, value.text()?)));
+    let entries = map.map(Node::entries).unwrap_or_default();
+    let texts = entries
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.text()?, value.text()?)));
     texts
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()

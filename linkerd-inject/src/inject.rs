@@ -90,8 +90,8 @@ impl Injection<'_> {
 
     fn workload(&mut self, workload: &Workload<'_>) {
         let line = workload.object.line;
-        if let Some(problem) = structure(workload) {
-            self.problems.push(problem.of(&workload.label));
+        if let Some(key) = workload.object.ambiguity() {
+            self.problems.push(ambiguous(key).of(&workload.label));
             return;
         }
         let on_owner = workload.object.at(&["metadata", "annotations", INJECT]);
@@ -112,6 +112,10 @@ impl Injection<'_> {
         let effective = EffectiveSettings::of(workload, inherited, &self.options.settings);
         let mut problems = effective.problems.clone();
         let settings = &effective.settings;
+        if let Some(problem) = structure(workload, settings.native_sidecar) {
+            self.problems.push(problem.of(&workload.label));
+            return;
+        }
         problems.extend(conflicts(workload, &effective.annotations, settings));
         if problems.is_empty() {
             match additions(workload, &effective, self.options, namespace, ingress) {
@@ -140,6 +144,18 @@ impl Injection<'_> {
             reason: reason.into(),
         });
     }
+}
+
+/// The problem of a key whose value depends on the reader.
+fn ambiguous(key: &Node) -> Problem {
+    let name = key.text().unwrap_or_default();
+    let reason = match name {
+        "<<" => "<< is there twice; write one, with a list of the maps".to_owned(),
+        name => format!(
+            "{name} stands before a << that has another value for it, and readers differ; move << to the start of the map"
+        ),
+    };
+    Problem::new(key.line, reason)
 }
 
 /// Whether an object is ordinary and without pods: only objects that own pods in another form are worth a message.

@@ -100,7 +100,10 @@ impl Editor<'_> {
                 beside = column(self.text, node.range.start);
             }
             let next = match step {
-                PathStep::Key(key) => node.get(key),
+                PathStep::Key(key) => match node.merges(key) {
+                    Some(merge) => return Err(merged(merge.line)),
+                    None => node.get(key),
+                },
                 PathStep::Index(index) => node.items().get(*index),
             };
             node = next.ok_or_else(|| not_found(node.line))?;
@@ -331,6 +334,12 @@ fn first_place(documents: &[Node], changes: &[Change]) -> u64 {
         _ => None,
     });
     document.map(|node| node.line).min().unwrap_or(1)
+}
+
+/// The problem of a change to a merged value: it would have an effect elsewhere, too.
+pub(crate) fn merged(line: u64) -> Problem {
+    let reason = "fields merged by << cannot be changed in place; write them out";
+    Problem::new(line, reason)
 }
 
 fn not_found(line: u64) -> Problem {

@@ -56,21 +56,18 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, Problem> {
 }
 
 impl Node {
-    /// The field of a map; the last one if there are several.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    /// The field that is written in the map itself.
+    pub(crate) fn own(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, value)| value)
     }
 
+    /// An entry that is written in the map itself; the last one if there are several.
     pub(crate) fn entry(&self, key: &str) -> Option<(&Node, &Node)> {
         let mut found = self.fields().iter().rev().filter(|(k, _)| k.is_text(key));
         found.next().map(|(key, value)| (key, value))
     }
 
-    /// The node at a path of field names.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<&Node> {
-        path.iter().try_fold(self, |node, key| node.get(key))
-    }
-
+    /// The entries that are written in the map itself, including `<<`.
     pub(crate) fn fields(&self) -> &[(Node, Node)] {
         match &self.kind {
             NodeKind::Map { fields, .. } => fields,

@@ -1,11 +1,13 @@
 //! A YAML value without its position.
 
+use super::merge::MERGE;
+
 /// A value as read by Kubernetes: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Yaml {
     Null,
     Str(String),
-    /// A number or a boolean, as written.
+    /// A number or a boolean, as written; or the key `<<`.
     Plain(String),
     List(Vec<Yaml>),
     /// In the order of the text.
@@ -40,7 +42,7 @@ impl Yaml {
     pub(super) fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
-            text if reads_as_string(text) => Self::str(text),
+            text if reads_as_string(text) && text != MERGE => Self::str(text),
             text => Self::plain(text),
         }
     }

@@ -6,6 +6,7 @@ mod decisions;
 mod deployed;
 mod forms;
 mod golden;
+mod merges;
 mod refusals;
 mod round_trip;
 mod types;

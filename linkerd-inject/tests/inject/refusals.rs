@@ -134,7 +134,7 @@ fn settings_of_both_meshes_that_agree_are_no_conflict() {
 fn forms_that_cannot_be_changed_in_place_are_refused() {
     for (spec, part) in [
         ("volumes: &v []", "anchor"),
-        ("<<: {a: b}", "<<"),
+        ("<<: {volumes: []}", "<<"),
         ("volumes: []\nvolumes: []", "twice"),
         ("volumes: {}", "not a list"),
         ("volumes: 3", "not a list"),
