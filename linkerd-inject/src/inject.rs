@@ -103,9 +103,13 @@ impl Injection<'_> {
         let namespace = namespace.or(self.options.namespace.as_deref());
         let inherited = self.namespaces.annotations(namespace);
         let ingress = match decide(workload, inherited, self.options.mode) {
-            Decision::Inject { ingress } => ingress,
-            Decision::Skip(reason) => {
+            Ok(Decision::Inject { ingress }) => ingress,
+            Ok(Decision::Skip(reason)) => {
                 self.note(NoteKind::Skipped, line, workload.label.clone(), reason);
+                return;
+            }
+            Err(problem) => {
+                self.problems.push(problem.of(&workload.label));
                 return;
             }
         };

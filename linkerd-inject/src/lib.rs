@@ -17,6 +17,7 @@ mod annotations;
 mod conflicts;
 mod decision;
 mod diff;
+mod field;
 mod inject;
 mod note;
 mod options;

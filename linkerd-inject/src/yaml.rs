@@ -4,6 +4,7 @@ mod change;
 mod edit;
 mod merge;
 mod parse;
+mod scalar;
 mod value;
 mod write;
 

@@ -2,7 +2,7 @@
 
 use super::Yaml;
 use crate::problem::Problem;
-use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle};
+use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag};
 use std::{collections::HashMap, ops::Range};
 
 /// A value and its position in the text.
@@ -176,11 +176,11 @@ impl<'a> Builder<'a> {
             kind,
         };
         match event {
-            Event::Scalar(text, style, anchor, _) => {
+            Event::Scalar(text, style, anchor, tag) => {
                 let range = self.scalar_range(&text, style, range);
-                let value = match style {
-                    ScalarStyle::Plain => Yaml::of_plain(&text),
-                    _ => Yaml::str(text),
+                let value = match has_plain_type(tag.as_deref(), style) {
+                    true => Yaml::of_plain(&text),
+                    false => Yaml::str(text),
                 };
                 self.complete(node(anchor, range, NodeKind::Scalar(value)), anchor);
             }
@@ -285,6 +285,15 @@ impl<'a> Builder<'a> {
             NodeKind::Scalar(_) => {}
         }
     }
+}
+
+/// Whether a scalar has the type that its text has without quotes: by its tag, such as `!!bool`, or else by its style.
+fn has_plain_type(tag: Option<&Tag>, style: ScalarStyle) -> bool {
+    let Some(tag) = tag else {
+        return style == ScalarStyle::Plain;
+    };
+    let name = tag.suffix_in_namespace("tag:yaml.org,2002:");
+    name.is_some_and(|name| ["bool", "int", "float", "null", "merge"].contains(&&*name))
 }
 
 /// The byte offset of a marker, always known as the parser reads a string.

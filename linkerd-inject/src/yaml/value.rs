@@ -1,6 +1,9 @@
 //! A YAML value without its position.
 
-use super::merge::MERGE;
+use super::{
+    merge::MERGE,
+    scalar::{PlainType, integer},
+};
 
 /// A value as read by Kubernetes: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +41,31 @@ impl Yaml {
         }
     }
 
+    /// The boolean, if it is one.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match self {
+            Self::Plain(text) => match PlainType::of(text) {
+                PlainType::Bool(value) => Some(value),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The whole number, if it is one.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Plain(text) => integer(text),
+            _ => None,
+        }
+    }
+
     /// The value of a plain scalar with this text.
     pub(super) fn of_plain(text: &str) -> Self {
-        match text {
-            "" | "~" | "null" | "Null" | "NULL" => Self::Null,
-            text if reads_as_string(text) && text != MERGE => Self::str(text),
-            text => Self::plain(text),
+        match PlainType::of(text) {
+            PlainType::Null => Self::Null,
+            PlainType::Text if text != MERGE => Self::str(text),
+            _ => Self::plain(text),
         }
     }
 }

@@ -127,6 +127,66 @@ fn skipped_pods_stay_as_they_are_and_say_why() {
     }
 }
 
+/// kubectl reads YAML 1.1.
+#[test]
+fn booleans_count_in_each_spelling_of_kubectl() {
+    let yes = [
+        "y",
+        "Y",
+        "yes",
+        "Yes",
+        "YES",
+        "true",
+        "True",
+        "TRUE",
+        "on",
+        "On",
+        "ON",
+        "!!bool true",
+        "!!bool 'true'",
+        "&a true",
+    ];
+    let no = [
+        "n",
+        "N",
+        "no",
+        "No",
+        "NO",
+        "false",
+        "False",
+        "FALSE",
+        "off",
+        "Off",
+        "OFF",
+        "!!bool no",
+    ];
+    let is_skipped = |field: &str, value: &str| {
+        let text = deployment("", &format!("{field}: {value}\n{CONTAINER}"));
+        let (after, notes) = injected(&text, &InjectOptions::default()).unwrap();
+        let is_skipped = notes[0].kind == NoteKind::Skipped && notes[0].reason.contains(field);
+        assert_eq!(after == text, is_skipped, "{field}: {value}");
+        is_skipped
+    };
+    for value in yes {
+        assert!(is_skipped("hostNetwork", value), "{value}");
+        assert!(
+            !is_skipped("automountServiceAccountToken", value),
+            "{value}"
+        );
+    }
+    for value in no {
+        assert!(!is_skipped("hostNetwork", value), "{value}");
+        assert!(is_skipped("automountServiceAccountToken", value), "{value}");
+    }
+    for value in ["null", "~", ""] {
+        assert!(!is_skipped("hostNetwork", value), "{value}");
+        assert!(
+            !is_skipped("automountServiceAccountToken", value),
+            "{value}"
+        );
+    }
+}
+
 #[test]
 fn a_projected_token_is_a_token() {
     let volumes =

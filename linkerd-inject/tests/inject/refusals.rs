@@ -120,6 +120,31 @@ fn conflicts_are_refused() {
     }
 }
 
+/// The API server refuses them, and the decision would be a guess.
+#[test]
+fn fields_that_are_no_booleans_are_refused_with_their_place() {
+    for field in ["hostNetwork", "automountServiceAccountToken"] {
+        for value in [
+            "'true'",
+            "\"no\"",
+            "1",
+            "tRue",
+            "yEs",
+            "!!str yes",
+            "[true]",
+            "{}",
+        ] {
+            let found = error(&deployment("", &format!("{field}: {value}\n{CONTAINER}")));
+            let start = format!("in.yaml:11: Deployment/web: {field} is ");
+            assert!(found.starts_with(&start), "{found}");
+            assert!(
+                found.ends_with("write true or false without quotes"),
+                "{found}"
+            );
+        }
+    }
+}
+
 #[test]
 fn settings_of_both_meshes_that_agree_are_no_conflict() {
     let text = deployment(
