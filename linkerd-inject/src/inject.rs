@@ -2,9 +2,12 @@
 
 mod additions;
 mod effective;
+mod others;
 mod structure;
 
-use self::{additions::additions, effective::EffectiveSettings, structure::structure};
+use self::{
+    additions::additions, effective::EffectiveSettings, others::remark, structure::structure,
+};
 use crate::{
     annotations::{INJECT, Namespaces},
     conflicts::conflicts,
@@ -78,11 +81,10 @@ impl Injection<'_> {
         for object in objects(documents) {
             match object.workload() {
                 Some(workload) => self.workload(&workload),
-                // Namespaces and services have no pods, and are part of every manifest.
-                None if is_ordinary(object.node) => {}
                 None => {
-                    let reason = "no kind of workload with pods: left as it is";
-                    self.note(NoteKind::Skipped, object.node.line, object.label(), reason);
+                    if let Some((kind, reason)) = remark(&object) {
+                        self.note(kind, object.node.line, object.label(), reason);
+                    }
                 }
             }
         }
@@ -160,12 +162,4 @@ fn ambiguous(key: &Node) -> Problem {
         ),
     };
     Problem::new(key.line, reason)
-}
-
-/// Whether an object is ordinary and without pods: only objects that own pods in another form are worth a message.
-fn is_ordinary(object: &Node) -> bool {
-    object
-        .at(&["spec", "template", "spec", "containers"])
-        .is_none()
-        && object.at(&["spec", "podTemplate"]).is_none()
 }

@@ -200,7 +200,7 @@ fn a_projected_token_is_a_token() {
 
 #[test]
 fn kinds_without_pods_pass() {
-    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: batch.example/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n# nothing\n---\nplain text\n";
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: batch.example/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n# nothing\n---\napiVersion: v1\nkind: Service\nmetadata: {name: c}\n";
     let (after, notes) = injected(text, &InjectOptions::default()).unwrap();
     assert_eq!(after, text);
     let [note] = notes.as_slice() else {
