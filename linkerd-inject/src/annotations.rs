@@ -1,6 +1,8 @@
 //! Annotations and labels of pods and namespaces, by name.
 
 use crate::{
+    field::not_texts,
+    problem::Problem,
     settings::CONFIG_PREFIX,
     workload::{Object, Workload},
     yaml::Node,
@@ -40,14 +42,18 @@ pub(crate) fn setting(name: &str) -> Option<&str> {
 pub(crate) struct Namespaces(BTreeMap<String, Vec<(String, String)>>);
 
 impl Namespaces {
-    /// Adds the namespaces among the objects.
-    pub(crate) fn add(&mut self, objects: &[Object<'_>]) {
+    /// Adds the namespaces among the objects. Returns the problems of their annotations.
+    pub(crate) fn add(&mut self, objects: &[Object<'_>]) -> Vec<Problem> {
+        let mut problems = Vec::new();
         let namespaces = objects.iter().filter(|object| object.is("v1", "Namespace"));
         for object in namespaces {
             let annotations = object.node.at(&["metadata", "annotations"]);
             let name = object.name().unwrap_or_default().to_owned();
+            let refused = not_texts(annotations);
+            problems.extend(refused.into_iter().map(|it| it.of(&object.label())));
             self.0.insert(name, texts(annotations));
         }
+        problems
     }
 
     /// The annotations of a namespace; none if the namespace is not known.

@@ -3,6 +3,7 @@
 use crate::{
     annotations::setting,
     decision::istio,
+    field::not_texts,
     problem::Problem,
     settings::{ISTIO_SETTINGS, ProxySettings},
     sidecar::VOLUMES,
@@ -17,6 +18,9 @@ pub(crate) fn conflicts(
     settings: &ProxySettings,
 ) -> Vec<Problem> {
     let mut problems = annotated(workload, annotations);
+    let metadata = |kind| workload.template.and_then(|it| it.at(&["metadata", kind]));
+    problems.extend(not_texts(metadata("labels")));
+    problems.extend(not_texts(metadata("annotations")));
     let line = workload.object.line;
     problems.extend(
         settings

@@ -2,7 +2,7 @@
 
 use crate::{
     annotations::{INJECT, ISTIO_INJECT},
-    field::boolean,
+    field::{boolean, not_a_text},
     problem::Problem,
     sidecar::{INIT, PROXY, VALIDATOR},
     workload::Workload,
@@ -34,6 +34,18 @@ pub(crate) fn decide(
     namespace: &[(String, String)],
     mode: InjectMode,
 ) -> Result<Decision, Problem> {
+    let deciding = [
+        ("annotations", INJECT),
+        ("labels", ISTIO_INJECT),
+        ("annotations", ISTIO_INJECT),
+    ];
+    for (kind, name) in deciding {
+        let template = workload.template;
+        let value = template.and_then(|it| it.at(&["metadata", kind, name]));
+        if let Some(problem) = value.and_then(|value| not_a_text(name, value)) {
+            return Err(problem);
+        }
+    }
     let asked = asked(workload, namespace, mode);
     if matches!(asked, Decision::Skip(_)) {
         // An explicit annotation is the better explanation.
@@ -91,6 +103,10 @@ fn never(workload: &Workload<'_>) -> Result<Option<String>, Problem> {
         let reason = "hostNetwork: the rules of redirection would be the node's";
         return Ok(Some(reason.to_owned()));
     }
+    if is_windows(workload) {
+        let reason = "its pods run on Windows: there are no rules of redirection";
+        return Ok(Some(reason.to_owned()));
+    }
     let init = workload.containers("initContainers");
     let names: Vec<_> = init.chain(workload.containers("containers")).collect();
     let has = |wanted: &[&str]| {
@@ -117,6 +133,12 @@ fn no_token(workload: &Workload<'_>) -> Result<Option<String>, Problem> {
     let is_projected = sources.any(|source| source.get("serviceAccountToken").is_some());
     let reason = "automountServiceAccountToken is false, and no volume projects a token";
     Ok((!is_projected).then(|| reason.to_owned()))
+}
+
+fn is_windows(workload: &Workload<'_>) -> bool {
+    let names = [&["os", "name"][..], &["nodeSelector", "kubernetes.io/os"]];
+    let mut names = names.iter().filter_map(|path| workload.spec(path));
+    names.any(|name| name.is_text("windows"))
 }
 
 /// A boolean of the pods' spec; `None` if it is not set.

@@ -2,7 +2,7 @@
 
 use crate::{
     problem::Problem,
-    yaml::{Node, NodeKind},
+    yaml::{Node, NodeKind, Yaml},
 };
 
 /// The boolean of a field, in the spellings of YAML 1.1; `None` for a null, which counts as absent.
@@ -21,6 +21,27 @@ pub(crate) fn boolean(name: &str, node: &Node) -> Result<Option<bool>, Problem> 
         Problem::new(node.line, reason)
     };
     value.map(Some).ok_or_else(refused)
+}
+
+/// The labels or annotations whose values are no texts.
+pub(crate) fn not_texts(map: Option<&Node>) -> Vec<Problem> {
+    let entries = map.map(Node::entries).unwrap_or_default();
+    let refused = entries
+        .into_iter()
+        .filter_map(|(key, value)| not_a_text(key.text()?, value));
+    refused.collect()
+}
+
+/// The problem of a label or annotation whose value is no text. A null counts as an empty one.
+pub(crate) fn not_a_text(name: &str, value: &Node) -> Option<Problem> {
+    let found = match &value.kind {
+        NodeKind::Scalar(Yaml::Str(_) | Yaml::Null) => return None,
+        NodeKind::Scalar(Yaml::Plain(text)) => {
+            format!("{text}, which is no text; write \"{text}\" in quotes")
+        }
+        _ => format!("{}, not a text", description(value)),
+    };
+    Some(Problem::new(value.line, format!("{name} is {found}")))
 }
 
 /// The value for messages.

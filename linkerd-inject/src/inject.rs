@@ -3,10 +3,12 @@
 mod additions;
 mod effective;
 mod others;
+mod owner;
 mod structure;
 
 use self::{
-    additions::additions, effective::EffectiveSettings, others::remark, structure::structure,
+    additions::additions, effective::EffectiveSettings, others::remark, owner::owner_label,
+    structure::structure,
 };
 use crate::{
     annotations::{INJECT, Namespaces},
@@ -30,7 +32,8 @@ pub fn inject(
     for manifest in manifests {
         match parse(&manifest.text) {
             Ok(documents) => {
-                namespaces.add(&objects(&documents));
+                let refused = namespaces.add(&objects(&documents));
+                problems.extend(refused.into_iter().map(|it| (manifest.name.clone(), it)));
                 parsed.push((manifest, documents));
             }
             Err(problem) => problems.push((manifest.name.clone(), problem)),
@@ -129,7 +132,8 @@ impl Injection<'_> {
                 Err(problem) => problems.push(problem),
             }
         }
-        for warning in &effective.warnings {
+        let owner = owner_label(workload).err();
+        for warning in effective.warnings.iter().chain(&owner) {
             self.note(NoteKind::Warning, line, workload.label.clone(), warning);
         }
         if problems.is_empty() {

@@ -1,10 +1,9 @@
 //! The changes that add the sidecar to a workload.
 
-use super::effective::EffectiveSettings;
+use super::{effective::EffectiveSettings, owner::owner_label};
 use crate::{
     annotations::{
-        CONTROL_PLANE_NS, CREATED_BY, INHERITED, OWNER_PREFIX, PROXY_VERSION, TRUST_ROOT,
-        WORKLOAD_NS,
+        CONTROL_PLANE_NS, CREATED_BY, INHERITED, PROXY_VERSION, TRUST_ROOT, WORKLOAD_NS,
     },
     options::InjectOptions,
     problem::Problem,
@@ -45,9 +44,7 @@ pub(super) fn additions(
 fn labels(workload: &Workload<'_>, options: &InjectOptions, namespace: Option<&str>) -> Fields {
     let control_plane = &options.mesh.control_plane_namespace;
     let mut labels = vec![(CONTROL_PLANE_NS.to_owned(), Yaml::str(control_plane))];
-    let owner = workload.name.as_ref().filter(|_| workload.kind != "Pod");
-    if let Some(name) = owner {
-        let key = format!("{OWNER_PREFIX}{}", workload.kind.to_lowercase());
+    if let Ok(Some((key, name))) = owner_label(workload) {
         labels.push((key, Yaml::str(name)));
     }
     // A manifest without a namespace, which kubectl will set, gets no label with the namespace.

@@ -79,6 +79,8 @@ fn a_namespace_of_another_file_counts() {
 fn skipped_pods_stay_as_they_are_and_say_why() {
     for (metadata, spec, reason) in [
         ("", "hostNetwork: true", "hostNetwork"),
+        ("", "os: {name: windows}", "Windows"),
+        ("", "nodeSelector: {kubernetes.io/os: windows}", "Windows"),
         (
             "",
             "automountServiceAccountToken: false",
@@ -96,7 +98,7 @@ fn skipped_pods_stay_as_they_are_and_say_why() {
         ),
         ("annotations: {linkerd.io/inject: disabled}", "", "disabled"),
         (
-            "annotations: {linkerd.io/inject: on}",
+            "annotations: {linkerd.io/inject: 'on'}",
             "",
             "none of enabled",
         ),

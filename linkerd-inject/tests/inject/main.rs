@@ -7,6 +7,7 @@ mod deployed;
 mod forms;
 mod golden;
 mod merges;
+mod names;
 mod others;
 mod refusals;
 mod round_trip;

@@ -53,6 +53,7 @@ fn bad_values_are_refused() {
         ("opaque-ports", "a_b"),
         ("proxy-additional-env", "A=b"),
         ("proxy-additional-env", "[{value: b}]"),
+        ("proxy-additional-env", "[{name: A, value: 1}]"),
         ("proxy-await", "maybe"),
         ("proxy-cpu-limit", "much"),
         ("proxy-cpu-ratio-limit", "2"),
@@ -143,6 +144,41 @@ fn fields_that_are_no_booleans_are_refused_with_their_place() {
             );
         }
     }
+}
+
+/// The API server refuses them.
+#[test]
+fn labels_and_annotations_that_are_no_texts_are_refused_with_the_fix() {
+    for value in ["2103", "false", "on", "1e3", "0x10", "!!int '7'"] {
+        for (kind, name) in [
+            ("annotations", "config.linkerd.io/proxy-uid"),
+            ("annotations", "example.com/other"),
+            ("annotations", "linkerd.io/inject"),
+            ("labels", "version"),
+            ("labels", "sidecar.istio.io/inject"),
+        ] {
+            let found = error(&deployment(
+                &format!("{kind}:\n  {name}: {value}"),
+                CONTAINER,
+            ));
+            let start = format!("in.yaml:12: Deployment/web: {name} is ");
+            assert!(found.starts_with(&start), "{found}");
+            assert!(found.contains("in quotes"), "{found}");
+        }
+    }
+    let found = error(&deployment("annotations: {a: [b], c: {d: e}}", CONTAINER));
+    assert!(
+        found.contains("a is a list") && found.contains("c is a map"),
+        "{found}"
+    );
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations:\n    linkerd.io/inject: true\n";
+    let found = error(namespace);
+    let start = "in.yaml:6: Namespace/shop: linkerd.io/inject is true, which is no text; write \"true\" in quotes";
+    assert_eq!(found, start);
+    // Texts for kubectl, although they look like numbers, and a null, which is an empty text.
+    let texts = "labels: {version: 1.2.3, date: 2001-01-01, time: 1:30}\nannotations: {empty: }";
+    let text = deployment(texts, CONTAINER);
+    assert!(crate::text_of(&text, &InjectOptions::default()).contains("linkerd-proxy"));
 }
 
 #[test]
