@@ -4,6 +4,7 @@ use crate::{
     problem::Problem,
     yaml::{Node, NodeKind, Yaml},
 };
+use std::ops::RangeInclusive;
 
 /// The boolean of a field, in the spellings of YAML 1.1; `None` for a null, which counts as absent.
 pub(crate) fn boolean(name: &str, node: &Node) -> Result<Option<bool>, Problem> {
@@ -21,6 +22,23 @@ pub(crate) fn boolean(name: &str, node: &Node) -> Result<Option<bool>, Problem> 
         Problem::new(node.line, reason)
     };
     value.map(Some).ok_or_else(refused)
+}
+
+/// The whole number of a field, in the spellings of YAML 1.1.
+pub(crate) fn integer(name: &str, node: &Node, range: RangeInclusive<i64>) -> Result<i64, Problem> {
+    let value = match &node.kind {
+        NodeKind::Scalar(value) => value.integer(),
+        _ => None,
+    };
+    let refused = || {
+        let (found, first, last) = (description(node), range.start(), range.end());
+        let reason =
+            format!("{name} is {found}, not a number from {first} to {last} without quotes");
+        Problem::new(node.line, reason)
+    };
+    value
+        .filter(|number| range.contains(number))
+        .ok_or_else(refused)
 }
 
 /// The labels or annotations whose values are no texts.

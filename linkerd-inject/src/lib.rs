@@ -21,6 +21,7 @@ mod field;
 mod inject;
 mod note;
 mod options;
+mod ports;
 mod problem;
 mod settings;
 mod sidecar;

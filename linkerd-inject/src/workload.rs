@@ -112,6 +112,16 @@ impl Workload<'_> {
         self.template?.get("spec")?.at(path)
     }
 
+    /// The containers that run beside the proxy: all but those that end before the others start. Native sidecars come last.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&str, &Node)> {
+        let is_sidecar = |(_, node): &(&str, &Node)| {
+            let policy = node.get("restartPolicy");
+            policy.is_some_and(|policy| policy.is_text("Always"))
+        };
+        let sidecars = self.containers("initContainers").filter(is_sidecar);
+        self.containers("containers").chain(sidecars)
+    }
+
     /// The containers of a list, with their names.
     pub(crate) fn containers(&self, list: &str) -> impl Iterator<Item = (&str, &Node)> {
         let items = self.spec(&[list]).map_or(&[][..], Node::items);

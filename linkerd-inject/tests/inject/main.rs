@@ -9,6 +9,7 @@ mod golden;
 mod merges;
 mod names;
 mod others;
+mod ports;
 mod refusals;
 mod round_trip;
 mod types;
