@@ -45,10 +45,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, Problem> {
             }
             Err(error) => {
                 let line = error.marker().line() as u64;
-                return Err(Problem::new(
-                    line,
-                    format!("malformed YAML: {}", error.info()),
-                ));
+                let reason = match builder.is_after_braces() {
+                    true => UNSEPARATED.to_owned(),
+                    false => format!("malformed YAML: {}", error.info()),
+                };
+                return Err(Problem::new(line, reason));
             }
         }
     }
@@ -262,6 +263,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Whether the last document ended with its brace, as the objects of a JSON stream do.
+    fn is_after_braces(&self) -> bool {
+        self.open.is_empty() && self.documents.last().is_some_and(Node::is_flow)
+    }
+
     fn complete(&mut self, node: Node, anchor: usize) {
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
@@ -304,6 +310,10 @@ fn offset(marker: &Marker) -> usize {
 fn too_deep(line: u64) -> Problem {
     Problem::new(line, format!("nested deeper than {MAX_DEPTH} levels"))
 }
+
+/// The problem of a stream of JSON objects, which is no YAML.
+const UNSEPARATED: &str = "text follows the end of an object; write a line --- between objects, or combine JSON objects: \
+    jq -s '{apiVersion: \"v1\", kind: \"List\", items: .}'";
 
 /// The most aliased nodes: aliases of aliases grow without bound, and an honest manifest has few.
 const MAX_ALIASED: usize = 100_000;

@@ -9,6 +9,23 @@ fn malformed_yaml_is_refused_with_its_line() {
     assert!(error.starts_with("in.yaml:3: malformed YAML: "), "{error}");
 }
 
+/// Such as several outputs of `kubectl get -o json`.
+#[test]
+fn a_stream_of_json_objects_is_refused_with_the_fix() {
+    let pod =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[]}}"#;
+    for (text, line) in [
+        (format!("{pod}\n{pod}\n"), 2),
+        (format!("{pod}{pod}\n"), 1),
+        ("{\n\"kind\":\"List\"\n}\n\n{\n}\n".to_owned(), 5),
+    ] {
+        let found = error(&text);
+        let start = format!("in.yaml:{line}: text follows the end of an object; write a line ---");
+        assert!(found.starts_with(&start), "{found}");
+        assert!(found.contains("jq -s"), "{found}");
+    }
+}
+
 #[test]
 fn one_bad_file_leaves_all_as_they_were() {
     let files = [manifest(&deployment("", CONTAINER)), manifest("a: [")];
