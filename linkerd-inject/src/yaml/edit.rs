@@ -25,6 +25,7 @@ pub(crate) fn apply(text: &str, changes: &[Change]) -> Result<String, Problem> {
     let documents = parse(text)?;
     let mut editor = Editor {
         text,
+        has_crlf: text.contains("\r\n"),
         edits: Vec::new(),
     };
     let mut removed: BTreeMap<&[PathStep], Vec<&PathStep>> = BTreeMap::new();
@@ -80,6 +81,8 @@ struct TextEdit {
 
 struct Editor<'a> {
     text: &'a str,
+    /// Whether lines end like those of Windows. Looked up once: a search for each change would be quadratic.
+    has_crlf: bool,
     edits: Vec<TextEdit>,
 }
 
@@ -210,7 +213,7 @@ impl Editor<'_> {
             true => lines,
             false => format!("\n{}", lines.trim_end_matches('\n')),
         };
-        let lines = match self.text.contains("\r\n") {
+        let lines = match self.has_crlf {
             true => lines.replace('\n', "\r\n"),
             false => lines,
         };
