@@ -41,8 +41,8 @@ pub enum RedirectionError {
 /// The jumps to the proxy's chains that a table already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
-    prerouting: bool,
-    output: bool,
+    pub(crate) prerouting: bool,
+    pub(crate) output: bool,
 }
 
 impl Default for Redirection {
@@ -73,6 +73,20 @@ impl Hooks {
             prerouting: jumps("PREROUTING", REDIRECT),
             output: jumps("OUTPUT", OUTPUT),
         }
+    }
+
+    /// The rules of the jumps that are not there.
+    pub(crate) fn missing(self) -> impl Iterator<Item = String> {
+        let jump = |chain: &str, comment: &str, to: &str| {
+            format!("{chain} -m comment --comment \"proxy-init/{comment}\" -j {to}")
+        };
+        let prerouting = jump("PREROUTING", "install-proxy-init-prerouting", REDIRECT);
+        let output = jump("OUTPUT", "install-proxy-init-output", OUTPUT);
+        let jumps = [(self.prerouting, prerouting), (self.output, output)];
+        jumps
+            .into_iter()
+            .filter(|(is_there, _)| !is_there)
+            .map(|(_, jump)| jump)
     }
 }
 
@@ -147,11 +161,8 @@ impl Redirection {
                 &to_proxy,
             );
         }
-        if !hooks.prerouting {
-            add("PREROUTING", "", "install-proxy-init-prerouting", REDIRECT);
-        }
-        if !hooks.output {
-            add("OUTPUT", "", "install-proxy-init-output", OUTPUT);
+        for jump in hooks.missing() {
+            let _ = writeln!(script, "-A {jump}");
         }
         script.push_str("COMMIT\n");
         script
@@ -182,9 +193,9 @@ fn multiport(ports: &[PortRange]) -> Vec<String> {
 }
 
 /// The chain of connections to this pod.
-const REDIRECT: &str = "PROXY_INIT_REDIRECT";
+pub(crate) const REDIRECT: &str = "PROXY_INIT_REDIRECT";
 /// The chain of connections from this pod.
-const OUTPUT: &str = "PROXY_INIT_OUTPUT";
+pub(crate) const OUTPUT: &str = "PROXY_INIT_OUTPUT";
 /// The kernel's limit for the ports of a rule.
 const MULTIPORT_ENTRIES: usize = 15;
 

@@ -189,7 +189,65 @@ fn init_says_what_is_wrong_and_sets_nothing() {
             "{text}"
         );
         assert_eq!(rules("iptables-save"), "");
+
+        // A family without programs: the other one stays as it is.
+        let directory = tempfile::tempdir().unwrap();
+        let tool = |name: &str| directory.path().join(name);
+        for name in ["iptables-nft-save", "iptables-nft-restore"] {
+            std::os::unix::fs::symlink(system(name), tool(name)).unwrap();
+        }
+        let firewall = tool("iptables-nft").display().to_string();
+        let firewall = ["--firewall-bin-path", &firewall];
+        let (code, text) = init(&firewall);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("ip6tables-nft-save cannot be run"), "{text}");
+        assert!(text.contains("--ipv6=false"), "{text}");
+        assert_eq!(rules("iptables-nft-save"), "");
+
+        // A setting of the kernel that cannot be written.
+        let line =
+            "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec \"$@\"";
+        let program = binary().display().to_string();
+        let wait = ["--timeout-close-wait-secs", "3600"];
+        let args = ["-m", "sh", "-c", line, "sh", &program, "init"];
+        let (code, text) = run(Path::new("unshare"), &[&args[..], &wait].concat());
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("close_wait: Read-only file system"), "{text}");
+        assert_eq!(rules("iptables-save") + &rules("ip6tables-save"), "");
+
+        // A failure after the first family was set, without and with earlier rules.
+        std::os::unix::fs::symlink(system("ip6tables-nft-save"), tool("ip6tables-nft-save"))
+            .unwrap();
+        let restore = system("ip6tables-nft-restore");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *--test*) exec {} \"$@\";; esac\necho full >&2\nexit 1\n",
+            restore.display()
+        );
+        std::fs::write(tool("ip6tables-nft-restore"), script).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(tool("ip6tables-nft-restore"), open).unwrap();
+        for earlier in [false, true] {
+            if earlier {
+                assert_eq!(init(&[INJECTED, &["-r", "80"]].concat()).0, Some(0));
+            }
+            let before = rules("iptables-nft-save");
+            assert_eq!(before.contains("--dport 80"), earlier);
+            let (code, text) = init(&firewall);
+            assert_eq!(code, Some(1), "{text}");
+            assert!(
+                text.contains("failed: full; all tables are as they were before"),
+                "{text}"
+            );
+            assert_eq!(rules("iptables-nft-save"), before);
+        }
     });
+}
+
+/// The path of a program.
+fn system(name: &str) -> std::path::PathBuf {
+    let folders = ["/usr/sbin", "/sbin", "/usr/bin"];
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.exists()).unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `init`: redirects a pod's traffic to the proxy, or checks that it is.
 
-use linkerd_init::{Family, NetworkCheck, Redirection, Tools};
+use linkerd_init::{Change, Family, NetworkCheck, Redirection, Tools};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -50,12 +50,14 @@ fn set(options: &InitOptions, families: &[Family]) -> Result<(), linkerd_init::I
     if let Some(namespace) = &options.namespace {
         linkerd_init::enter_namespace(namespace)?;
     }
-    for family in families {
-        let applied = linkerd_init::apply(&options.redirection, *family, &options.tools)?;
-        eprintln!("{}:\n{}", applied.program, applied.script);
-    }
-    if let Some(seconds) = options.close_wait_seconds {
-        linkerd_init::set_close_wait_timeout(seconds)?;
+    let applied = linkerd_init::apply(&Change {
+        redirection: &options.redirection,
+        families,
+        tools: &options.tools,
+        close_wait_seconds: options.close_wait_seconds,
+    })?;
+    for (program, script) in &applied.scripts {
+        eprintln!("{program}:\n{script}");
     }
     Ok(())
 }
