@@ -4,7 +4,9 @@
 //! programs, the rules by `--test`, and the kernel setting. If a step fails nevertheless, the steps before it are undone.
 
 use crate::{
-    InitError, capabilities,
+    InitError,
+    backend::other_backend,
+    capabilities,
     kernel::CloseWait,
     rules::{Hooks, Redirection},
     tools::{Family, Tools, run},
@@ -29,6 +31,8 @@ pub struct Change<'a> {
 pub struct Applied {
     /// The programs that set rules, and their scripts.
     pub scripts: Vec<(String, String)>,
+    /// Rules elsewhere that have an effect, too.
+    pub warnings: Vec<String>,
 }
 
 /// Makes a change as a whole. Making it again changes nothing.
@@ -50,7 +54,10 @@ pub fn apply(change: &Change<'_>) -> Result<Applied, InitError> {
     if let Some(close_wait) = close_wait {
         close_wait.set().map_err(|error| undone(error, &prepared))?;
     }
+    let warnings = change.families.iter();
+    let warnings = warnings.filter_map(|family| other_backend(*family, tools));
     Ok(Applied {
+        warnings: warnings.collect(),
         scripts: prepared
             .into_iter()
             .map(|step| (step.program, step.script))

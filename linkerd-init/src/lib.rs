@@ -5,6 +5,7 @@
 //! - [`check()`] verifies from inside of a pod that connections reach the proxy's port.
 
 mod apply;
+mod backend;
 mod capabilities;
 mod check;
 mod kernel;

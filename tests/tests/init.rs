@@ -243,6 +243,27 @@ fn init_says_what_is_wrong_and_sets_nothing() {
     });
 }
 
+/// The kernel applies the rules of both kinds of tables.
+#[test]
+fn init_warns_about_rules_in_the_other_tables() {
+    isolated("init_warns_about_rules_in_the_other_tables", async {
+        let warning = |program: &str| format!("warning: {program} has rules of an earlier run");
+        let (code, text) = init(&["--iptables-mode", "legacy", "--ipv6=false"]);
+        if code != Some(0) {
+            // Newer kernels have no legacy tables.
+            return eprintln!("SKIPPED: {text}");
+        }
+        assert!(!text.contains("warning: "), "{text}");
+        let (code, text) = init(&["--iptables-mode", "nft"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&warning("iptables-legacy")), "{text}");
+        assert!(!text.contains("ip6tables-legacy has"), "{text}");
+        let (code, text) = init(&["--iptables-mode", "legacy", "--ipv6=false"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&warning("iptables-nft")), "{text}");
+    });
+}
+
 /// The path of a program.
 fn system(name: &str) -> std::path::PathBuf {
     let folders = ["/usr/sbin", "/sbin", "/usr/bin"];

@@ -59,6 +59,9 @@ fn set(options: &InitOptions, families: &[Family]) -> Result<(), linkerd_init::I
     for (program, script) in &applied.scripts {
         eprintln!("{program}:\n{script}");
     }
+    for warning in &applied.warnings {
+        eprintln!("warning: {warning}");
+    }
     Ok(())
 }
 
