@@ -36,6 +36,9 @@ pub enum RedirectionError {
     /// Both directions have the same port.
     #[error("the incoming and the outgoing proxy port are both {0}; they must differ")]
     SamePort(u16),
+    /// A port that no connection has.
+    #[error("port 0 cannot be redirected, or redirected to; ports are 1 to 65535")]
+    PortZero,
 }
 
 /// The jumps to the proxy's chains that a table already has.
@@ -95,6 +98,14 @@ impl Redirection {
     pub fn check(&self) -> Result<(), RedirectionError> {
         if self.proxy_uid == 0 {
             return Err(RedirectionError::RootUser);
+        }
+        let ports = [self.incoming_proxy_port].into_iter();
+        let ports = ports.chain(self.outgoing_proxy_port);
+        if ports
+            .chain(self.ports_to_redirect.iter().copied())
+            .any(|port| port == 0)
+        {
+            return Err(RedirectionError::PortZero);
         }
         match self.outgoing_proxy_port {
             Some(port) if port == self.incoming_proxy_port => Err(RedirectionError::SamePort(port)),
@@ -270,6 +281,11 @@ COMMIT
             ..Redirection::default()
         };
         assert_eq!(same.check(), Err(RedirectionError::SamePort(4143)));
+        let zero = Redirection {
+            ports_to_redirect: vec![80, 0],
+            ..Redirection::default()
+        };
+        assert_eq!(zero.check(), Err(RedirectionError::PortZero));
         assert_eq!(Redirection::default().check(), Ok(()));
     }
 

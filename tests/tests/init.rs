@@ -170,6 +170,8 @@ fn init_says_what_is_wrong_and_sets_nothing() {
         for (args, message) in [
             (&["--proxy-uid", "0"][..], "must not run as root"),
             (&["-p", "4140"], "they must differ"),
+            (&["-r", "80,0"], "port 0 cannot be redirected"),
+            (&["-o", "0"], "0 is not in 1..=65535"),
             (&["-i", "8099-8000"], "a range such as 8000-8099"),
             (&["--subnets-to-ignore", "10.0.0.0"], "10.0.0.0"),
             (
