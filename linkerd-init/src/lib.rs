@@ -2,12 +2,14 @@
 //!
 //! - [`Redirection`] and its [rules](Redirection::script) are pure: a script for `iptables-restore`.
 //! - [`apply()`] runs it: all families and settings are changed, or, if one cannot be, none. A second run changes nothing.
-//! - [`check()`] verifies from inside of a pod that connections reach the proxy's port.
+//! - [`check()`] verifies from inside of a pod that connections from it reach the proxy's port; [`inbound_rules()`] looks for the
+//!   rules of connections to it.
 
 mod apply;
 mod backend;
 mod capabilities;
 mod check;
+mod inbound;
 mod kernel;
 mod ports;
 mod rules;
@@ -16,6 +18,7 @@ mod undo;
 
 pub use apply::{Applied, Change, apply};
 pub use check::{CheckError, NetworkCheck, check};
+pub use inbound::{InboundRules, inbound_rules};
 pub use kernel::enter_namespace;
 pub use ports::{PortRange, PortRangeError};
 pub use rules::{Hooks, Redirection, RedirectionError};

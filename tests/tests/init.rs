@@ -86,6 +86,26 @@ fn init_redirects_once_and_the_check_tells() {
         }
         let (code, text) = init(&check);
         assert_eq!(code, Some(0), "{text}");
+        let rules_found = "connections to here: iptables-save has the rules";
+        assert!(text.contains(rules_found), "{text}");
+        // The rules of inbound connections are read; a user without permissions cannot.
+        let (code, text) = run(
+            Path::new("iptables-nft"),
+            &["-t", "nat", "-F", "PREROUTING"],
+        );
+        assert_eq!(code, Some(0), "{text}");
+        let (code, text) = init(&check);
+        assert_eq!(code, Some(0), "{text}");
+        let warning = "warning: connections to here are not redirected";
+        assert!(text.contains(warning), "{text}");
+        let directory = tempfile::tempdir().unwrap();
+        let mut validator = Command::new(copied(directory.path(), "linkerd2-network-validator"));
+        let validator = validator.args(&check[1..]).uid(NOBODY).gid(NOBODY);
+        let output = validator.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("connections to here: not checked"), "{text}");
+        assert_eq!(init(INJECTED).0, Some(0));
         // Run again, with another rule: existing rules are replaced, not duplicated.
         assert_eq!(init(INJECTED).0, Some(0));
         assert_eq!(rules("iptables-nft-save"), first);
@@ -128,10 +148,7 @@ fn init_of_another_user_has_the_capabilities_of_its_file() {
     let name = "init_of_another_user_has_the_capabilities_of_its_file";
     isolated(name, async {
         let directory = tempfile::tempdir().unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(directory.path(), open).unwrap();
-        let program = directory.path().join("linkerd2-proxy-init");
-        std::fs::copy(binary(), &program).unwrap();
+        let program = copied(directory.path(), "linkerd2-proxy-init");
         let run = || {
             let mut command = Command::new(&program);
             let output = command.args(INJECTED).uid(NOBODY).gid(NOBODY).output();
@@ -149,6 +166,15 @@ fn init_of_another_user_has_the_capabilities_of_its_file() {
         assert_eq!(code, Some(0), "{text}");
         assert!(rules("iptables-nft-save").contains("--uid-owner 2102"));
     });
+}
+
+/// A copy of the program that each user may run.
+fn copied(directory: &Path, name: &str) -> std::path::PathBuf {
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory, open).unwrap();
+    let program = directory.join(name);
+    std::fs::copy(binary(), &program).unwrap();
+    program
 }
 
 /// Sets what `setcap cap_net_admin,cap_net_raw=p` sets: permitted, and not effective by itself.
