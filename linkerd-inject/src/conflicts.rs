@@ -88,15 +88,12 @@ fn users(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
 fn ports(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
     let own = &settings.ports;
     let own = [own.inbound, own.outbound, own.admin, own.control];
-    let declared = match declared_ports(workload) {
-        Ok(declared) => declared,
-        Err(problems) => return problems,
-    };
+    let (declared, mut problems) = declared_ports(workload);
     let taken = declared.iter().filter(|port| own.contains(&port.number));
-    let problems = taken.map(|port| {
+    problems.extend(taken.map(|port| {
         let number = port.number;
         let reason = format!("containerPort {number} is one of the proxy's; change one of them");
         Problem::new(port.line, reason)
-    });
-    problems.collect()
+    }));
+    problems
 }

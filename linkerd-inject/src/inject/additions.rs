@@ -26,8 +26,8 @@ pub(super) fn additions(
     ingress: bool,
 ) -> Result<Vec<Change>, Problem> {
     let settings = &effective.settings;
-    // Conflicts have been looked for before, and values that are no ports are among them.
-    let declared = declared_ports(workload).unwrap_or_default();
+    // Values that are no ports have been refused as conflicts.
+    let (declared, _) = declared_ports(workload);
     let mut container_ports = Vec::new();
     for port in &declared {
         if !container_ports.contains(&port.number) {
@@ -102,7 +102,12 @@ fn metadata(workload: &Workload<'_>, labels: Fields, annotations: Fields) -> Vec
     let mut changes = Vec::new();
     let mut new = Vec::new();
     for (kind, fields) in [("labels", labels), ("annotations", annotations)] {
-        let is_new = |(key, _): &(String, Yaml)| workload.metadata(kind, key).is_none();
+        let is_new = |(key, _): &(String, Yaml)| {
+            workload
+                .template
+                .and_then(|it| it.at(&["metadata", kind, key]))
+                .is_none()
+        };
         let fields: Fields = fields.into_iter().filter(is_new).collect();
         let present = node.and_then(|node| node.get(kind));
         match present {
