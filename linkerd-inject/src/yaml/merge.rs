@@ -3,7 +3,7 @@
 //! An entry of the map itself takes precedence over a merged one, and so does an earlier map of a list over a later one.
 //! Readers differ only where an entry stands before `<<` ([`Node::ambiguity`]): kubectl then takes the merged one.
 
-use super::{Node, NodeKind, Yaml};
+use super::{Node, NodeKind, Yaml, scalar::MERGE};
 
 impl Node {
     /// The field of a map, of its own or merged; the last one if there are several.
@@ -82,9 +82,6 @@ impl Node {
 fn is_merge(key: &Node) -> bool {
     matches!(&key.kind, NodeKind::Scalar(Yaml::Plain(text)) if text == MERGE)
 }
-
-/// The key that merges other maps.
-pub(super) const MERGE: &str = "<<";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,8 @@ pub(super) enum PlainType {
     Null,
     Bool(bool),
     Number,
+    /// As a key, it merges other maps; elsewhere it is a text.
+    Merge,
     Text,
 }
 
@@ -21,6 +23,7 @@ impl PlainType {
             }
             "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off"
             | "OFF" => Self::Bool(false),
+            MERGE => Self::Merge,
             _ if is_special(text) || number(text).is_some() => Self::Number,
             _ => Self::Text,
         }
@@ -76,6 +79,9 @@ fn is_special(text: &str) -> bool {
     let is_infinite = [".inf", ".Inf", ".INF"].contains(&number) && signs <= 1;
     is_infinite || [".nan", ".NaN", ".NAN"].contains(&text)
 }
+
+/// The key that merges other maps.
+pub(super) const MERGE: &str = "<<";
 
 /// Whole numbers below it have an exact value; ports and users are far below.
 const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;

@@ -1,9 +1,6 @@
 //! A YAML value without its position.
 
-use super::{
-    merge::MERGE,
-    scalar::{PlainType, integer},
-};
+use super::scalar::{PlainType, integer};
 
 /// A value as read by Kubernetes: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +61,8 @@ impl Yaml {
     pub(super) fn of_plain(text: &str) -> Self {
         match PlainType::of(text) {
             PlainType::Null => Self::Null,
-            PlainType::Text if text != MERGE => Self::str(text),
-            _ => Self::plain(text),
+            PlainType::Text => Self::str(text),
+            PlainType::Bool(_) | PlainType::Number | PlainType::Merge => Self::plain(text),
         }
     }
 }
