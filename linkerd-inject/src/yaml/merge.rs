@@ -4,6 +4,7 @@
 //! Readers differ only where an entry stands before `<<` ([`Node::ambiguity`]): kubectl then takes the merged one.
 
 use super::{Node, NodeKind, Yaml, scalar::MERGE};
+use std::collections::{HashMap, HashSet};
 
 impl Node {
     /// The field of a map, of its own or merged; the last one if there are several.
@@ -21,14 +22,9 @@ impl Node {
     pub(crate) fn entries(&self) -> Vec<(&Node, &Node)> {
         let own = self.fields().iter().filter(|(key, _)| !is_merge(key));
         let mut entries: Vec<_> = own.map(|(key, value)| (key, value)).collect();
-        for map in self.merged() {
-            for (key, value) in map.entries() {
-                let has = |(known, _): &(&Node, &Node)| known.text() == key.text();
-                if !entries.iter().any(has) {
-                    entries.push((key, value));
-                }
-            }
-        }
+        let mut known: HashSet<_> = entries.iter().map(|(key, _)| key.text()).collect();
+        let merged = self.merged().flat_map(Node::entries);
+        entries.extend(merged.filter(|(key, _)| known.insert(key.text())));
         entries
     }
 
@@ -48,24 +44,29 @@ impl Node {
             NodeKind::List { items, .. } => items.iter().find_map(Self::ambiguity),
             NodeKind::Map { fields, .. } => {
                 let last = fields.iter().rposition(|(key, _)| is_merge(key));
-                let mut before = fields[..last.unwrap_or(0)].iter();
-                let own = before.find(|(key, value)| self.is_disputed(key, value));
+                let merged = match last {
+                    Some(_) => self.merged_fields(),
+                    None => HashMap::new(),
+                };
+                let is_disputed = |(key, value): &&(Node, Node)| {
+                    let other = key.text().and_then(|name| merged.get(name));
+                    is_merge(key) || other.is_some_and(|other| other.to_yaml() != value.to_yaml())
+                };
+                let own = fields[..last.unwrap_or(0)].iter().find(is_disputed);
                 own.map(|(key, _)| key)
                     .or_else(|| fields.iter().find_map(|(_, value)| value.ambiguity()))
             }
         }
     }
 
-    /// Whether `<<` merges another value for a key, or is itself the key and not the only one.
-    fn is_disputed(&self, key: &Node, value: &Node) -> bool {
-        let Some(name) = key.text() else {
-            return false;
-        };
-        if is_merge(key) {
-            return true;
+    fn merged_fields(&self) -> HashMap<&str, &Node> {
+        let mut fields = HashMap::new();
+        for (key, value) in self.merged().flat_map(Node::entries) {
+            if let Some(name) = key.text() {
+                fields.entry(name).or_insert(value);
+            }
         }
-        let mut merged = self.merged().filter_map(|map| map.get(name));
-        merged.any(|other| other.to_yaml() != value.to_yaml())
+        fields
     }
 
     /// The maps that are merged, those of higher precedence first.
