@@ -1,27 +1,34 @@
 //! The redirection of a pod's traffic to its proxy, as an init container sets it up.
 //!
 //! - [`Redirection`] and its [rules](Redirection::script) are pure: a script for `iptables-restore`.
-//! - [`apply()`] runs it: a table is changed as a whole or not at all, and a second run changes nothing.
-//! - [`check()`] verifies from inside of a pod that connections reach the proxy's port.
+//! - [`apply()`] runs it: all families and settings are changed, or, if one cannot be, none. A second run changes nothing.
+//! - [`check()`] verifies from inside of a pod that connections from it reach the proxy's port; [`inbound_rules()`] looks for the
+//!   rules of connections to it.
 
 mod apply;
+mod backend;
 mod capabilities;
 mod check;
+mod inbound;
+mod kernel;
 mod ports;
 mod rules;
+mod tools;
+mod undo;
 
-pub use apply::{Applied, Family, Tools, apply, enter_namespace, set_close_wait_timeout};
+pub use apply::{Applied, Change, apply};
 pub use check::{CheckError, NetworkCheck, check};
+pub use inbound::{InboundRules, inbound_rules};
+pub use kernel::enter_namespace;
 pub use ports::{PortRange, PortRangeError};
 pub use rules::{Hooks, Redirection, RedirectionError};
+pub use tools::{Family, Tools};
 
 /// A redirection that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// A tool cannot be run.
-    #[error(
-        "{program} cannot be run: {error}; install iptables, or name it by --firewall-bin-path"
-    )]
+    #[error("{program} cannot be run: {error}; {}", remedy(program))]
     Missing {
         /// The program.
         program: String,
@@ -36,6 +43,14 @@ pub enum InitError {
         /// The error message of the program.
         reason: String,
     },
+    /// A step failed after others.
+    #[error("{error}; {state}")]
+    Incomplete {
+        /// The failure.
+        error: Box<InitError>,
+        /// The state of the earlier steps.
+        state: String,
+    },
     /// A namespace or a setting of the kernel cannot be used.
     #[error("{path}: {error}")]
     File {
@@ -44,6 +59,14 @@ pub enum InitError {
         /// The cause.
         error: std::io::Error,
     },
+}
+
+/// The fix for a program that cannot be run.
+fn remedy(program: &str) -> &'static str {
+    match program.contains("ip6tables") {
+        true => "install it, or redirect IPv4 only by --ipv6=false",
+        false => "install iptables, or name it by --firewall-bin-path",
+    }
 }
 
 /// The usual cause of a failure.

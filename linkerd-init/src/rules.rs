@@ -36,13 +36,16 @@ pub enum RedirectionError {
     /// Both directions have the same port.
     #[error("the incoming and the outgoing proxy port are both {0}; they must differ")]
     SamePort(u16),
+    /// A port that no connection has.
+    #[error("port 0 cannot be redirected, or redirected to; ports are 1 to 65535")]
+    PortZero,
 }
 
 /// The jumps to the proxy's chains that a table already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
-    prerouting: bool,
-    output: bool,
+    pub(crate) prerouting: bool,
+    pub(crate) output: bool,
 }
 
 impl Default for Redirection {
@@ -74,6 +77,20 @@ impl Hooks {
             output: jumps("OUTPUT", OUTPUT),
         }
     }
+
+    /// The rules of the jumps that are not there.
+    pub(crate) fn missing(self) -> impl Iterator<Item = String> {
+        let jump = |chain: &str, comment: &str, to: &str| {
+            format!("{chain} -m comment --comment \"proxy-init/{comment}\" -j {to}")
+        };
+        let prerouting = jump("PREROUTING", "install-proxy-init-prerouting", REDIRECT);
+        let output = jump("OUTPUT", "install-proxy-init-output", OUTPUT);
+        let jumps = [(self.prerouting, prerouting), (self.output, output)];
+        jumps
+            .into_iter()
+            .filter(|(is_there, _)| !is_there)
+            .map(|(_, jump)| jump)
+    }
 }
 
 impl Redirection {
@@ -81,6 +98,14 @@ impl Redirection {
     pub fn check(&self) -> Result<(), RedirectionError> {
         if self.proxy_uid == 0 {
             return Err(RedirectionError::RootUser);
+        }
+        let ports = [self.incoming_proxy_port].into_iter();
+        let ports = ports.chain(self.outgoing_proxy_port);
+        if ports
+            .chain(self.ports_to_redirect.iter().copied())
+            .any(|port| port == 0)
+        {
+            return Err(RedirectionError::PortZero);
         }
         match self.outgoing_proxy_port {
             Some(port) if port == self.incoming_proxy_port => Err(RedirectionError::SamePort(port)),
@@ -147,11 +172,8 @@ impl Redirection {
                 &to_proxy,
             );
         }
-        if !hooks.prerouting {
-            add("PREROUTING", "", "install-proxy-init-prerouting", REDIRECT);
-        }
-        if !hooks.output {
-            add("OUTPUT", "", "install-proxy-init-output", OUTPUT);
+        for jump in hooks.missing() {
+            let _ = writeln!(script, "-A {jump}");
         }
         script.push_str("COMMIT\n");
         script
@@ -182,9 +204,9 @@ fn multiport(ports: &[PortRange]) -> Vec<String> {
 }
 
 /// The chain of connections to this pod.
-const REDIRECT: &str = "PROXY_INIT_REDIRECT";
+pub(crate) const REDIRECT: &str = "PROXY_INIT_REDIRECT";
 /// The chain of connections from this pod.
-const OUTPUT: &str = "PROXY_INIT_OUTPUT";
+pub(crate) const OUTPUT: &str = "PROXY_INIT_OUTPUT";
 /// The kernel's limit for the ports of a rule.
 const MULTIPORT_ENTRIES: usize = 15;
 
@@ -259,6 +281,11 @@ COMMIT
             ..Redirection::default()
         };
         assert_eq!(same.check(), Err(RedirectionError::SamePort(4143)));
+        let zero = Redirection {
+            ports_to_redirect: vec![80, 0],
+            ..Redirection::default()
+        };
+        assert_eq!(zero.check(), Err(RedirectionError::PortZero));
         assert_eq!(Redirection::default().check(), Ok(()));
     }
 

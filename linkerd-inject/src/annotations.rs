@@ -1,6 +1,8 @@
 //! Annotations and labels of pods and namespaces, by name.
 
 use crate::{
+    field::not_texts,
+    problem::Problem,
     settings::CONFIG_PREFIX,
     workload::{Object, Workload},
     yaml::Node,
@@ -40,14 +42,18 @@ pub(crate) fn setting(name: &str) -> Option<&str> {
 pub(crate) struct Namespaces(BTreeMap<String, Vec<(String, String)>>);
 
 impl Namespaces {
-    /// Adds the namespaces among the objects.
-    pub(crate) fn add(&mut self, objects: &[Object<'_>]) {
+    /// Adds the namespaces among the objects. Returns the problems of their annotations.
+    pub(crate) fn add(&mut self, objects: &[Object<'_>]) -> Vec<Problem> {
+        let mut problems = Vec::new();
         let namespaces = objects.iter().filter(|object| object.is("v1", "Namespace"));
         for object in namespaces {
             let annotations = object.node.at(&["metadata", "annotations"]);
             let name = object.name().unwrap_or_default().to_owned();
+            let refused = not_texts(annotations);
+            problems.extend(refused.into_iter().map(|it| it.of(&object.label())));
             self.0.insert(name, texts(annotations));
         }
+        problems
     }
 
     /// The annotations of a namespace; none if the namespace is not known.
@@ -64,8 +70,10 @@ pub(crate) fn pod_annotations(workload: &Workload<'_>) -> Vec<(String, String)> 
 }
 
 fn texts(map: Option<&Node>) -> Vec<(String, String)> {
-    let fields = map.map_or(&[][..], Node::fields).iter();
-    let texts = fields.filter_map(|(key, value)| Some((key.text()?, value.text()?)));
+    let entries = map.map(Node::entries).unwrap_or_default();
+    let texts = entries
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.text()?, value.text()?)));
     texts
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()

@@ -3,6 +3,8 @@
 use crate::{
     annotations::setting,
     decision::istio,
+    field::{integer, not_texts},
+    ports::declared_ports,
     problem::Problem,
     settings::{ISTIO_SETTINGS, ProxySettings},
     sidecar::VOLUMES,
@@ -17,6 +19,9 @@ pub(crate) fn conflicts(
     settings: &ProxySettings,
 ) -> Vec<Problem> {
     let mut problems = annotated(workload, annotations);
+    let metadata = |kind| workload.template.and_then(|it| it.at(&["metadata", kind]));
+    problems.extend(not_texts(metadata("labels")));
+    problems.extend(not_texts(metadata("annotations")));
     let line = workload.object.line;
     problems.extend(
         settings
@@ -28,21 +33,7 @@ pub(crate) fn conflicts(
         let reason = "sidecar.istio.io/inject asks for the sidecar of another mesh; remove it, or add linkerd.io/inject: disabled";
         problems.push(Problem::new(line, reason));
     }
-    let user = ["securityContext", "runAsUser"];
-    let of_pod = workload.spec(&user).into_iter();
-    let of_containers = workload
-        .containers("containers")
-        .filter_map(|(_, it)| it.at(&user));
-    let uid = settings.uid.to_string();
-    for node in of_pod
-        .chain(of_containers)
-        .filter(|node| node.is_text(&uid))
-    {
-        let reason = format!(
-            "runAsUser {uid} is the proxy's: its traffic would not be redirected; change it, or proxy-uid"
-        );
-        problems.push(Problem::new(node.line, reason));
-    }
+    problems.extend(users(workload, settings));
     problems.extend(ports(workload, settings));
     let volumes = workload.spec(&["volumes"]).map_or(&[][..], Node::items);
     for name in volumes.iter().filter_map(|volume| volume.get("name")) {
@@ -72,24 +63,37 @@ fn annotated(workload: &Workload<'_>, annotations: &[(String, String)]) -> Vec<P
     problems
 }
 
+/// Users of the application that are the proxy's. Init containers that end may have it: they run without redirection, as some
+/// are meant to.
+fn users(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
+    let user = ["securityContext", "runAsUser"];
+    let of_pod = workload.spec(&user).into_iter();
+    let of_containers = workload.running().filter_map(|(_, it)| it.at(&user));
+    let nodes = of_pod.chain(of_containers).filter(|node| !node.is_null());
+    let own = i64::from(settings.uid);
+    let problem = |node: &Node| match integer("runAsUser", node, 0..=i64::from(i32::MAX)) {
+        Ok(user) if user == own => {
+            let reason = format!(
+                "runAsUser {user} is the proxy's: its traffic would not be redirected; change it, or proxy-uid"
+            );
+            Some(Problem::new(node.line, reason))
+        }
+        Ok(_) => None,
+        Err(problem) => Some(problem),
+    };
+    nodes.filter_map(problem).collect()
+}
+
 /// Ports of the application that the proxy would use.
 fn ports(workload: &Workload<'_>, settings: &ProxySettings) -> Vec<Problem> {
     let own = &settings.ports;
-    let own = [own.inbound, own.outbound, own.admin, own.control].map(|port| port.to_string());
-    let mut problems = Vec::new();
-    for (_, container) in workload.containers("containers") {
-        let ports = container.get("ports").map_or(&[][..], Node::items);
-        for port in ports.iter().filter_map(|port| port.get("containerPort")) {
-            if port
-                .text()
-                .is_some_and(|text| own.iter().any(|own| own == text))
-            {
-                let text = port.text().unwrap_or_default();
-                let reason =
-                    format!("containerPort {text} is one of the proxy's; change one of them");
-                problems.push(Problem::new(port.line, reason));
-            }
-        }
-    }
+    let own = [own.inbound, own.outbound, own.admin, own.control];
+    let (declared, mut problems) = declared_ports(workload);
+    let taken = declared.iter().filter(|port| own.contains(&port.number));
+    problems.extend(taken.map(|port| {
+        let number = port.number;
+        let reason = format!("containerPort {number} is one of the proxy's; change one of them");
+        Problem::new(port.line, reason)
+    }));
     problems
 }

@@ -2,6 +2,8 @@
 
 use crate::{
     annotations::{INJECT, ISTIO_INJECT},
+    field::{boolean, not_a_text},
+    problem::Problem,
     sidecar::{INIT, PROXY, VALIDATOR},
     workload::Workload,
     yaml::Node,
@@ -26,19 +28,34 @@ pub(crate) enum Decision {
     Skip(String),
 }
 
-/// Decides by the pod, by the annotation of its namespace, or else by the mode.
+/// Decides by the annotation of the pod, by that of its namespace, or else by the mode. A pod that cannot have a sidecar gets none.
 pub(crate) fn decide(
     workload: &Workload<'_>,
     namespace: &[(String, String)],
     mode: InjectMode,
-) -> Decision {
-    let reason = never(workload).or_else(|| no_token(workload));
-    let asked = asked(workload, namespace, mode);
-    match (asked, reason) {
-        // An explicit annotation is the better explanation.
-        (Decision::Inject { .. }, Some(reason)) => Decision::Skip(reason),
-        (decision, _) => decision,
+) -> Result<Decision, Problem> {
+    let deciding = [
+        ("annotations", INJECT),
+        ("labels", ISTIO_INJECT),
+        ("annotations", ISTIO_INJECT),
+    ];
+    for (kind, name) in deciding {
+        let template = workload.template;
+        let value = template.and_then(|it| it.at(&["metadata", kind, name]));
+        if let Some(problem) = value.and_then(|value| not_a_text(name, value)) {
+            return Err(problem);
+        }
     }
+    let asked = asked(workload, namespace, mode);
+    if matches!(asked, Decision::Skip(_)) {
+        // An explicit annotation is the better explanation.
+        return Ok(asked);
+    }
+    let reason = match never(workload)? {
+        None => no_token(workload)?,
+        reason => reason,
+    };
+    Ok(reason.map_or(asked, Decision::Skip))
 }
 
 /// The decision by annotations, without regard to the pod.
@@ -73,19 +90,22 @@ pub(crate) fn istio<'w>(workload: &'w Workload<'_>) -> Option<&'w str> {
 }
 
 /// The reason why a pod cannot have a sidecar, or has one already.
-fn never(workload: &Workload<'_>) -> Option<String> {
+fn never(workload: &Workload<'_>) -> Result<Option<String>, Problem> {
     for label in [
         "linkerd.io/control-plane-component",
         "linkerd.io/cni-resource",
     ] {
         if workload.label_value(label).is_some() {
-            return Some(format!("it is part of the control plane ({label})"));
+            return Ok(Some(format!("it is part of the control plane ({label})")));
         }
     }
-    let is_host = workload.spec(&["hostNetwork"]);
-    if is_host.is_some_and(|value| value.is_text("true")) {
+    if switch(workload, "hostNetwork")? == Some(true) {
         let reason = "hostNetwork: the rules of redirection would be the node's";
-        return Some(reason.to_owned());
+        return Ok(Some(reason.to_owned()));
+    }
+    if is_windows(workload) {
+        let reason = "its pods run on Windows: there are no rules of redirection";
+        return Ok(Some(reason.to_owned()));
     }
     let init = workload.containers("initContainers");
     let names: Vec<_> = init.chain(workload.containers("containers")).collect();
@@ -94,16 +114,17 @@ fn never(workload: &Workload<'_>) -> Option<String> {
         found.map(|(name, _)| *name)
     };
     if let Some(name) = has(&[PROXY, INIT, VALIDATOR]) {
-        return Some(format!("already injected: it has a container {name}"));
+        return Ok(Some(format!("already injected: it has a container {name}")));
     }
     let name = has(OTHER_MESHES);
-    name.map(|name| format!("it has the sidecar of another mesh, {name}"))
+    Ok(name.map(|name| format!("it has the sidecar of another mesh, {name}")))
 }
 
 /// The reason why a pod cannot get an identity: it has no token of its service account.
-fn no_token(workload: &Workload<'_>) -> Option<String> {
-    let automount = workload.spec(&["automountServiceAccountToken"]);
-    automount.filter(|value| value.is_text("false"))?;
+fn no_token(workload: &Workload<'_>) -> Result<Option<String>, Problem> {
+    if switch(workload, "automountServiceAccountToken")? != Some(false) {
+        return Ok(None);
+    }
     let volumes = workload.spec(&["volumes"]).map_or(&[][..], Node::items);
     let mut sources = volumes
         .iter()
@@ -111,7 +132,19 @@ fn no_token(workload: &Workload<'_>) -> Option<String> {
         .flat_map(Node::items);
     let is_projected = sources.any(|source| source.get("serviceAccountToken").is_some());
     let reason = "automountServiceAccountToken is false, and no volume projects a token";
-    (!is_projected).then(|| reason.to_owned())
+    Ok((!is_projected).then(|| reason.to_owned()))
+}
+
+fn is_windows(workload: &Workload<'_>) -> bool {
+    let names = [&["os", "name"][..], &["nodeSelector", "kubernetes.io/os"]];
+    let mut names = names.iter().filter_map(|path| workload.spec(path));
+    names.any(|name| name.is_text("windows"))
+}
+
+/// A boolean of the pods' spec; `None` if it is not set.
+fn switch(workload: &Workload<'_>, name: &str) -> Result<Option<bool>, Problem> {
+    let node = workload.spec(&[name]);
+    node.map_or(Ok(None), |node| boolean(name, node))
 }
 
 fn unknown(whose: &str, value: &str) -> String {

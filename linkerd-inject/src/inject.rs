@@ -2,9 +2,14 @@
 
 mod additions;
 mod effective;
+mod others;
+mod owner;
 mod structure;
 
-use self::{additions::additions, effective::EffectiveSettings, structure::structure};
+use self::{
+    additions::additions, effective::EffectiveSettings, others::remark, owner::owner_label,
+    structure::structure,
+};
 use crate::{
     annotations::{INJECT, Namespaces},
     conflicts::conflicts,
@@ -27,7 +32,8 @@ pub fn inject(
     for manifest in manifests {
         match parse(&manifest.text) {
             Ok(documents) => {
-                namespaces.add(&objects(&documents));
+                let refused = namespaces.add(&objects(&documents));
+                problems.extend(refused.into_iter().map(|it| (manifest.name.clone(), it)));
                 parsed.push((manifest, documents));
             }
             Err(problem) => problems.push((manifest.name.clone(), problem)),
@@ -78,11 +84,10 @@ impl Injection<'_> {
         for object in objects(documents) {
             match object.workload() {
                 Some(workload) => self.workload(&workload),
-                // Namespaces and services have no pods, and are part of every manifest.
-                None if is_ordinary(object.node) => {}
                 None => {
-                    let reason = "no kind of workload with pods: left as it is";
-                    self.note(NoteKind::Skipped, object.node.line, object.label(), reason);
+                    if let Some((kind, reason)) = remark(&object) {
+                        self.note(kind, object.node.line, object.label(), reason);
+                    }
                 }
             }
         }
@@ -90,8 +95,8 @@ impl Injection<'_> {
 
     fn workload(&mut self, workload: &Workload<'_>) {
         let line = workload.object.line;
-        if let Some(problem) = structure(workload) {
-            self.problems.push(problem.of(&workload.label));
+        if let Some(key) = workload.object.ambiguity() {
+            self.problems.push(ambiguous(key).of(&workload.label));
             return;
         }
         let on_owner = workload.object.at(&["metadata", "annotations", INJECT]);
@@ -103,15 +108,23 @@ impl Injection<'_> {
         let namespace = namespace.or(self.options.namespace.as_deref());
         let inherited = self.namespaces.annotations(namespace);
         let ingress = match decide(workload, inherited, self.options.mode) {
-            Decision::Inject { ingress } => ingress,
-            Decision::Skip(reason) => {
+            Ok(Decision::Inject { ingress }) => ingress,
+            Ok(Decision::Skip(reason)) => {
                 self.note(NoteKind::Skipped, line, workload.label.clone(), reason);
+                return;
+            }
+            Err(problem) => {
+                self.problems.push(problem.of(&workload.label));
                 return;
             }
         };
         let effective = EffectiveSettings::of(workload, inherited, &self.options.settings);
         let mut problems = effective.problems.clone();
         let settings = &effective.settings;
+        if let Some(problem) = structure(workload, settings.native_sidecar) {
+            self.problems.push(problem.of(&workload.label));
+            return;
+        }
         problems.extend(conflicts(workload, &effective.annotations, settings));
         if problems.is_empty() {
             match additions(workload, &effective, self.options, namespace, ingress) {
@@ -119,7 +132,8 @@ impl Injection<'_> {
                 Err(problem) => problems.push(problem),
             }
         }
-        for warning in &effective.warnings {
+        let owner = owner_label(workload).err();
+        for warning in effective.warnings.iter().chain(&owner) {
             self.note(NoteKind::Warning, line, workload.label.clone(), warning);
         }
         if problems.is_empty() {
@@ -142,10 +156,14 @@ impl Injection<'_> {
     }
 }
 
-/// Whether an object is ordinary and without pods: only objects that own pods in another form are worth a message.
-fn is_ordinary(object: &Node) -> bool {
-    object
-        .at(&["spec", "template", "spec", "containers"])
-        .is_none()
-        && object.at(&["spec", "podTemplate"]).is_none()
+/// The problem of a key whose value depends on the reader.
+fn ambiguous(key: &Node) -> Problem {
+    let name = key.text().unwrap_or_default();
+    let reason = match name {
+        "<<" => "<< is there twice; write one, with a list of the maps".to_owned(),
+        name => format!(
+            "{name} stands before a << that has another value for it, and readers differ; move << to the start of the map"
+        ),
+    };
+    Problem::new(key.line, reason)
 }

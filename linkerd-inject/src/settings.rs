@@ -1,6 +1,7 @@
 //! The settings of one sidecar: defaults of an installation, options, and annotations of the workload.
 
 mod annotations;
+mod env_list;
 mod grammar;
 
 pub use self::annotations::CONFIG_PREFIX;

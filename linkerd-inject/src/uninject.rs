@@ -63,7 +63,7 @@ struct Removals<'a> {
 impl Removals<'_> {
     /// Removes the items with these names from a list of the pods' spec.
     fn items(&mut self, spec: &Node, key: &str, names: &[&str]) {
-        let Some(list) = spec.get(key) else { return };
+        let Some(list) = spec.own(key) else { return };
         let is_ours = |item: &Node| {
             let name = item.get("name").and_then(Node::text);
             name.is_some_and(|name| names.contains(&name))
@@ -89,7 +89,7 @@ impl Removals<'_> {
     }
 
     fn metadata(&mut self, template: &Node) {
-        let Some(metadata) = template.get("metadata") else {
+        let Some(metadata) = template.own("metadata") else {
             return;
         };
         let inherited = self.workload.annotation(INHERITED).unwrap_or_default();
@@ -136,7 +136,7 @@ struct Part<'n> {
 
 impl<'n> Part<'n> {
     fn of(metadata: &'n Node, name: &'static str, is_ours: impl Fn(&str) -> bool) -> Self {
-        let map = metadata.get(name);
+        let map = metadata.own(name);
         let fields = map.map_or(&[][..], Node::fields);
         let keys = fields.iter().filter_map(|(key, _)| key.text());
         let keys: Vec<_> = keys.filter(|key| is_ours(key)).collect();

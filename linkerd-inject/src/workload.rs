@@ -1,6 +1,6 @@
 //! Workloads and namespaces among the objects of a manifest.
 
-use crate::yaml::{Node, PathStep};
+use crate::yaml::{Node, NodeKind, PathStep};
 
 /// An object with pods.
 pub(crate) struct Workload<'n> {
@@ -16,9 +16,11 @@ pub(crate) struct Workload<'n> {
     pub(crate) path: Vec<PathStep>,
 }
 
-/// An object of any kind.
+/// An object of any kind, or another value of a document.
 pub(crate) struct Object<'n> {
     pub(crate) node: &'n Node,
+    pub(crate) version: Option<&'n str>,
+    pub(crate) kind: Option<&'n str>,
     path: Vec<PathStep>,
     /// The document, from 1, if there are several.
     document: Option<usize>,
@@ -29,19 +31,22 @@ pub(crate) fn objects(documents: &[Node]) -> Vec<Object<'_>> {
     let mut found = Vec::new();
     for (n, node) in documents.iter().enumerate() {
         let document = (documents.len() > 1).then_some(n + 1);
-        collect(node, vec![PathStep::Index(n)], document, &mut found);
+        let (version, kind) = (text(node, "apiVersion"), text(node, "kind"));
+        let object = Object {
+            node,
+            version,
+            kind,
+            path: vec![PathStep::Index(n)],
+            document,
+        };
+        collect(object, &mut found);
     }
     found
 }
 
 impl<'n> Object<'n> {
     pub(crate) fn is(&self, version: &str, kind: &str) -> bool {
-        let is = |key, text| {
-            self.node
-                .get(key)
-                .is_some_and(|node: &Node| node.is_text(text))
-        };
-        is("apiVersion", version) && is("kind", kind)
+        self.version == Some(version) && self.kind == Some(kind)
     }
 
     pub(crate) fn name(&self) -> Option<&'n str> {
@@ -50,14 +55,19 @@ impl<'n> Object<'n> {
 
     /// The kind and the name for messages.
     pub(crate) fn label(&self) -> String {
-        let kind = self.node.get("kind").and_then(Node::text);
         let generated = self.node.at(&["metadata", "generateName"]);
         let name = self.name().or(generated.and_then(Node::text));
-        let label = format!("{}/{}", kind.unwrap_or("object"), name.unwrap_or("?"));
+        let label = format!("{}/{}", self.kind.unwrap_or("object"), name.unwrap_or("?"));
         match self.document {
+            Some(document) if !self.is_map() => format!("document {document}"),
+            None if !self.is_map() => "document".to_owned(),
             Some(document) => format!("{label} (document {document})"),
             None => label,
         }
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.node.kind, NodeKind::Map { .. })
     }
 
     /// The workload, if the object is one.
@@ -102,6 +112,16 @@ impl Workload<'_> {
         self.template?.get("spec")?.at(path)
     }
 
+    /// The containers that run beside the proxy: all but those that end before the others start. Native sidecars come last.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&str, &Node)> {
+        let is_sidecar = |(_, node): &(&str, &Node)| {
+            let policy = node.get("restartPolicy");
+            policy.is_some_and(|policy| policy.is_text("Always"))
+        };
+        let sidecars = self.containers("initContainers").filter(is_sidecar);
+        self.containers("containers").chain(sidecars)
+    }
+
     /// The containers of a list, with their names.
     pub(crate) fn containers(&self, list: &str) -> impl Iterator<Item = (&str, &Node)> {
         let items = self.spec(&[list]).map_or(&[][..], Node::items);
@@ -112,26 +132,44 @@ impl Workload<'_> {
     }
 }
 
-fn collect<'n>(
-    node: &'n Node,
-    path: Vec<PathStep>,
-    document: Option<usize>,
-    found: &mut Vec<Object<'n>>,
-) {
-    let kind = node.get("kind").and_then(Node::text).unwrap_or_default();
-    let items = node.get("items").filter(|_| kind.ends_with("List"));
-    for (n, item) in items.map_or(&[][..], Node::items).iter().enumerate() {
-        let mut path = path.clone();
+/// Adds an object, or those of a list. Like kubectl, items without a type have that of their list.
+fn collect<'n>(object: Object<'n>, found: &mut Vec<Object<'n>>) {
+    let of_items = object.kind.and_then(|kind| kind.strip_suffix("List"));
+    let items = of_items.and_then(|_| object.node.get("items"));
+    let Some(items) = items.filter(|items| matches!(items.kind, NodeKind::List { .. })) else {
+        found.push(object);
+        return;
+    };
+    let of_items = of_items.filter(|kind| !kind.is_empty());
+    for (n, node) in items.items().iter().enumerate() {
+        let mut path = object.path.clone();
         path.extend([PathStep::Key("items".to_owned()), PathStep::Index(n)]);
-        collect(item, path, document, found);
-    }
-    if items.is_none() {
-        found.push(Object {
+        let (version, kind) = (text(node, "apiVersion"), text(node, "kind"));
+        let (version, kind) = match (version, kind) {
+            (Some(_), Some(_)) => (version, kind),
+            _ if of_items.is_some() => (object.version, of_items),
+            _ => (version, kind),
+        };
+        let item = Object {
             node,
+            version,
+            kind,
             path,
-            document,
-        });
+            document: object.document,
+        };
+        collect(item, found);
     }
+}
+
+fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    node.get(key)?.text()
+}
+
+/// The version of a kind of workload, and its name in the right spelling.
+pub(crate) fn version_of(kind: &str) -> Option<(&'static str, &'static str)> {
+    let mut kinds = KINDS.iter();
+    let (version, kind, _) = kinds.find(|(_, known, _)| known.eq_ignore_ascii_case(kind))?;
+    Some((version, kind))
 }
 
 /// The version and the kind of each workload, and the path to its pod template.

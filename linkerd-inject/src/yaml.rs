@@ -2,11 +2,13 @@
 
 mod change;
 mod edit;
+mod merge;
 mod parse;
+mod scalar;
 mod value;
 mod write;
 
 pub(crate) use self::change::{Change, PathStep};
-pub(crate) use self::edit::apply;
+pub(crate) use self::edit::{apply, merged};
 pub(crate) use self::parse::{Node, NodeKind, parse};
 pub(crate) use self::value::Yaml;

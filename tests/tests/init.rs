@@ -86,6 +86,26 @@ fn init_redirects_once_and_the_check_tells() {
         }
         let (code, text) = init(&check);
         assert_eq!(code, Some(0), "{text}");
+        let rules_found = "connections to here: iptables-save has the rules";
+        assert!(text.contains(rules_found), "{text}");
+        // The rules of inbound connections are read; a user without permissions cannot.
+        let (code, text) = run(
+            Path::new("iptables-nft"),
+            &["-t", "nat", "-F", "PREROUTING"],
+        );
+        assert_eq!(code, Some(0), "{text}");
+        let (code, text) = init(&check);
+        assert_eq!(code, Some(0), "{text}");
+        let warning = "warning: connections to here are not redirected";
+        assert!(text.contains(warning), "{text}");
+        let directory = tempfile::tempdir().unwrap();
+        let mut validator = Command::new(copied(directory.path(), "linkerd2-network-validator"));
+        let validator = validator.args(&check[1..]).uid(NOBODY).gid(NOBODY);
+        let output = validator.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("connections to here: not checked"), "{text}");
+        assert_eq!(init(INJECTED).0, Some(0));
         // Run again, with another rule: existing rules are replaced, not duplicated.
         assert_eq!(init(INJECTED).0, Some(0));
         assert_eq!(rules("iptables-nft-save"), first);
@@ -128,10 +148,7 @@ fn init_of_another_user_has_the_capabilities_of_its_file() {
     let name = "init_of_another_user_has_the_capabilities_of_its_file";
     isolated(name, async {
         let directory = tempfile::tempdir().unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(directory.path(), open).unwrap();
-        let program = directory.path().join("linkerd2-proxy-init");
-        std::fs::copy(binary(), &program).unwrap();
+        let program = copied(directory.path(), "linkerd2-proxy-init");
         let run = || {
             let mut command = Command::new(&program);
             let output = command.args(INJECTED).uid(NOBODY).gid(NOBODY).output();
@@ -149,6 +166,15 @@ fn init_of_another_user_has_the_capabilities_of_its_file() {
         assert_eq!(code, Some(0), "{text}");
         assert!(rules("iptables-nft-save").contains("--uid-owner 2102"));
     });
+}
+
+/// A copy of the program that each user may run.
+fn copied(directory: &Path, name: &str) -> std::path::PathBuf {
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory, open).unwrap();
+    let program = directory.join(name);
+    std::fs::copy(binary(), &program).unwrap();
+    program
 }
 
 /// Sets what `setcap cap_net_admin,cap_net_raw=p` sets: permitted, and not effective by itself.
@@ -170,6 +196,8 @@ fn init_says_what_is_wrong_and_sets_nothing() {
         for (args, message) in [
             (&["--proxy-uid", "0"][..], "must not run as root"),
             (&["-p", "4140"], "they must differ"),
+            (&["-r", "80,0"], "port 0 cannot be redirected"),
+            (&["-o", "0"], "0 is not in 1..=65535"),
             (&["-i", "8099-8000"], "a range such as 8000-8099"),
             (&["--subnets-to-ignore", "10.0.0.0"], "10.0.0.0"),
             (
@@ -189,7 +217,86 @@ fn init_says_what_is_wrong_and_sets_nothing() {
             "{text}"
         );
         assert_eq!(rules("iptables-save"), "");
+
+        // A family without programs: the other one stays as it is.
+        let directory = tempfile::tempdir().unwrap();
+        let tool = |name: &str| directory.path().join(name);
+        for name in ["iptables-nft-save", "iptables-nft-restore"] {
+            std::os::unix::fs::symlink(system(name), tool(name)).unwrap();
+        }
+        let firewall = tool("iptables-nft").display().to_string();
+        let firewall = ["--firewall-bin-path", &firewall];
+        let (code, text) = init(&firewall);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("ip6tables-nft-save cannot be run"), "{text}");
+        assert!(text.contains("--ipv6=false"), "{text}");
+        assert_eq!(rules("iptables-nft-save"), "");
+
+        // A setting of the kernel that cannot be written.
+        let line =
+            "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec \"$@\"";
+        let program = binary().display().to_string();
+        let wait = ["--timeout-close-wait-secs", "3600"];
+        let args = ["-m", "sh", "-c", line, "sh", &program, "init"];
+        let (code, text) = run(Path::new("unshare"), &[&args[..], &wait].concat());
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("close_wait: Read-only file system"), "{text}");
+        assert_eq!(rules("iptables-save") + &rules("ip6tables-save"), "");
+
+        // A failure after the first family was set, without and with earlier rules.
+        std::os::unix::fs::symlink(system("ip6tables-nft-save"), tool("ip6tables-nft-save"))
+            .unwrap();
+        let restore = system("ip6tables-nft-restore");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *--test*) exec {} \"$@\";; esac\necho full >&2\nexit 1\n",
+            restore.display()
+        );
+        std::fs::write(tool("ip6tables-nft-restore"), script).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(tool("ip6tables-nft-restore"), open).unwrap();
+        for earlier in [false, true] {
+            if earlier {
+                assert_eq!(init(&[INJECTED, &["-r", "80"]].concat()).0, Some(0));
+            }
+            let before = rules("iptables-nft-save");
+            assert_eq!(before.contains("--dport 80"), earlier);
+            let (code, text) = init(&firewall);
+            assert_eq!(code, Some(1), "{text}");
+            assert!(
+                text.contains("failed: full; all tables are as they were before"),
+                "{text}"
+            );
+            assert_eq!(rules("iptables-nft-save"), before);
+        }
     });
+}
+
+/// The kernel applies the rules of both kinds of tables.
+#[test]
+fn init_warns_about_rules_in_the_other_tables() {
+    isolated("init_warns_about_rules_in_the_other_tables", async {
+        let warning = |program: &str| format!("warning: {program} has rules of an earlier run");
+        let (code, text) = init(&["--iptables-mode", "legacy", "--ipv6=false"]);
+        if code != Some(0) {
+            // Newer kernels have no legacy tables.
+            return eprintln!("SKIPPED: {text}");
+        }
+        assert!(!text.contains("warning: "), "{text}");
+        let (code, text) = init(&["--iptables-mode", "nft"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&warning("iptables-legacy")), "{text}");
+        assert!(!text.contains("ip6tables-legacy has"), "{text}");
+        let (code, text) = init(&["--iptables-mode", "legacy", "--ipv6=false"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&warning("iptables-nft")), "{text}");
+    });
+}
+
+/// The path of a program.
+fn system(name: &str) -> std::path::PathBuf {
+    let folders = ["/usr/sbin", "/sbin", "/usr/bin"];
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.exists()).unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `init`: redirects a pod's traffic to the proxy, or checks that it is.
 
-use linkerd_init::{Family, NetworkCheck, Redirection, Tools};
+use linkerd_init::{Change, Family, InboundRules, NetworkCheck, Redirection, Tools};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -50,31 +50,50 @@ fn set(options: &InitOptions, families: &[Family]) -> Result<(), linkerd_init::I
     if let Some(namespace) = &options.namespace {
         linkerd_init::enter_namespace(namespace)?;
     }
-    for family in families {
-        let applied = linkerd_init::apply(&options.redirection, *family, &options.tools)?;
-        eprintln!("{}:\n{}", applied.program, applied.script);
+    let applied = linkerd_init::apply(&Change {
+        redirection: &options.redirection,
+        families,
+        tools: &options.tools,
+        close_wait_seconds: options.close_wait_seconds,
+    })?;
+    for (program, script) in &applied.scripts {
+        eprintln!("{program}:\n{script}");
     }
-    if let Some(seconds) = options.close_wait_seconds {
-        linkerd_init::set_close_wait_timeout(seconds)?;
+    for warning in &applied.warnings {
+        eprintln!("warning: {warning}");
     }
     Ok(())
 }
 
-/// Checks that connections are redirected. The exit code is 0, or 95 if they are not.
+/// Checks that connections from this pod are redirected, and looks for the rules of those to it. The exit code is 0, or 95 if
+/// those from it are not redirected.
 pub fn check(check: &NetworkCheck) -> ExitCode {
-    match linkerd_init::check(check) {
-        Ok(()) => {
+    let family = match check.connect.is_ipv6() {
+        true => Family::V6,
+        false => Family::V4,
+    };
+    if let Err(error) = linkerd_init::check(check) {
+        eprintln!("error: {error}");
+        return ExitCode::from(EXIT_NOT_REDIRECTED);
+    }
+    eprintln!(
+        "connections from here are redirected: {} reached {}",
+        check.connect, check.listen
+    );
+    match linkerd_init::inbound_rules(family) {
+        InboundRules::Found(program) => {
             eprintln!(
-                "connections are redirected: {} reached {}",
-                check.connect, check.listen
+                "connections to here: {program} has the rules, which cannot be tried from inside"
             );
-            ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(EXIT_NOT_REDIRECTED)
+        InboundRules::Missing(programs) => eprintln!(
+            "warning: connections to here are not redirected: no jump from PREROUTING ({programs}); run `linkerd-proxy init` in this network namespace, or check the CNI plugin"
+        ),
+        InboundRules::Unknown => {
+            eprintln!("connections to here: not checked, as their rules cannot be read here");
         }
     }
+    ExitCode::SUCCESS
 }
 
 fn failed(error: &linkerd_init::InitError) -> ExitCode {

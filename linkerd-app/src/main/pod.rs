@@ -67,7 +67,8 @@ pub struct InitArgs {
     #[arg(long, value_name = "LEVEL", hide = true)]
     log_level: Option<String>,
     /// Sets nothing, and proves instead that connections from this pod are redirected: one to an address that leads nowhere
-    /// has to reach a listener at the proxy's port. The exit code is 0, or 95 if it does not.
+    /// has to reach a listener at the proxy's port. The exit code is 0, or 95 if it does not. Connections to this pod cannot be
+    /// tried from inside; a warning says if their rules are missing.
     #[arg(long)]
     check: bool,
     /// Where --check listens: the proxy's port.

@@ -1,17 +1,17 @@
 //! The changes that add the sidecar to a workload.
 
-use super::effective::EffectiveSettings;
+use super::{effective::EffectiveSettings, owner::owner_label};
 use crate::{
     annotations::{
-        CONTROL_PLANE_NS, CREATED_BY, INHERITED, OWNER_PREFIX, PROXY_VERSION, TRUST_ROOT,
-        WORKLOAD_NS,
+        CONTROL_PLANE_NS, CREATED_BY, INHERITED, PROXY_VERSION, TRUST_ROOT, WORKLOAD_NS,
     },
     options::InjectOptions,
+    ports::{DeclaredPort, declared_ports},
     problem::Problem,
     settings::{ProxySettings, port_range},
     sidecar::{Sidecar, proxy_container, redirecting_container, volumes},
     workload::Workload,
-    yaml::{Change, Node, Yaml},
+    yaml::{Change, Yaml},
 };
 use aws_lc_rs::digest::{SHA256, digest};
 
@@ -26,12 +26,20 @@ pub(super) fn additions(
     ingress: bool,
 ) -> Result<Vec<Change>, Problem> {
     let settings = &effective.settings;
+    // Values that are no ports have been refused as conflicts.
+    let (declared, _) = declared_ports(workload);
+    let mut container_ports = Vec::new();
+    for port in &declared {
+        if !container_ports.contains(&port.number) {
+            container_ports.push(port.number);
+        }
+    }
     let sidecar = Sidecar {
         mesh: &options.mesh,
         settings,
         ingress,
-        container_ports: container_ports(workload),
-        opaque_ports: opaque_ports(workload, settings)?,
+        container_ports,
+        opaque_ports: opaque_ports(workload, &declared, settings)?,
     };
     let mut changes = metadata(
         workload,
@@ -45,9 +53,7 @@ pub(super) fn additions(
 fn labels(workload: &Workload<'_>, options: &InjectOptions, namespace: Option<&str>) -> Fields {
     let control_plane = &options.mesh.control_plane_namespace;
     let mut labels = vec![(CONTROL_PLANE_NS.to_owned(), Yaml::str(control_plane))];
-    let owner = workload.name.as_ref().filter(|_| workload.kind != "Pod");
-    if let Some(name) = owner {
-        let key = format!("{OWNER_PREFIX}{}", workload.kind.to_lowercase());
+    if let Ok(Some((key, name))) = owner_label(workload) {
         labels.push((key, Yaml::str(name)));
     }
     // A manifest without a namespace, which kubectl will set, gets no label with the namespace.
@@ -96,7 +102,12 @@ fn metadata(workload: &Workload<'_>, labels: Fields, annotations: Fields) -> Vec
     let mut changes = Vec::new();
     let mut new = Vec::new();
     for (kind, fields) in [("labels", labels), ("annotations", annotations)] {
-        let is_new = |(key, _): &(String, Yaml)| workload.metadata(kind, key).is_none();
+        let is_new = |(key, _): &(String, Yaml)| {
+            workload
+                .template
+                .and_then(|it| it.at(&["metadata", kind, key]))
+                .is_none()
+        };
         let fields: Fields = fields.into_iter().filter(is_new).collect();
         let present = node.and_then(|node| node.get(kind));
         match present {
@@ -149,26 +160,16 @@ fn spec(workload: &Workload<'_>, sidecar: &Sidecar<'_>) -> Vec<Change> {
     changes
 }
 
-/// The TCP ports that containers declare, including sidecars among the init containers.
-fn container_ports(workload: &Workload<'_>) -> Vec<u16> {
-    let is_sidecar = |node: &Node| node.get("restartPolicy").is_some();
-    let init = workload.containers("initContainers");
-    let containers = workload.containers("containers");
-    let containers = containers.chain(init.filter(|(_, node)| is_sidecar(node)));
-    let mut found = Vec::new();
-    for (_, container) in containers {
-        for port in container.get("ports").map_or(&[][..], Node::items) {
-            let is_tcp = port.get("protocol").is_none_or(|node| node.is_text("TCP"));
-            let number = port.get("containerPort").and_then(Node::text);
-            let number = number.and_then(|text| text.parse().ok());
-            found.extend(number.filter(|number| is_tcp && !found.contains(number)));
-        }
-    }
-    found
-}
-
 /// The opaque ports as numbers.
-fn opaque_ports(workload: &Workload<'_>, settings: &ProxySettings) -> Result<String, Problem> {
+fn opaque_ports(
+    workload: &Workload<'_>,
+    declared: &[DeclaredPort<'_>],
+    settings: &ProxySettings,
+) -> Result<String, Problem> {
+    let of_name = |name: &str| {
+        let port = declared.iter().find(|port| port.name == Some(name))?;
+        Some(port.number.to_string())
+    };
     let mut numbers = Vec::new();
     let items = settings
         .opaque_ports
@@ -177,7 +178,7 @@ fn opaque_ports(workload: &Workload<'_>, settings: &ProxySettings) -> Result<Str
     for item in items {
         let number = match port_range(item) {
             Ok(_) => item.to_owned(),
-            Err(_) => port_of_name(workload, item).ok_or_else(|| {
+            Err(_) => of_name(item).ok_or_else(|| {
                 let line = workload.object.line;
                 Problem::new(
                     line,
@@ -188,14 +189,4 @@ fn opaque_ports(workload: &Workload<'_>, settings: &ProxySettings) -> Result<Str
         numbers.push(number);
     }
     Ok(numbers.join(","))
-}
-
-fn port_of_name(workload: &Workload<'_>, name: &str) -> Option<String> {
-    let ports = workload
-        .containers("containers")
-        .filter_map(|(_, container)| container.get("ports"))
-        .flat_map(Node::items);
-    let mut named = ports.filter(|port| port.get("name").is_some_and(|it| it.is_text(name)));
-    let number = named.find_map(|port| port.get("containerPort"))?;
-    number.text().map(str::to_owned)
 }

@@ -3,11 +3,12 @@
 use crate::{
     problem::Problem,
     workload::Workload,
-    yaml::{Node, NodeKind},
+    yaml::{Node, NodeKind, PathStep, merged},
 };
 
-/// The first obstacle in a workload's form.
-pub(super) fn structure(workload: &Workload<'_>) -> Option<Problem> {
+/// The first obstacle in a workload's form. Only lists and maps to which the sidecar is added matter: a native sidecar
+/// leaves the list of containers as it is.
+pub(super) fn structure(workload: &Workload<'_>, is_native: bool) -> Option<Problem> {
     let line = workload.object.line;
     let Some(template) = workload.template else {
         return Some(Problem::new(line, "it has no template of its pods"));
@@ -20,7 +21,7 @@ pub(super) fn structure(workload: &Workload<'_>) -> Option<Problem> {
         return Some(Problem::new(spec.line, "its pods have no containers"));
     }
     let keys = workload.path.iter().filter_map(|step| match step {
-        crate::yaml::PathStep::Key(key) if key != "items" => Some(key.as_str()),
+        PathStep::Key(key) if key != "items" => Some(key.as_str()),
         _ => None,
     });
     let mut node = workload.object;
@@ -30,39 +31,43 @@ pub(super) fn structure(workload: &Workload<'_>) -> Option<Problem> {
         node = node.get(key)?;
     }
     let metadata = template.get("metadata");
+    let lists = match is_native {
+        true => &["initContainers", "volumes"][..],
+        false => &["initContainers", "volumes", "containers"],
+    };
     found
         .or_else(|| form(template, &["metadata", "spec"]))
-        .or_else(|| form(spec, &["containers", "initContainers", "volumes"]))
+        .or_else(|| form(spec, lists))
         .or_else(|| metadata.and_then(|it| form(it, &["labels", "annotations"])))
-        .or_else(|| {
-            let lists = ["containers", "initContainers", "volumes"];
-            lists.iter().find_map(|key| list(spec.get(key)?, key))
-        })
+        .or_else(|| lists.iter().find_map(|key| list(spec.get(key)?, key)))
+        .or_else(|| twice(spec, &["containers"]))
         .or_else(|| {
             let maps = ["labels", "annotations"];
             maps.iter().find_map(|key| map(metadata?.get(key)?, key))
         })
 }
 
-/// The problem of a node that is not an unshared map, or has one of the keys more than once.
+/// The problem of a node that is not an unshared map, or does not have each of the keys by itself and once at most.
 fn form(node: &Node, keys: &[&str]) -> Option<Problem> {
     if !matches!(node.kind, NodeKind::Map { .. }) && !node.is_null() {
         return Some(Problem::new(node.line, "a map of fields is expected here"));
     }
-    if let Some(problem) = shared(node) {
-        return Some(problem);
-    }
-    if let Some((key, _)) = node.entry("<<") {
-        let reason = "fields merged by << cannot be changed in place; write them out";
-        return Some(Problem::new(key.line, reason));
-    }
-    for key in keys {
+    shared(node)
+        .or_else(|| {
+            keys.iter()
+                .find_map(|key| node.merges(key))
+                .map(|key| merged(key.line))
+        })
+        .or_else(|| twice(node, keys))
+        .or_else(|| keys.iter().find_map(|key| shared(node.get(key)?)))
+}
+
+fn twice(node: &Node, keys: &[&str]) -> Option<Problem> {
+    keys.iter().find_map(|key| {
         let mut named = node.fields().iter().filter(|(k, _)| k.is_text(key));
-        if let Some((second, _)) = named.nth(1) {
-            return Some(Problem::new(second.line, format!("{key} is there twice")));
-        }
-    }
-    keys.iter().find_map(|key| shared(node.get(key)?))
+        let (second, _) = named.nth(1)?;
+        Some(Problem::new(second.line, format!("{key} is there twice")))
+    })
 }
 
 fn shared(node: &Node) -> Option<Problem> {

@@ -2,9 +2,10 @@
 
 use super::{
     ProxySettings,
+    env_list::env_list,
     grammar::{
-        bool_value, choice, duration, env_list, number, one_of, port, ports, ports_or_names,
-        quantity, seconds, subnets, switch, text,
+        bool_value, choice, duration, number, one_of, port, ports, ports_or_names, quantity,
+        seconds, subnets, switch, text,
     },
 };
 

@@ -1,6 +1,5 @@
 //! The values of annotations. Values that the proxy or its init container would refuse are errors here.
 
-use crate::yaml::{Yaml, parse};
 use ipnet::IpNet;
 use std::{net::IpAddr, str::FromStr};
 
@@ -125,25 +124,6 @@ pub(super) fn quantity(value: &str) -> Result<f64, String> {
     ];
     let factor = factors.iter().find(|(unit, _)| *unit == digits);
     factor.map(|(_, factor)| number * factor).ok_or_else(error)
-}
-
-/// A list of environment variables in the form of a container's `env`.
-pub(super) fn env_list(value: &str) -> Result<Vec<Yaml>, String> {
-    let error = || "not a list of variables, such as [{name: A, value: b}]".to_owned();
-    let documents = parse(value).map_err(|problem| problem.reason)?;
-    let [list] = documents.as_slice() else {
-        return Err(error());
-    };
-    let is_variable = |item: &Yaml| match item {
-        Yaml::Map(fields) => fields.iter().any(|(key, name)| {
-            key == "name" && matches!(name, Yaml::Str(name) if !name.is_empty())
-        }),
-        _ => false,
-    };
-    match list.to_yaml() {
-        Yaml::List(items) if items.iter().all(is_variable) => Ok(items),
-        _ => Err(error()),
-    }
 }
 
 fn items(value: &str) -> impl Iterator<Item = &str> {

@@ -25,6 +25,7 @@ pub(crate) fn apply(text: &str, changes: &[Change]) -> Result<String, Problem> {
     let documents = parse(text)?;
     let mut editor = Editor {
         text,
+        has_crlf: text.contains("\r\n"),
         edits: Vec::new(),
     };
     let mut removed: BTreeMap<&[PathStep], Vec<&PathStep>> = BTreeMap::new();
@@ -80,6 +81,8 @@ struct TextEdit {
 
 struct Editor<'a> {
     text: &'a str,
+    /// Whether lines end like those of Windows. Looked up once: a search for each change would be quadratic.
+    has_crlf: bool,
     edits: Vec<TextEdit>,
 }
 
@@ -100,7 +103,10 @@ impl Editor<'_> {
                 beside = column(self.text, node.range.start);
             }
             let next = match step {
-                PathStep::Key(key) => node.get(key),
+                PathStep::Key(key) => match node.merges(key) {
+                    Some(merge) => return Err(merged(merge.line)),
+                    None => node.get(key),
+                },
                 PathStep::Index(index) => node.items().get(*index),
             };
             node = next.ok_or_else(|| not_found(node.line))?;
@@ -207,7 +213,7 @@ impl Editor<'_> {
             true => lines,
             false => format!("\n{}", lines.trim_end_matches('\n')),
         };
-        let lines = match self.text.contains("\r\n") {
+        let lines = match self.has_crlf {
             true => lines.replace('\n', "\r\n"),
             false => lines,
         };
@@ -331,6 +337,12 @@ fn first_place(documents: &[Node], changes: &[Change]) -> u64 {
         _ => None,
     });
     document.map(|node| node.line).min().unwrap_or(1)
+}
+
+/// The problem of a change to a merged value: it would have an effect elsewhere, too.
+pub(crate) fn merged(line: u64) -> Problem {
+    let reason = "fields merged by << cannot be changed in place; write them out";
+    Problem::new(line, reason)
 }
 
 fn not_found(line: u64) -> Problem {

@@ -2,7 +2,7 @@
 
 use super::Yaml;
 use crate::problem::Problem;
-use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle};
+use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, StructureStyle, Tag};
 use std::{collections::HashMap, ops::Range};
 
 /// A value and its position in the text.
@@ -45,10 +45,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, Problem> {
             }
             Err(error) => {
                 let line = error.marker().line() as u64;
-                return Err(Problem::new(
-                    line,
-                    format!("malformed YAML: {}", error.info()),
-                ));
+                let reason = match builder.is_after_braces() {
+                    true => UNSEPARATED.to_owned(),
+                    false => format!("malformed YAML: {}", error.info()),
+                };
+                return Err(Problem::new(line, reason));
             }
         }
     }
@@ -56,21 +57,18 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Node>, Problem> {
 }
 
 impl Node {
-    /// The field of a map; the last one if there are several.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    /// The field that is written in the map itself.
+    pub(crate) fn own(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, value)| value)
     }
 
+    /// An entry that is written in the map itself; the last one if there are several.
     pub(crate) fn entry(&self, key: &str) -> Option<(&Node, &Node)> {
         let mut found = self.fields().iter().rev().filter(|(k, _)| k.is_text(key));
         found.next().map(|(key, value)| (key, value))
     }
 
-    /// The node at a path of field names.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<&Node> {
-        path.iter().try_fold(self, |node, key| node.get(key))
-    }
-
+    /// The entries that are written in the map itself, including `<<`.
     pub(crate) fn fields(&self) -> &[(Node, Node)] {
         match &self.kind {
             NodeKind::Map { fields, .. } => fields,
@@ -179,11 +177,11 @@ impl<'a> Builder<'a> {
             kind,
         };
         match event {
-            Event::Scalar(text, style, anchor, _) => {
+            Event::Scalar(text, style, anchor, tag) => {
                 let range = self.scalar_range(&text, style, range);
-                let value = match style {
-                    ScalarStyle::Plain => Yaml::of_plain(&text),
-                    _ => Yaml::str(text),
+                let value = match has_plain_type(tag.as_deref(), style) {
+                    true => Yaml::of_plain(&text),
+                    false => Yaml::str(text),
                 };
                 self.complete(node(anchor, range, NodeKind::Scalar(value)), anchor);
             }
@@ -265,6 +263,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Whether the last document ended with its brace, as the objects of a JSON stream do.
+    fn is_after_braces(&self) -> bool {
+        self.open.is_empty() && self.documents.last().is_some_and(Node::is_flow)
+    }
+
     fn complete(&mut self, node: Node, anchor: usize) {
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
@@ -290,6 +293,15 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Whether a scalar has the type that its text has without quotes: by its tag, such as `!!bool`, or else by its style.
+fn has_plain_type(tag: Option<&Tag>, style: ScalarStyle) -> bool {
+    let Some(tag) = tag else {
+        return style == ScalarStyle::Plain;
+    };
+    let name = tag.suffix_in_namespace("tag:yaml.org,2002:");
+    name.is_some_and(|name| ["bool", "int", "float", "null", "merge"].contains(&&*name))
+}
+
 /// The byte offset of a marker, always known as the parser reads a string.
 fn offset(marker: &Marker) -> usize {
     marker.byte_offset().unwrap_or_default()
@@ -298,6 +310,10 @@ fn offset(marker: &Marker) -> usize {
 fn too_deep(line: u64) -> Problem {
     Problem::new(line, format!("nested deeper than {MAX_DEPTH} levels"))
 }
+
+/// The problem of a stream of JSON objects, which is no YAML.
+const UNSEPARATED: &str = "text follows the end of an object; write a line --- between objects, or combine JSON objects: \
+    jq -s '{apiVersion: \"v1\", kind: \"List\", items: .}'";
 
 /// The most aliased nodes: aliases of aliases grow without bound, and an honest manifest has few.
 const MAX_ALIASED: usize = 100_000;

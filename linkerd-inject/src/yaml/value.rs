@@ -1,11 +1,13 @@
 //! A YAML value without its position.
 
+use super::scalar::{PlainType, integer};
+
 /// A value as read by Kubernetes: the types of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Yaml {
     Null,
     Str(String),
-    /// A number or a boolean, as written.
+    /// A number or a boolean, as written; or the key `<<`.
     Plain(String),
     List(Vec<Yaml>),
     /// In the order of the text.
@@ -36,12 +38,31 @@ impl Yaml {
         }
     }
 
+    /// The boolean, if it is one.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match self {
+            Self::Plain(text) => match PlainType::of(text) {
+                PlainType::Bool(value) => Some(value),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The whole number, if it is one.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Plain(text) => integer(text),
+            _ => None,
+        }
+    }
+
     /// The value of a plain scalar with this text.
     pub(super) fn of_plain(text: &str) -> Self {
-        match text {
-            "" | "~" | "null" | "Null" | "NULL" => Self::Null,
-            text if reads_as_string(text) => Self::str(text),
-            text => Self::plain(text),
+        match PlainType::of(text) {
+            PlainType::Null => Self::Null,
+            PlainType::Text => Self::str(text),
+            PlainType::Bool(_) | PlainType::Number | PlainType::Merge => Self::plain(text),
         }
     }
 }

@@ -79,6 +79,8 @@ fn a_namespace_of_another_file_counts() {
 fn skipped_pods_stay_as_they_are_and_say_why() {
     for (metadata, spec, reason) in [
         ("", "hostNetwork: true", "hostNetwork"),
+        ("", "os: {name: windows}", "Windows"),
+        ("", "nodeSelector: {kubernetes.io/os: windows}", "Windows"),
         (
             "",
             "automountServiceAccountToken: false",
@@ -96,7 +98,7 @@ fn skipped_pods_stay_as_they_are_and_say_why() {
         ),
         ("annotations: {linkerd.io/inject: disabled}", "", "disabled"),
         (
-            "annotations: {linkerd.io/inject: on}",
+            "annotations: {linkerd.io/inject: 'on'}",
             "",
             "none of enabled",
         ),
@@ -127,6 +129,66 @@ fn skipped_pods_stay_as_they_are_and_say_why() {
     }
 }
 
+/// kubectl reads YAML 1.1.
+#[test]
+fn booleans_count_in_each_spelling_of_kubectl() {
+    let yes = [
+        "y",
+        "Y",
+        "yes",
+        "Yes",
+        "YES",
+        "true",
+        "True",
+        "TRUE",
+        "on",
+        "On",
+        "ON",
+        "!!bool true",
+        "!!bool 'true'",
+        "&a true",
+    ];
+    let no = [
+        "n",
+        "N",
+        "no",
+        "No",
+        "NO",
+        "false",
+        "False",
+        "FALSE",
+        "off",
+        "Off",
+        "OFF",
+        "!!bool no",
+    ];
+    let is_skipped = |field: &str, value: &str| {
+        let text = deployment("", &format!("{field}: {value}\n{CONTAINER}"));
+        let (after, notes) = injected(&text, &InjectOptions::default()).unwrap();
+        let is_skipped = notes[0].kind == NoteKind::Skipped && notes[0].reason.contains(field);
+        assert_eq!(after == text, is_skipped, "{field}: {value}");
+        is_skipped
+    };
+    for value in yes {
+        assert!(is_skipped("hostNetwork", value), "{value}");
+        assert!(
+            !is_skipped("automountServiceAccountToken", value),
+            "{value}"
+        );
+    }
+    for value in no {
+        assert!(!is_skipped("hostNetwork", value), "{value}");
+        assert!(is_skipped("automountServiceAccountToken", value), "{value}");
+    }
+    for value in ["null", "~", ""] {
+        assert!(!is_skipped("hostNetwork", value), "{value}");
+        assert!(
+            !is_skipped("automountServiceAccountToken", value),
+            "{value}"
+        );
+    }
+}
+
 #[test]
 fn a_projected_token_is_a_token() {
     let volumes =
@@ -140,7 +202,7 @@ fn a_projected_token_is_a_token() {
 
 #[test]
 fn kinds_without_pods_pass() {
-    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: batch.example/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n# nothing\n---\nplain text\n";
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: batch.example/v1\nkind: Job\nmetadata: {name: b}\nspec: {template: {spec: {containers: [{name: a}]}}}\n---\n# nothing\n---\napiVersion: v1\nkind: Service\nmetadata: {name: c}\n";
     let (after, notes) = injected(text, &InjectOptions::default()).unwrap();
     assert_eq!(after, text);
     let [note] = notes.as_slice() else {

@@ -9,6 +9,23 @@ fn malformed_yaml_is_refused_with_its_line() {
     assert!(error.starts_with("in.yaml:3: malformed YAML: "), "{error}");
 }
 
+/// Such as several outputs of `kubectl get -o json`.
+#[test]
+fn a_stream_of_json_objects_is_refused_with_the_fix() {
+    let pod =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[]}}"#;
+    for (text, line) in [
+        (format!("{pod}\n{pod}\n"), 2),
+        (format!("{pod}{pod}\n"), 1),
+        ("{\n\"kind\":\"List\"\n}\n\n{\n}\n".to_owned(), 5),
+    ] {
+        let found = error(&text);
+        let start = format!("in.yaml:{line}: text follows the end of an object; write a line ---");
+        assert!(found.starts_with(&start), "{found}");
+        assert!(found.contains("jq -s"), "{found}");
+    }
+}
+
 #[test]
 fn one_bad_file_leaves_all_as_they_were() {
     let files = [manifest(&deployment("", CONTAINER)), manifest("a: [")];
@@ -53,6 +70,7 @@ fn bad_values_are_refused() {
         ("opaque-ports", "a_b"),
         ("proxy-additional-env", "A=b"),
         ("proxy-additional-env", "[{value: b}]"),
+        ("proxy-additional-env", "[{name: A, value: 1}]"),
         ("proxy-await", "maybe"),
         ("proxy-cpu-limit", "much"),
         ("proxy-cpu-ratio-limit", "2"),
@@ -110,6 +128,37 @@ fn conflicts_are_refused() {
             "no container has a port db",
         ),
         ("", "securityContext: {runAsUser: 2102}", "runAsUser 2102"),
+        ("", "securityContext: {runAsUser: 0x836}", "runAsUser 2102"),
+        (
+            "",
+            "securityContext: {runAsUser: '2102'}",
+            "not a number from 0",
+        ),
+        (
+            "",
+            "initContainers: [{name: i, restartPolicy: Always, securityContext: {runAsUser: 2102}}]",
+            "runAsUser 2102",
+        ),
+        (
+            "",
+            "initContainers: [{name: i, restartPolicy: Always, ports: [{containerPort: 4143}]}]",
+            "containerPort 4143 is one of the proxy's",
+        ),
+        (
+            "",
+            "initContainers: [{name: i, restartPolicy: Always, ports: [{containerPort: 0x105F}]}]",
+            "containerPort 4191 is one of the proxy's",
+        ),
+        (
+            "",
+            "initContainers: [{name: i, restartPolicy: Always, ports: [{containerPort: '80'}]}]",
+            "containerPort is \"80\", not a number from 1 to 65535",
+        ),
+        (
+            "",
+            "initContainers: [{name: i, restartPolicy: Always, ports: [{containerPort: 65536}]}]",
+            "not a number from 1 to 65535",
+        ),
         ("", "volumes: [{name: linkerd-identity-token}]", "rename it"),
     ] {
         let found = error(&deployment(metadata, &format!("{spec}\n{CONTAINER}")));
@@ -118,6 +167,67 @@ fn conflicts_are_refused() {
             "{part}: {found}"
         );
     }
+}
+
+/// The API server refuses them, and the decision would be a guess.
+#[test]
+fn fields_that_are_no_booleans_are_refused_with_their_place() {
+    for field in ["hostNetwork", "automountServiceAccountToken"] {
+        for value in [
+            "'true'",
+            "\"no\"",
+            "1",
+            "tRue",
+            "yEs",
+            "!!str yes",
+            "[true]",
+            "{}",
+        ] {
+            let found = error(&deployment("", &format!("{field}: {value}\n{CONTAINER}")));
+            let start = format!("in.yaml:11: Deployment/web: {field} is ");
+            assert!(found.starts_with(&start), "{found}");
+            assert!(
+                found.ends_with("write true or false without quotes"),
+                "{found}"
+            );
+        }
+    }
+}
+
+/// The API server refuses them.
+#[test]
+fn labels_and_annotations_that_are_no_texts_are_refused_with_the_fix() {
+    for value in ["2103", "false", "on", "1e3", "0x10", "!!int '7'"] {
+        for (kind, name) in [
+            ("annotations", "config.linkerd.io/proxy-uid"),
+            ("annotations", "example.com/other"),
+            ("annotations", "linkerd.io/inject"),
+            ("labels", "version"),
+            ("labels", "sidecar.istio.io/inject"),
+        ] {
+            let found = error(&deployment(
+                &format!("{kind}:\n  {name}: {value}"),
+                CONTAINER,
+            ));
+            let start = format!("in.yaml:12: Deployment/web: {name} is ");
+            let mut lines = found.lines();
+            let is_fix = |line: &str| line.starts_with(&start) && line.contains("in quotes");
+            assert!(lines.any(is_fix), "{found}");
+        }
+    }
+    let found = error(&deployment("annotations: {a: [b], c: {d: e}}", CONTAINER));
+    assert!(
+        found.contains("a is a list") && found.contains("c is a map"),
+        "{found}"
+    );
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations:\n    linkerd.io/inject: true\n";
+    let found = error(namespace);
+    let start = "in.yaml:6: Namespace/shop: linkerd.io/inject is true, which is no text; write \"true\" in quotes";
+    assert_eq!(found, start);
+    // Texts for kubectl, although they look like numbers, and a null, which is an empty text.
+    let texts = "labels: {version: 1.2.3, date: 2001-01-01, time: 1:30}\nannotations: {empty: }";
+    let text = deployment(texts, CONTAINER);
+    assert!(crate::text_of(&text, &InjectOptions::default()).contains("linkerd-proxy"));
 }
 
 #[test]
@@ -134,7 +244,7 @@ fn settings_of_both_meshes_that_agree_are_no_conflict() {
 fn forms_that_cannot_be_changed_in_place_are_refused() {
     for (spec, part) in [
         ("volumes: &v []", "anchor"),
-        ("<<: {a: b}", "<<"),
+        ("<<: {volumes: []}", "<<"),
         ("volumes: []\nvolumes: []", "twice"),
         ("volumes: {}", "not a list"),
         ("volumes: 3", "not a list"),

@@ -35,7 +35,10 @@ pub(super) fn check(config: &Config, is_in_pod: bool, is_proxy_there: bool) -> C
     };
     let user = rustix::process::geteuid().as_raw();
     match linkerd_init::check(&check) {
-        Ok(()) => CheckLine::ok(NAME, format!("{NOWHERE} leads to the proxy's port")),
+        Ok(()) => CheckLine::ok(
+            NAME,
+            format!("outbound: {NOWHERE} leads to the proxy's port"),
+        ),
         Err(error @ CheckError::Listen { .. }) => CheckLine::skipped(NAME, error.to_string()),
         // The rules leave the proxy's own connections alone.
         Err(_) if user == PROXY_USER => {
