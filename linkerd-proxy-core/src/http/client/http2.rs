@@ -260,7 +260,13 @@ where
         let windows = self.settings.flow_control();
         let client = Rc::downgrade(self);
         let has_room_again = move || changed(&client);
-        Ok(Connection::new(sender, known, limit, windows, has_room_again))
+        Ok(Connection::new(
+            sender,
+            known,
+            limit,
+            windows,
+            has_room_again,
+        ))
     }
 }
 
