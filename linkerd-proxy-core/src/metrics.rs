@@ -2,7 +2,8 @@
 //!
 //! A [`Family`] holds the series of one name. [`Family::get`] returns a handle with storage of its own: **a handle
 //! belongs to one thread**, the only one that adds to it, so an addition is a load and a store. A scrape sums a series'
-//! handles. A series leaves when its last handle was dropped longer than the retention ago; its sum is kept until then.
+//! handles, or takes their maximum ([`MaxGauge`], [`LatestGauge`]). A series leaves when its last handle was dropped longer
+//! than the retention ago; its sum is kept until then.
 //! A scrape is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
 //! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
 
@@ -12,6 +13,7 @@ mod exposition;
 mod family;
 mod figures;
 mod format;
+mod gauge;
 mod histogram;
 mod label;
 mod label_set;
@@ -26,8 +28,9 @@ pub use exposition::Exposition;
 pub use family::Family;
 pub use figures::{BYTES, HistogramBounds, HistogramUnit, LATENCY_MS};
 pub use format::{ExpositionFormat, MetricKind};
+pub use gauge::{Gauge, GaugeRule, LatestGauge, MaxGauge};
 pub use histogram::{Histogram, HistogramParams};
 pub use label::{Labels, is_plain};
 pub use label_set::{AddLabels, LabelSet};
-pub use primitive::{Counter, Gauge, Metric};
+pub use primitive::{Aggregation, Counter, Metric};
 pub use registry::{FamilySize, Registry, RegistryStyle};

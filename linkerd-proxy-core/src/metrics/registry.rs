@@ -1,7 +1,8 @@
 //! The list of families.
 
 use super::{
-    Counter, Exposition, Family, Gauge, Histogram, HistogramParams, Labels, Metric, MetricKind,
+    Aggregation, Counter, Exposition, Family, Gauge, Histogram, HistogramParams, Labels,
+    LatestGauge, MaxGauge, Metric, MetricKind,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -43,6 +44,7 @@ pub(super) struct FamilyEntry {
     name: &'static str,
     help: &'static str,
     kind: MetricKind,
+    aggregation: Aggregation,
     pub(super) style: RegistryStyle,
     limit: usize,
     refused: Arc<AtomicU64>,
@@ -128,6 +130,7 @@ impl Registry {
             name,
             help,
             kind: M::KIND,
+            aggregation: M::AGGREGATION,
             style,
             limit,
             refused,
@@ -153,6 +156,26 @@ impl Registry {
         name: &'static str,
         help: &'static str,
     ) -> Family<Gauge> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of gauges of which the greatest handle of a series counts.
+    pub fn max_gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<MaxGauge> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of gauges of which the greatest handle of a series counts, even after it was dropped.
+    pub fn latest_gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<LatestGauge> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
@@ -234,9 +257,14 @@ impl Registry {
     /// The name, type and help of each family, for the documentation.
     pub fn describe(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let families = self.families();
+        let kind = |entry: &FamilyEntry| match entry.aggregation {
+            Aggregation::Sum => entry.kind.name(),
+            Aggregation::Maximum => "gauge (max)",
+            Aggregation::Latest => "gauge (latest)",
+        };
         families
             .iter()
-            .map(|entry| (entry.name, entry.kind.name(), entry.help))
+            .map(|entry| (entry.name, kind(entry), entry.help))
             .collect()
     }
 }
