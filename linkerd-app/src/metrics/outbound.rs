@@ -92,7 +92,7 @@ impl OutboundFamilies {
         Self {
             http_errors: legacy(
                 "outbound_http_errors_total",
-                "Total count of outbound HTTP requests that failed before an endpoint was tried; proxy_failures_total has all",
+                "Total count of outbound HTTP requests that the proxy failed for itself, not for an endpoint; proxy_failures_total has all",
             ),
             tcp_errors: legacy(
                 "outbound_tcp_errors_total",
