@@ -33,6 +33,7 @@ fn render() -> String {
     for (families, reason) in DIFFERENT {
         line(&mut out, format_args!("| `{families}` | {reason} |"));
     }
+    line(&mut out, format_args!("\n{DIFFERENT_VALUES}"));
     out
 }
 
@@ -224,6 +225,16 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
     ("tokio_rt_local_queue_depth", "absent, as above"),
 ];
+
+const DIFFERENT_VALUES: &str = "\
+## Differences in values
+
+| families | difference |
+|---|---|
+| `stack_create_total`, `stack_drop_total` | `protocol` is `http`, `opaq` or `tls`, and `name` is `balance`, `forward` or `endpoint`, as with linkerd2-proxy, or `fail` for a backend that refuses its traffic. An endpoint counts when it is first used, since it has no stack before. A connection that is forwarded to one address, opaque or TLS, has no stack of its endpoint |
+| `outbound_http_errors_total` | `error=\"i/o\"` does not occur: each I/O error is an endpoint's, and counted there |
+| `outbound_tcp_balancer_*` | `logical` is the name of the profile, or else the target. If the profile of a target changes, a balancer that stays in use keeps its label |
+| `*_balancer_*` | series of a balancer that is gone leave after `LINKERD2_PROXY_METRICS_RETAIN_IDLE`; linkerd2-proxy keeps them for ever |";
 
 const INTRODUCTION: &str = "\
 <!-- Rendered from the families that the proxy registers: UPDATE_DOCS=1 cargo test -p linkerd-app docs -->

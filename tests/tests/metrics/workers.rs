@@ -1,6 +1,6 @@
 //! Series of balancers, of one worker and of two.
 
-use linkerd_control::{EndpointSet, Policy};
+use linkerd_control::{EndpointSet, Policy, Profile};
 use linkerd_tests::{Mesh, Metrics, SOON, Server, Tcp, Wire, eventually, soon};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -130,4 +130,61 @@ async fn an_opaque_balancer_has_its_gate_and_its_endpoints() {
     let added = [&labels[..], &[("op", "Add")]].concat();
     let updates = "outbound_tcp_balancer_p2c_updates_total";
     assert_eq!(metrics.value(updates, &added), Some(1.0));
+    // Without a profile, the target.
+    let logical = [&labels[..], &[("logical", "db:80")]].concat();
+    let requests = "outbound_tcp_balancer_queue_requests_total";
+    assert_eq!(metrics.value(requests, &logical), Some(1.0));
+}
+
+#[tokio::test]
+async fn the_logical_service_of_an_opaque_balancer_is_that_of_the_profile() {
+    let db = Tcp::echo().await;
+    let mesh = Mesh::start().await;
+    let name = "db.default.svc.cluster.local";
+    let target = format!("{name}:80");
+    let policy = Policy::balance("replica", 80).opaque();
+    mesh.controller.policy(&target).set(policy);
+    mesh.controller.profile(&target).set(Profile::new(name));
+    mesh.endpoints("replica").set(EndpointSet::new([db.addr()]));
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, &target).await;
+    wire.send("query").await;
+    soon(wire.until(b"query")).await;
+    let metrics = mesh.proxy.metrics().await;
+    let labels = [
+        ("parent_name", "replica"),
+        ("logical", &target),
+        ("concrete", "replica.default.svc.cluster.local:80"),
+    ];
+    let requests = "outbound_tcp_balancer_queue_requests_total";
+    assert_eq!(metrics.value(requests, &labels), Some(1.0));
+    for name in ["balance", "endpoint"] {
+        let labels = [("protocol", "opaq"), ("name", name)];
+        let created = metrics.value("stack_create_total", &labels);
+        assert_eq!(created, Some(1.0), "{name}");
+        assert_eq!(metrics.value("stack_drop_total", &labels), Some(0.0));
+    }
+}
+
+#[tokio::test]
+async fn stacks_of_http_are_counted_when_they_are_made_and_when_they_are_dropped() {
+    let server = Server::says("hello").await;
+    let idle = "LINKERD2_PROXY_OUTBOUND_DISCOVERY_IDLE_TIMEOUT";
+    let mesh = Mesh::builder().env(idle, "1s").start().await;
+    mesh.service("web", [server.addr()]);
+    mesh.policy("one").set(Policy::forward(server.addr()));
+    mesh.get("http://web/").await;
+    mesh.get("http://one/").await;
+    for (family, name, count) in [
+        ("stack_create_total", "balance", 1.0),
+        ("stack_create_total", "forward", 1.0),
+        ("stack_create_total", "endpoint", 2.0),
+        ("stack_drop_total", "endpoint", 2.0),
+    ] {
+        let labels: &[_] = &[("protocol", "http"), ("name", name)];
+        mesh.proxy.metric_reaches(family, labels, count).await;
+        assert_eq!(
+            mesh.proxy.metrics().await.value(family, labels),
+            Some(count)
+        );
+    }
 }
