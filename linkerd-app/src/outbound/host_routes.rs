@@ -23,6 +23,11 @@ impl<S> HostRoutes<S> {
         }
         self.0.entry(key).or_insert_with_key(|(_, host)| make(host))
     }
+
+    /// Whether a rule has a stack.
+    pub fn has(&self, index: usize) -> bool {
+        self.0.keys().any(|(known, _)| *known == index)
+    }
 }
 
 impl<S> Default for HostRoutes<S> {

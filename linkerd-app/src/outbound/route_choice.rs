@@ -70,9 +70,10 @@ impl<M: MakeRule> RouteChoice<M> {
     /// The first rules, in their order, for `/state`.
     pub fn inspect(&self) -> Value {
         let rules = self.routing.table.rules().iter().zip(&self.rules);
-        let shown = rules.take(MAX_SHOWN).map(|(rule, made)| {
+        let shown = rules.take(MAX_SHOWN).enumerate();
+        let shown = shown.map(|(index, (rule, made))| {
             let mut shown = rule_settings(rule);
-            shown["in_use"] = made.is_some().into();
+            shown["in_use"] = (made.is_some() || self.of_hosts.has(index)).into();
             shown
         });
         json!({

@@ -180,4 +180,8 @@ async fn host_names_are_labels_if_asked_for_up_to_a_bound() {
         (1.0, 1.0, 0.0)
     );
     assert_eq!(count("other"), 102.0);
+    let state = mesh.proxy.admin.state().await;
+    let target = &state["workers"][0]["outbound"]["targets"][0];
+    let rule = &target["http"][0]["routes"]["first"][0];
+    assert_eq!(rule["in_use"], true, "{target}");
 }
