@@ -5,7 +5,8 @@
 //! handles, or takes their maximum ([`MaxGauge`], [`LatestGauge`]). A series leaves when its last handle was dropped longer
 //! than the retention ago; its sum is kept until then.
 //! A scrape is rendered piece by piece ([`Document`]): a thread that asks for a handle waits for one piece at most. Every family
-//! has a limit; beyond it handles count into nothing and `proxy_metrics_series_refused_total` says so.
+//! has a limit; beyond it counters and histograms count in one series whose labels are all `other`, gauges count into nothing, and
+//! `proxy_metrics_series_refused_total` says so.
 
 mod document;
 mod escape;
@@ -18,6 +19,7 @@ mod histogram;
 mod label;
 mod label_set;
 mod native;
+mod overflow;
 mod primitive;
 mod protobuf;
 mod registry;

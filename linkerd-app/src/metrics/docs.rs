@@ -154,7 +154,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
     (
         "proxy_metrics_series_refused_total",
         "counter",
-        "Series that were not shown because their family was full; absent while there are none",
+        "Series that were refused because their family was full: its series `other` counts for them, unless they are gauges; absent while there are none",
     ),
     (
         "opentelemetry_span_export_requests",
@@ -245,7 +245,10 @@ const INTRODUCTION: &str = "\
 application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a point (`le=\"5.0\"`). Either is compressed if
 the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family;
 `proxy_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
-when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
+when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series. Counters and
+histograms of further ones count in one series of their family whose labels all have the value `other`, so that a sum over the family is
+right; gauges of further ones are not shown. The label names are those of the first one that was refused. Series that leave make room
+again.
 
 Workers (`LINKERD2_PROXY_CORES`) share a series: it has the sum of their counts. A gauge is the sum of the workers' gauges as well, unless
 its type says otherwise:
