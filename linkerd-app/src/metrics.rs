@@ -2,6 +2,7 @@
 //!
 //! Declared once, here, so that their order in `/metrics` and the rows of `docs/metrics.md` are decided in one place.
 
+mod balancer;
 #[cfg(test)]
 mod docs;
 mod hedges;
@@ -12,6 +13,7 @@ mod outbound;
 mod profile_route;
 mod retries;
 
+pub use balancer::{BalancerFamilies, UpdateSeries};
 pub use hedges::{HedgeCounts, HedgeFamilies, HedgeSkipped};
 pub use identity::IdentityFamilies;
 pub use inbound::{InboundFamilies, InboundRouteFamilies};
@@ -19,9 +21,7 @@ pub use labels::{
     EndpointLabels, backend_labels, client_tls_labels, inbound_meta_labels, meta_labels,
     server_tls_labels, target_labels,
 };
-pub use outbound::{
-    BalancerFamilies, OutboundFamilies, RouteFamilies, TcpRouteFamilies, UpdateSeries,
-};
+pub use outbound::{OutboundFamilies, RouteFamilies, TcpRouteFamilies};
 pub use profile_route::{ProfileRetries, ProfileRouteFamilies};
 pub use retries::{CountRetries, PolicyRetries, RetryFamilies, RetrySkipped};
 
@@ -134,13 +134,13 @@ impl Families {
             },
             destination: BalancerFamilies::register(
                 registry,
-                &outbound::CONTROL_DESTINATION_BALANCER,
+                &balancer::CONTROL_DESTINATION_BALANCER,
             ),
-            policy: BalancerFamilies::register(registry, &outbound::CONTROL_POLICY_BALANCER),
-            identity: BalancerFamilies::register(registry, &outbound::CONTROL_IDENTITY_BALANCER),
+            policy: BalancerFamilies::register(registry, &balancer::CONTROL_POLICY_BALANCER),
+            identity: BalancerFamilies::register(registry, &balancer::CONTROL_IDENTITY_BALANCER),
             trace_collector: BalancerFamilies::register(
                 registry,
-                &outbound::CONTROL_TRACE_COLLECTOR_BALANCER,
+                &balancer::CONTROL_TRACE_COLLECTOR_BALANCER,
             ),
             certificates: IdentityFamilies::register(registry),
         };

@@ -27,6 +27,7 @@ mod explain;
 mod explicit;
 mod forwarded;
 mod hedge;
+mod host_routes;
 mod http;
 mod http_service;
 mod ingress;
@@ -43,6 +44,7 @@ mod route_choice;
 mod route_metrics;
 mod router;
 mod silent;
+mod stack_counts;
 mod status;
 mod target;
 mod tcp_route;
@@ -65,7 +67,7 @@ use crate::{
 };
 use ::http::{Response, Version};
 use backend_metrics::BackendMetrics;
-use backends::{Alive, BackendHandle, BackendKey, BackendStatus, Backends};
+use backends::{BackendHandle, BackendKey, BackendStatus, Backends};
 use balance::{BalanceTarget, balance, balance_one};
 use dispatch::{Dispatch, DispatchStatus};
 use distribute::{Distribute, RouteBackends};
@@ -91,6 +93,7 @@ use route_choice::{MakeRule, RouteChoice};
 use route_metrics::RouteMetrics;
 use router::{Refusal, RouteService, Router, Routes};
 use serde_json::{Value, json};
+use stack_counts::StackCounts;
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use timeouts::timeouts_layer;
 use tower::{
@@ -322,12 +325,8 @@ impl HttpRoutes {
                 (dispatch, status, "fail")
             }
         };
-        let labels = Labels::new()
-            .with("direction", "outbound")
-            .with("protocol", "http")
-            .with("name", kind);
-        let alive = Alive::new(&ctx.families.stack, labels);
-        BackendHandle::new(dispatch, status, Some(alive))
+        let counted = StackCounts::new(&ctx.families.stack, "http", kind).count();
+        BackendHandle::new(dispatch, status, counted)
     }
 
     /// Stage 6: the only endpoint of a backend.

@@ -5,7 +5,6 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::{BodyEnd, BodyError, ClassMatch, ObservedResponse, ResponseClasses, is_failure},
     metrics::{Counter, Family, Histogram, LabelSet, Labels},
-    reason::Phase,
 };
 use std::{cell::RefCell, time::Duration};
 
@@ -106,7 +105,7 @@ impl Classification {
     pub fn of_failure(error: &Error, grpc: bool, classes: Option<&ResponseClasses>) -> Self {
         match error.reason() {
             Reason::ProfileTimeout => Self::broken(Broken::Timeout),
-            reason if matches!(reason.row().phase, Phase::Connect | Phase::Exchange) => {
+            reason if reason.row().for_endpoint || error.reset_code().is_some() => {
                 Self::of_answer(error, grpc, classes)
             }
             _ => Self::broken(Broken::Unclassified),

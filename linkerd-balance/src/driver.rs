@@ -60,6 +60,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.driver.set(Some(cx.waker().clone()));
         self.poll_updates(cx);
+        self.demote_ejected();
         self.poll_endpoints(cx);
         self.poll_failfast(cx);
         Poll::Pending
@@ -122,6 +123,7 @@ where
                     ready_at: Cell::new(None),
                     polling: RefCell::default(),
                 });
+                notify_of_ejections(&candidate, &shared);
                 let mut slots = shared.slots.borrow_mut();
                 let slot = slots.entry(key).or_insert(Slot {
                     active: None,
@@ -149,6 +151,14 @@ where
                         .for_each(|candidate| self.forget(candidate));
                 }
             }
+        }
+    }
+
+    /// Takes ejected endpoints out of the choice, before a request meets them: metrics and `/state` count the others as ready.
+    fn demote_ejected(&self) {
+        let ejected = self.shared.ejected.take();
+        for candidate in ejected.iter().filter(|it| it.status.is_ejected()) {
+            self.shared.demote(candidate);
         }
     }
 
@@ -264,6 +274,23 @@ where
     }
 }
 
+/// Has the breaker of an endpoint, if it has one, wake the driver when it ejects the endpoint.
+fn notify_of_ejections<K, S>(candidate: &Rc<Candidate<K, S>>, shared: &Rc<BalanceState<K, S>>)
+where
+    K: Hash + Eq + Clone + Display + 'static,
+    S: 'static,
+{
+    let Some(breaker) = &candidate.breaker else {
+        return;
+    };
+    let (candidate, shared) = (Rc::downgrade(candidate), Rc::downgrade(shared));
+    breaker.on_ejection(move || {
+        if let (Some(candidate), Some(shared)) = (candidate.upgrade(), shared.upgrade()) {
+            shared.ejected(candidate);
+        }
+    });
+}
+
 /// Polls an endpoint. `readmission` runs while the endpoint is ejected.
 fn poll_candidate<K, S, Req>(
     candidate: &Candidate<K, S>,
@@ -298,3 +325,6 @@ fn unix_time() -> i64 {
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
     })
 }
+
+#[cfg(test)]
+mod tests;

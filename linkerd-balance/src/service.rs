@@ -59,6 +59,7 @@ where
             rng: RefCell::new(rng),
             driver: Cell::default(),
             demoted: RefCell::default(),
+            ejected: RefCell::default(),
         });
         let driver = Driver::<K, S, Req, D>::new(shared.clone(), updates);
         Self(Rc::new(Handle {

@@ -38,6 +38,8 @@ pub(crate) struct BalanceState<K, S> {
     pub(crate) driver: Cell<Option<Waker>>,
     /// Endpoints that were found not ready, for the driver to poll.
     pub(crate) demoted: RefCell<Vec<Rc<Candidate<K, S>>>>,
+    /// Endpoints that a breaker has ejected and that the driver shall demote.
+    pub(crate) ejected: RefCell<Vec<Rc<Candidate<K, S>>>>,
 }
 
 impl<K, S> BalanceState<K, S>
@@ -102,6 +104,13 @@ where
             self.gauge();
             self.wake_driver();
         }
+    }
+
+    /// Notes that a breaker has ejected an endpoint. The driver demotes it: the breaker speaks while a request begins or ends,
+    /// when the lists may be in use.
+    pub(crate) fn ejected(&self, candidate: Rc<Candidate<K, S>>) {
+        self.ejected.borrow_mut().push(candidate);
+        self.wake_driver();
     }
 
     /// Notifies all endpoints that requests wait and, if all of them back off, discovery.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use linkerd_control::{EndpointSet, Policy, TlsRoute};
-use linkerd_tests::{Mesh, Tcp, Wire, client_hello, soon};
+use linkerd_tests::{Mesh, MeshBuilder, Tcp, Wire, client_hello, soon};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,8 +20,15 @@ async fn says(name: &'static str) -> Tcp {
 
 /// A mesh with two TLS services, `web` and `admin`, whose servers answer with their names.
 async fn mesh(routes: impl IntoIterator<Item = TlsRoute>) -> (Mesh, [Tcp; 2]) {
+    mesh_of(Mesh::builder(), routes).await
+}
+
+async fn mesh_of(
+    builder: MeshBuilder,
+    routes: impl IntoIterator<Item = TlsRoute>,
+) -> (Mesh, [Tcp; 2]) {
     let servers = [says("web").await, says("admin").await];
-    let mesh = Mesh::start().await;
+    let mesh = builder.start().await;
     for (name, server) in ["web", "admin"].iter().zip(&servers) {
         let name = format!("{name}.default.svc.cluster.local:443");
         mesh.controller
@@ -84,6 +91,37 @@ async fn a_connection_goes_where_its_server_name_leads() {
     let connections = "outbound_tcp_protocol_connections_total";
     assert_eq!(metrics.sum(connections, &protocol), 6.0);
     assert_eq!(metrics.sum("outbound_tls_balancer_p2c_endpoints", &[]), 2.0);
+}
+
+#[tokio::test]
+async fn server_names_are_labels_if_asked_for_up_to_a_bound() {
+    let variable = "LINKERD2_PROXY_OUTBOUND_METRICS_HOSTNAME_LABELS";
+    let builder = Mesh::builder().env(variable, true);
+    let (mesh, _servers) = mesh_of(builder, [TlsRoute::new("any")]).await;
+    for name in ["Web.test", "web.test"] {
+        assert_eq!(answer(&mesh, &client_hello(name)).await, "web");
+    }
+    for n in 0..100 {
+        let name = format!("h{n}.test");
+        assert_eq!(answer(&mesh, &client_hello(&name)).await, "web");
+    }
+    let metrics = mesh.proxy.metrics().await;
+    for family in ["open", "close"].map(|end| format!("outbound_tls_route_{end}_total")) {
+        for (name, count) in [("web.test", 2.0), ("h98.test", 1.0), ("other", 1.0)] {
+            let labels = [("route_name", "any"), ("hostname", name)];
+            assert_eq!(metrics.sum(&family, &labels), count, "{family} {name}");
+        }
+    }
+    // Routes of all names share the balancer and its endpoint.
+    for name in ["balance", "endpoint"] {
+        let labels = [
+            ("direction", "outbound"),
+            ("protocol", "tls"),
+            ("name", name),
+        ];
+        let created = metrics.value("stack_create_total", &labels);
+        assert_eq!(created, Some(1.0), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! `docs/metrics.md`, rendered from the registered families, so that it cannot drift.
 
+mod labels;
+
 use super::Families;
+use labels::labels_of;
 use linkerd_proxy_core::metrics::Registry;
 use std::fmt::Write;
 
@@ -30,6 +33,7 @@ fn render() -> String {
     for (families, reason) in DIFFERENT {
         line(&mut out, format_args!("| `{families}` | {reason} |"));
     }
+    line(&mut out, format_args!("\n{DIFFERENT_VALUES}"));
     out
 }
 
@@ -39,134 +43,6 @@ fn group_of(name: &str) -> Option<&'static str> {
     prefixes
         .filter(|prefix| name.starts_with(prefix))
         .max_by_key(|prefix| prefix.len())
-}
-
-/// The labels of a family, by its name. `x_*` is a group of labels, which the introduction explains.
-fn labels_of(name: &str) -> &'static str {
-    match name {
-        "request_total" => "direction, *endpoint*",
-        "response_latency_ms" => "direction, *endpoint*, status_code",
-        "response_total" => {
-            "direction, *endpoint*, status_code, classification, grpc_status, error"
-        }
-        "route_response_latency_ms" => "direction, dst, rt_*, status_code",
-        "route_response_total" | "route_actual_response_total" => {
-            "direction, dst, rt_*, status_code, classification, grpc_status, error"
-        }
-        "route_retryable_total" => "direction, dst, rt_*, skipped (no_budget)",
-        _ if name.starts_with("route_") => "direction, dst, rt_*",
-        "control_request_total" => "addr, tls, no_tls_reason",
-        "control_response_latency_ms" => "addr, tls, no_tls_reason, status_code",
-        "control_response_total" => {
-            "addr, tls, no_tls_reason, status_code, classification, grpc_status, error"
-        }
-        "control_dns_resolutions_total" => "client, record_type, result",
-        "control_identity_cert_refreshes_total" => "result",
-        "trace_export_spans_dropped_total" => "reason (queue_full, export_failed, rejected)",
-        "inbound_tcp_transport_header_connections_total" => {
-            "session_protocol, target_port, target_name, client_id"
-        }
-        "tcp_close_total" => "direction, peer, *endpoint*, errno",
-        _ if name.starts_with("tcp_") => "direction, peer, *endpoint*",
-        _ if name.starts_with("stack_") => "direction, protocol, name",
-        "outbound_http_errors_total" => "error",
-        "proxy_failures_total" => "direction, protocol, origin, phase, reason",
-        "inbound_http_errors_total" => "error, target_*, srv_*",
-        "outbound_tcp_errors_total" => "target_*, error",
-        "inbound_tcp_errors_total" => "error, target_*",
-        "outbound_tcp_protocol_connections_total" => "protocol, parent_*",
-        "outbound_tcp_detect_http_results_total" => "result, parent_*",
-        "outbound_tcp_detect_silent_total" => {
-            "outcome (server_first, client_http, client_opaque), parent_*"
-        }
-        "outbound_tcp_detect_http_duration_seconds" => "parent_*",
-        "inbound_tcp_detect_http_results_total" => "result, srv_*",
-        "inbound_tcp_detect_silent_total" => {
-            "outcome (server_first, client_http, client_opaque), srv_*"
-        }
-        "inbound_tcp_detect_http_duration_seconds" => "srv_*",
-        "inbound_http_authz_allow_total" => {
-            "target_*, srv_*, route_*, authz_*, tls, client_id or no_tls_reason"
-        }
-        "inbound_http_authz_deny_total" => {
-            "target_*, srv_*, route_*, tls, client_id or no_tls_reason"
-        }
-        "inbound_http_route_not_found_total" => "target_*, srv_*, tls, client_id or no_tls_reason",
-        "inbound_http_local_ratelimit_total" => {
-            "target_*, srv_*, ratelimit_group, ratelimit_kind, ratelimit_name, ratelimit_scope (total, identity), tls, client_id or no_tls_reason"
-        }
-        "inbound_tcp_authz_allow_total" => {
-            "target_*, srv_*, authz_*, tls, client_id or no_tls_reason"
-        }
-        "inbound_tcp_authz_deny_total" | "inbound_tcp_authz_terminate_total" => {
-            "target_*, srv_*, tls, client_id or no_tls_reason"
-        }
-        "inbound_http_statuses_total" | "inbound_grpc_statuses_total" => {
-            "parent_group, parent_kind, parent_name, parent_port, route_group, route_kind, route_name, status"
-        }
-        _ if name.starts_with("inbound_http_") || name.starts_with("inbound_grpc_") => {
-            "parent_group, parent_kind, parent_name, parent_port, route_group, route_kind, route_name"
-        }
-        "outbound_http_route_request_statuses_total" => {
-            "parent_*, route_*, hostname, http_status, error"
-        }
-        "outbound_grpc_route_request_statuses_total" => {
-            "parent_*, route_*, hostname, grpc_status, error"
-        }
-        "outbound_http_route_backend_response_statuses_total" => {
-            "parent_*, route_*, backend_*, http_status, error"
-        }
-        "outbound_grpc_route_backend_response_statuses_total" => {
-            "parent_*, route_*, backend_*, grpc_status, error"
-        }
-        "outbound_tcp_route_open_total" => "parent_*, route_*, target_ip, target_port",
-        "outbound_tls_route_open_total" => "parent_*, route_*, hostname",
-        "outbound_tcp_transfer_cost_bytes_total" => {
-            "op (Send, Recv), zone_locality (Unknown, Local, Remote)"
-        }
-        "outbound_tcp_route_close_total" => "parent_*, route_*, target_ip, target_port, error",
-        "outbound_tls_route_close_total" => "parent_*, route_*, hostname, error",
-        _ if name.contains("_route_backend_") => "parent_*, route_*, backend_*",
-        _ if name.ends_with("_route_retry_skipped_total") => "parent_*, route_*, hostname, reason",
-        _ if name.ends_with("_route_hedge_skipped_total") => "parent_*, route_*, hostname, reason",
-        _ if name.contains("_route_retry_") || name.contains("_route_hedge_") => {
-            "parent_*, route_*, hostname"
-        }
-        _ if name.contains("_route_request_") => "parent_*, route_*, hostname",
-        _ if name.contains("_balancer_") => balancer_labels(name),
-        "proxy_build_info" => "date, git_sha, profile, vendor, version",
-        "proxy_metrics_series_refused_total" => "family",
-        "rustls_info" => "tls_suites, tls_kx_groups, tls_rand, tls_key_provider, tls_fips",
-        _ => "",
-    }
-}
-
-fn balancer_labels(name: &str) -> &'static str {
-    let (own, rest) = match name {
-        _ if name.starts_with("control_") => ("addr", ["endpoint_state, addr", "op, addr"]),
-        _ if name.starts_with("outbound_tls_") => {
-            ("concrete", ["endpoint_state, concrete", "op, concrete"])
-        }
-        _ if name.starts_with("outbound_tcp_") => (
-            "parent_*, backend_*, logical, concrete",
-            [
-                "endpoint_state, parent_*, backend_*, logical, concrete",
-                "op, parent_*, backend_*, logical, concrete",
-            ],
-        ),
-        _ => (
-            "parent_*, backend_*",
-            [
-                "endpoint_state, parent_*, backend_*",
-                "op, parent_*, backend_*",
-            ],
-        ),
-    };
-    match name {
-        _ if name.ends_with("_balancer_endpoints") => rest[0],
-        _ if name.ends_with("_updates_total") => rest[1],
-        _ => own,
-    }
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -278,7 +154,7 @@ const COLLECTED: &[(&str, &str, &str)] = &[
     (
         "proxy_metrics_series_refused_total",
         "counter",
-        "Series that were not shown because their family was full; absent while there are none",
+        "Series that were refused because their family was full: its series `other` counts for them, unless they are gauges; absent while there are none",
     ),
     (
         "opentelemetry_span_export_requests",
@@ -350,6 +226,16 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("tokio_rt_local_queue_depth", "absent, as above"),
 ];
 
+const DIFFERENT_VALUES: &str = "\
+## Differences in values
+
+| families | difference |
+|---|---|
+| `stack_create_total`, `stack_drop_total` | `protocol` is `http`, `opaq` or `tls`, and `name` is `balance`, `forward` or `endpoint`, as with linkerd2-proxy, or `fail` for a backend that refuses its traffic. An endpoint counts when it is first used, since it has no stack before. A connection that is forwarded to one address, opaque or TLS, has no stack of its endpoint |
+| `outbound_http_errors_total` | `error=\"i/o\"` does not occur: each I/O error is an endpoint's, and counted there |
+| `outbound_tcp_balancer_*` | `logical` is the name of the profile, or else the target. If the profile of a target changes, a balancer that stays in use keeps its label |
+| `*_balancer_*` | series of a balancer that is gone leave after `LINKERD2_PROXY_METRICS_RETAIN_IDLE`; linkerd2-proxy keeps them for ever |";
+
 const INTRODUCTION: &str = "\
 <!-- Rendered from the families that the proxy registers: UPDATE_DOCS=1 cargo test -p linkerd-app docs -->
 
@@ -359,7 +245,22 @@ const INTRODUCTION: &str = "\
 application/openmetrics-text; version=1.0.0`): there, bounds of buckets have a point (`le=\"5.0\"`). Either is compressed if
 the client accepts gzip. Names, labels and buckets are those of linkerd2-proxy where it has the family;
 `proxy_failures_total` and `*_moved_requests_total` are ours. A family without series is left out. A series leaves
-when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series.
+when nothing has used it for `LINKERD2_PROXY_METRICS_RETAIN_IDLE`. A family holds at most 20,000 series. Counters and
+histograms of further ones count in one series of their family whose labels all have the value `other`, so that a sum over the family is
+right; gauges of further ones are not shown. The label names are those of the first one that was refused. Series that leave make room
+again.
+
+Workers (`LINKERD2_PROXY_CORES`) share a series: it has the sum of their counts. A gauge is the sum of the workers' gauges as well, unless
+its type says otherwise:
+
+| type | value | without a worker that uses it |
+|---|---|---|
+| gauge | sum of the workers | 0 |
+| gauge (max) | maximum of the workers, each of which holds the whole set | 0 |
+| gauge (latest) | maximum of the workers: the latest time, or a setting | kept |
+
+The last column is about a series whose target is idle and was removed: a balancer that is gone has no endpoints, but the time
+that it last failed remains true. linkerd2-proxy keeps these series for ever.
 
 With `LINKERD_PROXY_METRICS_NATIVE_HISTOGRAMS=true` histograms count in native buckets as well, for which
 [operations.md](operations.md#native-histograms) says how to scrape them.

@@ -1,15 +1,15 @@
 //! The `outbound_*` families.
 
 use super::{
+    balancer::{BalancerFamilies, HTTP_BALANCER, TCP_BALANCER, TLS_BALANCER},
     hedges::{HedgeFamilies, HedgeNames, hedge_names},
     labels::{meta_labels, route_meta_labels},
     retries::{RetryFamilies, RetryNames, retry_names},
 };
-use linkerd_balance as balance;
 use linkerd_profiles::Meta;
 use linkerd_proxy_core::metrics::{
-    BYTES, Counter, Family, Gauge, Histogram, HistogramBounds, HistogramUnit, LabelSet, Labels,
-    Metric, Registry, RegistryStyle,
+    BYTES, Counter, Family, Histogram, HistogramBounds, HistogramUnit, Labels, Registry,
+    RegistryStyle,
 };
 
 /// Families of the outbound direction only.
@@ -77,34 +77,6 @@ pub struct RouteFamilies {
     pub hedges: HedgeFamilies,
 }
 
-/// The families of one kind of balancer.
-#[derive(Clone, Debug)]
-pub struct BalancerFamilies {
-    endpoints: Family<Gauge>,
-    p2c_endpoints: Family<Gauge>,
-    updates: Family<Counter>,
-    queue_length: Family<Gauge>,
-    queue_requests: Family<Counter>,
-    queue_latency: Family<Histogram>,
-    gate_open: Family<Counter>,
-    gate_shut: Family<Counter>,
-    gate_open_time: Family<Gauge>,
-    gate_shut_time: Family<Gauge>,
-    gate_timeout: Family<Gauge>,
-    moved: Family<Counter>,
-}
-
-/// Updates of a balancer's endpoints.
-#[derive(Clone, Debug)]
-pub struct UpdateSeries {
-    /// Replacements of the set.
-    pub reset: Counter,
-    /// Added or changed endpoints.
-    pub add: Counter,
-    /// Removed endpoints.
-    pub remove: Counter,
-}
-
 impl OutboundFamilies {
     /// The families of the routes of a protocol.
     pub fn of_routes(&self, is_grpc: bool) -> &RouteFamilies {
@@ -120,7 +92,7 @@ impl OutboundFamilies {
         Self {
             http_errors: legacy(
                 "outbound_http_errors_total",
-                "Total count of outbound HTTP requests that failed before an endpoint was tried; proxy_failures_total has all",
+                "Total count of outbound HTTP requests that the proxy failed for itself, not for an endpoint; proxy_failures_total has all",
             ),
             tcp_errors: legacy(
                 "outbound_tcp_errors_total",
@@ -233,75 +205,6 @@ impl RouteFamilies {
     }
 }
 
-impl BalancerFamilies {
-    pub(super) fn register(registry: &Registry, names: &BalancerNames) -> Self {
-        let counter = |name, help| registry.counter(RegistryStyle::OpenMetrics, name, help);
-        let gauge = |name, help| registry.gauge(RegistryStyle::OpenMetrics, name, help);
-        Self {
-            endpoints: gauge(names.endpoints, "Endpoints of a balancer by their state"),
-            p2c_endpoints: gauge(names.p2c_endpoints, "Endpoints of a balancer"),
-            updates: counter(names.updates, "Changes of a balancer's endpoints"),
-            queue_length: gauge(names.queue_length, "Requests that wait for an endpoint"),
-            queue_requests: counter(names.queue_requests, "Requests given to a balancer"),
-            queue_latency: registry.histogram(
-                RegistryStyle::OpenMetrics,
-                names.queue_latency,
-                "Time that requests wait for an endpoint",
-                QUEUE_SECONDS,
-            ),
-            gate_open: counter(
-                names.gate_open,
-                "How often a balancer became available again",
-            ),
-            gate_shut: counter(names.gate_shut, "How often a balancer began to fail fast"),
-            gate_open_time: gauge(names.gate_open_time, "When it last became available"),
-            gate_shut_time: gauge(names.gate_shut_time, "When it last began to fail fast"),
-            gate_timeout: gauge(names.gate_timeout, "How long requests may wait"),
-            moved: counter(
-                names.moved,
-                "Requests moved from an endpoint that could not take them to another",
-            ),
-        }
-    }
-
-    /// The handles of one balancer, for the calling thread.
-    pub fn series(&self, labels: &LabelSet, failfast: std::time::Duration) -> balance::Metrics {
-        fn with<M: Metric>(family: &Family<M>, labels: &LabelSet) -> M {
-            family.get(labels.clone())
-        }
-        let state = |state| {
-            let state = Labels::new().with("endpoint_state", state);
-            self.endpoints.get(labels.after(state))
-        };
-        let timeout = with(&self.gate_timeout, labels);
-        timeout.set(i64::try_from(failfast.as_secs()).unwrap_or(i64::MAX));
-        balance::Metrics {
-            ready: state("ready"),
-            pending: state("pending"),
-            p2c_endpoints: with(&self.p2c_endpoints, labels),
-            queue_length: with(&self.queue_length, labels),
-            queue_requests: with(&self.queue_requests, labels),
-            queue_latency: with(&self.queue_latency, labels),
-            gate_open: with(&self.gate_open, labels),
-            gate_shut: with(&self.gate_shut, labels),
-            gate_open_time: with(&self.gate_open_time, labels),
-            gate_shut_time: with(&self.gate_shut_time, labels),
-            gate_timeout: timeout,
-            moved: with(&self.moved, labels),
-        }
-    }
-
-    /// The handles of one balancer's updates, for the calling thread.
-    pub fn updates(&self, labels: &LabelSet) -> UpdateSeries {
-        let series = |op| self.updates.get(labels.after(Labels::new().with("op", op)));
-        UpdateSeries {
-            reset: series("Reset"),
-            add: series("Add"),
-            remove: series("Remove"),
-        }
-    }
-}
-
 /// The names of a route's families.
 struct RouteNames {
     request_duration: &'static str,
@@ -334,58 +237,14 @@ macro_rules! route_names {
 const HTTP_ROUTE: RouteNames = route_names!("outbound_http_route");
 const GRPC_ROUTE: RouteNames = route_names!("outbound_grpc_route");
 
-/// The names of a balancer's families.
-pub(super) struct BalancerNames {
-    endpoints: &'static str,
-    p2c_endpoints: &'static str,
-    updates: &'static str,
-    queue_length: &'static str,
-    queue_requests: &'static str,
-    queue_latency: &'static str,
-    gate_open: &'static str,
-    gate_shut: &'static str,
-    gate_open_time: &'static str,
-    gate_shut_time: &'static str,
-    gate_timeout: &'static str,
-    moved: &'static str,
-}
-
-macro_rules! balancer_names {
-    ($prefix:literal) => {
-        BalancerNames {
-            endpoints: concat!($prefix, "_endpoints"),
-            p2c_endpoints: concat!($prefix, "_p2c_endpoints"),
-            updates: concat!($prefix, "_p2c_updates_total"),
-            queue_length: concat!($prefix, "_queue_length"),
-            queue_requests: concat!($prefix, "_queue_requests_total"),
-            queue_latency: concat!($prefix, "_queue_latency_seconds"),
-            gate_open: concat!($prefix, "_queue_gate_open_total"),
-            gate_shut: concat!($prefix, "_queue_gate_shut_total"),
-            gate_open_time: concat!($prefix, "_queue_gate_open_time_seconds"),
-            gate_shut_time: concat!($prefix, "_queue_gate_shut_time_seconds"),
-            gate_timeout: concat!($prefix, "_queue_gate_timeout_seconds"),
-            moved: concat!($prefix, "_moved_requests_total"),
-        }
-    };
-}
-
-const HTTP_BALANCER: BalancerNames = balancer_names!("outbound_http_balancer");
-const TCP_BALANCER: BalancerNames = balancer_names!("outbound_tcp_balancer");
-const TLS_BALANCER: BalancerNames = balancer_names!("outbound_tls_balancer");
-pub(super) const CONTROL_DESTINATION_BALANCER: BalancerNames =
-    balancer_names!("control_destination_balancer");
-pub(super) const CONTROL_POLICY_BALANCER: BalancerNames =
-    balancer_names!("control_policy_balancer");
-pub(super) const CONTROL_IDENTITY_BALANCER: BalancerNames =
-    balancer_names!("control_identity_balancer");
-pub(super) const CONTROL_TRACE_COLLECTOR_BALANCER: BalancerNames =
-    balancer_names!("control_trace_collector_balancer");
-
+/// Bounds in seconds, of microseconds and texts.
 macro_rules! seconds {
     ($($micros:literal $text:literal),+) => {
         &HistogramBounds { buckets: &[$(($micros * 1_000, $text)),+], unit: HistogramUnit::Seconds }
     };
 }
+
+pub(super) use seconds;
 
 pub(super) const DETECT_SECONDS: &HistogramBounds = seconds!(1_000 "0.001", 100_000 "0.1");
 pub(super) const REQUEST_SECONDS: &HistogramBounds =
@@ -393,7 +252,4 @@ pub(super) const REQUEST_SECONDS: &HistogramBounds =
 pub(super) const BACKEND_SECONDS: &HistogramBounds = seconds!(
     25_000 "0.025", 50_000 "0.05", 100_000 "0.1", 250_000 "0.25", 500_000 "0.5",
     1_000_000 "1.0", 10_000_000 "10.0"
-);
-const QUEUE_SECONDS: &HistogramBounds = seconds!(
-    500 "0.0005", 5_000 "0.005", 50_000 "0.05", 500_000 "0.5", 1_000_000 "1.0", 3_000_000 "3.0"
 );

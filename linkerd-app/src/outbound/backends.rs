@@ -1,11 +1,8 @@
 //! Stage 5: the backends of a router; backends that an update keeps are reused.
 
-use crate::metrics::StackFamilies;
+use super::stack_counts::CountedStack;
 use linkerd_profiles::{Backend, Meta};
-use linkerd_proxy_core::{
-    Unavailable,
-    metrics::{Counter, Labels},
-};
+use linkerd_proxy_core::Unavailable;
 use serde_json::Value;
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -29,7 +26,7 @@ pub struct BackendHandle<S> {
     /// Sends requests to the backend.
     pub service: S,
     status: Box<dyn BackendStatus>,
-    _alive: Option<Alive>,
+    _counted: CountedStack,
 }
 
 /// The availability of a backend: a handle beside its service.
@@ -45,12 +42,12 @@ pub trait BackendStatus {
 }
 
 impl<S> BackendHandle<S> {
-    /// A backend; `alive` counts it as long as it lives.
-    pub fn new(service: S, status: impl BackendStatus + 'static, alive: Option<Alive>) -> Self {
+    /// A backend; `counted` counts it as long as it lives.
+    pub fn new(service: S, status: impl BackendStatus + 'static, counted: CountedStack) -> Self {
         Self {
             service,
             status: Box::new(status),
-            _alive: alive,
+            _counted: counted,
         }
     }
 }
@@ -116,23 +113,5 @@ impl<S> BackendStatus for BackendHandle<S> {
 
     fn inspect(&self) -> Value {
         self.status.inspect()
-    }
-}
-
-/// Counts a stack as created, and as dropped on drop.
-#[derive(Debug)]
-pub struct Alive(Counter);
-
-impl Alive {
-    /// Counts a stack with these labels.
-    pub fn new(families: &StackFamilies, labels: Labels) -> Self {
-        families.created.get(labels.clone()).incr();
-        Self(families.dropped.get(labels))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.incr();
     }
 }

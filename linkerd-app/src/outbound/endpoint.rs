@@ -14,6 +14,7 @@ mod protocol;
 use super::{
     context::Context,
     lazy::{EndpointTarget, Lazy},
+    stack_counts::StackCounts,
 };
 use crate::{
     endpoint_metrics::{EndpointMetrics, EndpointMetricsLayer},
@@ -67,6 +68,7 @@ struct EndpointBackend {
     version: http::Version,
     /// The discovered name; `None` for an endpoint that a policy or profile forwards to.
     authority: Option<Arc<str>>,
+    stacks: StackCounts,
 }
 
 impl NewEndpoint {
@@ -76,6 +78,7 @@ impl NewEndpoint {
             ctx: ctx.clone(),
             version,
             authority,
+            stacks: StackCounts::new(&ctx.families.stack, "http", "endpoint"),
         }));
         Self {
             sender,
@@ -151,9 +154,10 @@ impl NewService<EndpointTarget> for NewSender {
             ctx,
             version,
             authority,
+            stacks,
         } = &*self.0;
         let endpoint = target.endpoint.clone();
-        let client = Client::new(ctx, target, *version, authority.as_ref());
+        let client = Client::new(ctx, target, *version, authority.as_ref(), stacks.count());
         let replay = ReplayLayer {
             max_bytes: ctx.config.outbound.replay_max_bytes,
             refusals: client.speaks_http2() || ctx.is_meshed(&endpoint),

@@ -14,7 +14,6 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::{Connection, HttpRequest, ResponseBody, ServeError},
     metrics::Labels,
-    reason::Phase,
     transport::{ClientInfo, Io, Side},
 };
 use std::rc::Rc;
@@ -102,7 +101,7 @@ pub fn count_error(ctx: &Context, error: &Error) {
     }
     let families = &ctx.families.outbound;
     // An answer on behalf of an endpoint is counted at the endpoint, as with the incumbent.
-    if !matches!(reason.row().phase, Phase::Connect | Phase::Exchange) {
+    if !reason.row().for_endpoint {
         let labels = Labels::new().with("error", reason.error_label());
         families.http_errors.get(labels).incr();
     }

@@ -67,7 +67,7 @@ impl Routes for OpaqueRoutes {
 
     fn snapshot(self: &Rc<Self>, discovered: &Discovered) -> Result<TcpRouteService, Refusal> {
         match (discovered.opaque(), self.0.target()) {
-            (RouteSource::Route(spec), _) => Ok(self.0.route(&spec)),
+            (RouteSource::Route(spec), _) => Ok(self.0.route(&spec, "")),
             // No route for opaque traffic: the connection goes to its original destination.
             (_, Target::Addr(addr)) if discovered.policy.invalid.is_none() => {
                 Ok(self.0.original(*addr))

@@ -2,6 +2,7 @@
 
 use super::{
     backends::BackendKey,
+    host_routes::HostRoutes,
     retry_budgets::BackendSet,
     router::{RouteService, Routes},
 };
@@ -15,8 +16,6 @@ use linkerd_proxy_core::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::HashMap,
-    net::IpAddr,
     rc::Rc,
     task::{Context, Poll},
 };
@@ -32,8 +31,8 @@ pub struct RouteChoice<M: MakeRule> {
     make: Rc<M>,
     /// By the index of the rule.
     rules: Box<[Option<RouteService<M>>]>,
-    /// By the index of the rule and the host, if metrics have hostname labels.
-    of_hosts: HashMap<(usize, Box<str>), RouteService<M>>,
+    /// In place of `rules`, if metrics have hostname labels.
+    of_hosts: HostRoutes<RouteService<M>>,
 }
 
 /// Makes the stacks of rules.
@@ -55,7 +54,7 @@ impl<M: MakeRule> RouteChoice<M> {
             routing,
             make,
             rules,
-            of_hosts: HashMap::new(),
+            of_hosts: HostRoutes::default(),
         }
     }
 
@@ -78,9 +77,10 @@ impl<M: MakeRule> RouteChoice<M> {
     /// The first rules, in their order, for `/state`.
     pub fn inspect(&self) -> Value {
         let rules = self.routing.table.rules().iter().zip(&self.rules);
-        let shown = rules.take(MAX_SHOWN).map(|(rule, made)| {
+        let shown = rules.take(MAX_SHOWN).enumerate();
+        let shown = shown.map(|(index, (rule, made))| {
             let mut shown = rule_settings(rule);
-            shown["in_use"] = made.is_some().into();
+            shown["in_use"] = (made.is_some() || self.of_hosts.has(index)).into();
             shown
         });
         json!({
@@ -95,7 +95,10 @@ impl<M: MakeRule> RouteChoice<M> {
         let found = self.routing.table.find(request)?;
         request.context_mut().matched_prefix = found.prefix;
         if self.make.hostname_labels() {
-            return Some(self.of_host(found.index, request));
+            let host = request_host(&**request).unwrap_or_default();
+            let rule = &self.routing.table.rules()[found.index];
+            let make = |host: &str| self.make.make(&self.routing, rule, host);
+            return Some(self.of_hosts.get(found.index, host, make));
         }
         let made = &mut self.rules[found.index];
         if made.is_none() {
@@ -103,33 +106,6 @@ impl<M: MakeRule> RouteChoice<M> {
             *made = Some(self.make.make(&self.routing, rule, ""));
         }
         made.as_mut()
-    }
-
-    /// The stack of a rule for the host of a request. All addresses share one stack, and so do the names beyond `MAX_HOSTS`.
-    fn of_host(&mut self, index: usize, request: &HttpRequest) -> &mut RouteService<M> {
-        let host = request_host(&**request).unwrap_or_default();
-        let host = host.trim_end_matches('.').to_ascii_lowercase();
-        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        let mut key = (
-            index,
-            if is_address {
-                Box::default()
-            } else {
-                host.into()
-            },
-        );
-        if self.of_hosts.len() >= MAX_HOSTS && !self.of_hosts.contains_key(&key) {
-            key.1 = OTHER_HOSTS.into();
-        }
-        let Self {
-            routing,
-            make,
-            of_hosts,
-            ..
-        } = self;
-        of_hosts.entry(key).or_insert_with_key(|(index, host)| {
-            make.make(routing, &routing.table.rules()[*index], host)
-        })
     }
 }
 
@@ -149,12 +125,6 @@ impl<M: MakeRule> Service<HttpRequest> for RouteChoice<M> {
         }
     }
 }
-
-/// The most pairs of a rule and a host with their own series, for each target and version of HTTP.
-const MAX_HOSTS: usize = 100;
-
-/// The label of all other hosts.
-const OTHER_HOSTS: &str = "other";
 
 /// The rules that `/state` shows.
 const MAX_SHOWN: usize = 50;

@@ -10,6 +10,7 @@ use super::{
     dispatch::Dispatch,
     distribute::{Distribute, RouteBackends},
     lazy::Lazy,
+    stack_counts::StackCounts,
 };
 use crate::metrics::{BalancerFamilies, RouteFamilies, TcpRouteFamilies, backend_labels};
 use endpoint::NewTcpEndpoint;
@@ -65,8 +66,9 @@ impl TcpRoutes {
         &self.target
     }
 
-    /// Stage 4: a route. Connections that its filter refuses are counted as well.
-    pub fn route(&self, spec: &RouteSpec) -> TcpRouteService {
+    /// Stage 4: a route. Connections that its filter refuses are counted as well. `hostname` is the label of the metrics of a TLS
+    /// route, or empty.
+    pub fn route(&self, spec: &RouteSpec, hostname: &str) -> TcpRouteService {
         let logical = match &spec.logical {
             Some(logical) => format!("logical service {logical}"),
             None => format!("logical service {}", self.target),
@@ -75,7 +77,7 @@ impl TcpRoutes {
             .layer(ObserveLayer::new(StageNames::new([logical])))
             .layer(TcpRouteMetricsLayer::new(
                 self.families(),
-                self.labels(spec),
+                self.labels(spec, hostname),
             ));
         if let Some(filter) = spec.filter.clone() {
             let kind = self.kind;
@@ -96,6 +98,11 @@ impl TcpRoutes {
         Shared::new(stack)
     }
 
+    /// Whether metrics have hostname labels.
+    pub fn hostname_labels(&self) -> bool {
+        self.ctx.config.outbound.hostname_labels
+    }
+
     /// Drops the backends that no route uses, unless `is_named`.
     pub fn forget_unused(&self, is_named: impl Fn(&BackendKey) -> bool) {
         self.backends.forget_unused(is_named);
@@ -112,12 +119,19 @@ impl TcpRoutes {
             parent: spec.parent.clone(),
             backend: backend.clone(),
         };
-        let backend = self.backends.get(key, |key| self.dispatch(key));
+        // A change of the logical address alone keeps the backend with its labels: its endpoints and connections are the same.
+        let backend = self
+            .backends
+            .get(key, |key| self.dispatch(key, spec.logical.as_ref()));
         (backend.service.clone(), backend)
     }
 
     /// Stage 6: the endpoints of a backend.
-    fn dispatch(&self, key: &BackendKey) -> BackendHandle<TcpDispatch> {
+    fn dispatch(
+        &self,
+        key: &BackendKey,
+        logical: Option<&Destination>,
+    ) -> BackendHandle<TcpDispatch> {
         let ctx = &self.ctx;
         let (dispatch, status) = match (&key.backend.filter, &key.backend.dispatcher) {
             (Some(filter), _) => {
@@ -134,7 +148,7 @@ impl TcpRoutes {
                     destination, load, ..
                 },
             ) => {
-                let (families, labels) = self.balancer_series(key, destination);
+                let (families, labels) = self.balancer_series(key, logical, destination);
                 let target = BalanceTarget {
                     load: load.clone(),
                     config: None,
@@ -142,14 +156,21 @@ impl TcpRoutes {
                     families,
                     labels,
                 };
-                let new_endpoint = NewTcpEndpoint::new(ctx, destination.clone());
+                let new_endpoint =
+                    NewTcpEndpoint::new(ctx, destination.clone(), self.kind.protocol());
                 match balance(ctx, destination, target, new_endpoint) {
                     Ok(balance) => Dispatch::balanced(destination, balance),
                     Err(error) => Dispatch::failed(error),
                 }
             }
         };
-        BackendHandle::new(dispatch, status, None)
+        let name = match (&key.backend.filter, &key.backend.dispatcher) {
+            (Some(_), _) | (None, Dispatcher::Fail(_)) => "fail",
+            (None, Dispatcher::Forward(_)) => "forward",
+            (None, Dispatcher::Balance { .. }) => "balance",
+        };
+        let stacks = StackCounts::new(&ctx.families.stack, self.kind.protocol(), name);
+        BackendHandle::new(dispatch, status, stacks.count())
     }
 
     fn families(&self) -> &TcpRouteFamilies {
@@ -160,10 +181,10 @@ impl TcpRoutes {
         }
     }
 
-    fn labels(&self, spec: &RouteSpec) -> Labels {
+    fn labels(&self, spec: &RouteSpec, hostname: &str) -> Labels {
         let labels = RouteFamilies::connection_labels(&spec.parent, &spec.route);
         match (self.kind, &self.target) {
-            (TcpKind::Tls, _) => labels.with("hostname", ""),
+            (TcpKind::Tls, _) => labels.with("hostname", hostname),
             (TcpKind::Opaque, Target::Addr(addr)) => labels
                 .with("target_ip", addr.ip())
                 .with("target_port", addr.port()),
@@ -176,6 +197,7 @@ impl TcpRoutes {
     fn balancer_series(
         &self,
         key: &BackendKey,
+        logical: Option<&Destination>,
         destination: &Destination,
     ) -> (&BalancerFamilies, LabelSet) {
         let outbound = &self.ctx.families.outbound;
@@ -183,7 +205,10 @@ impl TcpRoutes {
         match self.kind {
             TcpKind::Opaque => {
                 let labels = backend_labels(&key.parent, &key.backend.meta);
-                let labels = labels.with("logical", destination);
+                let labels = match logical {
+                    Some(logical) => labels.with("logical", logical),
+                    None => labels.with("logical", &self.target),
+                };
                 (&outbound.tcp_balancer, concrete(labels).into())
             }
             TcpKind::Tls => (&outbound.tls_balancer, concrete(Labels::new()).into()),
@@ -192,6 +217,14 @@ impl TcpRoutes {
 }
 
 impl TcpKind {
+    /// The label `protocol` of its stacks.
+    fn protocol(self) -> &'static str {
+        match self {
+            Self::Opaque => "opaq",
+            Self::Tls => "tls",
+        }
+    }
+
     /// The error of a connection that a filter refuses.
     fn refusal(self, filter: &TcpFilter) -> Error {
         let kind = match self {

@@ -7,6 +7,7 @@
 use super::{
     backends::BackendKey,
     context::Context,
+    host_routes::HostRoutes,
     router::{Refusal, Router, Routes},
     tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
@@ -36,6 +37,8 @@ pub struct SniChoice {
     make: Rc<TlsRoutes>,
     /// By the index of the route.
     routes: Box<[Option<TcpRouteService>]>,
+    /// In place of `routes`, if metrics have hostname labels.
+    of_hosts: HostRoutes<TcpRouteService>,
 }
 
 impl TlsConnections {
@@ -69,6 +72,7 @@ impl Routes for TlsRoutes {
         match discovered.tls() {
             Ok(routing) => Ok(SniChoice {
                 routes: routing.table.routes().iter().map(|_| None).collect(),
+                of_hosts: HostRoutes::default(),
                 routing,
                 make: self.clone(),
             }),
@@ -123,11 +127,15 @@ impl Service<String> for SniChoice {
             routing,
             make,
             routes,
+            of_hosts,
         } = self;
-        let route = routes[index].get_or_insert_with(|| {
+        let new_route = |hostname: &str| {
             let spec = routing.spec(&routing.table.routes()[index]);
-            make.0.route(&spec)
-        });
-        route.call(())
+            make.0.route(&spec, hostname)
+        };
+        if make.0.hostname_labels() {
+            return of_hosts.get(index, &server_name, new_route).call(());
+        }
+        routes[index].get_or_insert_with(|| new_route("")).call(())
     }
 }

@@ -5,8 +5,8 @@ use linkerd_proxy_core::{EndpointStatus, endpoint::FailureAccrual};
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
 use std::{
-    cell::{Cell, RefCell},
-    fmt::Display,
+    cell::{Cell, OnceCell, RefCell},
+    fmt::{self, Display},
     rc::{Rc, Weak},
 };
 use tokio::time::Instant;
@@ -40,7 +40,12 @@ pub struct EndpointBreaker {
     withheld: Cell<u32>,
     /// Whether the endpoint has left the balancer.
     left: Cell<bool>,
+    on_ejection: OnEjection,
 }
+
+/// Called when the endpoint gets no more requests. Empty without a balancer.
+#[derive(Default)]
+struct OnEjection(OnceCell<Box<dyn Fn()>>);
 
 impl BreakerGroup {
     /// The breakers of the backend with this name in logs.
@@ -64,6 +69,7 @@ impl BreakerGroup {
             breaker: RefCell::new(Breaker::new(self.0.rules.clone())),
             withheld: Cell::new(0),
             left: Cell::new(false),
+            on_ejection: OnEjection::default(),
         })
     }
 
@@ -96,11 +102,19 @@ impl BreakerGroup {
 }
 
 impl EndpointBreaker {
+    /// Sets the function that is called when the endpoint gets no more requests: it is ejected, or has its probe. Called while a
+    /// request begins or ends: it must not touch the endpoint's service.
+    pub fn on_ejection(&self, notify: impl Fn() + 'static) {
+        // A balancer gives each endpoint one breaker.
+        let _ = self.on_ejection.0.set(Box::new(notify));
+    }
+
     /// Admits a request. Returns the epoch, which the request's outcome has to name.
     pub(super) fn admit(&self) -> u32 {
         let admission = self.breaker.borrow_mut().admit();
         if admission.is_probe {
             self.status.probe();
+            self.on_ejection.notify();
         }
         admission.epoch
     }
@@ -133,6 +147,7 @@ impl EndpointBreaker {
                 tracing::info!(backend, endpoint, cause = %ejected.cause, ?length, "breaker opened: endpoint ejected");
                 group.0.ejected.borrow_mut().push(Rc::downgrade(self));
                 self.status.eject(Some(ejected.until));
+                self.on_ejection.notify();
             }
             Some(BreakerChange::Reopened(ejected)) => {
                 let length = ejected.until.saturating_duration_since(now);
@@ -145,6 +160,7 @@ impl EndpointBreaker {
                     "breaker stays open: the probe failed"
                 );
                 self.status.eject(Some(ejected.until));
+                self.on_ejection.notify();
             }
             Some(BreakerChange::Closed) => {
                 group.remove_ejected(self);
@@ -210,6 +226,20 @@ impl EndpointBreaker {
             shown["kept_by_floor"] = self.withheld.get().into();
         }
         shown
+    }
+}
+
+impl OnEjection {
+    fn notify(&self) {
+        if let Some(notify) = self.0.get() {
+            notify();
+        }
+    }
+}
+
+impl fmt::Debug for OnEjection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnEjection").finish_non_exhaustive()
     }
 }
 

@@ -1,9 +1,9 @@
-//! Counters and gauges, and the trait of all metric types.
+//! Counters, and the trait of all metric types.
 
 use super::{Exposition, MetricKind};
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 /// A metric type: makes, sums and writes its handles.
@@ -14,6 +14,8 @@ pub trait Metric: Clone {
     type Sum: Clone + Default + Send;
     /// The type in the exposition format.
     const KIND: MetricKind;
+    /// The value of a series with several handles.
+    const AGGREGATION: Aggregation = Aggregation::Sum;
 
     /// A new handle.
     fn new(params: Self::Params) -> Self;
@@ -29,6 +31,17 @@ pub trait Metric: Clone {
         labels: &str,
         out: &mut Exposition<'_>,
     );
+}
+
+/// The value of a series whose handles belong to several workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregation {
+    /// The sum of the handles.
+    Sum,
+    /// The maximum of the handles.
+    Maximum,
+    /// The maximum of the handles, with those that were dropped.
+    Latest,
 }
 
 /// Counts upwards. Belongs to one thread.
@@ -73,60 +86,6 @@ impl Metric for Counter {
     }
 
     fn write(sum: &u64, (): (), name: &str, labels: &str, out: &mut Exposition<'_>) {
-        out.value(name, labels, *sum);
-    }
-}
-
-/// Goes up and down. Belongs to one thread; a dropped gauge counts as 0.
-#[derive(Clone, Debug)]
-pub struct Gauge(Arc<AtomicI64>);
-
-impl Gauge {
-    /// Adds one.
-    #[inline]
-    pub fn incr(&self) {
-        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// Subtracts one.
-    #[inline]
-    pub fn decr(&self) {
-        self.0.store(self.0.load(Relaxed) - 1, Relaxed);
-    }
-
-    /// Sets the value.
-    #[inline]
-    pub fn set(&self, value: i64) {
-        self.0.store(value, Relaxed);
-    }
-
-    /// The value of this handle.
-    pub fn value(&self) -> i64 {
-        self.0.load(Relaxed)
-    }
-}
-
-impl Metric for Gauge {
-    type Params = ();
-    type Sum = i64;
-    const KIND: MetricKind = MetricKind::Gauge;
-
-    fn new((): ()) -> Self {
-        Self(Arc::default())
-    }
-
-    fn add_to(&self, sum: &mut i64) {
-        // A gauge without an owner counts as 0.
-        if !self.is_last() {
-            *sum += self.value();
-        }
-    }
-
-    fn is_last(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
-    }
-
-    fn write(sum: &i64, (): (), name: &str, labels: &str, out: &mut Exposition<'_>) {
         out.value(name, labels, *sum);
     }
 }

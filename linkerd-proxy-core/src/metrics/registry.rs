@@ -1,7 +1,8 @@
 //! The list of families.
 
 use super::{
-    Counter, Exposition, Family, Gauge, Histogram, HistogramParams, Labels, Metric, MetricKind,
+    Aggregation, Counter, Exposition, Family, Gauge, Histogram, HistogramParams, Labels,
+    LatestGauge, MaxGauge, Metric, MetricKind,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -43,6 +44,7 @@ pub(super) struct FamilyEntry {
     name: &'static str,
     help: &'static str,
     kind: MetricKind,
+    aggregation: Aggregation,
     pub(super) style: RegistryStyle,
     limit: usize,
     refused: Arc<AtomicU64>,
@@ -51,6 +53,7 @@ pub(super) struct FamilyEntry {
 
 trait AnyFamily: Send {
     fn len(&self) -> usize;
+    fn is_empty(&self) -> bool;
     fn sweep(&self, retain: Duration, now: Instant);
     fn write(
         &self,
@@ -70,13 +73,17 @@ pub struct FamilySize {
     pub series: usize,
     /// The most series.
     pub limit: usize,
-    /// Series that were left out since the start.
+    /// Requests for a series beyond the limit since the start.
     pub refused: u64,
 }
 
 impl<M: Metric + Send + Sync> AnyFamily for Family<M> {
     fn len(&self) -> usize {
         Family::len(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Family::is_empty(self)
     }
 
     fn sweep(&self, retain: Duration, now: Instant) {
@@ -128,6 +135,7 @@ impl Registry {
             name,
             help,
             kind: M::KIND,
+            aggregation: M::AGGREGATION,
             style,
             limit,
             refused,
@@ -153,6 +161,26 @@ impl Registry {
         name: &'static str,
         help: &'static str,
     ) -> Family<Gauge> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of gauges of which the greatest handle of a series counts.
+    pub fn max_gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<MaxGauge> {
+        self.family(style, name, help, (), SERIES_LIMIT)
+    }
+
+    /// Declares a family of gauges of which the greatest handle of a series counts, even after it was dropped.
+    pub fn latest_gauge(
+        &self,
+        style: RegistryStyle,
+        name: &'static str,
+        help: &'static str,
+    ) -> Family<LatestGauge> {
         self.family(style, name, help, (), SERIES_LIMIT)
     }
 
@@ -207,7 +235,7 @@ impl Registry {
         let mut has_head = false;
         for (family, count) in counts.filter(|(_, count)| *count > 0) {
             if !std::mem::replace(&mut has_head, true) {
-                let help = "Series that were not shown because their family was full.";
+                let help = "Series that were refused because their family was full: its series other counts for them, unless they are gauges.";
                 out.head(MetricKind::Counter, name, help);
             }
             out.sample(name, &Labels::new().with("family", family), count);
@@ -234,9 +262,14 @@ impl Registry {
     /// The name, type and help of each family, for the documentation.
     pub fn describe(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let families = self.families();
+        let kind = |entry: &FamilyEntry| match entry.aggregation {
+            Aggregation::Sum => entry.kind.name(),
+            Aggregation::Maximum => "gauge (max)",
+            Aggregation::Latest => "gauge (latest)",
+        };
         families
             .iter()
-            .map(|entry| (entry.name, entry.kind.name(), entry.help))
+            .map(|entry| (entry.name, kind(entry), entry.help))
             .collect()
     }
 }
@@ -244,7 +277,7 @@ impl Registry {
 impl FamilyEntry {
     /// Writes the lines before the series, if there are any.
     pub(super) fn write_head(&self, out: &mut Exposition<'_>) {
-        if self.family.len() == 0 {
+        if self.family.is_empty() {
             return;
         }
         let stop = match self.style {
@@ -272,76 +305,4 @@ impl FamilyEntry {
 const SERIES_LIMIT: usize = 20_000;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::{BYTES, LATENCY_MS, Labels};
-
-    const RETAIN: Duration = Duration::from_secs(600);
-
-    fn render(registry: &Registry) -> String {
-        registry.render(RETAIN, Instant::now())
-    }
-
-    #[test]
-    fn handles_of_one_series_are_summed_and_outlive_their_owner() {
-        let registry = Registry::new();
-        let family = registry.counter(RegistryStyle::Legacy, "request_total", "Requests");
-        let labels = Labels::new().with("direction", "outbound");
-        let (a, b) = (family.get(labels.clone()), family.get(labels));
-        a.incr();
-        b.add(2);
-        drop(a);
-        let expected = "# HELP request_total Requests\n# TYPE request_total counter\n\
-                        request_total{direction=\"outbound\"} 3\n# EOF\n";
-        assert_eq!(render(&registry), expected);
-        assert_eq!(render(&registry), expected, "a scrape changes nothing");
-    }
-
-    #[test]
-    fn a_series_leaves_when_its_owner_is_long_gone() {
-        let registry = Registry::new();
-        let family = registry.counter(RegistryStyle::OpenMetrics, "x_total", "X");
-        drop(family.get(Labels::new()));
-        let now = Instant::now();
-        assert!(registry.render(RETAIN, now).contains("x_total 0"));
-        assert!(!registry.render(RETAIN, now + RETAIN).contains("x_total 0"));
-        assert_eq!(family.len(), 0);
-    }
-
-    #[test]
-    fn beyond_the_limit_series_are_refused_and_counted() {
-        let registry = Registry::new();
-        let family = registry.family::<Counter>(RegistryStyle::Legacy, "few", "Few", (), 2);
-        let handles: Vec<_> = (0..5)
-            .map(|n| family.get(Labels::new().with("n", n)))
-            .collect();
-        handles.iter().for_each(Counter::incr);
-        let text = render(&registry);
-        assert!(text.contains("few{n=\"1\"} 1") && !text.contains("few{n=\"2\"}"));
-        assert!(text.contains("proxy_metrics_series_refused_total{family=\"few\"} 3"));
-    }
-
-    #[test]
-    fn histograms_are_cumulative() {
-        let registry = Registry::new();
-        let latency = registry.histogram(RegistryStyle::Legacy, "l_ms", "L", LATENCY_MS);
-        let size = registry.histogram(RegistryStyle::OpenMetrics, "s_bytes", "S", BYTES);
-        let (latency, size) = (
-            latency.get(Labels::new()),
-            size.get(Labels::new().with("a", 1)),
-        );
-        latency.observe_duration(Duration::from_millis(4));
-        latency.observe_duration(Duration::from_secs(100));
-        size.observe(128);
-        let text = render(&registry);
-        for line in [
-            "l_ms_bucket{le=\"3\"} 0",
-            "l_ms_bucket{le=\"4\"} 1",
-            "l_ms_bucket{le=\"+Inf\"} 2",
-            "l_ms_count 2\nl_ms_sum 100004",
-            "s_bytes_bucket{a=\"1\",le=\"128.0\"} 1",
-        ] {
-            assert!(text.contains(line), "{line} in\n{text}");
-        }
-    }
-}
+mod tests;

@@ -15,6 +15,16 @@ async fn failures_in_a_row_eject_and_a_request_that_finds_all_ejected_says_so() 
     assert_eq!(statuses(&mesh, 3).await, [500; 3]);
     let line = mesh.proxy.wait_for_log("breaker opened").await;
     assert!(line.contains("3 failures in a row"), "{line}");
+    // Before any other request comes.
+    let endpoints = "outbound_http_balancer_endpoints";
+    let pending: &[_] = &[("endpoint_state", "pending")];
+    mesh.proxy.metric_reaches(endpoints, pending, 1.0).await;
+    let ready: &[_] = &[("endpoint_state", "ready")];
+    let metrics = mesh.proxy.metrics().await;
+    assert_eq!(metrics.sum(endpoints, ready), 0.0);
+    let state = mesh.proxy.admin.state().await;
+    let backend = &state["workers"][0]["outbound"]["targets"][0]["http"][0]["backends"][0];
+    assert_eq!(backend["balancer"]["ready"], 0, "{backend}");
 
     let reply = get(&mesh).await;
     assert_eq!(reply.status, 504);
@@ -31,10 +41,6 @@ async fn failures_in_a_row_eject_and_a_request_that_finds_all_ejected_says_so() 
             .metric_reaches("proxy_failures_total", labels, count)
             .await;
     }
-    let labels: &[_] = &[("endpoint_state", "ready")];
-    let metrics = mesh.proxy.metrics().await;
-    assert_eq!(metrics.sum("outbound_http_balancer_endpoints", labels), 0.0);
-
     let state = endpoint.state(&mesh).await;
     assert_eq!(state["state"], "ejected");
     assert_eq!(state["breaker"]["state"], "open");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod clients;
+mod counters;
 mod dialling;
 mod endpoints;
 mod policies;

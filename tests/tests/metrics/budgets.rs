@@ -1,10 +1,11 @@
 //! Bounds on series: for names from clients, and for endpoints that come and go.
 
+use http::Response;
 use linkerd_control::{
     Authorization, EndpointSet, Policy, Route, RouteMatch, RouteRule, ServerPolicy,
 };
 use linkerd_tests::{
-    Load, Mesh, Metrics, SOON, Server, Tcp, Wire, eventually,
+    Load, Mesh, Metrics, SOON, Server, Tcp, Wire, empty, eventually,
     netns::{POD, Pod, isolated},
     reply,
 };
@@ -66,6 +67,57 @@ async fn hosts_and_paths_of_an_outbound_target_add_bounded_series() {
     assert_added(&before, &series(&metrics), HOSTNAMES);
     let statuses = "outbound_http_route_request_statuses_total";
     assert!(metrics.count(statuses, &[]) > 50, "host names are labels");
+}
+
+#[tokio::test]
+async fn requests_beyond_the_limit_of_a_family_are_counted_as_other() {
+    let web = Server::start(|request| async move {
+        let status = request.uri().path()[1..].parse::<u16>().unwrap();
+        Ok(Response::builder().status(status).body(empty()).unwrap())
+    })
+    .await;
+    let name = "LINKERD2_PROXY_OUTBOUND_METRICS_HOSTNAME_LABELS";
+    let mesh = Mesh::builder().env(name, true).start().await;
+    mesh.service("web", [web.addr()]);
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;
+    // Each pair of a host and a status is a series. These statuses have bodies, of no bytes.
+    let statuses: Vec<_> = (400..800).collect();
+    for host in 0..60 {
+        let requests = statuses
+            .iter()
+            .map(|status| format!("GET /{status} HTTP/1.1\r\nhost: h{host}.test\r\n\r\n"));
+        wire.send(requests.collect::<String>()).await;
+        for status in &statuses {
+            let (head, _) = wire.response().await;
+            assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        }
+    }
+    let sent = 60 * statuses.len();
+    let metrics = mesh.proxy.metrics().await;
+    let family = "outbound_http_route_request_statuses_total";
+    assert_eq!(metrics.sum(family, &[]), sent as f64, "none is missing");
+    assert_eq!(metrics.count(family, &[]), SERIES_LIMIT + 1);
+    let labels = [
+        "parent_name",
+        "route_name",
+        "hostname",
+        "http_status",
+        "error",
+    ];
+    let other = metrics.value(family, &labels.map(|name| (name, "other")));
+    let beyond = sent - SERIES_LIMIT;
+    assert_eq!(other, Some(beyond as f64));
+    let refused = "proxy_metrics_series_refused_total";
+    let refused = metrics.value(refused, &[("family", family)]);
+    assert_eq!(refused, Some(beyond as f64));
+    let state = mesh.proxy.admin.state().await;
+    let sizes = state["metrics"].as_array().unwrap();
+    let size = sizes.iter().find(|size| size["family"] == family).unwrap();
+    assert_eq!(size["series"], SERIES_LIMIT);
+    assert_eq!(
+        (&size["limit"], &size["refused"]),
+        (&size["series"], &beyond.into())
+    );
 }
 
 #[tokio::test]

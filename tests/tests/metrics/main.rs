@@ -6,6 +6,7 @@ mod budgets;
 mod families;
 mod native;
 mod traffic;
+mod workers;
 
 use families::{Incumbent, Scraped, documented_differences};
 use linkerd_tests::netns::isolated;

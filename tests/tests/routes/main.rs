@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod errors;
 mod failures;
 mod grpc;
 mod headers;

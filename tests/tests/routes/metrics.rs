@@ -1,8 +1,9 @@
 //! Metrics of routes and of their backends.
 
 use crate::{policy, route};
-use linkerd_control::{Policy, RouteFilter, RouteMatch, RouteRule};
-use linkerd_tests::{Mesh, Message, Server, grpc_handler, soon};
+use linkerd_api_proto::outbound::OutboundPolicy;
+use linkerd_control::{Policy, Profile, RouteFilter, RouteMatch, RouteRule};
+use linkerd_tests::{Mesh, Message, Server, Wire, grpc_handler, soon};
 
 const PARENT: [(&str, &str); 6] = [
     ("parent_group", "core"),
@@ -150,7 +151,7 @@ async fn host_names_are_labels_if_asked_for_up_to_a_bound() {
     mesh.policy("web").unset();
     mesh.controller.any_policy().set(policy);
     // Through a tunnel to one target the field `host` names hosts; in other requests each authority is another target.
-    let mut wire = linkerd_tests::Wire::tunnel(mesh.proxy.outbound, "web:80").await;
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;
     for host in [
         "Shop.test",
         "shop.test:80",
@@ -180,4 +181,37 @@ async fn host_names_are_labels_if_asked_for_up_to_a_bound() {
         (1.0, 1.0, 0.0)
     );
     assert_eq!(count("other"), 102.0);
+    let state = mesh.proxy.admin.state().await;
+    let target = &state["workers"][0]["outbound"]["targets"][0];
+    let rule = &target["http"][0]["routes"]["first"][0];
+    assert_eq!(rule["in_use"], true, "{target}");
+}
+
+#[tokio::test]
+async fn synthesized_and_invalid_policies_have_parents_of_their_own() {
+    let server = Server::says("hello").await;
+    let addr = server.addr().to_string();
+    let mesh = Mesh::start().await;
+    mesh.policy("broken").set(OutboundPolicy::default());
+    let networks = "LINKERD2_PROXY_DESTINATION_PROFILE_NETWORKS";
+    let profiled = Mesh::builder().env(networks, "127.0.0.0/8").start().await;
+    profiled.controller.profile(&addr).set(Profile::new(""));
+    for (mesh, target, name, status) in [
+        (&mesh, &*addr, "fallback", 200),
+        (&profiled, &*addr, "endpoint", 200),
+        (&mesh, "broken:80", "invalid", 500),
+    ] {
+        let mut wire = Wire::tunnel(mesh.proxy.outbound, target).await;
+        wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+        let (head, _) = soon(wire.response()).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        let labels: &[_] = &[
+            ("parent_group", ""),
+            ("parent_kind", "default"),
+            ("parent_name", name),
+        ];
+        let metrics = mesh.proxy.metrics().await;
+        let connections = "outbound_tcp_protocol_connections_total";
+        assert_eq!(metrics.sum(connections, labels), 1.0, "{name}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Protocols of an endpoint: that of the application, or HTTP/1 carried over HTTP/2 between proxies.
 
 use super::protocol::{http2_settings, upgrades_http1};
-use crate::outbound::{context::Context, lazy::EndpointTarget};
+use crate::outbound::{context::Context, lazy::EndpointTarget, stack_counts::CountedStack};
 use futures::{FutureExt, TryFutureExt, future::LocalBoxFuture};
 use http::{HeaderName, HeaderValue, Response, Version, header::TRANSFER_ENCODING, uri::Authority};
 use linkerd_proxy_core::{
@@ -27,6 +27,7 @@ use tower_service::Service;
 pub struct Client {
     kind: Kind,
     ctx: Rc<Context>,
+    _counted: Rc<CountedStack>,
 }
 
 #[derive(Clone)]
@@ -50,6 +51,7 @@ impl Client {
         target: EndpointTarget,
         version: Version,
         authority: Option<&Arc<str>>,
+        counted: CountedStack,
     ) -> Self {
         let outbound = &ctx.config.outbound;
         let EndpointTarget { endpoint, status } = target;
@@ -82,6 +84,7 @@ impl Client {
         Self {
             kind,
             ctx: ctx.clone(),
+            _counted: Rc::new(counted),
         }
     }
 

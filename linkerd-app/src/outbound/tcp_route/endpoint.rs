@@ -3,6 +3,7 @@
 use crate::outbound::{
     context::Context,
     lazy::{EndpointTarget, Lazy},
+    stack_counts::{CountedStack, StackCounts},
 };
 use futures::{FutureExt, future::LocalBoxFuture};
 use linkerd_balance::Member;
@@ -28,6 +29,7 @@ pub struct NewTcpEndpoint(Rc<Backend>);
 struct Backend {
     ctx: Rc<Context>,
     authority: Arc<str>,
+    stacks: StackCounts,
 }
 
 /// An endpoint of opaque connections.
@@ -38,16 +40,18 @@ struct Backend {
 pub struct TcpEndpoint {
     connect: Connect,
     attempts: Rc<Attempts>,
+    _counted: Rc<CountedStack>,
 }
 
 struct Attempts(Reconnect);
 
 impl NewTcpEndpoint {
-    /// Endpoints of a backend. `authority` is the discovered name, for labels.
-    pub fn new(ctx: &Rc<Context>, authority: impl Into<Arc<str>>) -> Self {
+    /// Endpoints of a backend. `authority` is the discovered name, for labels, and `protocol` that of their stacks.
+    pub fn new(ctx: &Rc<Context>, authority: impl Into<Arc<str>>, protocol: &'static str) -> Self {
         Self(Rc::new(Backend {
             ctx: ctx.clone(),
             authority: authority.into(),
+            stacks: StackCounts::new(&ctx.families.stack, protocol, "endpoint"),
         }))
     }
 }
@@ -70,11 +74,16 @@ impl NewService<EndpointTarget> for NewTcpEndpoint {
     type Service = TcpEndpoint;
 
     fn new_service(&self, target: EndpointTarget) -> TcpEndpoint {
-        let Backend { ctx, authority } = &*self.0;
+        let Backend {
+            ctx,
+            authority,
+            stacks,
+        } = &*self.0;
         let backoff = ctx.config.outbound.connect.backoff;
         TcpEndpoint {
             connect: ctx.connect(&target.endpoint, Some(authority), None),
             attempts: Rc::new(Attempts(Reconnect::new(backoff, target.status))),
+            _counted: Rc::new(stacks.count()),
         }
     }
 }

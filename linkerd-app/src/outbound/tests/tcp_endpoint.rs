@@ -20,7 +20,7 @@ fn endpoint(proxy: &TestProxy) -> (TcpEndpoint, EndpointStatus) {
         endpoint: Arc::new(Endpoint::new(A.parse().unwrap())),
         status: status.clone(),
     };
-    let new = NewTcpEndpoint::new(&proxy.ctx, "db");
+    let new = NewTcpEndpoint::new(&proxy.ctx, "db", "opaq");
     (new.new_service(target), status)
 }
 
