@@ -22,6 +22,8 @@ pub struct InboundFamilies {
     pub http_allow: Family<Counter>,
     /// `inbound_http_authz_deny_total`
     pub http_deny: Family<Counter>,
+    /// `inbound_authz_denials_total`
+    pub denials: Family<Counter>,
     /// `inbound_http_route_not_found_total`
     pub route_not_found: Family<Counter>,
     /// `inbound_http_local_ratelimit_total`
@@ -71,6 +73,11 @@ impl InboundFamilies {
             http_deny: legacy(
                 "inbound_http_authz_deny_total",
                 "Total count of inbound HTTP requests that no authorization lets in",
+            ),
+            denials: registry.counter(
+                RegistryStyle::OpenMetrics,
+                "inbound_authz_denials_total",
+                "Inbound requests and connections that no authorization lets in, by the nearest authorization and its first unmet condition",
             ),
             route_not_found: legacy(
                 "inbound_http_route_not_found_total",

@@ -163,6 +163,10 @@ pub async fn inbound(scraped: &mut Scraped) {
     until(proxy, allow, &named, get_of("/open")).await;
     let denials = "inbound_http_authz_deny_total";
     until(proxy, denials, &named, get_of("/denied")).await;
+    let nearest = [("srv_name", "http"), ("unmet", "network")];
+    proxy
+        .metric_reaches("inbound_authz_denials_total", &nearest, 1.0)
+        .await;
     let errors = "inbound_http_errors_total";
     until(proxy, errors, &named, get_of("/fail")).await;
     let not_found = "inbound_http_route_not_found_total";

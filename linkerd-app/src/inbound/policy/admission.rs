@@ -121,7 +121,7 @@ impl Admission {
                 Ok(permit)
             }
             Err(denial) => {
-                snapshot.log_denial(&denial, "Request denied");
+                snapshot.report_denial(&denial, "Request denied");
                 let labels = snapshot.scope().target_labels(Labels::new());
                 let labels = match &denial.route {
                     Some(route) => inbound_meta_labels(labels, "route", route),

@@ -115,7 +115,7 @@ fn denial_labels(snapshot: &PolicySnapshot, tls: &TlsStatus) -> Labels {
 }
 
 fn refused(snapshot: &PolicySnapshot, denial: &Denial, message: &'static str) -> Error {
-    snapshot.log_denial(denial, message);
+    snapshot.report_denial(denial, message);
     let server = denial.server.kind_and_name();
     Error::new(Reason::Unauthorized)
         .peer(denial.client)

@@ -1,9 +1,13 @@
 //! One policy of an address, with the series and filters that are made for it.
 
 use super::{peer::PolicyPeer, policy_context::PolicyContext, scope::PolicyScope};
-use crate::{logging::LogLimit, route_filters::RequestFilters};
+use crate::{
+    logging::LogLimit,
+    metrics::{client_tls_labels, inbound_meta_labels},
+    route_filters::RequestFilters,
+};
 use linkerd_profiles::{Denial, Meta, ServerPolicy};
-use linkerd_proxy_core::tls::TlsStatus;
+use linkerd_proxy_core::{metrics::Labels, tls::TlsStatus};
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     cell::{OnceCell, RefCell},
@@ -84,8 +88,26 @@ impl PolicySnapshot {
         Some(self.filters[rule].get_or_init(new))
     }
 
-    /// Logs a denial, unless there are too many.
-    pub fn log_denial(&self, denial: &Denial, message: &'static str) {
+    /// Counts a denial, and logs it unless there are too many lines.
+    ///
+    /// **Metrics**: `inbound_authz_denials_total`, without the client's address, which has no bound.
+    pub fn report_denial(&self, denial: &Denial, message: &'static str) {
+        let labels = inbound_meta_labels(Labels::new(), "srv", &denial.server);
+        let labels = match &denial.route {
+            Some(route) => inbound_meta_labels(labels, "route", route),
+            None => labels,
+        };
+        let labels = match &denial.nearest {
+            Some(nearest) => inbound_meta_labels(labels, "nearest", &nearest.meta)
+                .with("unmet", nearest.unmet.label()),
+            None => labels.with("unmet", "no authorization"),
+        };
+        let denials = &self.scope().ctx.families.inbound.denials;
+        denials.get(client_tls_labels(labels, &denial.tls)).incr();
+        self.log_denial(denial, message);
+    }
+
+    fn log_denial(&self, denial: &Denial, message: &'static str) {
         let Some(unreported) = self.log.take(Instant::now()) else {
             return;
         };

@@ -44,6 +44,9 @@ pub(super) fn labels_of(name: &str) -> &'static str {
             "outcome (server_first, client_http, client_opaque), srv_*"
         }
         "inbound_tcp_detect_http_duration_seconds" => "srv_*",
+        "inbound_authz_denials_total" => {
+            "srv_*, route_*, nearest_group, nearest_kind, nearest_name, unmet (network, excepted network, no TLS, no identity, identity not listed, no authorization), tls, client_id or no_tls_reason"
+        }
         "inbound_http_authz_allow_total" => {
             "target_*, srv_*, route_*, authz_*, tls, client_id or no_tls_reason"
         }
