@@ -1,7 +1,7 @@
 //! The console in a real browser: its layout, its scripts, and its keyboard.
 
 use linkerd_control::{Authorization, ServerPolicy};
-use linkerd_tests::{Browser, CHROMIUM, Meshed, SOON, Server, eventually, is_installed};
+use linkerd_tests::{Browser, CHROMIUM, Meshed, Proxy, SOON, Server, eventually, is_installed};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ async fn the_page_is_readable_at_both_widths_in_both_schemes_without_errors() {
     };
     for (width, dark) in [(375, false), (375, true), (1280, false), (1280, true)] {
         browser.show(width, dark).await;
-        open_console(&mut browser, &mesh).await;
+        open_console(&mut browser, &mesh.api).await;
         let shown = browser.value(READABLE).await;
         let what = format!("{width} px, dark: {dark}: {shown:#}");
         let lightness = shown["background"].as_f64().unwrap();
@@ -24,12 +24,27 @@ async fn the_page_is_readable_at_both_widths_in_both_schemes_without_errors() {
 }
 
 #[tokio::test]
+async fn no_width_makes_the_page_scroll_sideways() {
+    let Some((mesh, mut browser)) = refusing_proxy().await else {
+        return;
+    };
+    for proxy in [&mesh.web, &mesh.api] {
+        open_console(&mut browser, proxy).await;
+        for width in [320, 375, 700, 701, 899, 900, 999, 1000, 1280] {
+            browser.show(width, false).await;
+            let beyond = browser.value(BEYOND_THE_EDGE).await;
+            assert_eq!(beyond, Value::Array(Vec::new()), "{width} px");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_keyboard_alone_explains_a_request() {
     let Some((mesh, mut browser)) = refusing_proxy().await else {
         return;
     };
     browser.show(1280, false).await;
-    open_console(&mut browser, &mesh).await;
+    open_console(&mut browser, &mesh.api).await;
     // The focus follows the order of the document, and is visible.
     let mut visited = Vec::new();
     while visited.last().is_none_or(|name| name != "url") {
@@ -76,8 +91,8 @@ async fn refusing_proxy() -> Option<(Meshed, Browser)> {
     Some((mesh, Browser::start().await))
 }
 
-async fn open_console(browser: &mut Browser, mesh: &Meshed) {
-    let url = format!("http://{}/console", mesh.api.admin.addr);
+async fn open_console(browser: &mut Browser, proxy: &Proxy) {
+    let url = format!("http://{}/console", proxy.admin.addr);
     browser.open(&url).await;
     let state = "document.getElementById('status')?.textContent.startsWith('Live')";
     browser.wait_for(state).await;
@@ -111,6 +126,14 @@ const READABLE: &str = r#"(() => {
     };
     const faint = texts.filter((node) => contrast(node) < 4.5).map((node) => node.textContent.slice(0, 40));
     return { background: lightness(ground(document.body)), texts: texts.length, faint };
+})()"#;
+
+/// Elements that make the page scroll sideways.
+const BEYOND_THE_EDGE: &str = r#"(() => {
+    const page = document.documentElement;
+    if (page.scrollWidth <= page.clientWidth) return [];
+    const beyond = [...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > page.clientWidth);
+    return [page.scrollWidth, ...beyond.map((node) => node.tagName + " " + node.textContent.slice(0, 60))];
 })()"#;
 
 /// The element with the focus: its name, whether it follows the last one in the document, and whether it is outlined.
