@@ -1,9 +1,11 @@
 //! The console in a real browser: its layout, its scripts, and its keyboard.
 
 use linkerd_control::{Authorization, ServerPolicy};
-use linkerd_tests::{Browser, CHROMIUM, Meshed, Proxy, SOON, Server, eventually, is_installed};
+use linkerd_tests::{
+    Browser, CHROMIUM, Load, Meshed, Proxy, SOON, Server, eventually, is_installed,
+};
 use serde_json::Value;
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
 #[tokio::test]
 async fn the_page_is_readable_at_both_widths_in_both_schemes_without_errors() {
@@ -30,12 +32,33 @@ async fn no_width_makes_the_page_scroll_sideways() {
     };
     for proxy in [&mesh.web, &mesh.api] {
         open_console(&mut browser, proxy).await;
-        for width in [320, 375, 700, 701, 899, 900, 999, 1000, 1280] {
+        for width in [320, 375, 700, 701, 899, 900, 1099, 1100, 1280] {
             browser.show(width, false).await;
             let beyond = browser.value(BEYOND_THE_EDGE).await;
             assert_eq!(beyond, Value::Array(Vec::new()), "{width} px");
         }
     }
+}
+
+#[tokio::test]
+async fn refused_requests_are_failures_of_the_inbound_side() {
+    let Some((mesh, mut browser)) = refusing_proxy().await else {
+        return;
+    };
+    open_console(&mut browser, &mesh.api).await;
+    let _load = Load::through(&mesh.web, 1, Duration::from_millis(10), "http://api/");
+    let card = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('.card')].find((card) => card.textContent.startsWith('{name}'))?.lastChild"
+        )
+    };
+    let success = card("Inbound success");
+    let text = format!("{success}?.textContent");
+    browser.wait_for(&format!("{text}?.endsWith('%')")).await;
+    assert_eq!(browser.value(&text).await, "0.0 %");
+    assert_eq!(browser.value(&format!("{success}.className")).await, "bad");
+    let failures = format!("{}.textContent", card("Failures, last minute"));
+    assert_ne!(browser.value(&failures).await, "0");
 }
 
 #[tokio::test]
