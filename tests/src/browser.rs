@@ -98,8 +98,12 @@ impl Browser {
         assert!(exception.is_none(), "{expression}: {waited:#}");
     }
 
-    /// Presses and releases a key: `Tab`, `Enter`, `ArrowRight`.
+    /// Presses and releases a key: `Tab`, `Shift+Tab`, `Enter`, `ArrowRight`.
     pub async fn press(&mut self, key: &str) {
+        let (shift, key) = match key.strip_prefix("Shift+") {
+            Some(key) => (8, key),
+            None => (0, key),
+        };
         let (code, text) = match key {
             "Tab" => (9, ""),
             "Enter" => (13, "\r"),
@@ -110,6 +114,7 @@ impl Browser {
             let text = if kind == "keyDown" { text } else { "" };
             let event = json!({
                 "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+                "modifiers": shift,
             });
             self.call("Input.dispatchKeyEvent", event).await;
         }

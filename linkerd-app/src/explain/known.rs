@@ -60,8 +60,8 @@ fn add_freshness(document: &mut Value, known: &KnownTarget) {
 }
 
 const UNKNOWN: &str = "is not in use: no connection or request was for it lately, and an explanation does not ask the \
-     control plane; send it a request first, or name the target of a redirected connection by its address \
-     (target=10.0.0.1:80)";
+     control plane; send it a request first, or name the target of a redirected connection by its address, \
+     such as 10.0.0.1:80";
 
 /// The names that are compared; a proxy may know 10,000 targets.
 const MAX_COMPARED: usize = 1_000;

@@ -85,7 +85,25 @@ async fn the_keyboard_alone_explains_a_request() {
     browser.write("http://nowhere/").await;
     browser.press("Enter").await;
     let answer = answer(&mut browser).await;
-    assert!(answer.contains("nowhere:80"), "{answer}");
+    assert!(answer.starts_with("nowhere:80 is not in use"), "{answer}");
+    assert!(answer.contains("Send a request to it"), "{answer}");
+    // Back to the method and the direction, and to the other one.
+    for key in ["Shift+Tab", "Shift+Tab", "ArrowRight"] {
+        browser.press(key).await;
+    }
+    let focus = browser.value("document.activeElement.value").await;
+    assert_eq!(focus, "inbound");
+    browser.press("Enter").await;
+    browser
+        .wait_for(&text_is("Enter the port of the application."))
+        .await;
+    for _ in 0..4 {
+        browser.press("Tab").await;
+    }
+    browser.write("80").await;
+    browser.press("Enter").await;
+    let missing = "Enter the client address: whether a client is let in depends on it.";
+    browser.wait_for(&text_is(missing)).await;
     // The proxy answers 404, which browsers log; nothing else is an error.
     let errors = browser.errors().iter();
     let others: Vec<_> = errors.filter(|e| !e.contains("/explain?")).collect();
@@ -119,6 +137,11 @@ async fn open_console(browser: &mut Browser, proxy: &Proxy) {
     browser.open(&url).await;
     let state = "document.getElementById('status')?.textContent.startsWith('Live')";
     browser.wait_for(state).await;
+}
+
+/// The expression for an answer of the form of `/explain`.
+fn text_is(text: &str) -> String {
+    format!("document.getElementById('explain-answer').textContent === '{text}'")
 }
 
 /// The answer of the form of `/explain`.
