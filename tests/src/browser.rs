@@ -78,9 +78,10 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", scheme).await;
     }
 
-    /// The value of an expression of JavaScript.
+    /// The value of an expression of JavaScript, or of its promise.
     pub async fn value(&mut self, expression: &str) -> Value {
-        let evaluated = json!({ "expression": expression, "returnByValue": true });
+        let evaluated =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let evaluated = self.call("Runtime.evaluate", evaluated).await;
         let exception = evaluated.get("exceptionDetails");
         assert!(exception.is_none(), "{expression}: {evaluated:#}");
@@ -92,10 +93,7 @@ impl Browser {
         let wait = format!(
             "new Promise((found) => {{ const look = () => ({expression}) ? found() : setTimeout(look, 50); look(); }})"
         );
-        let wait = json!({ "expression": wait, "awaitPromise": true });
-        let waited = self.call("Runtime.evaluate", wait).await;
-        let exception = waited.get("exceptionDetails");
-        assert!(exception.is_none(), "{expression}: {waited:#}");
+        self.value(&wait).await;
     }
 
     /// Presses and releases a key: `Tab`, `Shift+Tab`, `Enter`, `ArrowRight`.

@@ -62,6 +62,34 @@ async fn refused_requests_are_failures_of_the_inbound_side() {
 }
 
 #[tokio::test]
+async fn an_inbound_request_counts_once_whoever_fails_it() {
+    let Some((mesh, mut browser)) = refusing_proxy().await else {
+        return;
+    };
+    open_console(&mut browser, &mesh.api).await;
+    let admin = mesh.api.admin.addr.port();
+    // The proxy's 502 is a response, and is among the errors as well. A rate limit is an error, and no response.
+    let metrics = format!(
+        r#"response_total{{direction="inbound",target_port="80",status_code="200",classification="success"}} 10
+response_total{{direction="inbound",target_port="80",status_code="502",classification="failure"}} 4
+response_total{{direction="inbound",target_port="{admin}",status_code="200",classification="success"}} 90
+inbound_http_errors_total{{error="i/o",target_port="80"}} 4
+inbound_http_errors_total{{error="unexpected",target_port="80"}} 2
+inbound_http_authz_deny_total{{target_port="80"}} 3
+inbound_http_authz_deny_total{{target_port="{admin}"}} 5
+proxy_failures_total{{direction="inbound",protocol="http",phase="connect",reason="connect_refused"}} 4
+proxy_failures_total{{direction="inbound",protocol="http",phase="route",reason="rate_limited"}} 2
+proxy_failures_total{{direction="inbound",protocol="http",phase="accept",reason="unauthorized"}} 8
+proxy_failures_total{{direction="inbound",protocol="connection",phase="detect",reason="not_meshed"}} 7
+"#
+    );
+    let read = format!("import('/console/traffic.js').then((it) => it.readMetrics({metrics:?}))");
+    let inbound = &browser.value(&read).await["inbound"];
+    assert_eq!(inbound["ok"], 10, "{inbound}");
+    assert_eq!(inbound["failed"], 4 + 2 + 3, "{inbound}");
+}
+
+#[tokio::test]
 async fn the_keyboard_alone_explains_a_request() {
     let Some((mesh, mut browser)) = refusing_proxy().await else {
         return;
