@@ -33,7 +33,7 @@ pub use self::tap::{TapArgs, tap};
 
 use crate::{
     config::{
-        self, AccessLogFormat, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, print_effective,
+        self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, PrintedRequests, print_effective,
         variables,
     },
     explain::QueryFields,
@@ -52,23 +52,9 @@ use std::{
     process::ExitCode,
 };
 
-/// Runs the proxy until a signal or a request ends it. `access_log` turns the access log for people on, unless the environment
-/// asks for another form. `trace` prints the traces of all requests, unless the environment asks for others.
-pub fn run(mut env: Env, mesh: Option<PathBuf>, access_log: bool, trace: bool) -> ExitCode {
-    let format = variables::ACCESS_LOG_FORMAT.name();
-    if access_log && !env.is_set(format) {
-        env.set(format, AccessLogFormat::Text.name());
-    }
-    if trace {
-        for (variable, value) in [
-            (variables::TRACE_OUTPUT.name(), "stderr"),
-            (variables::TRACE_SAMPLE.name(), "1"),
-        ] {
-            if !env.is_set(variable) {
-                env.set(variable, value);
-            }
-        }
-    }
+/// Runs the proxy until a signal or a request ends it.
+pub fn run(mut env: Env, mesh: Option<PathBuf>, printed: PrintedRequests) -> ExitCode {
+    printed.set(&mut env);
     let clock = match mesh.is_some() || io::stdout().is_terminal() {
         true => LogClock::Wall,
         false => LogClock::Uptime,

@@ -22,6 +22,7 @@ mod identity;
 mod load;
 mod mask;
 mod matches;
+mod printed_requests;
 mod reader;
 mod settings;
 mod tap;
@@ -42,6 +43,7 @@ pub use identity::{AnchorsConfig, CertifyConfig, IdentityConfig, IssuerConfig, S
 pub use load::LoadedConfig;
 pub use mask::masked;
 pub use matches::{NameSuffixes, Networks};
+pub use printed_requests::PrintedRequests;
 pub use settings::{
     AdminConfig, BalancerConfig, Config, ConsoleAccess, ControlConfig, DefaultPolicy,
     DiscoveryConfig, DnsConfig, ForwardedHeader, HedgeSettings, InboundConfig, LogConfig,

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use linkerd_app::{
     cli,
-    config::{EXIT_USAGE, Env},
+    config::{EXIT_USAGE, Env, PrintedRequests},
     explain::QueryFields,
 };
 use std::{
@@ -36,12 +36,8 @@ enum Command {
         /// A file of services: the proxy needs no other control plane. See linkerd-control/README.md.
         #[arg(long, value_name = "FILE")]
         mesh: Option<PathBuf>,
-        /// Prints a line for each request to standard error: where it went, what it got, how long it took, and why it failed.
-        #[arg(long)]
-        access_log: bool,
-        /// Prints the trace of each request to standard error: when which endpoint had it, and how each attempt ended.
-        #[arg(long)]
-        trace: bool,
+        #[command(flatten)]
+        print: PrintArgs,
     },
     /// Serves a file of services to proxies that run without --mesh.
     Control(ControlArgs),
@@ -110,7 +106,27 @@ enum Command {
         /// The mesh file; written if it does not exist.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
+        #[command(flatten)]
+        print: PrintArgs,
     },
+}
+
+/// What is printed of requests.
+#[derive(clap::Args)]
+struct PrintArgs {
+    /// Prints a line for each request to standard error: where it went, what it got, how long it took, and why it failed.
+    #[arg(long)]
+    access_log: bool,
+    /// Prints the trace of each request to standard error: when which endpoint had it, and how each attempt ended.
+    #[arg(long)]
+    trace: bool,
+}
+
+impl From<PrintArgs> for PrintedRequests {
+    fn from(args: PrintArgs) -> Self {
+        let PrintArgs { access_log, trace } = args;
+        Self { access_log, trace }
+    }
 }
 
 /// The controller, and the certificates that it issues.
@@ -220,19 +236,15 @@ fn main() -> ExitCode {
     let args = pod::by_program(std::env::args_os().collect());
     if args.len() <= 1 {
         // A sidecar has no arguments: the code that reads them does not become resident.
-        return cli::run(env, None, false, false);
+        return cli::run(env, None, PrintedRequests::default());
     }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return unparsed(&error),
     };
     match args.command {
-        None => cli::run(env, None, false, false),
-        Some(Command::Run {
-            mesh,
-            access_log,
-            trace,
-        }) => cli::run(env, mesh, access_log, trace),
+        None => cli::run(env, None, PrintedRequests::default()),
+        Some(Command::Run { mesh, print }) => cli::run(env, mesh, print.into()),
         Some(Command::Control(args)) => args.run(&env),
         Some(Command::Check(args)) => cli::check(env, args),
         Some(Command::Explain(args)) => args.run(),
@@ -254,11 +266,13 @@ fn main() -> ExitCode {
             rate,
             seconds,
             file,
+            print,
         }) => cli::quickstart(linkerd_app::quickstart::QuickstartOptions {
             once,
             rate,
             seconds,
             file,
+            printed: print.into(),
         }),
     }
 }

@@ -53,8 +53,13 @@ fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, B
         return Err("a rate of 0 requests a second shows nothing; --rate takes 1 or more".into());
     }
     let mesh = mesh::prepare(&options)?;
-    let terminal =
-        !options.once && std::io::stdout().is_terminal() && !environment::has_dumb_terminal();
+    let printed = options.printed;
+    // Lines of requests would disturb the table.
+    let has_lines = printed.is_any() && std::io::stderr().is_terminal();
+    let terminal = !options.once
+        && std::io::stdout().is_terminal()
+        && !environment::has_dumb_terminal()
+        && !has_lines;
     let (serving, controller) = mpsc::sync_channel(1);
     let (started, sidecars) = oneshot::channel();
     let start = live::Start { serving, sidecars };
@@ -64,7 +69,7 @@ fn try_run(options: QuickstartOptions, proxy: impl StartProxy) -> Result<bool, B
     // Without a controller, the thread returns the error.
     let mut refused = None;
     if let Ok(control) = controller.recv() {
-        match start_sidecars(environment::of_sidecars(&control, terminal), proxy) {
+        match start_sidecars(environment::of_sidecars(&control, printed, terminal), proxy) {
             Ok(sidecars) => drop(started.send(sidecars)),
             Err(error) => {
                 drop(started);

@@ -18,6 +18,7 @@ mod service_profile;
 mod service_profiles;
 mod shared_freshness;
 mod source;
+mod stream_loss;
 mod unmet_condition;
 
 pub use authorization::{Authentication, Authorization, ClientIdentities, ClientNetwork};

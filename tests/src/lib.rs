@@ -3,7 +3,7 @@
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; enough for most tests.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
-//! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper.
+//! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper. [`Browser`]: a headless Chromium.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`], [`TapApi`], [`AdminTap`]: clients.
@@ -16,6 +16,7 @@
 
 mod admin;
 mod body;
+mod browser;
 mod client;
 mod client_hello;
 mod collector;
@@ -41,6 +42,7 @@ pub mod netns;
 
 pub use crate::admin::Admin;
 pub use crate::body::{Body, body, chunks, empty, from_channel};
+pub use crate::browser::{Browser, CHROMIUM};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
 pub use crate::client_hello::client_hello;
 pub use crate::collector::{Collector, attribute};

@@ -66,10 +66,11 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
 }
 
 #[test]
-fn the_quickstart_is_meshed_and_denies_the_guest() {
+fn the_quickstart_is_meshed_and_denies_the_guest_and_shows_why() {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(binary())
         .args(["quickstart", "--once", "--seconds", "2"])
+        .args(["--access-log", "--trace"])
         .env_clear()
         .env("TMPDIR", dir.path())
         .output()
@@ -88,6 +89,14 @@ fn the_quickstart_is_meshed_and_denies_the_guest() {
     assert!(guest.ends_with("the last one: 403 unauthorized"), "{text}");
     line("remove the # of line");
     assert!(text.contains(" 0 failed\n"), "{text}");
+    for part in ["curl -i -x http://", "guest http://", "backends http://"] {
+        line(part);
+    }
+    let printed = String::from_utf8(output.stderr).unwrap();
+    // The guest's side, and the one that denies it.
+    for part in ["outbound", "inbound", "unauthorized", "trace "] {
+        assert!(printed.contains(part), "no {part} in {printed}");
+    }
     assert_eq!(
         std::fs::read_dir(dir.path()).unwrap().count(),
         0,

@@ -88,7 +88,7 @@ const ENDPOINTS: &[AdminEndpoint] = &[
     },
     AdminEndpoint {
         path: "/state",
-        summary: "what the proxy knows and does right now, as JSON; from this host only",
+        summary: "what the proxy knows and does right now, as JSON; from this host only by default",
         answer: |admin, request| Box::pin(state::state(admin, request)),
     },
     AdminEndpoint {
@@ -98,7 +98,7 @@ const ENDPOINTS: &[AdminEndpoint] = &[
     },
     AdminEndpoint {
         path: "/explain",
-        summary: "the route and backends that a request would meet: /explain?url=http://web/path; from this host only",
+        summary: "the route and backends that a request would meet: /explain?url=http://web/path; from this host only by default",
         answer: |admin, request| Box::pin(explain::explain(admin, request)),
     },
     AdminEndpoint {

@@ -12,11 +12,13 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
+use tokio::time::Instant;
 use tower_service::Service;
 
-/// Dials one address of a controller, and logs when that begins to fail and when it succeeds again. Unlike the outbound
-/// side it may dial loopback.
+/// Dials one address of a controller, and logs when that begins to fail, once a minute while it fails, and when it succeeds
+/// again. Unlike the outbound side it may dial loopback.
 #[derive(Clone, Debug)]
 pub(super) struct Connect {
     /// The role and name of the controller.
@@ -24,8 +26,8 @@ pub(super) struct Connect {
     addr: SocketAddr,
     dialer: Arc<Dialer>,
     tls: Option<Arc<MeshClient>>,
-    /// Whether the last attempt failed.
-    failing: Rc<Cell<bool>>,
+    /// Time of the last warning, if the last attempt failed.
+    warned: Rc<Cell<Option<Instant>>>,
 }
 
 impl Connect {
@@ -40,20 +42,26 @@ impl Connect {
             addr,
             dialer,
             tls,
-            failing: Rc::default(),
+            warned: Rc::default(),
         }
     }
 
     fn log(&self, attempt: &Result<TransportStream, Error>) {
         let (controller, addr) = (&self.controller, self.addr);
-        match (attempt, self.failing.replace(attempt.is_err())) {
-            (Err(error), false) => {
-                tracing::warn!(%controller, %addr, %error, "The control plane cannot be reached; trying on");
+        match (attempt, self.warned.take()) {
+            (Err(error), warned) => {
+                let now = Instant::now();
+                if warned.is_none_or(|at| now.duration_since(at) >= WARNING_INTERVAL) {
+                    tracing::warn!(%controller, %addr, %error, "The control plane cannot be reached; trying on");
+                    self.warned.set(Some(now));
+                } else {
+                    self.warned.set(warned);
+                }
             }
-            (Ok(_), true) => {
+            (Ok(_), Some(_)) => {
                 tracing::info!(%controller, %addr, "The control plane can be reached again");
             }
-            (Err(_), true) | (Ok(_), false) => {}
+            (Ok(_), None) => {}
         }
     }
 }
@@ -76,3 +84,6 @@ impl Service<()> for Connect {
         })
     }
 }
+
+/// The least time between warnings about an address: the log has the cause of an outage near its end, too.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);

@@ -52,7 +52,9 @@ pub(super) fn distribution<B>(
             ("random by weight", backends.collect())
         }
     };
-    let more = distribution.backends().count() - backends.len();
+    let number = distribution.backends().count();
+    let kind = if number == 1 { "the only one" } else { kind };
+    let more = number - backends.len();
     json!({ "choice": kind, "backends": backends, "more": more })
 }
 

@@ -45,7 +45,12 @@ impl QueryFields {
         })?;
         let client = self.client.as_deref().unwrap_or_default();
         let client = client.parse().map_err(|_| {
-            let problem = format!("{:?} is no IP address", shortened(client));
+            let problem = match client {
+                "" => {
+                    "the address of the client is missing: authorizations depend on it".to_owned()
+                }
+                _ => format!("{:?} is no IP address", shortened(client)),
+            };
             InvalidQuery::new("client", problem, "for example client=10.0.0.7")
         })?;
         let tls = match self.identity.as_deref() {
@@ -271,5 +276,8 @@ mod tests {
             assert_eq!(error.parameter, parameter);
             assert!(error.fix.starts_with("for example"), "{error}");
         }
+        let fields = QueryFields::of_parameters("port=80").unwrap();
+        let missing = fields.check_inbound().unwrap_err().to_string();
+        assert!(missing.contains("client is missing"), "{missing}");
     }
 }

@@ -60,7 +60,7 @@ fn add_freshness(document: &mut Value, known: &KnownTarget) {
 }
 
 const UNKNOWN: &str = "is not in use: no connection or request was for it lately; ask the control plane for it (discover=1), \
-     send it a request first, or name the target of a redirected connection by its address (target=10.0.0.1:80)";
+     send it a request first, or name the target of a redirected connection by its address, such as 10.0.0.1:80";
 
 /// The names that are compared; a proxy may know 10,000 targets.
 const MAX_COMPARED: usize = 1_000;

@@ -199,8 +199,8 @@ const DIFFERENCES: &str = "\
 ## Differences from linkerd2-proxy
 
 `tests/tests/metrics/incumbent.txt` lists the families of linkerd2-proxy with their types, label names and bounds of buckets. A test
-drives the proxy with traffic of every kind, and compares its scrapes with that list. The families below differ, `{a,b}` stands for each
-of them. The label `le` is the last one of each bucket.
+drives the proxy with traffic of every kind, and compares its scrapes with that list, and the values of labels such as `error` with
+`values.txt` beside it. The families below differ, `{a,b}` stands for each of them. The label `le` is the last one of each bucket.
 
 | families | difference |
 |---|---|";

@@ -1,7 +1,7 @@
 //! The environments of the sidecars: the quickstart's variables on top of the user's.
 
 use super::{authority::MeshIdentity, options::ProxyAddresses};
-use crate::config::Env;
+use crate::config::{Env, PrintedRequests};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 /// The control plane of the sidecars, and the ports that the mesh file names.
@@ -25,8 +25,14 @@ pub(super) struct SidecarEnvs {
 }
 
 /// The environments of explicit proxies on loopback with the quickstart's controller; all else is the user's.
-pub(super) fn of_sidecars(control: &ControlPlane, terminal: bool) -> SidecarEnvs {
-    complete(&Env::from_process(), control, terminal)
+pub(super) fn of_sidecars(
+    control: &ControlPlane,
+    printed: PrintedRequests,
+    terminal: bool,
+) -> SidecarEnvs {
+    let mut user = Env::from_process();
+    printed.set(&mut user);
+    complete(&user, control, terminal)
 }
 
 /// Whether the terminal lacks escape sequences.
@@ -63,8 +69,10 @@ const OUTBOUND: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR";
 const INBOUND: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
 const ADMIN: &str = "LINKERD2_PROXY_ADMIN_LISTEN_ADDR";
 
-/// The usual port for the guest's requests.
+/// The usual port for the guest's requests, and those of the admin servers of the guest and of the backends.
 const GUEST_PORT: u16 = 4141;
+const GUEST_ADMIN_PORT: u16 = 4192;
+const WEB_ADMIN_PORT: u16 = 4193;
 
 /// The identity of the client whose requests are shown, as the mesh file names it.
 pub(super) const FRONTEND: &str = "frontend.mesh.local";
@@ -89,7 +97,7 @@ fn complete(user: &Env, control: &ControlPlane, terminal: bool) -> SidecarEnvs {
     for (name, value) in [
         (OUTBOUND, &*any),
         (INBOUND, &inbound.to_string()),
-        (ADMIN, &any),
+        (ADMIN, &free(WEB_ADMIN_PORT)),
         ("LINKERD2_PROXY_INBOUND_PORTS", &backends.join(",")),
         ("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "all-authenticated"),
         // All callers are on loopback, and they are no pod.
@@ -100,7 +108,7 @@ fn complete(user: &Env, control: &ControlPlane, terminal: bool) -> SidecarEnvs {
     let mut guest = sidecar(user, control, terminal, GUEST);
     for (name, value) in [
         (OUTBOUND, &*free(GUEST_PORT)),
-        (ADMIN, &any),
+        (ADMIN, &free(GUEST_ADMIN_PORT)),
         ("LINKERD_PROXY_INBOUND_ENABLED", "0"),
     ] {
         guest.set(name, value);

@@ -106,7 +106,7 @@ async fn live(
         start: Instant::now(),
         terminal,
         backends,
-        addresses,
+        sidecars,
         switch: switch_at,
         mesh: MeshView {
             guest_at,

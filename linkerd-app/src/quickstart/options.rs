@@ -1,6 +1,6 @@
 //! Options of the quickstart, and its proxy.
 
-use crate::config;
+use crate::config::{self, PrintedRequests};
 use std::{error::Error, net::SocketAddr, path::PathBuf};
 
 /// The started proxies.
@@ -43,6 +43,8 @@ pub struct QuickstartOptions {
     /// The mesh file, which is written if there is none. `None`: `linkerd-quickstart.yaml` in the current directory, or
     /// with `once` a file that is removed at the end.
     pub file: Option<PathBuf>,
+    /// What the sidecars print of requests. Lines on a terminal replace the table.
+    pub printed: PrintedRequests,
 }
 
 impl Default for QuickstartOptions {
@@ -52,6 +54,7 @@ impl Default for QuickstartOptions {
             rate: 50,
             seconds: 5,
             file: None,
+            printed: PrintedRequests::default(),
         }
     }
 }

@@ -163,7 +163,7 @@ impl MeshView {
             None => "(see `servers` in the file)".to_owned(),
         };
         [
-            format!("curl -x http://{} http://web/", self.guest_at),
+            format!("curl -i -x http://{} http://web/", self.guest_at),
             hint,
         ]
     }

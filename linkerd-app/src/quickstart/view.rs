@@ -4,7 +4,7 @@ use super::{
     backend::Backend,
     events::Events,
     fetch,
-    options::ProxyAddresses,
+    options::{ProxyAddresses, Sidecars},
     screen::{self, Size, cut, wrap},
     sidecars::{Encryption, MeshView},
     state::{self, Seen},
@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) start: Instant,
     pub(super) terminal: bool,
     pub(super) backends: Rc<[Backend]>,
-    pub(super) addresses: ProxyAddresses,
+    pub(super) sidecars: Sidecars,
     pub(super) switch: SocketAddr,
     pub(super) file: PathBuf,
     pub(super) mesh: MeshView,
@@ -35,13 +35,13 @@ impl View {
     /// Fetches the state and the metrics of the frontend's sidecar.
     pub(super) async fn look(&mut self) {
         let at = self.start.elapsed();
-        let metrics = fetch::once(self.addresses.admin, "/metrics", LOOK).await;
+        let metrics = fetch::once(self.sidecars.frontend.admin, "/metrics", LOOK).await;
         if let Ok(metrics) = metrics {
             let read = Encryption::read(&String::from_utf8_lossy(&metrics.body));
             self.mesh.observe(read);
         }
         let state = async {
-            let answer = fetch::once(self.addresses.admin, "/state", LOOK).await?;
+            let answer = fetch::once(self.sidecars.frontend.admin, "/state", LOOK).await?;
             Ok::<_, BoxError>(serde_json::from_slice(&answer.body)?)
         };
         // If it is not available, the last one stays.
@@ -151,7 +151,7 @@ impl View {
     fn head(&self, columns: usize) -> String {
         let ProxyAddresses {
             outbound, admin, ..
-        } = self.addresses;
+        } = self.sidecars.frontend;
         let (file, switch) = (self.file.display(), self.switch);
         let port = self
             .backends
@@ -179,6 +179,14 @@ impl View {
             &[
                 &format!("http://{admin}/console"),
                 "(or curl /state, /metrics)",
+            ],
+        );
+        let Sidecars { web, guest, .. } = self.sidecars;
+        head += &line(
+            "the others",
+            &[
+                &format!("guest http://{}", guest.admin),
+                &format!("backends http://{}", web.admin),
             ],
         );
         head += &line(

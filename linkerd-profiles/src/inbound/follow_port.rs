@@ -5,6 +5,7 @@ use super::{
     server_policy::{ServerPolicy, ServerProtocol},
     shared_freshness::SharedFreshness,
     source::ServerPolicySource,
+    stream_loss::StreamLoss,
 };
 use linkerd_proxy_core::subscription::{
     Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
@@ -21,6 +22,7 @@ pub(super) struct FollowPort {
     published: Option<Arc<ServerPolicy>>,
     latest: Option<ServerPolicy>,
     complaints: RateLimit,
+    loss: StreamLoss,
 }
 
 impl FollowPort {
@@ -32,6 +34,7 @@ impl FollowPort {
             published: None,
             latest: None,
             complaints: RateLimit::new(COMPLAINT_INTERVAL),
+            loss: StreamLoss::new(),
         }
     }
 
@@ -62,7 +65,12 @@ impl FollowPort {
         let (now, port) = (Instant::now(), self.port);
         self.freshness.observe(&event, now);
         match event {
-            Event::Opened | Event::Closed(None) => {}
+            Event::Opened => {
+                if self.loss.opened() {
+                    tracing::info!(port, "The policy stream is open again");
+                }
+            }
+            Event::Closed(None) => {}
             Event::Item(policy) => {
                 self.freshness.applied(now);
                 if let Some(reason) = &policy.invalid
@@ -72,14 +80,13 @@ impl FollowPort {
                 }
                 self.latest = Some(policy);
             }
-            Event::Closed(Some(status)) => {
-                if let Some(unreported) = self.complaints.take(now) {
-                    tracing::warn!(
-                        port, %status, unreported,
-                        "Unexpected policy controller response; retrying with a backoff",
-                    );
-                }
-            }
+            Event::Closed(Some(status)) => match self.loss.lost(now) {
+                Some(unreported) => tracing::warn!(
+                    port, %status, unreported,
+                    "Unexpected policy controller response; retrying with a backoff",
+                ),
+                None => tracing::debug!(port, %status, "policy stream failed; will retry"),
+            },
             Event::Rejected(status) => {
                 tracing::debug!(port, %status, "the control plane has no policy of the port");
             }

@@ -125,3 +125,33 @@ async fn fill_the_log(mesh: &Mesh, lines: u64) {
         assert!(n < 99, "{:#}", state["log"]);
     }
 }
+
+#[tokio::test]
+async fn a_dead_controller_is_one_warning_for_a_port_with_the_cause_and_one_line_at_its_return() {
+    let mesh = Mesh::builder().env("LINKERD2_PROXY_INBOUND_PORTS", "8080");
+    let mut mesh = mesh.start().await;
+    let admin = mesh.proxy.admin;
+    eventually(SOON, "the stream of the port is open", || async move {
+        let ports = &admin.state().await["server_policies"]["ports"];
+        let port = ports.as_array()?.iter().find(|it| it["port"] == 8080)?;
+        (port["freshness"]["connected"] == true).then_some(())
+    })
+    .await;
+    mesh.kill_control().await;
+    let reached = "The control plane cannot be reached";
+    let line = mesh.proxy.wait_for_log(reached).await;
+    assert!(line.contains("Connection refused"), "{line}");
+    mesh.proxy.wait_for_log("port=8080 status=").await;
+    mesh.restart_control().await;
+    for text in [
+        "The control plane can be reached again",
+        "open again port=8080",
+    ] {
+        mesh.proxy.wait_for_log(text).await;
+    }
+    let log = mesh.proxy.log();
+    let lost = log
+        .lines()
+        .filter(|line| line.contains("port=8080 status="));
+    assert_eq!(lost.count(), 1, "{log}");
+}

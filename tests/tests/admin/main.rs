@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod browser;
 mod console;
 mod endpoints;
 mod logging;

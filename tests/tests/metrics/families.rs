@@ -23,6 +23,8 @@ struct Family {
     kind: String,
     bounds: Vec<String>,
     label_sets: BTreeSet<Vec<String>>,
+    /// The values of each label.
+    values: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Incumbent {
@@ -94,6 +96,16 @@ impl Listed {
 }
 
 impl Scraped {
+    /// Each value of a label, with its family and label.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.0.iter().flat_map(|(name, family)| {
+            family.values.iter().flat_map(move |(label, values)| {
+                let values = values.iter();
+                values.map(move |value| (&**name, &**label, &**value))
+            })
+        })
+    }
+
     /// Adds the families of a scrape.
     pub fn add(&mut self, metrics: &Metrics) {
         for line in metrics.text().lines() {
@@ -118,6 +130,10 @@ impl Scraped {
             let names = labels.iter().map(|(name, _)| &**name);
             let names = strings(names.filter(|name| *name != "le"));
             family.label_sets.insert(names);
+            for (label, value) in labels.iter().filter(|(label, _)| label != "le") {
+                let values = family.values.entry(label.clone()).or_default();
+                values.insert(value.clone());
+            }
         }
         // Registry histograms write `1.0` where others write `1`.
         for family in self.0.values_mut() {
@@ -152,7 +168,7 @@ fn fits(pattern: &[String], names: &[String]) -> bool {
 }
 
 /// The names that a pattern with `{a,b}` expands to.
-fn expanded(pattern: &str) -> Vec<String> {
+pub fn expanded(pattern: &str) -> Vec<String> {
     let parts = pattern.split_once('{');
     let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     let Some((before, (choices, after))) = parts else {
@@ -193,6 +209,7 @@ fn labels_that_are_missing_moved_or_added_are_found() {
             kind,
             bounds,
             label_sets,
+            values: BTreeMap::new(),
         })
     };
     for same in ["a b c", "a d", "a c e_1 e_2"] {

@@ -6,11 +6,13 @@ mod budgets;
 mod families;
 mod native;
 mod traffic;
+mod values;
 mod workers;
 
 use families::{Incumbent, Scraped, documented_differences};
 use linkerd_tests::netns::isolated;
 use std::collections::BTreeSet;
+use values::ClosedValues;
 
 #[test]
 fn families_are_those_of_the_incumbent_but_for_documented_differences() {
@@ -34,6 +36,9 @@ fn families_are_those_of_the_incumbent_but_for_documented_differences() {
             let stale: Vec<_> = documented.difference(&different).collect();
             assert!(stale.is_empty(), "{stale:?}");
             assert!(incumbent.names().count() > 150);
+            let closed = ClosedValues::read();
+            assert_eq!(closed.foreign(&scraped), BTreeSet::new());
+            assert_eq!(closed.unused(&scraped), BTreeSet::new());
         },
     );
 }

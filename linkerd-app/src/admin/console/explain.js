@@ -23,10 +23,12 @@ async function explain(event) {
   for (const name of ["method", "url"].concat(inbound ? ["port", "client", "identity"] : ["target"])) {
     if (form.get(name).trim()) query.append(name, form.get(name).trim());
   }
+  // A target that is not in use is looked up, as its first request would be.
+  if (!inbound) query.append("discover", "1");
   for (const header of form.get("headers").split("\n")) if (header.trim()) query.append("header", header.trim());
   const part = byId("explain-answer");
-  // An inbound explanation is chosen by its port.
-  if (inbound && !query.has("port")) return part.replaceChildren(el("p", { class: "bad" }, "Name the port of the application."));
+  const missing = inbound ? missingOf(query) : "";
+  if (missing) return part.replaceChildren(el("p", { class: "bad" }, missing));
   try {
     const answer = await fetch("/explain?" + query, { cache: "no-store" });
     const found = await answer.json();
@@ -36,6 +38,13 @@ async function explain(event) {
   }
 }
 
+// What an inbound explanation needs: its port chooses it.
+function missingOf(query) {
+  if (!query.has("port")) return "Enter the port of the application.";
+  if (!query.has("client")) return "Enter the client address: whether a client is let in depends on it.";
+  return "";
+}
+
 function whole(found) {
   const json = el("pre", { tabindex: "0", "aria-label": "The whole answer" }, JSON.stringify(found, null, 2));
   return el("details", {}, el("summary", {}, "The whole answer, as JSON"), json);
@@ -43,8 +52,8 @@ function whole(found) {
 
 function verdict(found) {
   const problem = found.error || found.refused;
-  const known = found.known_targets || [];
-  if (problem) return el("p", { class: "bad" }, text(problem) + (known.length ? ". In use: " + known.join(", ") : ""));
+  if (found.known_targets) return unknownTarget(found);
+  if (problem) return el("p", { class: "bad" }, text(problem));
   const parts = [];
   const taken = found.route && (found.route.route || found.route.name);
   if (taken) parts.push("taken by " + taken);
@@ -58,6 +67,16 @@ function verdict(found) {
     el("p", { class: unready.length ? "warn" : "good" }, capital(parts.join(", ") || "answered") + "."),
     ...unready.map((line) => el("p", { class: "bad" }, line)),
     found.authorized_by ? "" : el("p", { class: "quiet" }, "Whether the endpoint lets it in is its own proxy's to say: explain it there, as inbound, with the identity of this proxy."),
+  ];
+}
+
+// What to do about a target that the proxy holds no policy of.
+function unknownTarget(found) {
+  const known = found.known_targets;
+  return [
+    el("p", { class: "bad" }, found.target + " is not in use, and cannot be looked up now: the proxy holds as many targets as it may."),
+    el("p", {}, "Send a request to it through this proxy, and explain it again. For a redirected connection, enter its address, such as 10.0.0.1:80, as the target."),
+    el("p", {}, known.length ? "In use: " + known.join(", ") + "." : "No target is in use yet."),
   ];
 }
 

@@ -19,12 +19,12 @@ function log(found) {
 }
 
 function accessLog(found) {
-  if (!found) return ["Access log", off("LINKERD2_PROXY_ACCESS_LOG"), "–"];
+  if (!found) return ["Access log", off("LINKERD2_PROXY_ACCESS_LOG or LINKERD_PROXY_ACCESS_LOG_FORMAT=full"), "–"];
   return ["Access log", found.format + " to " + found.output + sampled(found.sample), dropped(found.queue && found.queue.dropped_lines, "line")];
 }
 
 function traces(found) {
-  if (!found) return ["Traces", off("LINKERD2_PROXY_TRACE_COLLECTOR_SVC_ADDR"), "–"];
+  if (!found) return ["Traces", off("LINKERD2_PROXY_TRACE_COLLECTOR_SVC_ADDR or LINKERD_PROXY_TRACE_OUTPUT=stderr"), "–"];
   const sent = found.export || {};
   const to = [found.collector && "collector " + found.collector, found.output && found.output.name].filter(Boolean).join(", ");
   const error = sent.last_error ? el("div", { class: "bad" }, sent.last_error.message + ", " + sent.last_error.age_seconds + " s ago") : "";
@@ -38,8 +38,8 @@ function taps(found) {
   return ["Taps", [(open.length || "none") + " open", ...clients], dropped(found && found.dropped, "event")];
 }
 
-function off(name) {
-  return "off; " + name + " turns it on";
+function off(names) {
+  return "off; " + names + " turns it on";
 }
 
 function sampled(share) {

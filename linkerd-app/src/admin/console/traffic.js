@@ -76,26 +76,29 @@ function chart(title, direction, keys, names, format) {
     svg("svg", { viewBox: "0 0 300 80", preserveAspectRatio: "none", role: "img", "aria-label": label }, ...lines));
 }
 
-// The counters of the charts. Outbound requests are counted by route, each once whatever its attempts, and before that by the
-// reason why they found none; inbound ones by response. Requests to the admin port itself are left out.
+// The counters of the charts. Outbound requests are counted by route, each once whatever its attempts, and inbound ones by
+// response; those that came to neither by the reason of the refusal. Requests to the admin port itself are left out.
 export function readMetrics(text) {
   const read = { outbound: counters(), inbound: counters() };
   for (const line of text.split("\n")) {
-    const found = /^(response_total|response_latency_ms_bucket|outbound_(?:http|grpc)_route_request_statuses_total|proxy_failures_total|inbound_http_errors_total)\{(.*)\} (\S+)/.exec(line);
+    const found = /^(response_total|response_latency_ms_bucket|outbound_(?:http|grpc)_route_request_statuses_total|proxy_failures_total|inbound_http_(?:errors|authz_deny|route_not_found)_total)\{(.*)\} (\S+)/.exec(line);
     if (!found) continue;
     const [, name, list, number] = found;
     const labels = readLabels(list);
-    if (labels.target_port === location.port && labels.direction === "inbound") continue;
     const value = Number(number) || 0;
-    if (name === "response_latency_ms_bucket") {
+    const isAdmin = labels.target_port === location.port;
+    if (name.startsWith("inbound_http_")) {
+      // The reasons have no port.
+      if (isAdmin) read.inbound.failed -= value;
+    } else if (isAdmin && labels.direction === "inbound") {
+      continue;
+    } else if (name === "response_latency_ms_bucket") {
       const { buckets } = read[labels.direction] || counters();
       buckets[labels.le] = (buckets[labels.le] || 0) + value;
     } else if (name === "response_total") {
       if (labels.direction === "inbound") add(read.inbound, labels.classification === "failure", value);
-    } else if (name === "inbound_http_errors_total") {
-      read.inbound.failed += value;
     } else if (name === "proxy_failures_total") {
-      if (labels.direction === "outbound" && labels.protocol !== "connection" && BEFORE_A_ROUTE.includes(labels.phase)) read.outbound.failed += value;
+      if (labels.protocol !== "connection" && BEFORE_A_ROUTE.includes(labels.phase) && read[labels.direction]) read[labels.direction].failed += value;
     } else {
       add(read.outbound, labels.error || labels.http_status >= "500" || (labels.grpc_status || "OK") !== "OK", value);
     }

@@ -97,7 +97,9 @@ fn the_split_of_a_profile_is_shown_in_shares() {
         ..profile(Some("web.ns.svc.cluster.local:80"))
     };
     let explained = explain(http(only("c")), Some(split));
-    let backends = &explained.document["route"]["distribution"]["backends"];
+    let distribution = &explained.document["route"]["distribution"];
+    assert_eq!(distribution["choice"], "random by weight");
+    let backends = &distribution["backends"];
     assert_eq!(backends[0]["share"], 0.25);
     assert_eq!(backends[1]["destination"], "b:80");
     assert_eq!(explained.backends.unwrap().backends.len(), 2);
@@ -138,7 +140,9 @@ fn states_of_workers_are_added_to_their_backends() {
         json!([{ "available": true }]),
         Value::Null,
     ]);
-    let backends = &explained.document["route"]["distribution"]["backends"];
+    let distribution = &explained.document["route"]["distribution"];
+    assert_eq!(distribution["choice"], "the only one");
+    let backends = &distribution["backends"];
     assert_eq!(
         backends[0]["workers"],
         json!([{ "available": true, "worker": 1 }])

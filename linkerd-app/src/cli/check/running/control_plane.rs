@@ -151,9 +151,12 @@ pub(super) fn streams(state: &Value) -> Vec<CheckLine> {
 
 fn stream_line(kind: &str, freshness: &[Value]) -> CheckLine {
     let name = format!("streams: {kind}");
+    // A stream that was never needed, such as that of a profile, is not lost.
+    let opened = |it: &&Value| it["streams_opened"] != 0 || !it["last_error"].is_null();
+    let freshness: Vec<_> = freshness.iter().filter(opened).collect();
     // A refusal, such as of a name that does not exist, is an answer.
-    let lost = |it: &&Value| it["connected"] == false && it["rejected"] == false;
-    let lost: Vec<_> = freshness.iter().filter(lost).collect();
+    let is_lost = |it: &Value| it["connected"] == false && it["rejected"] == false;
+    let lost: Vec<_> = freshness.iter().filter(|it| is_lost(it)).collect();
     let ages = freshness.iter().filter_map(|it| it["age_ms"].as_u64());
     let last = ages.min().map(Duration::from_millis);
     let last = match last {
@@ -271,7 +274,7 @@ mod tests {
         let stream = |connected: bool, rejected: bool| {
             json!({
                 "connected": connected, "rejected": rejected, "age_ms": 3000,
-                "disconnected_ms": 9000, "last_error": "gone",
+                "disconnected_ms": 9000, "last_error": "gone", "streams_opened": 1,
             })
         };
         let good = shown(&stream_line(
@@ -291,5 +294,22 @@ mod tests {
             "{lost}"
         );
         assert!(shown(&stream_line("x", &[])).contains("none in use"));
+    }
+
+    #[test]
+    fn a_stream_that_was_never_opened_is_not_lost() {
+        let never = json!({
+            "connected": false, "rejected": false, "age_ms": null, "disconnected_ms": null,
+            "last_error": null, "streams_opened": 0,
+        });
+        let mut opened = never.clone();
+        opened["connected"] = true.into();
+        opened["streams_opened"] = 1.into();
+        let line = shown(&stream_line("x", &[opened, never.clone()]));
+        assert!(line.contains("Ok") && line.contains("1 of 1"), "{line}");
+        assert!(shown(&stream_line("x", std::slice::from_ref(&never))).contains("none in use"));
+        let mut refused = never;
+        refused["last_error"] = "refused".into();
+        assert!(shown(&stream_line("x", &[refused])).contains("Warn"));
     }
 }

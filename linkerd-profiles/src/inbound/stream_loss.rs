@@ -1,0 +1,67 @@
+//! The lines of the log about a lost stream.
+
+use linkerd_proxy_core::subscription::RateLimit;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Decides whether the loss of a stream is a warning: the first one is, and the attempts after it are not until a stream
+/// is open. The log of the controller's connections repeats the cause.
+pub(super) struct StreamLoss {
+    is_reported: bool,
+    /// For streams that open and are lost at once.
+    warnings: RateLimit,
+}
+
+impl StreamLoss {
+    pub(super) fn new() -> Self {
+        Self {
+            is_reported: false,
+            warnings: RateLimit::new(WARNING_INTERVAL),
+        }
+    }
+
+    /// The stream has failed. Returns the number of losses without a warning since the last one, if this one is a warning.
+    pub(super) fn lost(&mut self, now: Instant) -> Option<u64> {
+        if self.is_reported {
+            return None;
+        }
+        let unreported = self.warnings.take(now);
+        self.is_reported = unreported.is_some();
+        unreported
+    }
+
+    /// A stream is open. Returns whether that ends a reported loss.
+    pub(super) fn opened(&mut self) -> bool {
+        std::mem::take(&mut self.is_reported)
+    }
+}
+
+/// The least time between warnings about one stream.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_is_dead_for_an_hour_is_one_warning_and_its_return_one_line() {
+        let start = Instant::now();
+        let mut loss = StreamLoss::new();
+        let lost = (0..3600).filter_map(|second| loss.lost(start + Duration::from_secs(second)));
+        assert_eq!(lost.collect::<Vec<_>>(), [0]);
+        assert!(loss.opened());
+        assert!(!loss.opened());
+    }
+
+    #[test]
+    fn a_stream_that_opens_and_is_lost_at_once_is_a_warning_a_minute() {
+        let start = Instant::now();
+        let mut loss = StreamLoss::new();
+        let lost = (0..120).filter_map(|second| {
+            let lost = loss.lost(start + Duration::from_secs(second));
+            assert_eq!(loss.opened(), lost.is_some());
+            lost
+        });
+        assert_eq!(lost.collect::<Vec<_>>(), [0, 59]);
+    }
+}
