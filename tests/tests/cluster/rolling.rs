@@ -7,6 +7,7 @@ use linkerd_tests::{
     netns::{Cluster, ClusterPod, SERVICE, isolated},
     reply,
 };
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -36,7 +37,7 @@ impl Replica {
         let heard = async {
             sleep(PROPAGATION).await;
             cluster.endpoints(SERVICE, [next.pod.endpoint(8080)]);
-            endpoints(web, 1.0).await;
+            endpoints(web, 1).await;
         };
         match has_hook {
             // The application serves until all clients have learned of its end.
@@ -55,18 +56,33 @@ impl Replica {
 }
 
 /// Waits until both balancers of the client, for HTTP/1 and for HTTP/2, have this number of endpoints, all of them ready.
-async fn endpoints(web: &ClusterPod, number: f64) {
+async fn endpoints(web: &ClusterPod, number: usize) {
     let proxy = web.proxy();
     let seen = eventually(SOON, "the endpoints are known", || async {
-        let metrics = proxy.metrics().await;
-        let all = metrics.sum(ENDPOINTS, &[]);
-        let ready = metrics.sum(ENDPOINTS, &[("endpoint_state", "ready")]);
-        (all == 2.0 * number && ready == all).then_some(())
+        let mut balancers = Vec::new();
+        find_balancers(&proxy.admin.state().await["workers"], &mut balancers);
+        (balancers == [(number, number); 2]).then_some(())
     });
     web.enter(seen).await;
 }
 
-const ENDPOINTS: &str = "outbound_http_balancer_endpoints";
+/// The endpoints of each balancer in a part of `/state`, and the number of those that are ready.
+fn find_balancers(state: &Value, found: &mut Vec<(usize, usize)>) {
+    match state {
+        Value::Array(items) => items.iter().for_each(|item| find_balancers(item, found)),
+        Value::Object(members) => {
+            if let (Some(Value::Number(ready)), Some(Value::Array(endpoints))) =
+                (members.get("ready"), members.get("endpoints"))
+            {
+                found.push((endpoints.len(), ready.as_u64().unwrap_or(0) as usize));
+            }
+            members
+                .values()
+                .for_each(|member| find_balancers(member, found));
+        }
+        _ => {}
+    }
+}
 
 #[test]
 fn rolling_restarts_fail_no_request() {
@@ -93,7 +109,7 @@ async fn restarts(has_hook: bool) {
         let next = Replica::start(&cluster).await;
         let both = [&replica, &next].map(|replica| replica.pod.endpoint(8080));
         cluster.endpoints(SERVICE, both);
-        endpoints(&web, 2.0).await;
+        endpoints(&web, 2).await;
         traffic.answers(20).await;
         let last = std::mem::replace(&mut replica, next);
         last.end(&cluster, &web, has_hook, &replica).await;

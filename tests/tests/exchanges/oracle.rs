@@ -146,6 +146,7 @@ impl Evidence<'_> {
             }
             "invalid_request" => self.gives_up(Abort::HalfClose),
             "broken_body" => self.gives_up(Abort::HalfClose),
+            "malformed_request" => self.gives_up(Abort::HalfClose),
             "header_timeout" => self.gives_up(Abort::Stall),
             // An endpoint that stops, or closes an idle connection, leaves no other trace; the run counts these.
             "connection_lost" => true,
@@ -165,10 +166,11 @@ impl Evidence<'_> {
         Ok(Kind::Failed(reason))
     }
 
-    /// Checks the text of the explicit proxy's own responses, which is absent only for HEAD.
+    /// Checks the text of the explicit proxy's own responses, which is absent only for HEAD. The method of a head that was not read
+    /// is not known.
     fn check_text(self, text: &str, reason: &str) -> Result<(), String> {
-        let has_text =
-            self.explicit && self.exchange.ask.method != "HEAD" && reason != "header_timeout";
+        let is_unread = matches!(reason, "header_timeout" | "malformed_request");
+        let has_text = self.explicit && (is_unread || self.exchange.ask.method != "HEAD");
         let lines: Vec<_> = text.lines().collect();
         let is_right = match lines[..] {
             [] => !has_text,
