@@ -185,8 +185,13 @@ impl Outbound {
             Some(Detected::Http1) => Version::HTTP_11,
             Some(Detected::Http2) => Version::HTTP_2,
             Some(Detected::Opaque) => {
-                let error = Reason::NotHttp.into();
-                refuse(&mut io, Some(self.refusals(true)), &error).await;
+                let error = match io.has_ended() {
+                    true => Error::new(Reason::MalformedRequest)
+                        .detail("the client ended its side without a whole request line"),
+                    false => Reason::NotHttp.into(),
+                };
+                let responder = self.refusals(true).unless_head(io.prefix());
+                refuse(&mut io, Some(responder), &error).await;
                 return self.failed(&client, local, &error);
             }
             None => {

@@ -38,7 +38,9 @@ pub async fn detect(
         Ok((None, _)) => "read_timeout",
         Err(error) => {
             if error.reason() == Reason::HeaderTimeout {
-                refuse(io, Some(settings.answers), error).await;
+                // The method may be HEAD: its bytes are lost with the error.
+                let answers = settings.answers.without_text();
+                refuse(io, Some(answers), error).await;
             }
             "error"
         }

@@ -46,6 +46,18 @@ impl Responder {
         }
     }
 
+    /// Leaves out the text if these first bytes of a request are those of HEAD, whose responses have no body.
+    pub fn unless_head(mut self, request: &[u8]) -> Self {
+        self.has_text &= !request.starts_with(b"HEAD ");
+        self
+    }
+
+    /// Leaves out the text.
+    pub fn without_text(mut self) -> Self {
+        self.has_text = false;
+        self
+    }
+
     /// Adds a text: the client knows that it talks to a proxy. Not for gRPC, which has its own text, nor for HEAD.
     pub fn with_text(mut self) -> Self {
         self.has_text = self.emit_headers && !self.grpc && !self.is_head;

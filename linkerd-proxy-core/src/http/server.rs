@@ -68,8 +68,9 @@ where
                 .gather(&mut io, settings.header_timeout)
                 .await
         {
+            let responder = connection.refusals();
             // In a box, here and below: few connections end so, and all would have to reserve its space.
-            return Box::pin(end(io, Err(late.into()), connection.refusals(), drain)).await;
+            return Box::pin(end(io, Err(late.into()), responder, drain)).await;
         }
         if connection.refusals().is_some() {
             connection.activity.hold_refusals();
@@ -102,11 +103,13 @@ where
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
             // There are no parts after an upgrade.
             if let Some(parts) = serve.into_parts() {
+                let responder = connection.refusals();
+                let responder = responder.map(|responder| responder.unless_head(&parts.read_buf));
                 io = parts.io.into_inner();
                 if connection.broken.get() {
                     io.reset_on_drop();
                 } else if is_late || refusal.is_some() || !was_idle && !io.has_ended() {
-                    return Box::pin(end(io, ended, connection.refusals(), drain)).await;
+                    return Box::pin(end(io, ended, responder, drain)).await;
                 }
             }
             return ended;
@@ -137,9 +140,12 @@ async fn end<I>(
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let patience = match &served {
-        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_)) => linger::SHORT,
-        _ => linger::LONG,
+    let (patience, responder) = match &served {
+        // The method of a head that is not whole may be HEAD, whose responses have no body.
+        Err(ServeError::HeaderTimeout(_) | ServeError::HalfSentLimit(_)) => {
+            (linger::SHORT, responder.map(Responder::without_text))
+        }
+        _ => (linger::LONG, responder),
     };
     if let Err(error) = &served
         && !matches!(error, ServeError::Http(_))

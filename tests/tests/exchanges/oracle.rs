@@ -166,14 +166,13 @@ impl Evidence<'_> {
         Ok(Kind::Failed(reason))
     }
 
-    /// Checks the text of the explicit proxy's own responses, which is absent only for HEAD. The method of a head that was not read
-    /// is not known.
+    /// Checks the text of the explicit proxy's own responses, which is absent only for HEAD, and where a head is so late that its
+    /// method is not known.
     fn check_text(self, text: &str, reason: &str) -> Result<(), String> {
-        let is_unread = matches!(reason, "header_timeout" | "malformed_request");
-        let has_text = self.explicit && (is_unread || self.exchange.ask.method != "HEAD");
+        let has_text = self.explicit && self.exchange.ask.method != "HEAD";
         let lines: Vec<_> = text.lines().collect();
         let is_right = match lines[..] {
-            [] => !has_text,
+            [] => !has_text || reason == "header_timeout",
             [error, why, hint] => {
                 has_text
                     && error.starts_with("error: ")
