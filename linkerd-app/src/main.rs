@@ -111,7 +111,7 @@ enum Command {
     },
 }
 
-/// What is printed of requests.
+/// Switches that print requests.
 #[derive(clap::Args)]
 struct PrintArgs {
     /// Prints a line for each request to standard error: where it went, what it got, how long it took, and why it failed.

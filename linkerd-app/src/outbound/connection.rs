@@ -174,7 +174,6 @@ impl Outbound {
         // Nothing but HTTP is spoken here: a broken request line gets an answer.
         let settings = DetectSettings {
             lookalikes: Lookalikes::Http,
-            answers: self.refusals(true),
             ..self.detect_settings()
         };
         let detected = match detect(&mut io, settings, drain, |_, _| {}).await {

@@ -43,7 +43,7 @@ pub struct QuickstartOptions {
     /// The mesh file, which is written if there is none. `None`: `linkerd-quickstart.yaml` in the current directory, or
     /// with `once` a file that is removed at the end.
     pub file: Option<PathBuf>,
-    /// What the sidecars print of requests. Lines on a terminal replace the table.
+    /// Lines for requests, printed by the sidecars. On a terminal they replace the table.
     pub printed: PrintedRequests,
 }
 

@@ -15,7 +15,7 @@ pub struct DetectSettings {
     pub timeout: Duration,
     /// The treatment of bytes that look like HTTP and are not.
     pub lookalikes: Lookalikes,
-    /// The form of an answer to a request that begins and does not go on.
+    /// The form of an answer to a request that begins and does not go on. It has no text: the method may be HEAD.
     pub answers: Responder,
 }
 
@@ -38,9 +38,7 @@ pub async fn detect(
         Ok((None, _)) => "read_timeout",
         Err(error) => {
             if error.reason() == Reason::HeaderTimeout {
-                // The method may be HEAD: its bytes are lost with the error.
-                let answers = settings.answers.without_text();
-                refuse(io, Some(answers), error).await;
+                refuse(io, Some(settings.answers), error).await;
             }
             "error"
         }

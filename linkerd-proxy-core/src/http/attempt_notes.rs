@@ -19,23 +19,23 @@ pub struct AttemptNotes {
 /// The wait of an attempt in a queue, which ends with it.
 pub struct QueueNote(Rc<AttemptNotes>);
 
-/// An endpoint of a balancer, as long as that has it.
+/// An endpoint of a balancer, valid as long as the balancer has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointId(pub usize);
 
 impl AttemptNotes {
-    /// The endpoint that had the last attempt. Another is preferred for the next.
+    /// The endpoint of the last attempt. The next attempt prefers another.
     pub fn endpoint(&self) -> Option<EndpointId> {
         self.endpoint.get()
     }
 
-    /// Notes that an endpoint has the request.
+    /// Notes that an endpoint got the request.
     pub fn given_to(&self, endpoint: EndpointId) {
         self.endpoint.set(Some(endpoint));
         self.has_timed_out.set(false);
     }
 
-    /// The notes of an attempt beside these, which prefers another endpoint.
+    /// The notes of a parallel attempt, which prefers another endpoint.
     pub fn another(&self) -> Self {
         Self {
             endpoint: self.endpoint.clone(),
@@ -58,12 +58,12 @@ impl AttemptNotes {
         }
     }
 
-    /// Notes that the present attempt is given up, as a limit of the route has passed.
+    /// Notes that the present attempt was ended by a limit of the route.
     pub fn time_out(&self) {
         self.has_timed_out.set(true);
     }
 
-    /// Whether the present attempt was given up so.
+    /// Whether a limit of the route ended the present attempt.
     pub fn has_timed_out(&self) -> bool {
         self.has_timed_out.get()
     }

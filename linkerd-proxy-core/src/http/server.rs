@@ -21,7 +21,6 @@ use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 pub use refusal::refuse;
-use refusal::refused;
 use run::{RunEnd, run};
 use std::{
     future::poll_fn,
@@ -97,7 +96,9 @@ where
         let refusal = connection.activity.take_refusal();
         if let RunEnd::Ended { ended, was_idle } = ran {
             let ended = match (ended, refusal) {
-                (Err(ServeError::Http(error)), Some(status)) => Err(refused(status, error)),
+                (Err(ServeError::Http(error)), Some(status)) => {
+                    Err(ServeError::refused(status, error))
+                }
                 (ended, _) => ended,
             };
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));

@@ -71,36 +71,26 @@ fn snis(wire: Vec<wire_tls::SniMatch>) -> Result<Vec<SniMatch>, InvalidPolicy> {
     snis.collect()
 }
 
-/// The first filter decides: each kind of filter refuses. A filter of an unknown kind may be one that refuses, too.
-fn opaque_filter(wire: &[opaque_route::Filter]) -> Result<Option<TcpFilter>, InvalidPolicy> {
-    use opaque_route::filter::Kind;
-    let filters = wire.iter().map(|filter| {
-        Ok(
-            match required(filter.kind.as_ref(), "an opaque route's filter")? {
+/// The first filter decides: each kind of filter refuses. A filter of an unknown kind may be one that refuses, too. The filters of
+/// both kinds of routes have the same variants, in types of their own.
+macro_rules! tcp_filter {
+    ($wire:expr, $route:ident, $part:literal) => {{
+        use $route::filter::Kind;
+        let filters = $wire.iter().map(|filter| {
+            Ok(match required(filter.kind.as_ref(), $part)? {
                 Kind::Forbidden(_) => TcpFilter::Forbidden,
                 Kind::Invalid(invalid) => TcpFilter::Invalid(invalid.message.clone()),
-            },
-        )
-    });
-    first(filters)
+            })
+        });
+        let filters: Vec<_> = filters.collect::<Result<_, InvalidPolicy>>()?;
+        Ok(filters.into_iter().next())
+    }};
+}
+
+fn opaque_filter(wire: &[opaque_route::Filter]) -> Result<Option<TcpFilter>, InvalidPolicy> {
+    tcp_filter!(wire, opaque_route, "an opaque route's filter")
 }
 
 fn tls_filter(wire: &[tls_route::Filter]) -> Result<Option<TcpFilter>, InvalidPolicy> {
-    use tls_route::filter::Kind;
-    let filters = wire.iter().map(|filter| {
-        Ok(
-            match required(filter.kind.as_ref(), "a TLS route's filter")? {
-                Kind::Forbidden(_) => TcpFilter::Forbidden,
-                Kind::Invalid(invalid) => TcpFilter::Invalid(invalid.message.clone()),
-            },
-        )
-    });
-    first(filters)
-}
-
-fn first(
-    filters: impl Iterator<Item = Result<TcpFilter, InvalidPolicy>>,
-) -> Result<Option<TcpFilter>, InvalidPolicy> {
-    let filters: Vec<_> = filters.collect::<Result<_, _>>()?;
-    Ok(filters.into_iter().next())
+    tcp_filter!(wire, tls_route, "a TLS route's filter")
 }

@@ -24,6 +24,11 @@ pub enum ServeError {
 }
 
 impl ServeError {
+    /// The codec's refusal of a head with this status.
+    pub(super) fn refused(status: u16, error: hyper::Error) -> Self {
+        Self::Refused(refusal_reason(status), error)
+    }
+
     /// The failure, if no exchange has counted it: a request that the codec refused, or a response that it could not write. A
     /// client that broke off is no failure.
     pub fn failure(&self) -> Option<Error> {
@@ -33,11 +38,8 @@ impl ServeError {
             }
             Self::Refused(reason, error) => Some(Error::new(*reason).detail(error.to_string())),
             Self::Http(error) if error.is_parse() => {
-                let reason = match error.is_parse_too_large() {
-                    true => Reason::HeadTooLarge,
-                    false => Reason::MalformedRequest,
-                };
-                Some(Error::new(reason).detail(error.to_string()))
+                let status = if error.is_parse_too_large() { 431 } else { 400 };
+                Some(Error::new(refusal_reason(status)).detail(error.to_string()))
             }
             Self::HalfSentLimit(_) => {
                 Some(Error::new(Reason::HalfSentLimit).detail(self.to_string()))
@@ -53,6 +55,15 @@ impl ServeError {
             }
             Self::Http(_) => None,
         }
+    }
+}
+
+/// The reason for which the codec refuses a head with this status.
+fn refusal_reason(status: u16) -> Reason {
+    match status {
+        414 => Reason::TargetTooLong,
+        431 => Reason::HeadTooLarge,
+        _ => Reason::MalformedRequest,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Answers to HTTP/1 requests that no stage has seen: the codec refuses their heads, or the heads do not arrive in time.
 
-use super::ServeError;
-use crate::{Error, Reason, http::Responder};
+use crate::{Error, http::Responder};
 use http::{Response, StatusCode};
 use std::{fmt::Write as _, time::Duration};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -27,16 +26,6 @@ pub async fn refuse(
     if let Ok(Err(error)) = written.await {
         tracing::debug!(%error, "a client has left before its request was refused");
     }
-}
-
-/// The reason for a refusal with this status of the codec.
-pub(super) fn refused(status: u16, error: hyper::Error) -> ServeError {
-    let reason = match status {
-        414 => Reason::TargetTooLong,
-        431 => Reason::HeadTooLarge,
-        _ => Reason::MalformedRequest,
-    };
-    ServeError::Refused(reason, error)
 }
 
 fn bare(status: StatusCode) -> Response<String> {
@@ -76,7 +65,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Side;
+    use crate::{Reason, transport::Side};
 
     #[tokio::test]
     async fn a_refusal_has_the_headers_of_every_answer_and_a_text_for_a_person() {
