@@ -16,18 +16,24 @@ use std::{
 use tokio::time::Instant;
 
 /// A request's body.
-pub struct RequestBody {
-    kind: Kind,
-    /// Boxed, as each stage moves the body; a request without a body needs no box.
-    attempt: Option<Box<Attempt>>,
-    upload: Option<Rc<Upload>>,
-}
+///
+/// Boxed, as each stage and codec moves the request; a request without a body needs no box.
+pub struct RequestBody(Option<Box<Content>>);
 
 /// Removes fields that must not be passed on.
 pub type Scrub = fn(&mut HeaderMap);
 
-enum Kind {
-    Empty,
+/// A body that is not empty, and the attempt to send it.
+struct Content {
+    source: Source,
+    observers: RequestObservers,
+    deadline: Option<Deadline>,
+    /// Applied to trailers.
+    scrub: Option<Scrub>,
+    upload: Option<Rc<Upload>>,
+}
+
+enum Source {
     Received(Received),
     Replay(Replay),
     Full(Bytes),
@@ -35,19 +41,10 @@ enum Kind {
     FullSent(Bytes),
 }
 
-/// An attempt to send a body.
-#[derive(Default)]
-struct Attempt {
-    observers: RequestObservers,
-    deadline: Option<Deadline>,
-    /// Applied to trailers.
-    scrub: Option<Scrub>,
-}
-
 impl RequestBody {
     /// No body.
     pub fn empty() -> Self {
-        Self::of_kind(Kind::Empty, None)
+        Self(None)
     }
 
     /// A body that the proxy makes itself.
@@ -55,7 +52,7 @@ impl RequestBody {
         let data = data.into();
         match data.is_empty() {
             true => Self::empty(),
-            false => Self::of_kind(Kind::Full(data), None),
+            false => Self::of_source(Source::Full(data), None),
         }
     }
 
@@ -66,44 +63,50 @@ impl RequestBody {
         }
         let upload = Rc::new(upload());
         let received = Received::new(incoming, version);
-        Self::of_kind(Kind::Received(received), Some(upload))
+        Self::of_source(Source::Received(received), Some(upload))
     }
 
-    fn of_kind(kind: Kind, upload: Option<Rc<Upload>>) -> Self {
-        Self {
-            kind,
-            attempt: None,
+    fn of_source(source: Source, upload: Option<Rc<Upload>>) -> Self {
+        Self(Some(Box::new(Content {
+            source,
+            observers: RequestObservers::default(),
+            deadline: None,
+            scrub: None,
             upload,
-        }
+        })))
+    }
+
+    /// The content of a body that has not ended.
+    fn unfinished(&mut self) -> Option<&mut Content> {
+        let content = self.0.as_deref_mut()?;
+        (!content.source.is_end_stream()).then_some(content)
     }
 
     /// Applies `scrub` to the trailers, if the body is not empty.
     pub fn scrub_trailers(&mut self, scrub: Scrub) {
-        if !self.is_end_stream() {
-            self.attempt.get_or_insert_default().scrub = Some(scrub);
+        if let Some(content) = self.unfinished() {
+            content.scrub = Some(scrub);
         }
     }
 
     /// The client's side of the body, unless the body is empty or the proxy's own.
     pub fn upload(&self) -> Option<Rc<Upload>> {
-        self.upload.clone()
+        self.0.as_ref()?.upload.clone()
     }
 
     /// Adds an observer of the body, unless the body is empty. Observers are notified in the order in which they were added. For
     /// this observer the exchange began at `start`.
     pub fn observe<O: ObserveRequest + 'static>(&mut self, observer: &Rc<O>, start: Instant) {
-        if !self.is_end_stream() {
-            let attempt = self.attempt.get_or_insert_default();
-            attempt.observers.add(observer.clone(), start);
+        if let Some(content) = self.unfinished() {
+            content.observers.add(observer.clone(), start);
         }
     }
 
     /// Ends the body by an error if it goes on after the deadline. Earlier deadlines of the body stay.
     pub fn end_by(&mut self, deadline: Deadline) {
-        if !self.is_end_stream() {
-            let attempt = self.attempt.get_or_insert_default();
-            let known = attempt.deadline.take();
-            attempt.deadline = Some(deadline.and(known));
+        if let Some(content) = self.unfinished() {
+            let known = content.deadline.take();
+            content.deadline = Some(deadline.and(known));
         }
     }
 
@@ -112,61 +115,50 @@ impl RequestBody {
     ///
     /// From here on, frames are kept as they pass. `None` if the body is known to be too large.
     pub fn replayable(&mut self, limit: usize) -> Option<Self> {
-        let (kind, copy) = match std::mem::replace(&mut self.kind, Kind::Empty) {
-            Kind::Empty => return Some(Self::empty()),
-            Kind::Received(received) if received.size_hint().lower() > limit as u64 => {
-                self.kind = Kind::Received(received);
-                return None;
-            }
-            Kind::Received(received) => {
-                let replay = Replay::new(received, limit);
-                let copy = replay.copy();
-                (Kind::Replay(replay), Kind::Replay(copy))
-            }
-            Kind::Replay(replay) => {
-                let copy = replay.copy();
-                (Kind::Replay(replay), Kind::Replay(copy))
-            }
-            Kind::Full(data) => (Kind::Full(data.clone()), Kind::Full(data)),
-            Kind::FullSent(data) => (Kind::FullSent(data.clone()), Kind::Full(data)),
+        let Some(content) = &mut self.0 else {
+            return Some(Self::empty());
         };
-        self.kind = kind;
-        let attempt = self.attempt.as_ref();
-        Some(Self {
-            kind: copy,
-            attempt: attempt.map(|attempt| Box::new(attempt.another())),
-            upload: self.upload.clone(),
-        })
+        let copy = Content {
+            source: content.source.replayable(limit)?,
+            observers: content.observers.another(),
+            deadline: content.deadline.as_ref().map(Deadline::another),
+            scrub: content.scrub,
+            upload: content.upload.clone(),
+        };
+        Some(Self(Some(Box::new(copy))))
     }
 
     /// Whether all frames that have passed are still kept.
     pub fn is_whole(&self) -> bool {
-        match &self.kind {
-            Kind::Replay(replay) => replay.is_whole(),
-            Kind::Empty | Kind::Received(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+        match self.source() {
+            Some(Source::Replay(replay)) => replay.is_whole(),
+            _ => true,
         }
     }
 
     /// Whether no other attempt still reads the body: each has finished, or was dropped.
     pub fn is_released(&self) -> bool {
-        match &self.kind {
-            Kind::Replay(replay) => replay.is_released(),
-            Kind::Empty | Kind::Received(_) | Kind::Full(_) | Kind::FullSent(_) => true,
+        match self.source() {
+            Some(Source::Replay(replay)) => replay.is_released(),
+            _ => true,
         }
     }
 
-    /// Notifies the observers, if there are any, of a frame, an error or the end.
+    fn source(&self) -> Option<&Source> {
+        Some(&self.0.as_ref()?.source)
+    }
+}
+
+impl Content {
+    /// Notifies the observers of a frame, an error or the end.
     fn notify(&mut self, passed: Option<&Result<Frame<Bytes>, BodyError>>, now: &Now) {
-        let Some(attempt) = &mut self.attempt else {
-            return;
-        };
-        let observers = &mut attempt.observers;
+        let observers = &mut self.observers;
         let trailers = match passed {
             Some(Err(error)) => return observers.end(BodyEnd::Failed(error), now),
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(data) => {
                     observers.data(data.len(), now);
-                    if !self.kind.is_end_stream() {
+                    if !self.source.is_end_stream() {
                         return;
                     }
                     None
@@ -182,24 +174,35 @@ impl RequestBody {
     }
 }
 
-impl Attempt {
-    fn another(&self) -> Self {
-        Self {
-            observers: self.observers.another(),
-            deadline: self.deadline.as_ref().map(Deadline::another),
-            scrub: self.scrub,
-        }
+impl Source {
+    /// Keeps frames as they pass from here on, and returns a copy. `None` if the body is known to be larger than `limit`.
+    fn replayable(&mut self, limit: usize) -> Option<Self> {
+        let copy = match self {
+            Self::Received(received) if received.size_hint().lower() > limit as u64 => return None,
+            Self::Received(_) => {
+                let Self::Received(received) = std::mem::replace(self, Self::NOTHING) else {
+                    return None;
+                };
+                let replay = Replay::new(received, limit);
+                let copy = replay.copy();
+                *self = Self::Replay(replay);
+                Self::Replay(copy)
+            }
+            Self::Replay(replay) => Self::Replay(replay.copy()),
+            Self::Full(data) | Self::FullSent(data) => Self::Full(data.clone()),
+        };
+        Some(copy)
     }
-}
 
-impl Kind {
+    const NOTHING: Self = Self::FullSent(Bytes::new());
+
     #[inline]
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
-            Self::Empty | Self::FullSent(_) => Poll::Ready(None),
+            Self::FullSent(_) => Poll::Ready(None),
             Self::Received(received) => Pin::new(received).poll_frame(cx),
             Self::Replay(replay) => Pin::new(replay).poll_frame(cx),
             Self::Full(data) => {
@@ -212,7 +215,7 @@ impl Kind {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Empty | Self::FullSent(_) => true,
+            Self::FullSent(_) => true,
             Self::Full(_) => false,
             Self::Received(received) => received.is_end_stream(),
             Self::Replay(replay) => replay.is_end_stream(),
@@ -222,13 +225,13 @@ impl Kind {
 
 impl std::fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self.kind {
-            Kind::Empty => "empty",
-            Kind::Full(_) | Kind::FullSent(_) => "full",
-            Kind::Received(_) => "received",
-            Kind::Replay(_) => "replay",
+        let source = match self.source() {
+            None => "empty",
+            Some(Source::Full(_) | Source::FullSent(_)) => "full",
+            Some(Source::Received(_)) => "received",
+            Some(Source::Replay(_)) => "replay",
         };
-        f.debug_tuple("RequestBody").field(&kind).finish()
+        f.debug_tuple("RequestBody").field(&source).finish()
     }
 }
 
@@ -240,15 +243,13 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
+        let Some(this) = self.0.as_deref_mut() else {
+            return Poll::Ready(None);
+        };
         let now = Now::default();
-        let mut deadline = None;
-        if let Some(attempt) = &mut this.attempt {
-            attempt.observers.begin();
-            deadline = attempt.deadline.as_mut();
-        }
-        let polled = this.kind.poll_frame(cx);
-        let mut frame = match (polled, deadline) {
+        this.observers.begin();
+        let polled = this.source.poll_frame(cx);
+        let mut frame = match (polled, &mut this.deadline) {
             (polled, None) => ready!(polled),
             (Poll::Pending, Some(deadline)) => Some(Err(ready!(deadline.poll(cx, &now)))),
             (Poll::Ready(frame), Some(deadline)) => match deadline.pass(&now) {
@@ -258,8 +259,7 @@ impl Body for RequestBody {
         };
         match &mut frame {
             Some(Ok(frame)) => {
-                let scrub = this.attempt.as_ref().and_then(|attempt| attempt.scrub);
-                if let Some(scrub) = scrub
+                if let Some(scrub) = this.scrub
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     scrub(trailers);
@@ -277,15 +277,15 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.kind.is_end_stream()
+        self.source().is_none_or(Source::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Empty | Kind::FullSent(_) => SizeHint::with_exact(0),
-            Kind::Full(data) => SizeHint::with_exact(data.len() as u64),
-            Kind::Received(received) => received.size_hint(),
-            Kind::Replay(replay) => replay.size_hint(),
+        match self.source() {
+            None | Some(Source::FullSent(_)) => SizeHint::with_exact(0),
+            Some(Source::Full(data)) => SizeHint::with_exact(data.len() as u64),
+            Some(Source::Received(received)) => received.size_hint(),
+            Some(Source::Replay(replay)) => replay.size_hint(),
         }
     }
 }

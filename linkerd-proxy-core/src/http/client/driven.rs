@@ -25,7 +25,7 @@ use std::{
             Ordering::{AcqRel, Release},
         },
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
 };
 
 /// A connection, and the handle that sends requests over it.
@@ -64,26 +64,25 @@ impl<B: 'static> Driven<B> {
         }
     }
 
-    /// Polls the connection, and then the exchange by `poll`.
-    pub(super) fn drive<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
+    /// Polls the connection. Returns the context in which the exchange has to be polled next; [`Driven::polled`] comes after it.
+    pub(super) fn poll<'a>(&'a mut self, cx: &'a Context<'_>) -> Context<'a> {
         let Link::Attached(_, connection) = &mut self.link else {
-            return poll(cx);
+            return Context::from_waker(cx.waker());
         };
         self.relay.hold_back(cx.waker());
         let mut own = Context::from_waker(&self.waker);
         if connection.poll(&mut own).is_ready() {
             self.link = Link::Closed;
-            return poll(cx);
+            return Context::from_waker(cx.waker());
         }
-        let polled = poll(&mut own);
-        if polled.is_pending() {
+        own
+    }
+
+    /// The exchange was polled. If it waits, so does its task.
+    pub(super) fn polled(&self, is_pending: bool) {
+        if is_pending && let Link::Attached(..) = self.link {
             self.relay.pass_on();
         }
-        polled
     }
 
     /// Takes the next frame of a response's body.
@@ -100,7 +99,9 @@ impl<B: 'static> Driven<B> {
                 return frame;
             }
         }
-        self.drive(cx, |cx| Pin::new(incoming).poll_frame(cx))
+        let frame = Pin::new(incoming).poll_frame(&mut self.poll(cx));
+        self.polled(frame.is_pending());
+        frame
     }
 
     /// Whether the connection takes a request. A parked connection is attached again first; a connection that has just served

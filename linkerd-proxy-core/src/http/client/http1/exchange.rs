@@ -68,7 +68,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exchanged<B>> {
         let this = self.project();
         let mut connection = this.connection.take().expect("an exchange has one end");
-        let sent = connection.driven.drive(cx, |cx| this.sent.poll(cx));
+        let sent = this.sent.poll(&mut connection.driven.poll(cx));
+        connection.driven.polled(sent.is_pending());
         if sent.is_pending() {
             *this.connection = Some(connection);
             return Poll::Pending;
