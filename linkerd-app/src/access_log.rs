@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connection.rs` | the log of a connection's requests |
 //! | `record.rs` | the record of an exchange, and the time at which its line is written |
+//! | `refused.rs` | lines of requests that are refused before they are complete |
 //! | `exchange.rs` | the facts of an exchange |
 //! | `head.rs` | the parts of a request that lines show |
 //! | `full.rs`, `text.rs`, `incumbent.rs` | the forms of a line |
@@ -28,6 +29,7 @@ mod incumbent;
 mod line;
 mod loss;
 mod record;
+mod refused;
 mod stage_note;
 #[cfg(test)]
 mod tests;
@@ -167,10 +169,15 @@ impl AccessLogWriter {
         self.ways.borrow_mut()
     }
 
+    /// Memory for a line.
+    fn memory(&self) -> Vec<u8> {
+        let memory = self.spare.borrow_mut().pop();
+        memory.unwrap_or_else(|| Vec::with_capacity(LINE))
+    }
+
     /// Begins the line of a request that arrives.
     fn begin(&self, arrival: &Arrival<'_>) -> Line {
-        let memory = self.spare.borrow_mut().pop();
-        let mut line = Line::new(memory.unwrap_or_else(|| Vec::with_capacity(LINE)));
+        let mut line = Line::new(self.memory());
         let clock = &mut *self.clock.borrow_mut();
         match self.format() {
             AccessLogFormat::Full => full::begin(&mut line, clock, arrival),

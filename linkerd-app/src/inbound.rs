@@ -371,6 +371,7 @@ impl Inbound {
         let (reason, destination) = (error.reason(), client.going_to());
         let failures = &self.ctx.failures;
         failures.connection(Side::Inbound, client, destination, error);
+        self.ctx.observers.refused(Side::Inbound, client, error);
         match reason {
             Reason::Unexpected => tracing::warn!(%destination, %error, "connection failed"),
             _ if tls::FAILURES.contains(&reason) => {

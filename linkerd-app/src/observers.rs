@@ -19,6 +19,7 @@ use std::{
     rc::Rc,
     task::{Context, Poll},
 };
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -66,6 +67,13 @@ impl Observers {
             tracer: None,
             access_log: None,
             taps: Rc::new(WorkerTaps::none()),
+        }
+    }
+
+    /// Logs a request that was refused before it was complete, if `error`, which has ended its connection, says so.
+    pub fn refused(&self, side: Side, client: &ClientInfo, error: &Error) {
+        if let Some(log) = &self.access_log {
+            log.refused(side, client, error);
         }
     }
 
@@ -136,14 +144,27 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let exchange = self.observers.begin(&mut request);
-        ObserversFuture {
-            inner: match exchange {
-                ObservedExchange::Unobserved => self.inner.call(request),
-                _ => exchange.turn(|| self.inner.call(request)),
+        match self.observers.begin(&mut request) {
+            exchange @ ObservedExchange::Unobserved => ObserversFuture {
+                inner: self.inner.call(request),
+                exchange,
             },
-            exchange,
+            exchange => self.call_observed(request, exchange),
         }
+    }
+}
+
+impl<S: Service<HttpRequest>> ObserversStage<S> {
+    #[inline(never)]
+    fn call_observed(
+        &mut self,
+        request: HttpRequest,
+        exchange: ObservedExchange,
+    ) -> ObserversFuture<S::Future> {
+        let began = exchange.begin_turn();
+        let inner = self.inner.call(request);
+        exchange.end_turn(began);
+        ObserversFuture { inner, exchange }
     }
 }
 
@@ -163,19 +184,13 @@ where
 {
     type Output = F::Output;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let exchange = this.exchange;
-        if let ObservedExchange::Unobserved = exchange {
-            return this.inner.poll(cx);
+        match this.exchange {
+            ObservedExchange::Unobserved => this.inner.poll(cx),
+            exchange => exchange.poll(this.inner, cx),
         }
-        let mut polled = exchange.turn(|| this.inner.poll(cx));
-        match &mut polled {
-            Poll::Pending => {}
-            Poll::Ready(Ok(response)) => exchange.answered(response),
-            Poll::Ready(Err(error)) => exchange.failed(error),
-        }
-        polled
     }
 }
 
@@ -197,24 +212,48 @@ struct ExchangeObservers {
 }
 
 impl ObservedExchange {
-    /// Runs a call or poll of the stages below, measures it if the log shows that, and lets the tap follow.
-    fn turn<T>(&self, call: impl FnOnce() -> T) -> T {
+    /// The stages below are called or polled next. Returns the time, if the log shows how long that takes.
+    #[inline]
+    fn begin_turn(&self) -> Option<Instant> {
         match self {
-            Self::Unobserved => call(),
-            Self::Logged(record) => record.measured(call),
-            Self::Observed(observers) => {
-                let called = match &observers.record {
-                    Some(record) => record.measured(call),
-                    None => call(),
-                };
-                if let Some(tap) = &observers.tap {
-                    tap.advance();
-                }
-                called
-            }
+            Self::Unobserved => None,
+            Self::Logged(record) => record.begin_turn(),
+            Self::Observed(observers) => observers.record.as_ref()?.begin_turn(),
         }
     }
 
+    /// The stages below were called or polled. The tap follows them.
+    #[inline]
+    fn end_turn(&self, began: Option<Instant>) {
+        match self {
+            Self::Unobserved => {}
+            Self::Logged(record) => record.end_turn(began),
+            Self::Observed(observers) => observers.end_turn(began),
+        }
+    }
+
+    /// Polls the stages below.
+    #[inline(never)]
+    fn poll<F>(
+        &self,
+        stages: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<ResponseBody>, Error>>
+    where
+        F: Future<Output = Result<Response<ResponseBody>, Error>>,
+    {
+        let began = self.begin_turn();
+        let mut polled = stages.poll(cx);
+        self.end_turn(began);
+        match &mut polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => self.answered(response),
+            Poll::Ready(Err(error)) => self.failed(error),
+        }
+        polled
+    }
+
+    #[inline]
     fn answered(&self, response: &mut Response<ResponseBody>) {
         match self {
             Self::Unobserved => {}
@@ -248,6 +287,18 @@ impl ObservedExchange {
                     span.failed(error);
                 }
             }
+        }
+    }
+}
+
+impl ExchangeObservers {
+    #[cold]
+    fn end_turn(&self, began: Option<Instant>) {
+        if let Some(record) = &self.record {
+            record.end_turn(began);
+        }
+        if let Some(tap) = &self.tap {
+            tap.advance();
         }
     }
 }

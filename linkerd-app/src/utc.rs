@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct UtcClock {
     second: Option<u64>,
     /// `2026-11-20T10:42:03.`
-    text: Vec<u8>,
+    text: [u8; TO_SECONDS],
 }
 
 /// The parts of a second that are written.
@@ -24,36 +24,38 @@ pub enum Fraction {
 impl UtcClock {
     /// Adds `2026-11-20T10:42:03.462554761Z`.
     pub fn push(&mut self, out: &mut Vec<u8>, time: SystemTime, fraction: Fraction) {
-        self.push_fraction(out, 0, time, fraction);
+        let nanos = self.turn_to(time);
+        out.extend_from_slice(&self.text);
+        push_fraction(out, nanos, fraction);
         out.push(b'Z');
     }
 
     /// Adds the time of the day: `10:42:03.462`.
     pub fn push_time_of_day(&mut self, out: &mut Vec<u8>, time: SystemTime) {
-        self.push_fraction(out, DATE, time, Fraction::Millis);
+        let nanos = self.turn_to(time);
+        out.extend_from_slice(&self.text[DATE..]);
+        push_fraction(out, nanos, Fraction::Millis);
     }
 
-    /// Adds the text of a second without its first bytes, and a fraction.
-    fn push_fraction(
-        &mut self,
-        out: &mut Vec<u8>,
-        skipped: usize,
-        time: SystemTime,
-        fraction: Fraction,
-    ) {
+    /// Keeps the text of this time's second. Returns the nanoseconds.
+    fn turn_to(&mut self, time: SystemTime) -> u64 {
         let since = since_epoch(time);
         if self.second != Some(since.as_secs()) {
             self.second = Some(since.as_secs());
-            self.text.clear();
-            push_second(&mut self.text, since.as_secs());
+            let mut text = Vec::with_capacity(TO_SECONDS);
+            push_second(&mut text, since.as_secs());
+            self.text.copy_from_slice(&text);
         }
-        out.extend_from_slice(&self.text[skipped..]);
-        let nanos = since.subsec_nanos().into();
-        match fraction {
-            Fraction::Millis => push_padded::<3>(out, nanos / 1_000_000),
-            Fraction::Micros => push_padded::<6>(out, nanos / 1000),
-            Fraction::Nanos => push_padded::<9>(out, nanos),
-        }
+        since.subsec_nanos().into()
+    }
+}
+
+#[inline]
+fn push_fraction(out: &mut Vec<u8>, nanos: u64, fraction: Fraction) {
+    match fraction {
+        Fraction::Millis => push_padded::<3>(out, nanos / 1_000_000),
+        Fraction::Micros => push_padded::<6>(out, nanos / 1000),
+        Fraction::Nanos => push_padded::<9>(out, nanos),
     }
 }
 
@@ -114,6 +116,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
 const DAY: u64 = 24 * 60 * 60;
 /// The length of `2026-11-20T`.
 const DATE: usize = 11;
+/// The length of `2026-11-20T10:42:03.`: all parts have a fixed number of digits.
+const TO_SECONDS: usize = 20;
 /// Days of the 400 years after which the calendar repeats.
 const DAYS_OF_ERA: u64 = 146_097;
 /// Days from the first of March of the year 0.

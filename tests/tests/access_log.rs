@@ -176,6 +176,45 @@ async fn a_failure_has_its_reason_and_hint() {
 }
 
 #[tokio::test]
+async fn requests_that_the_codec_refuses_have_a_line() {
+    let mesh = Mesh::builder()
+        .env(FORMAT, "full")
+        .env("LINKERD_PROXY_HTTP_HEADER_TIMEOUT", "200ms")
+        .start()
+        .await;
+    mesh.service("web", [Server::says("hello").await.addr()]);
+    let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnot a frame of HTTP/2";
+    for (sent, status, reason) in [
+        (
+            "GET / HTTP/1.1\r\nhost: web\r\nno colon\r\n\r\n",
+            400,
+            "malformed_request",
+        ),
+        ("GET / HTTP/1.1\r\nhost: web\r\n", 408, "header_timeout"),
+        (h2, 0, "malformed_request"),
+    ] {
+        let mut wire = mesh.wire().await;
+        let client = wire.local_addr().to_string();
+        wire.send(sent).await;
+        let line = object(&mesh.proxy, &client).await;
+        for (name, value) in [
+            ("direction", Value::from("outbound")),
+            ("client", client.into()),
+            ("outcome", "failure".into()),
+            ("reason", reason.into()),
+            ("origin", "client".into()),
+        ] {
+            assert_eq!(line[name], value, "{name} in {line}");
+        }
+        assert_eq!(
+            line["status"].as_u64().unwrap_or_default(),
+            status,
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_response_that_its_endpoint_resets_has_one_reason_everywhere() {
     let server = Server::start(|_| async {
         let reset = h2::Error::from(h2::Reason::INTERNAL_ERROR);

@@ -17,7 +17,7 @@ use linkerd_proxy_core::{
     http::RequestWay,
     transport::{ClientInfo, Side},
 };
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Adds the bytes before a value. Their length is known at compile time: a few moves in place of a call.
 macro_rules! name {
@@ -95,6 +95,24 @@ pub fn end(line: &mut Line, ways: &mut WayTexts, exchange: &Exchange, end: &Exch
     bytes.push(b'}');
 }
 
+/// Adds the line of a request that was refused before it was complete.
+pub fn refused(
+    line: &mut Vec<u8>,
+    clock: &mut UtcClock,
+    now: SystemTime,
+    side: Side,
+    client: &ClientInfo,
+    end: &ExchangeEnd,
+) {
+    line.extend_from_slice(b"{\"time\":\"");
+    clock.push(line, now, Fraction::Micros);
+    line.push(b'"');
+    line.extend_from_slice(&connection_fields(side, client));
+    word!(line, "outcome", end.outcome.name());
+    push_result(line, end);
+    line.push(b'}');
+}
+
 #[cold]
 fn set_outcome(line: &mut Line, outcome: Outcome) {
     let success = line.marks[0]..line.marks[0] + SUCCESS.len();
@@ -143,8 +161,21 @@ fn push_request(line: &mut Vec<u8>, arrival: &Arrival<'_>) {
     }
 }
 
-/// The response, or the failure.
+/// The response, or the failure, and the attempts.
 fn push_response(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
+    push_result(line, end);
+    match (exchange.notes.sent(), exchange.notes.returned()) {
+        (1, 0) => line.extend_from_slice(b",\"sent\":1,\"returned\":0"),
+        (sent, returned) => {
+            number!(line, "sent", sent.into());
+            number!(line, "returned", returned.into());
+        }
+    }
+}
+
+/// The response, or the failure.
+#[inline]
+fn push_result(line: &mut Vec<u8>, end: &ExchangeEnd) {
     if let Some(status) = end.status {
         // Three digits.
         name!(line, "status");
@@ -155,13 +186,6 @@ fn push_response(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     }
     if let Some((reason, message)) = &end.failure {
         push_failure(line, *reason, message);
-    }
-    match (exchange.notes.sent(), exchange.notes.returned()) {
-        (1, 0) => line.extend_from_slice(b",\"sent\":1,\"returned\":0"),
-        (sent, returned) => {
-            number!(line, "sent", sent.into());
-            number!(line, "returned", returned.into());
-        }
     }
 }
 

@@ -87,16 +87,19 @@ impl AccessRecord {
         record
     }
 
-    /// Calls the stage below, and adds the time that it takes if the form of the lines shows it.
-    pub fn measured<T>(&self, call: impl FnOnce() -> T) -> T {
-        if !self.is_timed {
-            return call();
+    /// The stages below are called or polled next: returns the time, if the form of the lines shows how long they take.
+    #[inline]
+    pub fn begin_turn(&self) -> Option<Instant> {
+        self.is_timed.then(Instant::now)
+    }
+
+    /// Adds the time of a turn of the stages below.
+    #[inline]
+    pub fn end_turn(&self, began: Option<Instant>) {
+        if let Some(began) = began {
+            let busy = &self.exchange.busy;
+            busy.set(busy.get() + began.elapsed());
         }
-        let began = Instant::now();
-        let called = call();
-        let busy = &self.exchange.busy;
-        busy.set(busy.get() + began.elapsed());
-        called
     }
 
     /// The head of the response. The incumbent's lines end here.

@@ -1,6 +1,11 @@
 //! Notes of a route or a backend about its requests.
 
-use linkerd_proxy_core::{Error, http::HttpRequest, metrics::LabelSet, stack::ObserveCall};
+use linkerd_proxy_core::{
+    Error,
+    http::{HttpRequest, RequestNotes},
+    metrics::LabelSet,
+    stack::ObserveCall,
+};
 use std::rc::Rc;
 
 /// Notes the name of a stage in the context of each request, if that has an access log or a tap.
@@ -15,19 +20,27 @@ pub enum StageNote {
 impl<Rsp> ObserveCall<HttpRequest, Rsp> for StageNote {
     type Call = ();
 
+    #[inline]
     fn begin(&self, request: &mut HttpRequest) {
         if let Some(notes) = &request.context().notes {
-            match self {
-                Self::Route(name, labels) => {
-                    notes.of_route(name);
-                    notes.of_route_labels(labels);
-                }
-                Self::Backend(name) => notes.of_backend(name),
-            }
+            self.note(notes);
         }
     }
 
     fn answered(&self, (): &(), _: &mut Rsp) {}
 
     fn failed(&self, (): &(), _: &mut Error) {}
+}
+
+impl StageNote {
+    #[inline(never)]
+    fn note(&self, notes: &RequestNotes) {
+        match self {
+            Self::Route(name, labels) => {
+                notes.of_route(name);
+                notes.of_route_labels(labels);
+            }
+            Self::Backend(name) => notes.of_backend(name),
+        }
+    }
 }

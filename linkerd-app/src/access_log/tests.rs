@@ -401,3 +401,61 @@ fn the_incumbents_log_has_no_outbound_requests() {
     assert!(ConnectionLog::new(&writer, Side::Outbound, &client()).is_none());
     assert!(ConnectionLog::new(&writer, Side::Inbound, &client()).is_some());
 }
+
+/// The lines of requests that this error has refused.
+fn refused(format: AccessLogFormat, error: &Error) -> Vec<String> {
+    let log = TestLog::new(format);
+    let writer = log.log.writer();
+    writer.refused(Side::Inbound, &client(), error);
+    log.lines()
+}
+
+#[test]
+fn a_request_that_no_stage_has_seen_has_a_line_with_its_client_and_reason() {
+    let error = Error::new(Reason::HeadTooLarge).detail("message head is too large");
+    let lines = refused(AccessLogFormat::Full, &error);
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
+    for (name, value) in [
+        ("direction", Value::from("inbound")),
+        ("client", "10.0.0.9:40000".into()),
+        ("server", "10.0.0.1:8080".into()),
+        ("outcome", "failure".into()),
+        ("status", 431.into()),
+        ("reason", "head_too_large".into()),
+        ("origin", "client".into()),
+        ("error", "message head is too large".into()),
+    ] {
+        assert_eq!(line[name], value, "{name} in {line}");
+    }
+    let text = &refused(AccessLogFormat::Text, &error)[0];
+    let (_, text) = text.split_once(" inbound ").unwrap();
+    let expected = "request of 10.0.0.9:40000 -> 431 head_too_large: message head is too large. ";
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn a_connection_of_http_2_ends_without_a_status() {
+    let error = Error::new(Reason::MalformedRequest).reset(h2::Reason::PROTOCOL_ERROR);
+    let lines = refused(AccessLogFormat::Full, &error);
+    let line: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(line["reason"], "malformed_request");
+    assert!(line.get("status").is_none(), "{line}");
+    let text = &refused(AccessLogFormat::Text, &error)[0];
+    assert!(
+        text.contains(" -> no response malformed_request: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn other_ends_of_connections_and_the_incumbents_log_have_no_line() {
+    for (format, reason) in [
+        (AccessLogFormat::Full, Reason::ConnectRefused),
+        (AccessLogFormat::Full, Reason::Unexpected),
+        (AccessLogFormat::Apache, Reason::MalformedRequest),
+        (AccessLogFormat::Json, Reason::HeaderTimeout),
+    ] {
+        let lines = refused(format, &Error::new(reason));
+        assert!(lines.is_empty(), "{lines:?}");
+    }
+}

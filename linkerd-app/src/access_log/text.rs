@@ -6,7 +6,11 @@ use super::{
     full::side,
 };
 use crate::utc::UtcClock;
-use std::{io::Write, time::Duration};
+use linkerd_proxy_core::transport::{ClientInfo, Side};
+use std::{
+    io::Write,
+    time::{Duration, SystemTime},
+};
 
 /// Adds `10:42:03.462 outbound GET web/path`.
 pub fn begin(line: &mut Vec<u8>, clock: &mut UtcClock, arrival: &Arrival<'_>) {
@@ -41,6 +45,31 @@ pub fn end(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
         push_number(line, sent.into());
         line.extend_from_slice(b" times");
     }
+    push_cause(line, end);
+}
+
+/// Adds `10:42:03.462 outbound request of 10.0.0.9:40000 -> 400 malformed_request`, with the cause and its hint: the line of a
+/// request that was refused before it was complete.
+pub fn refused(
+    line: &mut Vec<u8>,
+    clock: &mut UtcClock,
+    now: SystemTime,
+    direction: Side,
+    client: &ClientInfo,
+    end: &ExchangeEnd,
+) {
+    clock.push_time_of_day(line, now);
+    line.push(b' ');
+    line.extend_from_slice(side(direction).as_bytes());
+    line.extend_from_slice(b" request of ");
+    push_addr(line, client.addr);
+    line.extend_from_slice(b" -> ");
+    push_result(line, end);
+    push_cause(line, end);
+}
+
+/// The cause of a failure, and its hint.
+fn push_cause(line: &mut Vec<u8>, end: &ExchangeEnd) {
     if let Some((reason, message)) = &end.failure {
         line.extend_from_slice(b": ");
         push_text(line, message.as_bytes(), MAX_TEXT, Escape::Hex);

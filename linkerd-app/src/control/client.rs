@@ -23,8 +23,7 @@ use linkerd_proxy_core::{
     EndpointStatus, Error, Reason,
     endpoint::Capacity,
     http::{
-        Http2Settings, HttpRequest, LocalExec, QueueSettings, RequestContext, client::Http2Client,
-        grpc_status,
+        Http2Settings, HttpRequest, QueueSettings, RequestContext, client::Http2Client, grpc_status,
     },
     metrics::{LabelSet, Labels},
     task::spawn_local,
@@ -102,8 +101,6 @@ impl ControllerClient {
         let backoff = config.connect.backoff;
         let dialer = dialers::controller(&config.connect, own);
         let http2 = http2.clone();
-        // The calls are streams, three for each destination.
-        let exec = LocalExec::boxing();
         let tls = tls.map(Arc::new);
         let status = match (&tls, config.is_loopback) {
             (Some(tls), _) => TlsStatus::Meshed(Some(tls.identity().clone())),
@@ -115,8 +112,7 @@ impl ControllerClient {
             let connect = Connect::new(logged.clone(), addr, dialer.clone(), tls.clone());
             let status = EndpointStatus::new(Capacity::Connecting);
             let settings = http2.clone();
-            let service =
-                Http2Client::with_exec(connect, settings, exec, 1, backoff, status.clone());
+            let service = Http2Client::new(connect, settings, 1, backoff, status.clone());
             Member::new(service, status, 1)
         };
         let params = Params {

@@ -47,7 +47,7 @@ impl Service<Request<Body>> for WorkloadApi {
         let socket = self.socket.clone();
         async move {
             let stream = TokioIo::new(UnixStream::connect(&socket).await?);
-            let mut http2 = http2::Builder::new(LocalExec::boxing());
+            let mut http2 = http2::Builder::new(LocalExec);
             http2
                 .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
                 .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW)

@@ -359,10 +359,11 @@ impl Outbound {
         self.ctx.families.outbound.tcp_errors.get(labels).incr();
     }
 
-    /// Keeps a failure for `/state`.
+    /// Keeps a failure for `/state` and, if it is that of a request, for the access log.
     fn record(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
         let failures = &self.ctx.failures;
         failures.connection(Side::Outbound, client, destination, error);
+        self.ctx.observers.refused(Side::Outbound, client, error);
     }
 
     fn count_protocol(&self, protocol: ProtocolKind, stack: &TargetStack) {

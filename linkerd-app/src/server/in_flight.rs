@@ -98,6 +98,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         match self.limit.begin() {
             Ok(in_flight) => Refusable::called(InFlightFuture {

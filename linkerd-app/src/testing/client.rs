@@ -33,7 +33,7 @@ impl TestClient {
 
     /// Speaks HTTP/2 over a stream.
     pub async fn http2(stream: DuplexStream) -> Self {
-        let handshake = http2::handshake(LocalExec::default(), TokioIo::new(stream));
+        let handshake = http2::handshake(LocalExec, TokioIo::new(stream));
         let (sender, connection) = handshake.await.unwrap();
         spawn_local(connection);
         Self::Http2(sender)

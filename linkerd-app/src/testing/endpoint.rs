@@ -95,9 +95,7 @@ impl TestEndpoint {
                 });
                 let stream = TokioIo::new(stream);
                 if is_http2 {
-                    spawn_local(
-                        http2::Builder::new(LocalExec::default()).serve_connection(stream, service),
-                    );
+                    spawn_local(http2::Builder::new(LocalExec).serve_connection(stream, service));
                 } else {
                     spawn_local(http1::Builder::new().serve_connection(stream, service));
                 }

@@ -51,9 +51,9 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let span = match request.context().notes {
-            None => None,
-            Some(_) => begin(&mut request),
+        let span = match &request.context().notes {
+            Some(notes) if notes.trace().is_some() => begin(&mut request),
+            _ => None,
         };
         AttemptSpansFuture {
             inner: self.0.call(request),
@@ -65,7 +65,6 @@ where
 /// Begins the span of an attempt, if the request is sampled.
 #[cold]
 fn begin(request: &mut HttpRequest) -> Option<Box<OpenAttempt>> {
-    request.context().notes.as_ref()?.trace()?;
     let context = request.context();
     let notes = context.notes.clone()?;
     let trace = notes.trace()?;
@@ -104,18 +103,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        // The result is changed in place and returned: taking it apart would move it twice.
         let mut polled = this.inner.poll(cx);
         if let Some(open) = this.span {
-            let span = &open.span;
-            match &mut polled {
-                Poll::Pending => {}
-                Poll::Ready(Ok(response)) => {
-                    span.answer(response.status());
-                    let observer = Rc::new(AttemptObserver(span.clone()));
-                    response.body_mut().observe(observer, span.start);
-                }
-                Poll::Ready(Err(rejected)) => span.fail(&rejected.error),
-            }
+            open.polled(&mut polled);
         }
         polled
     }
@@ -126,6 +117,23 @@ struct OpenAttempt {
     span: Rc<AttemptSpan>,
     /// Notes of a limit of the route that may cancel it.
     notes: Option<Rc<AttemptNotes>>,
+}
+
+impl OpenAttempt {
+    /// The stages below were polled.
+    #[inline(never)]
+    fn polled(&self, polled: &mut Poll<Result<Response<ResponseBody>, Rejected<HttpRequest>>>) {
+        let span = &self.span;
+        match polled {
+            Poll::Pending => {}
+            Poll::Ready(Ok(response)) => {
+                span.answer(response.status());
+                let observer = Rc::new(AttemptObserver(span.clone()));
+                response.body_mut().observe(observer, span.start);
+            }
+            Poll::Ready(Err(rejected)) => span.fail(&rejected.error),
+        }
+    }
 }
 
 impl Drop for OpenAttempt {

@@ -2,22 +2,14 @@
 
 use crate::task::spawn_local;
 
-/// Spawns onto the present thread.
+/// Spawns onto the present thread. Large futures are boxed.
+///
+/// A task holds its future, and then its output, in place: at its end, each of the two is replaced by a move of their size. Each of
+/// hyper's tasks of a client's stream has the size of the largest of them, 1.7 KB, and the moves cost twice as much as a box.
+/// The box is also freed when the future has ended, while the task stays allocated as long as a waker of it exists: h2 keeps
+/// the waker of the task that has sent a request's body until the response has ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LocalExec {
-    boxes: bool,
-}
-
-impl LocalExec {
-    /// An executor for connections with few, long streams: each future is boxed, and freed when it has ended.
-    ///
-    /// A task stays allocated as long as a waker of it exists. h2 keeps the waker of the task that has sent a request's body
-    /// until the response has ended, and each of hyper's tasks takes 1.7 KB, the size of the largest. Where streams are short,
-    /// another allocation for each of them costs more.
-    pub const fn boxing() -> Self {
-        Self { boxes: true }
-    }
-}
+pub struct LocalExec;
 
 impl<F> hyper::rt::Executor<F> for LocalExec
 where
@@ -25,9 +17,12 @@ where
     F::Output: 'static,
 {
     fn execute(&self, task: F) {
-        match self.boxes {
+        match size_of::<F>() > LARGE {
             true => spawn_local(Box::pin(task)),
             false => spawn_local(task),
         };
     }
 }
+
+/// The size of a future, in bytes, from which a box costs less than moves.
+const LARGE: usize = 1024;

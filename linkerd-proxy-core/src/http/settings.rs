@@ -43,7 +43,7 @@ impl Http2Settings {
 
     /// A server of connections with these settings.
     pub(super) fn server(&self) -> http2::Builder<LocalExec> {
-        let mut builder = http2::Builder::new(LocalExec::default());
+        let mut builder = http2::Builder::new(LocalExec);
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.max_concurrent_streams)

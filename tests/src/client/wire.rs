@@ -33,6 +33,11 @@ impl Wire {
         wire
     }
 
+    /// The client's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
     /// Sends bytes. A failure is only seen in the response.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = soon(self.socket.write_all(bytes.as_ref())).await;

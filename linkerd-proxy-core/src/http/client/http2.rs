@@ -45,7 +45,6 @@ pub struct Http2Client<C, B>(Rc<Connections<C, B>>);
 struct Connections<C, B> {
     connect: C,
     settings: Http2Settings,
-    exec: LocalExec,
     max_connections: usize,
     reconnect: Reconnect,
     open: RefCell<Vec<Rc<Connection<B>>>>,
@@ -66,19 +65,6 @@ impl<C: 'static, B: 'static> Http2Client<C, B> {
         backoff: Backoff,
         status: EndpointStatus,
     ) -> Self {
-        let exec = LocalExec::default();
-        Self::with_exec(connect, settings, exec, max_connections, backoff, status)
-    }
-
-    /// A client whose connections are run by `exec`.
-    pub fn with_exec(
-        connect: C,
-        settings: Http2Settings,
-        exec: LocalExec,
-        max_connections: usize,
-        backoff: Backoff,
-        status: EndpointStatus,
-    ) -> Self {
         status.set_capacity(Capacity::Connecting);
         Self(Rc::new_cyclic(|client: &Weak<Connections<C, B>>| {
             let client = client.clone();
@@ -86,7 +72,6 @@ impl<C: 'static, B: 'static> Http2Client<C, B> {
             Connections {
                 connect,
                 settings,
-                exec,
                 max_connections: max_connections.max(1),
                 reconnect: Reconnect::new(backoff, status),
                 open: RefCell::default(),
@@ -228,7 +213,7 @@ where
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
         let (watch, heard, peer) = Reads::new();
-        let (sender, mut connection) = builder(&self.settings, self.exec)
+        let (sender, mut connection) = builder(&self.settings)
             .handshake(TokioIo::new(Watched { io, watch }))
             .await
             .map_err(classify)?;
@@ -276,8 +261,8 @@ fn changed<C, B>(client: &Weak<Connections<C, B>>) {
     }
 }
 
-fn builder(settings: &Http2Settings, exec: LocalExec) -> http2::Builder<LocalExec> {
-    let mut builder = http2::Builder::new(exec);
+fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
+    let mut builder = http2::Builder::new(LocalExec);
     builder
         .timer(TokioTimer::new())
         .initial_max_send_streams(limits::HTTP2_UNKNOWN_STREAM_LIMIT)
@@ -335,7 +320,7 @@ mod tests {
 
         fn call(&mut self, (): ()) -> Self::Future {
             let (client, server) = tokio::io::duplex(64 * 1024);
-            let mut builder = conn::http2::Builder::new(LocalExec::default());
+            let mut builder = conn::http2::Builder::new(LocalExec);
             builder.max_concurrent_streams(self.0);
             let service =
                 service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });

@@ -132,7 +132,7 @@ async fn http2(
     let notes = Rc::new(Notes::default());
     let client = serve(Version::HTTP_2, &notes);
     let io = TokioIo::new(client);
-    let (mut sender, connection) = hyper::client::conn::http2::handshake(LocalExec::default(), io)
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(LocalExec, io)
         .await
         .unwrap();
     spawn_local(connection);

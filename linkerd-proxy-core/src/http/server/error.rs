@@ -46,7 +46,8 @@ impl ServeError {
             }
             Self::Http(error) if let Some(code) = http2_violation(error) => {
                 let detail = format!("HTTP/2 connection ended with {code:?}: {error}");
-                Some(Error::new(Reason::MalformedRequest).detail(detail))
+                let failure = Error::new(Reason::MalformedRequest).detail(detail);
+                Some(failure.reset(code))
             }
             // An endpoint's body that broke off has a source, and was counted as its failure.
             Self::Http(error) if error.is_user() && error.source().is_none() => {
