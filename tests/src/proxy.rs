@@ -215,6 +215,15 @@ impl Proxy {
         self.child.id().expect("it runs")
     }
 
+    /// Sets the soft limit of its open descriptors.
+    pub fn set_descriptor_limit(&self, limit: u64) {
+        let (pid, limit) = (self.pid().to_string(), format!("--nofile={limit}:"));
+        let set = std::process::Command::new("prlimit")
+            .args(["--pid", &pid, &limit])
+            .status();
+        assert!(set.unwrap().success());
+    }
+
     /// Whether the proxy still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

@@ -1,7 +1,6 @@
 //! Counted streams, whose read bytes can be put back.
 
-use super::{Activity, Duplex, Peek, Pipe};
-use crate::metrics::{Counter, Family, Gauge, LabelSet, Labels, Registry, RegistryStyle};
+use super::{Activity, Duplex, Peek, Pipe, TransportSeries};
 use bytes::{Buf, Bytes};
 use std::{
     io,
@@ -10,38 +9,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-/// The families of transport metrics, in both directions.
-#[derive(Clone, Debug)]
-pub struct TransportMetrics {
-    open_total: Family<Counter>,
-    open: Family<Gauge>,
-    read: Family<Counter>,
-    write: Family<Counter>,
-    close_total: Family<Counter>,
-}
-
-/// The series of one kind of connection, for one thread.
-#[derive(Debug)]
-pub struct TransportSeries {
-    open_total: Counter,
-    open: Gauge,
-    read: Counter,
-    write: Counter,
-    closed: Counter,
-    close_total: Family<Counter>,
-    labels: LabelSet,
-    cost: Option<TransferCost>,
-}
-
-/// Additional byte counters for traffic within a zone or across zones.
-#[derive(Clone, Debug)]
-pub struct TransferCost {
-    /// Bytes sent.
-    pub sent: Counter,
-    /// Bytes received.
-    pub received: Counter,
-}
 
 /// A counted stream. Bytes that were read too early can be put back.
 #[derive(Debug)]
@@ -55,75 +22,10 @@ pub struct CountedStream<S> {
     activity: Option<Arc<Activity>>,
 }
 
-impl TransportMetrics {
-    /// Declares the families.
-    pub fn register(registry: &Registry) -> Self {
-        let counter = |name, help| registry.counter(RegistryStyle::Legacy, name, help);
-        Self {
-            open_total: counter("tcp_open_total", "Total count of opened connections"),
-            open: registry.gauge(
-                RegistryStyle::Legacy,
-                "tcp_open_connections",
-                "Number of currently-open connections",
-            ),
-            read: counter(
-                "tcp_read_bytes_total",
-                "Total count of bytes read from peers",
-            ),
-            write: counter(
-                "tcp_write_bytes_total",
-                "Total count of bytes written to peers",
-            ),
-            close_total: counter("tcp_close_total", "Total count of closed connections"),
-        }
-    }
-
-    /// The series with these labels, for the calling thread.
-    pub fn series(&self, labels: impl Into<LabelSet>) -> Arc<TransportSeries> {
-        self.series_with_cost(labels.into(), None)
-    }
-
-    /// The series with these labels; bytes also count in the zone counters.
-    pub fn series_with_cost(
-        &self,
-        labels: LabelSet,
-        cost: Option<TransferCost>,
-    ) -> Arc<TransportSeries> {
-        let closed = self.close_total.get(with_errno(&labels, ""));
-        Arc::new(TransportSeries {
-            cost,
-            open_total: self.open_total.get(labels.clone()),
-            open: self.open.get(labels.clone()),
-            read: self.read.get(labels.clone()),
-            write: self.write.get(labels.clone()),
-            closed,
-            close_total: self.close_total.clone(),
-            labels,
-        })
-    }
-}
-
-impl TransportSeries {
-    fn received(&self, count: u64) {
-        self.read.add(count);
-        if let Some(cost) = &self.cost {
-            cost.received.add(count);
-        }
-    }
-
-    fn sent(&self, count: u64) {
-        self.write.add(count);
-        if let Some(cost) = &self.cost {
-            cost.sent.add(count);
-        }
-    }
-}
-
 impl<S> CountedStream<S> {
     /// Counts a connection as open, until it is dropped.
     pub fn new(stream: S, series: Arc<TransportSeries>) -> Self {
-        series.open_total.incr();
-        series.open.incr();
+        series.opened();
         Self {
             stream,
             prefix: Bytes::new(),
@@ -210,15 +112,7 @@ impl<S> CountedStream<S> {
 
 impl<S> Drop for CountedStream<S> {
     fn drop(&mut self) {
-        let series = &self.series;
-        series.open.decr();
-        match self.errno {
-            None => series.closed.incr(),
-            Some(errno) => series
-                .close_total
-                .get(with_errno(&series.labels, errno_name(errno)))
-                .incr(),
-        }
+        self.series.closed(self.errno);
     }
 }
 
@@ -347,28 +241,13 @@ impl<S: Duplex> Duplex for CountedStream<S> {
     }
 }
 
-fn with_errno(labels: &LabelSet, errno: &str) -> LabelSet {
-    labels.and(Labels::new().with("errno", errno))
-}
-
-/// The symbolic name of a connection error, as in the incumbent's `errno` label.
-fn errno_name(errno: i32) -> &'static str {
-    match errno {
-        libc::ECONNRESET => "ECONNRESET",
-        libc::EPIPE => "EPIPE",
-        libc::ETIMEDOUT => "ETIMEDOUT",
-        libc::ECONNABORTED => "ECONNABORTED",
-        libc::EHOSTUNREACH => "EHOSTUNREACH",
-        libc::ENETUNREACH => "ENETUNREACH",
-        libc::ENOTCONN => "ENOTCONN",
-        libc::ENOBUFS => "ENOBUFS",
-        _ => "EOTHER",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        metrics::{Labels, Registry},
+        transport::TransportMetrics,
+    };
     use std::time::Duration;
     use tokio::time::Instant;
     use tokio::{

@@ -2,7 +2,7 @@
 
 use crate::Expect;
 use linkerd_control::Policy;
-use linkerd_tests::{Mesh, Proxy, Server, Wire, soon};
+use linkerd_tests::{Mesh, Server, Wire, soon};
 use std::net::SocketAddr;
 
 /// The forms of a loopback address that the system connects to a listener at `addr`.
@@ -71,7 +71,7 @@ async fn a_proxy_without_descriptors_says_so_and_recovers() {
     let reply = soon(client.get("http://web/")).await.unwrap();
     assert_eq!(reply.text(), "hello");
     // The client has a descriptor, but none is left for the endpoint.
-    set_descriptor_limit(&mesh.proxy, 1);
+    mesh.proxy.set_descriptor_limit(1);
     let reply = soon(client.get("http://other/")).await.unwrap();
     let expect = Expect {
         status: 503,
@@ -79,18 +79,7 @@ async fn a_proxy_without_descriptors_says_so_and_recovers() {
         text: "Too many open files (os error 24)",
         closes: true,
     };
-    set_descriptor_limit(&mesh.proxy, 1024);
+    mesh.proxy.set_descriptor_limit(1024);
     expect.check(&mesh, &reply).await;
     assert_eq!(mesh.get("http://other/").await.text(), "other");
-}
-
-fn set_descriptor_limit(proxy: &Proxy, limit: u64) {
-    let set = std::process::Command::new("prlimit")
-        .args([
-            "--pid",
-            &proxy.pid().to_string(),
-            &format!("--nofile={limit}:"),
-        ])
-        .status();
-    assert!(set.unwrap().success());
 }

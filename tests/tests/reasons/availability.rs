@@ -27,6 +27,19 @@ provoke! {
     unavailable_ejected => async |reason: &'static str| ejected(reason, 2).await;
     queue_full => async |reason: &'static str| full_queue(reason).await;
     in_flight_limit => async |reason: &'static str| busy(reason).await;
+    descriptor_limit => async |reason: &'static str| {
+        let server = Server::says("hello").await;
+        let mesh = impatient().start().await;
+        mesh.service("web", [server.addr()]);
+        let mut client = mesh.http1().await;
+        assert_eq!(soon(client.get("http://web/")).await.unwrap().text(), "hello");
+        mesh.service("other", [Server::says("other").await.addr()]);
+        // The client has a descriptor, but none is left for the endpoint.
+        mesh.proxy.set_descriptor_limit(1);
+        let reply = soon(client.get("http://other/")).await.unwrap();
+        mesh.proxy.set_descriptor_limit(1024);
+        answered(&mesh.proxy, &reply, reason).await
+    };
 }
 
 /// Sends this many requests one after the other, and returns the last response.

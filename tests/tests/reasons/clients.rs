@@ -1,7 +1,7 @@
 //! Clients whose requests or connections are not valid.
 
 use crate::{
-    impatient, provoke,
+    crowd, impatient, provoke,
     seen::{Seen, answered_in_bytes, unanswered},
 };
 use linkerd_tests::{SOON, Server};
@@ -16,6 +16,12 @@ provoke! {
     };
     no_authority => async |reason: &'static str| sends("GET / HTTP/1.0\r\n\r\n", reason).await;
     header_timeout => async |reason: &'static str| sends("GET / HTTP/1.1\r\nhost: web\r\nx-slow: ", reason).await;
+    half_sent_limit => async |reason: &'static str| {
+        let mesh = impatient().start().await;
+        let mut wires = crowd(mesh.proxy.outbound, b"GET / HTTP/1.1\r\nhost: web\r\nx-slow: ").await;
+        let head = wires[0].head().await;
+        answered_in_bytes(&mesh.proxy, &head, reason).await
+    };
     malformed_request => async |reason: &'static str| {
         sends("GET / HTTP/1.1\r\nhost: web\r\nx\0y: 1\r\n\r\n", reason).await
     };

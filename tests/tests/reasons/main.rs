@@ -12,8 +12,8 @@ mod meshes;
 mod routes;
 mod seen;
 
-use linkerd_tests::{Mesh, MeshBuilder};
-use std::collections::BTreeSet;
+use linkerd_tests::{Mesh, MeshBuilder, Wire};
+use std::{collections::BTreeSet, net::SocketAddr};
 
 /// Declares a test for each reason. Its scenario gets the name of the reason, and proves that the reason was seen.
 macro_rules! provoke {
@@ -36,20 +36,8 @@ pub(crate) use provoke;
 const ELSEWHERE: &[(&str, &str)] = &[
     ("redirected", "the answer of a route, and no failure"),
     (
-        "descriptor_limit",
-        "it takes the descriptors of a proxy away: tests/errors/dialling.rs",
-    ),
-    (
         "discovery_timeout",
         "it takes 30 s: the outbound tests pause time",
-    ),
-    (
-        "half_sent_limit",
-        "it takes 1,024 clients: the tests of the bound",
-    ),
-    (
-        "handshake_limit",
-        "it takes 1,024 clients: the tests of the bound",
     ),
     (
         "listener_removed",
@@ -81,6 +69,17 @@ fn every_reason_of_the_document_is_provoked_or_listed() {
     }
     let documented = BTreeSet::from_iter(seen::documented());
     assert_eq!(provoked, documented);
+}
+
+/// Opens more connections than a worker lets begin and not go on, each with these first bytes. The first is the oldest.
+async fn crowd(proxy: SocketAddr, first: &[u8]) -> Vec<Wire> {
+    let mut wires = Vec::new();
+    for _ in 0..=1024 {
+        let mut wire = Wire::connect(proxy).await;
+        wire.send(first).await;
+        wires.push(wire);
+    }
+    wires
 }
 
 /// A mesh whose proxy logs failures, and has a short failfast timeout.

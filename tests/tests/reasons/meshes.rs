@@ -1,7 +1,7 @@
 //! Peers of the mesh, and the inbound side.
 
 use crate::{
-    provoke,
+    crowd, provoke,
     seen::{Seen, unanswered},
 };
 use linkerd_control::{Authorization, Endpoint, EndpointSet, Policy, RateLimit, ServerPolicy};
@@ -71,6 +71,13 @@ provoke! {
         let hello = client_hello(&identity("api"));
         let brief = |api: Builder| api.env("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "200ms");
         inbound(brief, &hello[..20], reason).await
+    };
+    handshake_limit => async |reason: &'static str| {
+        let (mesh, _server) = mesh(|api| api).await;
+        let wires = crowd(mesh.api.inbound, &client_hello(&identity("api"))[..20]).await;
+        let seen = unanswered(&mesh.api, reason).await;
+        drop(wires);
+        seen
     };
     no_certificate => async |reason: &'static str| {
         let (mesh, _server) = mesh(|api| api).await;
