@@ -188,7 +188,7 @@ pub const MAX_FAILURES: usize = 1_000;
 /// The part of them that is for the admin port.
 pub const ADMIN_FAILURES: usize = 20;
 /// The time after a failure, or a look at the failures, for which the heads of requests are kept: a proxy that fails a request a day
-/// names all but the first. A kept head is an allocation of a request, 1 % of its cost.
+/// names all but the first. A kept head is an allocation of a request, and 2 % of its instructions.
 const HEADS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest text of a failure, in bytes: the longest names and ordinary paths are shorter.
 pub const MAX_TEXT: usize = 512;

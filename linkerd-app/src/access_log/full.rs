@@ -91,11 +91,14 @@ pub fn end(line: &mut Line, ways: &mut WayTexts, exchange: &Exchange, end: &Exch
     number!(bytes, "request_bytes", exchange.request_bytes.get());
     number!(bytes, "response_bytes", exchange.response_bytes.get());
     push_times(bytes, exchange, end);
-    bytes.extend_from_within(..line.start);
+    if line.start > 0 {
+        bytes.extend_from_within(..line.start);
+    }
     bytes.push(b'}');
 }
 
 /// Adds the line of a request that was refused before it was complete.
+#[cold]
 pub fn refused(
     line: &mut Vec<u8>,
     clock: &mut UtcClock,
@@ -173,8 +176,8 @@ fn push_response(line: &mut Vec<u8>, exchange: &Exchange, end: &ExchangeEnd) {
     }
 }
 
-/// The response, or the failure.
-#[inline]
+/// The response, or the failure. A call would be a third of its cost for a success.
+#[inline(always)]
 fn push_result(line: &mut Vec<u8>, end: &ExchangeEnd) {
     if let Some(status) = end.status {
         // Three digits.

@@ -98,6 +98,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    // The observers call it at two places; in one function of its own the future would be moved once more.
     #[inline(always)]
     fn call(&mut self, request: Req) -> Self::Future {
         match self.limit.begin() {
