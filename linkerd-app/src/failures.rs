@@ -32,8 +32,9 @@ use tokio::time::Instant;
 
 /// The last failures of one worker.
 ///
-/// A request is gone when it fails, so its head is kept until its response, for [`HEADS_KEPT_FOR`] after a failure or a look at
-/// the log. A proxy without failures pays nothing for it; the record of the first failure has the error's text alone.
+/// A request is gone when it fails, so its head is kept until its response: of the [`FIRST_HEADS`] requests, as most mistakes of a
+/// configuration show at the start, and for [`HEADS_KEPT_FOR`] after a failure or a look at the log. A proxy that goes on without
+/// failures pays nothing for it; the record of its first failure then has the error's text alone.
 #[derive(Debug)]
 pub struct FailureLog {
     limit: usize,
@@ -41,6 +42,8 @@ pub struct FailureLog {
     counted: Family<Counter>,
     ring: RefCell<FailureRing>,
     keeps_heads_until: Cell<Option<Instant>>,
+    /// The requests whose heads are still kept because they are the first.
+    first_heads: Cell<u32>,
 }
 
 /// The failures of one connection's requests.
@@ -68,6 +71,7 @@ impl FailureLog {
             counted,
             ring: RefCell::default(),
             keeps_heads_until: Cell::default(),
+            first_heads: Cell::new(FIRST_HEADS),
         })
     }
 
@@ -106,6 +110,21 @@ impl FailureLog {
         })
     }
 
+    /// Whether the head of a request that arrives now is kept.
+    #[inline]
+    fn keeps_head(&self, now: Instant) -> bool {
+        match self.first_heads.get() {
+            0 => self
+                .keeps_heads_until
+                .get()
+                .is_some_and(|until| now < until),
+            left => {
+                self.first_heads.set(left - 1);
+                true
+            }
+        }
+    }
+
     fn keep_heads(&self) {
         let until = Instant::now() + HEADS_KEPT_FOR;
         self.keeps_heads_until.set(Some(until));
@@ -131,8 +150,8 @@ impl FailureLog {
 impl RequestFailures {
     /// The head of a request, if it is to be kept until its response.
     pub fn head(&self, request: &HttpRequest) -> Option<Box<RequestHead>> {
-        let until = self.log.keeps_heads_until.get()?;
-        (request.context().arrived < until).then(|| Box::new(RequestHead::of(request)))
+        let keeps = self.log.keeps_head(request.context().arrived);
+        keeps.then(|| Box::new(RequestHead::of(request)))
     }
 
     /// Keeps the failure of a request. The redirect of a route is no failure.
@@ -187,6 +206,8 @@ pub const MAX_FAILURES: usize = 1_000;
 
 /// The part of them that is for the admin port.
 pub const ADMIN_FAILURES: usize = 20;
+/// The requests of a worker that are named if they fail, whatever came before.
+const FIRST_HEADS: u32 = 100;
 /// The time after a failure, or a look at the failures, for which the heads of requests are kept: a proxy that fails a request a day
 /// names all but the first. A kept head is an allocation of a request, and 2 % of its instructions.
 const HEADS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);

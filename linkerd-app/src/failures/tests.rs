@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{TestMetrics, client};
+use crate::testing::{TestMetrics, client, request};
 use http::Request;
 use linkerd_proxy_core::Reason;
 
@@ -95,4 +95,15 @@ fn failures_of_workers_are_in_the_order_of_time() {
     let times = merged["last"].as_array().unwrap().iter();
     let times: Vec<_> = times.map(|record| record["time_ms"].as_u64()).collect();
     assert_eq!(times, [Some(9), Some(7), Some(3)]);
+}
+
+#[test]
+fn heads_are_kept_of_the_first_requests_and_after_a_failure() {
+    let log = FailureLog::new(10, TestMetrics::new().families.failures);
+    let failures = log.requests(Side::Outbound, &client());
+    let is_kept = || failures.head(&request("")).is_some();
+    assert!((0..FIRST_HEADS).all(|_| is_kept()));
+    assert!(!is_kept());
+    fail(&failures, Request::new(()), &Reason::NoRoute.into());
+    assert!(is_kept());
 }

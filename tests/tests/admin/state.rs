@@ -2,7 +2,7 @@
 //! shutdown shows what is still open.
 
 use linkerd_control::{Endpoint, EndpointSet, Policy};
-use linkerd_tests::{Collector, Meshed, Proxy, SOON, Server, eventually};
+use linkerd_tests::{Collector, Mesh, Meshed, Proxy, SOON, Server, eventually};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 
@@ -132,4 +132,14 @@ async fn the_state_tells_a_shutdown_and_what_is_still_open() {
         (drain().await["state"] == "leaving").then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_first_failure_of_a_proxy_names_its_request() {
+    let mesh = Mesh::builder().start().await;
+    assert_eq!(mesh.get("http://nowhere/pay?card=4111").await.status, 502);
+    let failures = mesh.proxy.admin.state().await["failures"].take();
+    let first = &failures["last"][0];
+    assert_eq!(first["destination"], "nowhere", "{failures:#}");
+    assert_eq!(first["path"], "/pay", "{failures:#}");
 }
