@@ -59,7 +59,8 @@ impl FailureProtocol {
 impl FailureRecord {
     /// A failure that happens now.
     pub fn new(side: Side, protocol: FailureProtocol, client: SocketAddr, error: &Error) -> Self {
-        let is_reset = error.reset_code().is_some();
+        // The end of a connection is no answer, even if it has a code, as that of HTTP/2 has.
+        let is_reset = protocol != FailureProtocol::Connection && error.reset_code().is_some();
         let (status, grpc_code) = match protocol {
             _ if is_reset => (None, None),
             FailureProtocol::Connection => (None, None),

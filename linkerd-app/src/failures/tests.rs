@@ -60,6 +60,16 @@ fn the_ring_keeps_the_newest_and_counts_all() {
 }
 
 #[test]
+fn a_connection_that_ends_with_a_code_has_no_answer() {
+    let log = FailureLog::new(1, TestMetrics::new().families.failures);
+    let error = Error::new(Reason::MalformedRequest).reset(h2::Reason::PROTOCOL_ERROR);
+    log.connection(Side::Outbound, &client(), ADDR.parse().unwrap(), &error);
+    let record = &log.inspect()["last"][0];
+    assert_eq!(record["reset"], false);
+    assert!(record["status"].is_null());
+}
+
+#[test]
 fn long_and_hostile_texts_are_bounded_data() {
     let log = FailureLog::new(10, TestMetrics::new().families.failures);
     let path = format!("/%3Cscript%3E\"{}", "a".repeat(5_000));
