@@ -32,7 +32,7 @@ use tokio::time::Instant;
 
 /// The last failures of one worker.
 ///
-/// A request is gone when it fails, so its head is kept until its response: of the [`FIRST_HEADS`] requests, as most mistakes of a
+/// A request is gone when it fails, so its head is kept until its response: of the first [`FIRST_HEADS`] requests, as most mistakes of a
 /// configuration show at the start, and for [`HEADS_KEPT_FOR`] after a failure or a look at the log. A proxy that goes on without
 /// failures pays nothing for it; the record of its first failure then has the error's text alone.
 #[derive(Debug)]

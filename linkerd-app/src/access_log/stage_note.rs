@@ -33,6 +33,7 @@ impl<Rsp> ObserveCall<HttpRequest, Rsp> for StageNote {
 }
 
 impl StageNote {
+    /// Out of line: most requests have no notes.
     #[inline(never)]
     fn note(&self, notes: &RequestNotes) {
         match self {

@@ -177,24 +177,25 @@ impl Content {
 impl Source {
     /// Keeps frames as they pass from here on, and returns a copy. `None` if the body is known to be larger than `limit`.
     fn replayable(&mut self, limit: usize) -> Option<Self> {
-        let copy = match self {
-            Self::Received(received) if received.size_hint().lower() > limit as u64 => return None,
-            Self::Received(_) => {
-                let Self::Received(received) = std::mem::replace(self, Self::NOTHING) else {
-                    return None;
-                };
+        let (kept, copy) = match std::mem::replace(self, Self::FullSent(Bytes::new())) {
+            Self::Received(received) if received.size_hint().lower() > limit as u64 => {
+                (Self::Received(received), None)
+            }
+            Self::Received(received) => {
                 let replay = Replay::new(received, limit);
                 let copy = replay.copy();
-                *self = Self::Replay(replay);
-                Self::Replay(copy)
+                (Self::Replay(replay), Some(Self::Replay(copy)))
             }
-            Self::Replay(replay) => Self::Replay(replay.copy()),
-            Self::Full(data) | Self::FullSent(data) => Self::Full(data.clone()),
+            Self::Replay(replay) => {
+                let copy = replay.copy();
+                (Self::Replay(replay), Some(Self::Replay(copy)))
+            }
+            Self::Full(data) => (Self::Full(data.clone()), Some(Self::Full(data))),
+            Self::FullSent(data) => (Self::FullSent(data.clone()), Some(Self::Full(data))),
         };
-        Some(copy)
+        *self = kept;
+        copy
     }
-
-    const NOTHING: Self = Self::FullSent(Bytes::new());
 
     #[inline]
     fn poll_frame(

@@ -74,13 +74,16 @@ fn every_reason_of_the_document_is_provoked_or_listed() {
 /// Opens more connections than a worker lets begin and not go on, each with these first bytes. The first is the oldest.
 async fn crowd(proxy: SocketAddr, first: &[u8]) -> Vec<Wire> {
     let mut wires = Vec::new();
-    for _ in 0..=1024 {
+    for _ in 0..=MOST_BEGUN {
         let mut wire = Wire::connect(proxy).await;
         wire.send(first).await;
         wires.push(wire);
     }
     wires
 }
+
+/// The most half-sent requests of a worker, and the most handshakes that have begun.
+const MOST_BEGUN: usize = 1024;
 
 /// A mesh whose proxy logs failures, and has a short failfast timeout.
 fn impatient() -> MeshBuilder {

@@ -65,6 +65,8 @@ impl<B: 'static> Driven<B> {
     }
 
     /// Polls the connection. Returns the context in which the exchange has to be polled next; [`Driven::polled`] comes after it.
+    ///
+    /// Two steps in place of a closure, through which the response would be moved.
     pub(super) fn poll<'a>(&'a mut self, cx: &'a Context<'_>) -> Context<'a> {
         let Link::Attached(_, connection) = &mut self.link else {
             return Context::from_waker(cx.waker());
