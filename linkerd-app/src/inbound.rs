@@ -36,7 +36,8 @@ use crate::{
     logging::LogLimit,
     outbound::ForwardedTargets,
     server::{
-        BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect, relay_connection,
+        BROKEN_OFF, DetectSettings, FoundRequest, RelayEnd, SilentDestinations, accept, detect,
+        relay_connection, relay_until_request,
     },
 };
 use ::http::Version;
@@ -48,11 +49,14 @@ use linkerd_proxy_core::{
     http::Responder,
     metrics::Labels,
     tls::{NoTlsReason, TlsStatus},
-    transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
+    transport::{
+        Accepted, ClientInfo, Detected, FirstServerBytes, Io, Listener, Lookalikes, RequestScan,
+        Side, TransportStream, classify,
+    },
 };
 use policy::PolicySnapshot;
 use proxy_protocol::ProxyHeader;
-use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, net::SocketAddr, pin::pin, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tokio::time::Instant;
 use tower_service::Service;
@@ -179,31 +183,34 @@ impl Inbound {
             KnownProtocol::Unknown if self.expects_silence(&application, &policy, &client) => None,
             known => self.protocol(&mut io, &client, &policy, known).await?,
         };
+        let is_searched = self.is_searched(&policy, &client, destination);
+        let takes_http_alone = is_searched && self.ctx.config.inbound.detected_http_only;
         let (detected, server) = match protocol {
             Some(detected) => (detected, None),
+            None if takes_http_alone => (Detected::Opaque, None),
             None => {
                 application.policy().admit(client.addr, tls)?;
-                // Boxed: rarely needed, and they would enlarge the future of every connection.
-                match known {
-                    KnownProtocol::SaidOpaque => {
-                        Box::pin(self.said_opaque(&mut io, &application)).await?
-                    }
-                    _ => {
-                        self.was_silent(&application);
-                        Box::pin(self.first_speaker(&mut io, &client, &policy, &application))
-                            .await?
-                    }
-                }
+                self.was_silent(&application);
+                // Boxed: rarely needed, and it would enlarge the future of every connection.
+                Box::pin(self.first_speaker(&mut io, &client, &policy, &application)).await?
             }
         };
-        let version = match detected {
-            Detected::Http1 => Version::HTTP_11,
-            Detected::Http2 => Version::HTTP_2,
+        let detected = match detected {
+            Detected::Opaque if takes_http_alone => return Err(Reason::HttpRequired.into()),
             Detected::Opaque => {
-                return self
-                    .opaque(io, server, &application, client.addr, tls)
-                    .await;
+                let scan = is_searched.then(|| RequestScan::new(FirstServerBytes::EndSearch));
+                let relayed = self.opaque(&mut io, server, scan, &application, client.addr, tls);
+                // Boxed: few connections are opaque.
+                match Box::pin(relayed).await? {
+                    Ok(()) => return Ok(()),
+                    Err(found) => replayed(&mut io, found)?,
+                }
             }
+            http => http,
+        };
+        let version = match detected {
+            Detected::Http2 => Version::HTTP_2,
+            Detected::Http1 | Detected::Opaque => Version::HTTP_11,
         };
         // 5. The application.
         http::served(http::serve(&self.ctx, io, client, version, application).await)
@@ -263,7 +270,21 @@ impl Inbound {
         ports.contains(&destination.port())
     }
 
-    /// The protocol by the policy, a peer proxy or the first bytes; `None` if the client was silent, or a peer named no protocol.
+    /// Whether request lines are searched in a connection that is not HTTP: unless its port is declared opaque, and unless its
+    /// bytes are encrypted for the application.
+    fn is_searched(
+        &self,
+        policy: &PolicySnapshot,
+        client: &ClientInfo,
+        destination: SocketAddr,
+    ) -> bool {
+        let protocol = &policy.policy().protocol;
+        !matches!(protocol, ServerProtocol::Opaque | ServerProtocol::Tls)
+            && !matches!(client.tls, TlsStatus::Passthrough { .. })
+            && !self.has_proxy_header(destination)
+    }
+
+    /// The protocol by the policy, a peer proxy or the first bytes; `None` if the client was silent.
     async fn protocol(
         &self,
         io: &mut Io,
@@ -281,7 +302,7 @@ impl Inbound {
             // TLS detection has waited for the client already.
             (ServerProtocol::Detect { .. }, KnownProtocol::Silent) => return Ok(None),
             // The client is not waited for: the application may speak first.
-            (_, KnownProtocol::SaidOpaque) => return Ok(None),
+            (_, KnownProtocol::SaidOpaque) => return Ok(Some(Detected::Opaque)),
             (ServerProtocol::Detect { timeout, .. }, _) => *timeout,
             // A peer proxy may carry HTTP/1 over HTTP/2.
             (ServerProtocol::Http1(_), _) if client.tls.is_meshed() => {
@@ -327,19 +348,19 @@ impl Inbound {
         detect(io, settings, drain, count).await
     }
 
-    /// Relays to `server`, or to a new connection, for as long as the policy lets the client in.
+    /// Relays to `server`, or to a new connection, for as long as the policy lets the client in, and until `scan` finds a request.
     async fn opaque(
         &self,
-        mut io: Io,
+        io: &mut Io,
         server: Option<Io>,
+        scan: Option<RequestScan>,
         application: &Application,
         client: SocketAddr,
         tls: &TlsStatus,
-    ) -> Result<(), Error> {
+    ) -> Result<Result<(), FoundRequest>, Error> {
         let policy = application.policy();
         policy.admit(client, tls)?.count();
-        // Boxed: few connections are opaque.
-        let mut revoked = Box::pin(policy.revoked(client, tls));
+        let mut revoked = pin!(policy.revoked(client, tls));
         let mut server = match server {
             Some(server) => server,
             None => application.connect().call(()).await?,
@@ -353,17 +374,24 @@ impl Inbound {
             // Boxed: rarely needed, and it would enlarge the future of every connection.
             if let Err(error) = Box::pin(header.send(&mut server)).await {
                 tracing::debug!(%error, "the application did not take the PROXY header");
-                return Ok(());
+                return Ok(Ok(()));
             }
         }
+        let pipes = &self.ctx.pipes;
+        let relayed = async {
+            match scan {
+                Some(scan) => relay_until_request(io, &mut server, pipes, scan).await,
+                None => Ok(relay_connection(io, &mut server, pipes).await),
+            }
+        };
         let end = tokio::select! {
-            end = relay_connection(&mut io, &mut server, &self.ctx.pipes) => end,
+            end = relayed => end,
             error = &mut revoked => return Err(error),
         };
-        if end == RelayEnd::BrokenOff {
+        if let Ok(RelayEnd::BrokenOff) = end {
             self.ctx.count_tcp_error(application.addr(), BROKEN_OFF);
         }
-        Ok(())
+        Ok(end.map(drop))
     }
 
     /// Reports a connection that the proxy closes.
@@ -388,4 +416,15 @@ impl Inbound {
         }
         self.ctx.count_tcp_error(destination, reason.error_label());
     }
+}
+
+/// Puts the bytes of a request back that was found in a connection; its protocol. Fails if they cannot be read again.
+fn replayed(io: &mut Io, found: FoundRequest) -> Result<Detected, Error> {
+    let Some(bytes) = found.replay else {
+        return Err(Reason::HiddenRequest.into());
+    };
+    let protocol = classify(&bytes, Lookalikes::Http);
+    io.put_back(bytes);
+    // A line that has ended with its connection is undecided.
+    Ok(protocol.unwrap_or(Detected::Http1))
 }

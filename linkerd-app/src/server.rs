@@ -14,7 +14,6 @@ mod in_use;
 mod normalise;
 mod relayed;
 mod respond;
-mod said_opaque;
 mod serve;
 mod silence;
 
@@ -26,8 +25,7 @@ pub use detect::{DetectSettings, detect};
 pub use in_flight::{InFlightLimit, InFlightLimitLayer, share};
 pub use in_use::InUse;
 pub use normalise::{ClientClaims, NormaliseLayer};
-pub use relayed::{BROKEN_OFF, RelayEnd, relay_connection};
+pub use relayed::{BROKEN_OFF, FoundRequest, RelayEnd, relay_connection, relay_until_request};
 pub use respond::{Answers, RespondLayer};
-pub use said_opaque::relay_until_decided;
 pub use serve::serve;
 pub use silence::{FirstSpeaker, SilentDestinations};

@@ -191,6 +191,10 @@ pub enum Reason {
     NoDestination,
     /// A client of the explicit proxy does not speak HTTP.
     NotHttp,
+    /// A client of a port that takes HTTP alone does not speak HTTP.
+    HttpRequired,
+    /// A client's connection that is not HTTP had a line that a server may read as a request line.
+    HiddenRequest,
     /// The listener was removed, and the time of its drain is over.
     ListenerRemoved,
     /// The grace period of the shutdown is over.

@@ -135,7 +135,7 @@ fn a_pause_in_a_request_line_is_no_way_around_http() {
         let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
         let pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
         let application = parrot().await;
-        for begun in ["G", "GET / HT", "GET / HTTP/1.1\r", "get "] {
+        for begun in ["GET /", "GET / HT", "\r\nPOST http://app/"] {
             let mut wire = Wire::connect(application.addr()).await;
             wire.send(begun).await;
             let all = wire.rest().await;

@@ -170,6 +170,8 @@ pub struct InboundConfig {
     pub default_policy: DefaultPolicy,
     /// Whether servers of the control plane admit all clients on loopback.
     pub admit_loopback: bool,
+    /// Whether connections that are not HTTP are closed on ports whose protocol is detected.
+    pub detected_http_only: bool,
     /// The headers with the address of the client, for the application.
     pub forwarded_header: ForwardedHeader,
     /// Ports of the application whose connections begin with a header of the PROXY protocol.

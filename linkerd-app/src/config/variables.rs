@@ -444,6 +444,9 @@ variables! {
         /// Whether the policies of the control plane admit all clients on loopback, which in a pod are the pod's own. Where
         /// several workloads share a host, set it to 0.
         linkerd INBOUND_ADMIT_LOOPBACK: Switch = default("true"), used, since("0.1");
+        /// Whether connections are closed that are not HTTP, on ports whose protocol is detected. TLS that this proxy does not
+        /// terminate is closed, too.
+        linkerd INBOUND_DETECTED_HTTP_ONLY: Switch = default("false"), used, since("0.1");
         /// The headers by which the application is told the address of its client: `off`, `forwarded` (RFC 7239),
         /// `x-forwarded-for` or `both`. Unless it is off, what a client without an identity of the mesh sends in either is
         /// removed, and the address is appended to what others send. Both are removed from trailers. Requests in a tunnel are

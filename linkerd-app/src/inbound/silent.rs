@@ -1,10 +1,9 @@
 //! Stage 4 of connections whose client is silent: the application may speak first.
 
 use super::{Inbound, application::Application, policy::PolicySnapshot};
-use crate::server::relay_until_decided;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
-    Error, Reason,
+    Error,
     metrics::Labels,
     transport::{ClientInfo, Detected, Io},
 };
@@ -40,21 +39,6 @@ impl Inbound {
                  config.linkerd.io/opaque-ports"
             );
         }
-    }
-
-    /// Relays a connection of a peer proxy that named no protocol, until the first bytes decide whether it is opaque.
-    pub(super) async fn said_opaque(
-        &self,
-        io: &mut Io,
-        application: &Application,
-    ) -> Result<(Detected, Option<Io>), Error> {
-        let mut server = application.connect().call(()).await?;
-        let protocol = relay_until_decided(io, &mut server).await;
-        let protocol = protocol.map_err(|error| {
-            let lost = Error::new(Reason::ConnectionLost);
-            lost.detail(error.to_string()).source(error)
-        })?;
-        Ok((protocol, (protocol == Detected::Opaque).then_some(server)))
     }
 
     /// Waits for the first bytes of a client that may be silent, or of its application. The protocol of a late client is detected

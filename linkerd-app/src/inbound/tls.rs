@@ -47,7 +47,7 @@ pub enum KnownProtocol {
     Unknown,
     /// The client was silent for the detect timeout: it may wait for the application to speak first.
     Silent,
-    /// A peer proxy named no protocol. The peer may be no proxy: bytes that look like HTTP are HTTP all the same.
+    /// A peer proxy named no protocol. The peer may be no proxy: requests are searched in its bytes all the same.
     SaidOpaque,
     /// This protocol: a peer proxy named it, or TLS is passed through.
     Is(Detected),

@@ -2,12 +2,12 @@
 //!
 //! An application that answers 200 to any method goes on to read requests from the bytes that the client takes for a tunnel. So
 //! HTTP/1 in a tunnel is served as everywhere, without headers that only proxies may set; HTTP/2 ends the tunnel, and other bytes
-//! are relayed, as are all bytes if the application speaks first. Requests in a tunnel pass the policy of the port like all others.
+//! are relayed, as are all bytes if the application speaks first, except the end of a request line, which ends the tunnel. Requests in a tunnel pass the policy of the port like all others.
 
 use super::{
     application::Application, context::Context, http::forwarded::ForwardedRules, policy::Admission,
 };
-use crate::server::{relay_connection, remove_claims};
+use crate::server::{relay_until_request, remove_claims};
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +21,10 @@ use linkerd_proxy_core::{
     },
     limits,
     task::spawn_local,
-    transport::{ClientInfo, Detected, Io, Lookalikes, TransportStream, detect_until_drain},
+    transport::{
+        ClientInfo, Detected, FirstServerBytes, Io, Lookalikes, RequestScan, TransportStream,
+        detect_until_drain,
+    },
 };
 use std::{
     cell::RefCell,
@@ -61,16 +64,16 @@ impl Body for BusyBody {
     }
 }
 
-/// Joins both sides when the application agrees, until `revoked`.
+/// Joins both sides when the application agrees, until `revoked`. Fails like [`Upgrade::agreed`].
 pub fn join(
     ctx: &Rc<Context>,
     application: &Rc<Application>,
     (client, upgrade): (&Rc<ClientInfo>, Upgrade),
     response: &mut Response<ResponseBody>,
     revoked: impl Future<Output = Error> + 'static,
-) {
-    let Some(upgraded) = upgrade.agreed(response) else {
-        return;
+) -> Result<(), Error> {
+    let Some(upgraded) = upgrade.agreed(response)? else {
+        return Ok(());
     };
     let (ctx, policy) = (ctx.clone(), application.policy());
     let series = policy.present().peer(&client.tls).connections();
@@ -100,6 +103,7 @@ pub fn join(
             tracing::debug!(reason = error.reason().label(), %error, "tunnel ended");
         }
     });
+    Ok(())
 }
 
 /// Requests of a tunnel.
@@ -131,7 +135,8 @@ async fn tunnelled(
             tracing::debug!("HTTP/2 in a tunnel to the application is refused")
         }
         Some(Detected::Opaque) | None => {
-            let end = relay_connection(&mut client, &mut server, &ctx.pipes).await;
+            let scan = RequestScan::new(FirstServerBytes::Ignore);
+            let end = relay_until_request(&mut client, &mut server, &ctx.pipes, scan).await;
             tracing::debug!(?end, "tunnel ended");
         }
     }

@@ -1,16 +1,16 @@
 //! Upgrades of connections: WebSocket, CONNECT.
 
-use super::client;
+use super::{client, hop_by_hop::tokens};
 use crate::{
-    Error,
+    Error, Reason,
     task::spawn_local,
     transport::{ConnectionGuard, Io, Pipes, TransportStream, relay},
 };
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use http::{
-    Method, Request, Response, StatusCode,
-    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE},
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -19,7 +19,15 @@ use std::rc::Rc;
 /// The client's side of an upgrade that its request asks for.
 pub struct Upgrade {
     client: OnUpgrade,
-    connect: bool,
+    asked: Asked,
+}
+
+/// The upgrade that a request asks for.
+enum Asked {
+    /// A tunnel, by CONNECT.
+    Tunnel,
+    /// One of these protocols.
+    Protocols(HeaderValue),
 }
 
 /// Whether a request that is on its way asks for an upgrade of its connection.
@@ -37,23 +45,25 @@ pub fn decline_upgrade<B>(request: &mut Request<B>) {
 impl Upgrade {
     /// Takes the client's side out of a request. The request stays usable, as it may be passed on and returned.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {
-        Some(Self {
-            client: request.extensions().get::<OnUpgrade>()?.clone(),
-            connect: request.method() == Method::CONNECT,
-        })
+        let client = request.extensions().get::<OnUpgrade>()?.clone();
+        let asked = match request.method() == Method::CONNECT {
+            true => Asked::Tunnel,
+            false => Asked::Protocols(request.headers().get(UPGRADE)?.clone()),
+        };
+        Some(Self { client, asked })
     }
 
     /// Joins both sides when the endpoint accepts the upgrade, until `revoked`. The relay holds `guard` for the client's
-    /// connection: a drain waits for the relay, until the listener cuts off its connections.
+    /// connection: a drain waits for the relay, until the listener cuts off its connections. Fails like [`agreed`](Self::agreed).
     pub fn join<B>(
         self,
         response: &mut Response<B>,
         pipes: &Rc<Pipes>,
         guard: Option<ConnectionGuard>,
         revoked: impl Future<Output = Error> + 'static,
-    ) {
-        let Some(upgraded) = self.agreed(response) else {
-            return;
+    ) -> Result<(), Error> {
+        let Some(upgraded) = self.agreed(response)? else {
+            return Ok(());
         };
         let pipes = pipes.clone();
         spawn_local(async move {
@@ -69,7 +79,7 @@ impl Upgrade {
             }
             let relayed = async {
                 tokio::select! {
-                    relayed = relay(&mut client, &mut server, &pipes) => Ok(relayed),
+                    relayed = relay(&mut client, &mut server, &pipes, None) => Ok(relayed),
                     error = revoked => Err(error),
                 }
             };
@@ -85,28 +95,52 @@ impl Upgrade {
                 }
             }
         });
+        Ok(())
     }
 
     /// Both sides, as soon as the response has been sent; `None` if the endpoint does not accept the upgrade.
+    ///
+    /// Fails as `InvalidResponse` if the endpoint answers a CONNECT as it would another method, or switches to another protocol
+    /// than the client has offered (RFC 9110, sections 9.3.6 and 7.8): it goes on to speak HTTP that nothing checks.
     pub fn agreed<B>(
         self,
         response: &mut Response<B>,
-    ) -> Option<LocalBoxFuture<'static, hyper::Result<Joined>>> {
-        let agreed = match self.connect {
-            true => response.status().is_success(),
-            false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
-        };
-        if !agreed {
-            return None;
-        }
-        if self.connect {
-            response.headers_mut().remove(CONTENT_LENGTH);
-            response.headers_mut().remove(TRANSFER_ENCODING);
+    ) -> Result<Option<LocalBoxFuture<'static, hyper::Result<Joined>>>, Error> {
+        let (status, headers) = (response.status(), response.headers_mut());
+        match &self.asked {
+            Asked::Tunnel if status.is_success() => check_tunnel(headers)?,
+            Asked::Protocols(offered) if status == StatusCode::SWITCHING_PROTOCOLS => {
+                check_protocol(offered, headers)?;
+            }
+            Asked::Tunnel | Asked::Protocols(_) => return Ok(None),
         }
         let server = hyper::upgrade::on(response);
         let joined = async move { tokio::try_join!(upgraded(self.client), upgraded(server)) };
-        Some(Box::pin(joined))
+        Ok(Some(Box::pin(joined)))
     }
+}
+
+/// Fails if an answer to a CONNECT has a body; an empty one is without meaning, and its length is removed.
+fn check_tunnel(headers: &mut HeaderMap) -> Result<(), Error> {
+    let length = headers.remove(CONTENT_LENGTH);
+    let has_body = length.is_some_and(|length| length.as_bytes().trim_ascii() != b"0");
+    if has_body || headers.remove(TRANSFER_ENCODING).is_some() {
+        let detail = "the endpoint answered a CONNECT with a body: it has opened no tunnel";
+        return Err(Error::new(Reason::InvalidResponse).detail(detail));
+    }
+    Ok(())
+}
+
+/// Fails if an answer switches to a protocol that was not offered.
+fn check_protocol(offered: &HeaderValue, headers: &HeaderMap) -> Result<(), Error> {
+    let is_offered =
+        |protocol: &[u8]| tokens(offered).any(|offer| offer.eq_ignore_ascii_case(protocol));
+    let mut switched = headers.get_all(UPGRADE).iter().flat_map(tokens).peekable();
+    if switched.peek().is_some() && switched.all(is_offered) {
+        return Ok(());
+    }
+    let detail = "the endpoint switched to a protocol that the client did not offer";
+    Err(Error::new(Reason::InvalidResponse).detail(detail))
 }
 
 /// The streams of the client and of the endpoint.

@@ -1,5 +1,9 @@
 //! Protocol detection by the first bytes of a client.
 
+use super::{
+    request_line::{begins_with_method, may_become_method},
+    request_scan::{FirstServerBytes, RequestScan, Scanned},
+};
 use crate::{Error, Reason, drain};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
@@ -16,10 +20,13 @@ pub enum Detected {
     Opaque,
 }
 
-/// Treatment of a first line that resembles a request line but is not one by the grammar.
+/// Treatment of a first line that some server might read as a request line, and that is none by the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookalikes {
     /// Treated as HTTP, so that no less strict server reads a request that bypassed the proxy's checks.
+    ///
+    /// Bytes of other protocols are `Opaque` at once, though a request line might still follow: they are relayed with a
+    /// [`RequestScan`].
     Http,
     /// Treated as another protocol.
     Opaque,
@@ -28,7 +35,7 @@ pub enum Lookalikes {
 /// Reads until the protocol is certain; returns it with the bytes that were read.
 ///
 /// `Ok((None, _))` if the client was silent, or undecided, for the whole `timeout`; if lookalikes are HTTP and a request
-/// line has begun, fails as `HeaderTimeout`. Not cancel safe: bytes that were read are lost.
+/// line has begun, fails as `HeaderTimeout`, and a word alone is `Opaque`. Not cancel safe: bytes that were read are lost.
 pub async fn detect(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
@@ -43,20 +50,21 @@ pub async fn detect(
                 (None, 0) if buf.is_empty() => {
                     return Err(Error::new(Reason::ClosedBeforeDetection));
                 }
-                (None, 0) => return Ok(Detected::Opaque),
+                (None, 0) => return Ok(ended(&buf, lookalikes)),
                 (None, _) => {}
             }
         }
     })
     .await;
-    match decided {
-        Ok(Ok(detected)) => Ok((Some(detected), buf.freeze())),
-        Ok(Err(error)) => Err(error),
-        Err(_) if lookalikes == Lookalikes::Http && !buf.is_empty() => {
+    match (decided, lookalikes) {
+        (Ok(Ok(detected)), _) => Ok((Some(detected), buf.freeze())),
+        (Ok(Err(error)), _) => Err(error),
+        (Err(_), Lookalikes::Http) if begins_with_method(&buf) => {
             let detail = format!("a request line was begun and not ended within {timeout:?}");
             Err(Error::new(Reason::HeaderTimeout).detail(detail))
         }
-        Err(_) => Ok((None, buf.freeze())),
+        (Err(_), Lookalikes::Http) if !buf.is_empty() => Ok((Some(Detected::Opaque), buf.freeze())),
+        (Err(_), _) => Ok((None, buf.freeze())),
     }
 }
 
@@ -80,8 +88,9 @@ pub async fn detect_until_drain(
 
 /// Decides by the bytes read so far, of which at most 1,024 are needed; `None` asks for more.
 pub fn decide(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
-    let is_long = buf.len() >= CAPACITY;
-    classify(buf, lookalikes).or_else(|| is_long.then(|| overlong(buf, lookalikes)))
+    // The server answers an over-long request line.
+    let overlong = || (buf.len() >= CAPACITY).then_some(Detected::Http1);
+    classify(buf, lookalikes).or_else(overlong)
 }
 
 /// Decides by a request line; `None` asks for more.
@@ -93,13 +102,13 @@ pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
         return (known == PREFACE.len()).then_some(Detected::Http2);
     }
     match lookalikes {
-        Lookalikes::Http => resembling(buf),
-        Lookalikes::Opaque => exact(buf),
+        Lookalikes::Http => by_looks(buf),
+        Lookalikes::Opaque => by_grammar(buf),
     }
 }
 
 /// A request line by the grammar (RFC 9112, section 3).
-fn exact(buf: &[u8]) -> Option<Detected> {
+fn by_grammar(buf: &[u8]) -> Option<Detected> {
     // The request line alone decides. The server answers errors in the rest, however the bytes were cut.
     let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let blank = buf.iter().take_while(|byte| is_blank(byte)).count();
@@ -111,67 +120,22 @@ fn exact(buf: &[u8]) -> Option<Detected> {
     }
 }
 
-/// A line that any server might read as a request line: a word, and later a word that begins with `HTTP/` in upper or
-/// lower case, separated by any whitespace (RFC 9112, section 3, allows recipients that much). Without a version, as in
-/// HTTP/0.9, the first word must be a known method and the second a path or a URI: some servers, Node.js and Python
-/// among them, read fields after such a line.
-fn resembling(buf: &[u8]) -> Option<Detected> {
-    let blank = buf.iter().take_while(|byte| is_space(byte)).count();
-    let text = &buf[blank..];
-    let method = text.iter().take_while(|byte| is_token(byte)).count();
-    match text.get(method) {
-        // The word may go on.
-        None => None,
-        Some(byte) if method == 0 || !is_space(byte) => Some(Detected::Opaque),
-        Some(_) => {
-            let end = text.iter().position(|byte| *byte == b'\n')?;
-            let words = text[method..end].split(is_space);
-            let mut words = words.filter(|word| !word.is_empty()).peekable();
-            let is_simple = is_known_method(&text[..method])
-                && words.peek().is_some_and(|target| is_target(target));
-            Some(match is_simple || words.any(is_version) {
-                true => Detected::Http1,
-                false => Detected::Opaque,
-            })
-        }
+/// A line that some server might read as a request line. Bytes that cannot begin with a known method are not waited for.
+fn by_looks(buf: &[u8]) -> Option<Detected> {
+    let mut scan = RequestScan::new(FirstServerBytes::Ignore);
+    if scan.scan(buf) == Scanned::RequestLine {
+        return Some(Detected::Http1);
     }
+    let is_begun = begins_with_method(buf) && !scan.has_line();
+    (!is_begun && !may_become_method(buf)).then_some(Detected::Opaque)
 }
 
-/// A line without an end within the capacity: the server answers an over-long request line. Prose is not a request line unless
-/// it begins like one; a word without an end may be a method, for a server that accepts any method.
-fn overlong(buf: &[u8], lookalikes: Lookalikes) -> Detected {
-    let mut words = buf.split(is_space).filter(|word| !word.is_empty());
-    let (method, target) = (words.next(), words.next());
-    let is_known = |method: &[u8]| is_known_method(&method.to_ascii_uppercase());
-    let begins_as_request = target.is_none_or(is_target) || method.is_some_and(is_known);
-    match lookalikes {
-        Lookalikes::Http if !begins_as_request => Detected::Opaque,
-        _ => Detected::Http1,
+/// Decides by all that a client has sent before it ended its side without the end of a line.
+fn ended(buf: &[u8], lookalikes: Lookalikes) -> Detected {
+    match lookalikes == Lookalikes::Http && begins_with_method(buf) {
+        true => Detected::Http1,
+        false => Detected::Opaque,
     }
-}
-
-fn is_version(word: &[u8]) -> bool {
-    let start = word.get(..VERSION.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
-}
-
-fn is_known_method(word: &[u8]) -> bool {
-    METHODS.iter().any(|method| method.as_bytes() == word)
-}
-
-/// Whether a word is a path or a URI.
-fn is_target(word: &[u8]) -> bool {
-    word.starts_with(b"/") || word.windows(3).any(|part| part == b"://")
-}
-
-/// A byte that servers may take for a separator.
-fn is_space(byte: &u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
-}
-
-/// The characters of a method (RFC 9110, section 5.6.2).
-fn is_token(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
 fn closed(error: std::io::Error) -> Error {
@@ -182,14 +146,6 @@ fn closed(error: std::io::Error) -> Error {
 
 /// The start of the HTTP/2 preface (RFC 9113, section 3.4) that no HTTP/1 request shares.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
-
-/// The start of a version in a request line.
-const VERSION: &[u8] = b"HTTP/";
-
-/// The methods of RFC 9110, section 9, and PATCH.
-const METHODS: [&str; 9] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
-];
 
 /// Bytes read at most before the decision. A longer request line, well-formed so far, counts as HTTP/1.
 const CAPACITY: usize = 1024;
@@ -228,54 +184,51 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_request_line_is_http_where_that_matters() {
+    fn a_line_that_some_server_reads_as_a_request_is_http_where_that_matters() {
         for line in [
             "GET  / HTTP/1.1\r\n",
-            "GET\t/\tHTTP/1.1\r\n",
             "get / http/1.1\r\n",
-            "GET / HTTP/1.7\r\n",
-            "GET / HTTP/2.0\r\n",
-            "GET / HTTP/1.1 \r\n",
-            " GET / HTTP/1.1\r\n",
-            "\tGET / HTTP/1.1\n",
-            "GET\x0b/\x0cHTTP/1.1\r\n",
-            "GET /\x01 HTTP/1.1\r\n",
-            "GET / x HTTP/1.1 y\r\n",
+            "\0GET / HTTP/1.1\r\n",
+            "G{ET / HTTP/1.1\r\n",
             "GET\r/ HTTP/1.1\r\n",
-            // HTTP/0.9; some servers read fields after it.
-            "GET /\r\n",
+            "GET x\r\n",
             "POST  /x  \n",
-            "GET http://app/\r\n",
         ] {
-            let strict = classify(line.as_bytes(), Lookalikes::Http);
-            assert_eq!(strict, Some(Detected::Http1), "{line:?}");
-            // Undecided before its end: more bytes might come after a pause.
-            for cut in 0..line.len() {
-                let begun = classify(&line.as_bytes()[..cut], Lookalikes::Http);
-                assert_eq!(begun, None, "{:?}", &line[..cut]);
-            }
+            let whole = classify(line.as_bytes(), Lookalikes::Http);
+            assert_eq!(whole, Some(Detected::Http1), "{line:?}");
         }
-        for line in [
-            "EHLO mail.example\r\n",
-            "PING\r\n",
-            "SSH-2.0-OpenSSH_9.6\r\n",
-            "NICK http/1.1x\n",
-            "get /key\r\n",
-            "MODE /x\r\n",
-            "AMQP\0\0\x09\x01",
-            "\x16\x03\x01",
-            "*1\r\n$4\r\nPING\r\n",
-            "8=FIX.4.4\x019=",
+        // A known method is waited for; its client may write byte by byte.
+        let line = " GET / HTTP/1.1\r\n";
+        for cut in 0..line.len() - 1 {
+            let begun = classify(&line.as_bytes()[..cut], Lookalikes::Http);
+            assert_eq!(begun, None, "{:?}", &line[..cut]);
+        }
+    }
+
+    #[test]
+    fn other_protocols_are_not_waited_for() {
+        for bytes in [
+            &b"HZX"[..],
+            b"\0bytes",
+            b"SSH",
+            b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00",
+            b"PUTS",
+            b"get key\r\n",
+            b"GET\r\n",
         ] {
-            let strict = classify(line.as_bytes(), Lookalikes::Http);
-            let is_http = line.contains("http/");
-            let expected = if is_http {
-                Detected::Http1
-            } else {
-                Detected::Opaque
-            };
-            assert_eq!(strict, Some(expected), "{line:?}");
+            let found = classify(bytes, Lookalikes::Http);
+            assert_eq!(found, Some(Detected::Opaque), "{bytes:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_word_alone_is_no_request_at_the_timeout() {
+        let mut io = tokio_test::io::Builder::new();
+        let mut io = io.read(b"PUT").wait(Duration::from_secs(60)).build();
+        let (detected, read) = detect(&mut io, Duration::from_secs(10), Lookalikes::Http)
+            .await
+            .unwrap();
+        assert_eq!((detected, &read[..]), (Some(Detected::Opaque), &b"PUT"[..]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -309,10 +262,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_without_an_end_is_http_if_it_begins_as_a_request() {
         for (begin, expected) in [
-            ("A", Detected::Http1),
             ("GET /", Detected::Http1),
-            ("X  http://web/", Detected::Http1),
-            ("get a b ", Detected::Http1),
+            ("A", Detected::Opaque),
             ("all that is sent", Detected::Opaque),
         ] {
             let line = format!("{begin}{}", "a".repeat(CAPACITY - begin.len()));
@@ -351,10 +302,12 @@ mod tests {
         #[test]
         fn more_bytes_never_change_a_decision(bytes: Vec<u8>, cut: usize) {
             let cut = cut % (bytes.len() + 1);
-            for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
-                if let Some(decided) = classify(&bytes[..cut], lookalikes) {
-                    prop_assert_eq!(classify(&bytes, lookalikes), Some(decided));
-                }
+            if let Some(decided) = classify(&bytes[..cut], Lookalikes::Opaque) {
+                prop_assert_eq!(classify(&bytes, Lookalikes::Opaque), Some(decided));
+            }
+            // Other bytes may still turn out to be a request: their relay goes on with the search.
+            if let Some(http @ (Detected::Http1 | Detected::Http2)) = classify(&bytes[..cut], Lookalikes::Http) {
+                prop_assert_eq!(classify(&bytes, Lookalikes::Http), Some(http));
             }
         }
 

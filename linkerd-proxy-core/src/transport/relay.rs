@@ -1,7 +1,10 @@
 //! Relaying bytes in both directions.
 
-use super::{Duplex, Pipe, Pipes};
-use bytes::{BufMut, BytesMut};
+use super::{
+    Duplex, Pipe, Pipes,
+    request_scan::{RequestScan, Scanned},
+};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::{
     future::poll_fn,
     io,
@@ -10,36 +13,79 @@ use std::{
 };
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Relays bytes in both directions until both sides have ended; the end of one side is passed on to the other at once.
+/// The end of a relay.
+#[derive(Debug)]
+pub enum Relayed {
+    /// Both sides have ended.
+    Ended {
+        /// The bytes from the client to the server.
+        sent: u64,
+        /// The bytes from the server to the client.
+        received: u64,
+    },
+    /// The client has sent a request line. The server did not get its end, and gets a reset when it is dropped.
+    Request {
+        /// All bytes of the client, if they were few and the server has sent none.
+        replay: Option<Bytes>,
+    },
+}
+
+/// Relays bytes in both directions until both sides have ended; the end of one side is passed on to the other at once. With a
+/// `scan`, the relay also ends at a request line of the client.
 ///
 /// Small pieces are copied; a flow that fills a buffer is moved through one of the `pipes` if both sides are plain
-/// sockets. A connection that waits for bytes holds neither buffer nor pipe. Returns the bytes from `client` to
-/// `server` and back. An error of either side, such as a reset, ends both directions, and both sides end with a reset when
-/// dropped: a plain end would say that the stream is complete. Not cancel safe: bytes may have been read and not written.
+/// sockets. A connection that waits for bytes holds neither buffer nor pipe. An error of either side, such as a reset, ends both
+/// directions, and both sides end with a reset when dropped: a plain end would say that the stream is complete. Not cancel
+/// safe: bytes may have been read and not written.
 pub async fn relay(
     client: &mut impl Duplex,
     server: &mut impl Duplex,
     pipes: &Pipes,
-) -> io::Result<(u64, u64)> {
+    scan: Option<RequestScan>,
+) -> io::Result<Relayed> {
     let (mut there, mut back) = (Direction::default(), Direction::default());
-    let relayed = poll_fn(|cx| {
-        let there = there.poll(client, server, pipes, cx)?;
-        let back = back.poll(server, client, pipes, cx)?;
-        Poll::Ready(Ok((ready!(there), ready!(back))))
+    there.scan = scan.map(Box::new);
+    let ended = poll_fn(|cx| {
+        let sent = there.poll(client, server, pipes, cx)?;
+        if let Phase::Held = there.phase {
+            return Poll::Ready(Ok(None));
+        }
+        let received = back.poll(server, client, pipes, cx)?;
+        if back.carried > 0
+            && let Some(scan) = &mut there.scan
+        {
+            scan.server_spoke();
+        }
+        Poll::Ready(Ok(Some((ready!(sent), ready!(received)))))
     })
     .await;
-    if relayed.is_err() {
-        client.reset_on_drop();
-        server.reset_on_drop();
+    match ended {
+        Ok(Some((sent, received))) => Ok(Relayed::Ended { sent, received }),
+        Ok(None) => {
+            server.reset_on_drop();
+            let is_answered = back.carried > 0;
+            let scan = there.scan.filter(|_| !is_answered);
+            let replay = scan.and_then(|scan| scan.into_bytes());
+            Ok(Relayed::Request { replay })
+        }
+        Err(error) => {
+            client.reset_on_drop();
+            server.reset_on_drop();
+            Err(error)
+        }
     }
-    relayed
 }
 
 /// One direction of a relay.
 #[derive(Default)]
 struct Direction {
+    /// Bytes that were read.
+    carried: u64,
+    /// Bytes that were written.
     moved: u64,
     unwritten: Unwritten,
+    /// The search in the bytes that are read, until it is over.
+    scan: Option<Box<RequestScan>>,
     /// The last read filled a buffer, so that more is likely to wait.
     is_bulk: bool,
     is_flushed: bool,
@@ -65,6 +111,8 @@ enum Phase {
     /// The end was read, and must be passed on.
     Ending,
     Ended,
+    /// A request line was read, and is not passed on.
+    Held,
 }
 
 impl Direction {
@@ -76,11 +124,11 @@ impl Direction {
         pipes: &Pipes,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<u64>> {
-        let mut carried = 0;
+        let turn_end = self.carried + TURN;
         loop {
             ready!(self.poll_write(to, pipes, cx))?;
             match self.phase {
-                Phase::Open if carried >= TURN => {
+                Phase::Open if self.carried >= turn_end => {
                     // Yields to other tasks.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
@@ -91,14 +139,16 @@ impl Direction {
                     self.phase = Phase::Ended;
                 }
                 Phase::Ended => return Poll::Ready(Ok(self.moved)),
+                Phase::Held => return Poll::Pending,
             }
             if let Phase::Open = self.phase {
                 match self.poll_read(from, to, pipes, cx)? {
+                    Poll::Ready(_) if self.holds_request() => self.hold(),
                     Poll::Ready(0) => {
                         self.unwritten = Unwritten::Nothing;
                         self.phase = Phase::Ending;
                     }
-                    Poll::Ready(count) => carried += count,
+                    Poll::Ready(count) => self.carried += count as u64,
                     Poll::Pending => {
                         // No buffer is held while no bytes arrive.
                         self.unwritten = Unwritten::Nothing;
@@ -155,7 +205,8 @@ impl Direction {
         pipes: &Pipes,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let count = match self.is_bulk && from.is_socket() && to.is_socket() {
+        let is_spliced = self.is_bulk && self.scan.is_none();
+        let count = match is_spliced && from.is_socket() && to.is_socket() {
             true => ready!(self.poll_splice(from, pipes, cx))?,
             false => 0,
         };
@@ -211,6 +262,27 @@ impl Direction {
         }
     }
 
+    /// Whether the bytes that were just read, or their end, complete a request line.
+    fn holds_request(&mut self) -> bool {
+        let Some(scan) = &mut self.scan else {
+            return false;
+        };
+        let scanned = match &self.unwritten {
+            Unwritten::Copied { buffer, .. } if !buffer.is_empty() => scan.scan(buffer),
+            _ => scan.ended(),
+        };
+        if scan.is_over() {
+            self.scan = None;
+        }
+        scanned == Scanned::RequestLine
+    }
+
+    /// Drops the bytes that were just read.
+    fn hold(&mut self) {
+        self.unwritten = Unwritten::Nothing;
+        self.phase = Phase::Held;
+    }
+
     fn poll_flush(
         &mut self,
         to: &mut (impl AsyncWrite + Unpin),
@@ -236,7 +308,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 const BUFFER: usize = 16 * 1024;
 
 /// Bytes after which a direction yields: well under a millisecond.
-const TURN: usize = 1024 * 1024;
+const TURN: u64 = 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -47,6 +47,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "shutdown_deadline",
         "the process has ended: tests/access_log.rs",
     ),
+    ("http_required", "it takes redirection: tests/leniency/"),
+    ("hidden_request", "it takes redirection: tests/leniency/"),
     ("unexpected", "it is a defect"),
 ];
 

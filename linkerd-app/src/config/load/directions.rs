@@ -124,6 +124,7 @@ pub(super) fn inbound(r: &mut Reader<'_>, http2_client: Http2Settings) -> Inboun
         opaque_ports: r.value(&INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION),
         default_policy: r.value(&INBOUND_DEFAULT_POLICY),
         admit_loopback: r.value(&INBOUND_ADMIT_LOOPBACK),
+        detected_http_only: r.value(&INBOUND_DETECTED_HTTP_ONLY),
         forwarded_header: r.value(&INBOUND_FORWARDED_HEADER),
         proxy_protocol_ports: r.value(&INBOUND_PROXY_PROTOCOL_PORTS),
         gateway_suffixes: r.value(&INBOUND_GATEWAY_SUFFIXES),

@@ -127,6 +127,9 @@ const CASES: &[Case] = &[
     ("INBOUND_LISTEN_ADDR", "127.0.0.1:1", |c| {
         c.inbound.listen == Some("127.0.0.1:1".parse().unwrap())
     }),
+    ("LINKERD_PROXY_INBOUND_DETECTED_HTTP_ONLY", "1", |c| {
+        c.inbound.detected_http_only
+    }),
     ("LINKERD_PROXY_INBOUND_FORWARDED_HEADER", "both", |c| {
         c.inbound.forwarded_header == crate::config::ForwardedHeader::Both
     }),

@@ -110,15 +110,16 @@ where
         let mut polled = this.inner.poll(cx);
         if let Poll::Ready(Ok(response)) = &mut polled
             && let Some(asked) = this.asked.take()
+            && let Err(error) = asked.join(response)
         {
-            asked.join(response);
+            polled = Poll::Ready(Err(error));
         }
         polled
     }
 }
 
 impl Asked {
-    fn join(self, response: &mut Response<ResponseBody>) {
+    fn join(self, response: &mut Response<ResponseBody>) -> Result<(), Error> {
         let Joining { ctx, application } = &*self.joining;
         let (request, client) = (self.request, self.client.clone());
         let connects = request.method() == Method::CONNECT;
@@ -127,12 +128,12 @@ impl Asked {
         match connects {
             true => {
                 let asked = (&self.client, self.upgrade);
-                tunnel::join(ctx, application, asked, response, revoked);
+                tunnel::join(ctx, application, asked, response, revoked)
             }
             false => {
                 let guard = self.client.listener.connection();
                 self.upgrade
-                    .join(response, &ctx.pipes, Some(guard), revoked);
+                    .join(response, &ctx.pipes, Some(guard), revoked)
             }
         }
     }

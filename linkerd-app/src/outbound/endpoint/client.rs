@@ -16,6 +16,7 @@ use linkerd_proxy_core::{
     transport::Connect,
 };
 use std::{
+    future::ready,
     rc::Rc,
     sync::Arc,
     task::{Context as TaskContext, Poll},
@@ -163,9 +164,9 @@ fn send_http1(
     let pipes = ctx.pipes.clone();
     let response = client.call(request);
     response
-        .map_ok(move |mut response| {
-            upgrade.join(&mut response, &pipes, guard, std::future::pending());
-            response
+        .and_then(move |mut response| {
+            let joined = upgrade.join(&mut response, &pipes, guard, std::future::pending());
+            ready(joined.map(|()| response).map_err(Rejected::lost))
         })
         .boxed_local()
 }

@@ -109,7 +109,8 @@ async fn bulk_through_an_upgraded_connection_is_spliced() {
             let (sent, pipes) = (endpoint.borrow_mut().call(request), relaying.clone());
             async move {
                 let mut response = sent.await.map_err(|_| h2::Reason::INTERNAL_ERROR)?;
-                upgrade.join(&mut response, &pipes, None, std::future::pending());
+                let joined = upgrade.join(&mut response, &pipes, None, std::future::pending());
+                joined.map_err(|_| h2::Reason::INTERNAL_ERROR)?;
                 Ok(response)
             }
         });

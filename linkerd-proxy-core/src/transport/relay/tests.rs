@@ -1,20 +1,20 @@
 //! Relays between real sockets: splice(2) cannot be faked.
 
 use super::*;
-use crate::transport::{Pipes, Socket, socket::tests::pair};
+use crate::transport::{FirstServerBytes, Pipes, Socket, socket::tests::pair};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::time::Duration;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 /// A relay between two outer ends.
-struct Relayed {
+struct Ends {
     client: TcpStream,
     server: TcpStream,
     inner: (Socket, Socket),
 }
 
-impl Relayed {
+impl Ends {
     async fn new() -> Self {
         let ((client, a), (b, server)) = (pair().await, pair().await);
         let inner = (a.into(), b.into());
@@ -23,6 +23,18 @@ impl Relayed {
             server,
             inner,
         }
+    }
+}
+
+/// Relays everything; returns the bytes there and back.
+async fn unscanned(
+    client: &mut impl Duplex,
+    server: &mut impl Duplex,
+    pipes: &Pipes,
+) -> io::Result<(u64, u64)> {
+    match relay(client, server, pipes, None).await? {
+        Relayed::Ended { sent, received } => Ok((sent, received)),
+        Relayed::Request { .. } => panic!("nothing was searched for one"),
     }
 }
 
@@ -48,15 +60,15 @@ async fn receive(mut from: impl tokio::io::AsyncRead + Unpin) -> Vec<u8> {
 
 /// Sends in both directions at once, in pieces of these sizes.
 async fn exchange(pipes: &Pipes, there: &[u8], back: &[u8], pieces: (usize, usize)) {
-    let Relayed {
+    let Ends {
         mut client,
         mut server,
         inner: (mut a, mut b),
-    } = Relayed::new().await;
+    } = Ends::new().await;
     let (client_read, client_write) = client.split();
     let (server_read, server_write) = server.split();
     let (relayed, (), (), at_server, at_client) = tokio::join!(
-        relay(&mut a, &mut b, pipes),
+        unscanned(&mut a, &mut b, pipes),
         send(client_write, there, pieces.0),
         send(server_write, back, pieces.1),
         receive(server_read),
@@ -94,11 +106,11 @@ async fn without_pipes_it_copies() {
 #[tokio::test]
 async fn small_messages_need_no_pipe() {
     let pipes = Pipes::default();
-    let Relayed {
+    let Ends {
         mut client,
         mut server,
         inner: (mut a, mut b),
-    } = Relayed::new().await;
+    } = Ends::new().await;
     let talk = async {
         let mut read = [0; 100];
         for _ in 0..100 {
@@ -109,7 +121,7 @@ async fn small_messages_need_no_pipe() {
         }
         drop((client, server));
     };
-    let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
+    let (relayed, ()) = tokio::join!(unscanned(&mut a, &mut b, &pipes), talk);
     assert_eq!(relayed.unwrap(), (10_000, 10_000));
     assert_eq!(pipes.inspect()["open"], 0);
 }
@@ -118,11 +130,11 @@ async fn small_messages_need_no_pipe() {
 async fn an_end_is_passed_on_while_the_other_direction_goes_on() {
     let pipes = Pipes::default();
     for first_is_client in [true, false] {
-        let Relayed {
+        let Ends {
             client,
             server,
             inner: (mut a, mut b),
-        } = Relayed::new().await;
+        } = Ends::new().await;
         let (mut first, mut second) = match first_is_client {
             true => (client, server),
             false => (server, client),
@@ -134,7 +146,7 @@ async fn an_end_is_passed_on_while_the_other_direction_goes_on() {
             let ((), read) = tokio::join!(send(&mut second, &late, 1 << 16), receive(&mut first));
             assert!(read == late);
         };
-        let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
+        let (relayed, ()) = tokio::join!(unscanned(&mut a, &mut b, &pipes), talk);
         relayed.unwrap();
     }
 }
@@ -153,11 +165,11 @@ async fn stuff(to: &mut TcpStream) -> usize {
 #[tokio::test]
 async fn a_reader_that_is_slow_holds_one_pipe_and_the_writer_up() {
     let pipes = Pipes::default();
-    let Relayed {
+    let Ends {
         mut client,
         mut server,
         inner: (mut a, mut b),
-    } = Relayed::new().await;
+    } = Ends::new().await;
     let talk = async {
         let sent = stuff(&mut client).await;
         assert!(sent < 64_000_000, "{sent} bytes were taken in");
@@ -173,7 +185,7 @@ async fn a_reader_that_is_slow_holds_one_pipe_and_the_writer_up() {
         assert_eq!(read, sent, "all arrives when the reader goes on");
         drop(server);
     };
-    let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
+    let (relayed, ()) = tokio::join!(unscanned(&mut a, &mut b, &pipes), talk);
     relayed.unwrap();
     assert_eq!(pipes.inspect()["free"], 1);
     pipes.sweep();
@@ -185,7 +197,7 @@ async fn a_reader_that_is_slow_holds_one_pipe_and_the_writer_up() {
 #[tokio::test]
 async fn a_relay_that_gets_no_pipe_copies() {
     let pipes = Pipes::new(1);
-    let mut stuck = Relayed::new().await;
+    let mut stuck = Ends::new().await;
     let (a, b) = &mut stuck.inner;
     let other = async {
         stuff(&mut stuck.client).await;
@@ -198,7 +210,7 @@ async fn a_relay_that_gets_no_pipe_copies() {
         assert_eq!(pipes.inspect()["open"], 1);
     };
     tokio::select! {
-        _ = relay(a, b, &pipes) => panic!("nobody ended it"),
+        _ = unscanned(a, b, &pipes) => panic!("nobody ended it"),
         () = other => {}
     }
     assert_eq!(
@@ -211,11 +223,11 @@ async fn a_relay_that_gets_no_pipe_copies() {
 #[tokio::test]
 async fn a_reset_ends_both_directions() {
     let pipes = Pipes::default();
-    let Relayed {
+    let Ends {
         mut client,
         mut server,
         inner: (mut a, mut b),
-    } = Relayed::new().await;
+    } = Ends::new().await;
     let talk = async {
         client.write_all(&noise(100_000, 7)).await.unwrap();
         let mut read = vec![0; 100_000];
@@ -225,7 +237,7 @@ async fn a_reset_ends_both_directions() {
             .unwrap();
         drop(server);
     };
-    let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
+    let (relayed, ()) = tokio::join!(unscanned(&mut a, &mut b, &pipes), talk);
     let error = relayed.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     drop((a, b));
@@ -241,11 +253,11 @@ async fn a_reset_ends_both_directions() {
 #[tokio::test]
 async fn urgent_data_is_not_taken_for_the_end() {
     let pipes = Pipes::default();
-    let Relayed {
+    let Ends {
         mut client,
         mut server,
         inner: (mut a, mut b),
-    } = Relayed::new().await;
+    } = Ends::new().await;
     let bytes = noise(300_000, 8);
     let talk = async {
         let (_, write) = client.split();
@@ -266,8 +278,98 @@ async fn urgent_data_is_not_taken_for_the_end() {
         );
         drop(server);
     };
-    let (relayed, ()) = tokio::join!(relay(&mut a, &mut b, &pipes), talk);
+    let (relayed, ()) = tokio::join!(unscanned(&mut a, &mut b, &pipes), talk);
     relayed.unwrap();
+}
+
+/// A relay that searches the client's bytes: its end, and what the server and the client have got. The client writes the next
+/// piece when the server has got the one before.
+async fn searched(
+    server_first: Option<&str>,
+    on_server: FirstServerBytes,
+    pieces: &[&str],
+) -> (Option<Option<String>>, String) {
+    let pipes = Pipes::default();
+    let Ends {
+        mut client,
+        mut server,
+        inner: (mut a, mut b),
+    } = Ends::new().await;
+    let scan = RequestScan::new(on_server);
+    let relaying = async {
+        let relayed = relay(&mut a, &mut b, &pipes, Some(scan)).await.unwrap();
+        drop(b);
+        match relayed {
+            Relayed::Ended { .. } => None,
+            Relayed::Request { replay } => {
+                Some(replay.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()))
+            }
+        }
+    };
+    let talking = async {
+        if let Some(first) = server_first {
+            server.write_all(first.as_bytes()).await.unwrap();
+            let mut read = vec![0; first.len()];
+            client.read_exact(&mut read).await.unwrap();
+        }
+        let mut seen = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            client.write_all(piece.as_bytes()).await.unwrap();
+            let goal = seen.len() + piece.len();
+            while index + 1 < pieces.len() && seen.len() < goal {
+                server.read_buf(&mut seen).await.unwrap();
+            }
+        }
+        client.shutdown().await.unwrap();
+        // A reset, if a request was found.
+        let _ = server.read_to_end(&mut seen).await;
+        drop(server);
+        String::from_utf8(seen).unwrap()
+    };
+    tokio::join!(relaying, talking)
+}
+
+#[tokio::test]
+async fn a_request_line_never_reaches_the_server_whole() {
+    use FirstServerBytes::{EndSearch, Ignore};
+    for (first, on_server, pieces, replay, seen) in [
+        (None, EndSearch, &["hello"][..], None, "hello"),
+        (None, EndSearch, &["EHLO", " x\r\n"], None, "EHLO x\r\n"),
+        (
+            None,
+            EndSearch,
+            &["\0GE", "T / HTTP/1.1", "\r\n\r\n"],
+            Some(Some("\0GET / HTTP/1.1\r\n\r\n")),
+            "\0GET / HTTP/1.1",
+        ),
+        // At the end of the client's side.
+        (
+            None,
+            EndSearch,
+            &["GET", " x"],
+            Some(Some("GET x")),
+            "GET x",
+        ),
+        (Some("220 hello"), EndSearch, &["GET x\n"], None, "GET x\n"),
+        // The server has answered: nothing can be put back.
+        (
+            Some("220 hello"),
+            Ignore,
+            &["ok\n", "GET / HTTP/1.1\n"],
+            Some(None),
+            "ok\n",
+        ),
+    ] {
+        let expected = (
+            replay.map(|bytes: Option<&str>| bytes.map(str::to_owned)),
+            seen.to_owned(),
+        );
+        let found = searched(first, on_server, pieces).await;
+        // Bytes that arrived in the same round as the end of the line may be held, too.
+        assert_eq!(found.0, expected.0, "{pieces:?}");
+        assert!(expected.1.starts_with(&found.1), "{pieces:?}: {}", found.1);
+        assert!(!found.1.contains("HTTP/1.1\r") && !found.1.contains("HTTP/1.1\n"));
+    }
 }
 
 proptest! {
