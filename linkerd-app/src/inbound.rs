@@ -6,7 +6,7 @@
 //! | 2 | secure | TLS is detected, and terminated if it is for this proxy; direct connections | `tls.rs` |
 //! | 3 | policy | the policy of the port, or its default until there is one | `policy.rs` |
 //! | 4 | detect | the protocol of the policy, or else the first bytes; connections and requests are let in | here, `http.rs` |
-//! | 5 | application | connection pools to the address that the peer dialled | `application.rs` |
+//! | 5 | application | connection pools to the address that the peer dialled; bytes that are not HTTP are relayed | `application.rs`, `opaque.rs` |
 //!
 //! A connection for which this proxy is a gateway leaves after stage 3 to `gateway.rs`, and goes on in the outbound side.
 
@@ -16,6 +16,7 @@ mod gateway;
 mod gateway_name;
 mod handshakes;
 mod http;
+mod opaque;
 mod policy;
 mod profiles;
 mod proxy_protocol;
@@ -35,13 +36,10 @@ use crate::{
     identity::MeshIdentity,
     logging::LogLimit,
     outbound::ForwardedTargets,
-    server::{
-        BROKEN_OFF, DetectSettings, FoundRequest, RelayEnd, SilentDestinations, accept, detect,
-        relay_connection, relay_until_request,
-    },
+    server::{DetectSettings, SilentDestinations, accept, detect},
 };
 use ::http::Version;
-use application::{Application, Applications};
+use application::Applications;
 use gateway::Gateway;
 use linkerd_profiles::ServerProtocol;
 use linkerd_proxy_core::{
@@ -51,15 +49,13 @@ use linkerd_proxy_core::{
     tls::{NoTlsReason, TlsStatus},
     transport::{
         Accepted, ClientInfo, Detected, FirstServerBytes, Io, Listener, Lookalikes, RequestScan,
-        Side, TransportStream, classify,
+        Side, TransportStream,
     },
 };
 use policy::PolicySnapshot;
-use proxy_protocol::ProxyHeader;
-use std::{cell::Cell, net::SocketAddr, pin::pin, rc::Rc, time::Duration};
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 use tls::{KnownProtocol, SecuredConnection};
 use tokio::time::Instant;
-use tower_service::Service;
 
 /// The inbound side of one worker.
 pub struct Inbound {
@@ -203,7 +199,7 @@ impl Inbound {
                 // Boxed: few connections are opaque.
                 match Box::pin(relayed).await? {
                     Ok(()) => return Ok(()),
-                    Err(found) => replayed(&mut io, found)?,
+                    Err(found) => Self::replayed(&mut io, found)?,
                 }
             }
             http => http,
@@ -261,27 +257,6 @@ impl Inbound {
             return Err(Error::new(Reason::Loop).detail(detail));
         }
         Ok(())
-    }
-
-    /// Whether connections to the application begin with a header of the PROXY protocol. These are always opaque, whatever the
-    /// policy or a peer proxy says: the header is no part of HTTP.
-    fn has_proxy_header(&self, destination: SocketAddr) -> bool {
-        let ports = &self.ctx.config.inbound.proxy_protocol_ports;
-        ports.contains(&destination.port())
-    }
-
-    /// Whether request lines are searched in a connection that is not HTTP: unless its port is declared opaque, and unless its
-    /// bytes are encrypted for the application.
-    fn is_searched(
-        &self,
-        policy: &PolicySnapshot,
-        client: &ClientInfo,
-        destination: SocketAddr,
-    ) -> bool {
-        let protocol = &policy.policy().protocol;
-        !matches!(protocol, ServerProtocol::Opaque | ServerProtocol::Tls)
-            && !matches!(client.tls, TlsStatus::Passthrough { .. })
-            && !self.has_proxy_header(destination)
     }
 
     /// The protocol by the policy, a peer proxy or the first bytes; `None` if the client was silent.
@@ -348,52 +323,6 @@ impl Inbound {
         detect(io, settings, drain, count).await
     }
 
-    /// Relays to `server`, or to a new connection, for as long as the policy lets the client in, and until `scan` finds a request.
-    async fn opaque(
-        &self,
-        io: &mut Io,
-        server: Option<Io>,
-        scan: Option<RequestScan>,
-        application: &Application,
-        client: SocketAddr,
-        tls: &TlsStatus,
-    ) -> Result<Result<(), FoundRequest>, Error> {
-        let policy = application.policy();
-        policy.admit(client, tls)?.count();
-        let mut revoked = pin!(policy.revoked(client, tls));
-        let mut server = match server {
-            Some(server) => server,
-            None => application.connect().call(()).await?,
-        };
-        if self.has_proxy_header(application.addr()) {
-            let header = ProxyHeader {
-                client,
-                destination: application.addr(),
-                tls,
-            };
-            // Boxed: rarely needed, and it would enlarge the future of every connection.
-            if let Err(error) = Box::pin(header.send(&mut server)).await {
-                tracing::debug!(%error, "the application did not take the PROXY header");
-                return Ok(Ok(()));
-            }
-        }
-        let pipes = &self.ctx.pipes;
-        let relayed = async {
-            match scan {
-                Some(scan) => relay_until_request(io, &mut server, pipes, scan).await,
-                None => Ok(relay_connection(io, &mut server, pipes).await),
-            }
-        };
-        let end = tokio::select! {
-            end = relayed => end,
-            error = &mut revoked => return Err(error),
-        };
-        if let Ok(RelayEnd::BrokenOff) = end {
-            self.ctx.count_tcp_error(application.addr(), BROKEN_OFF);
-        }
-        Ok(end.map(drop))
-    }
-
     /// Reports a connection that the proxy closes.
     fn failed(&self, client: &ClientInfo, error: &Error) {
         let (reason, destination) = (error.reason(), client.going_to());
@@ -416,15 +345,4 @@ impl Inbound {
         }
         self.ctx.count_tcp_error(destination, reason.error_label());
     }
-}
-
-/// Puts the bytes of a request back that was found in a connection; its protocol. Fails if they cannot be read again.
-fn replayed(io: &mut Io, found: FoundRequest) -> Result<Detected, Error> {
-    let Some(bytes) = found.replay else {
-        return Err(Reason::HiddenRequest.into());
-    };
-    let protocol = classify(&bytes, Lookalikes::Http);
-    io.put_back(bytes);
-    // A line that has ended with its connection is undecided.
-    Ok(protocol.unwrap_or(Detected::Http1))
 }
