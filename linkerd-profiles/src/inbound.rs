@@ -11,6 +11,7 @@ mod follow_port;
 mod follow_profile;
 mod gcra;
 mod rate_limit;
+mod readings;
 mod routes;
 mod server_policies;
 mod server_policy;

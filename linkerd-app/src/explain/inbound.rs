@@ -128,14 +128,13 @@ fn explained(policy: &ServerPolicy, is_opaque: bool, query: &InboundQuery) -> Va
         Some(rule) => policy.authorize_request(rule, query.client, &query.tls),
         None => policy.authorize_connection(query.client, &query.tls),
     };
-    let admitted = decided
-        .as_ref()
-        .ok()
-        .map(|it| it.meta.kind_and_name().to_string());
+    let is_ambiguous = !document["refused"].is_null();
+    let admitted = decided.as_ref().ok().filter(|_| !is_ambiguous);
+    let admitted = admitted.map(|it| it.meta.kind_and_name().to_string());
     let nearest = decided.err().and_then(|denial| denial.nearest);
     document["authorized_by"] = json!(admitted);
     document["nearest"] = json!(nearest.map(|nearest| nearest.to_string()));
-    if document["authorized_by"].is_null() {
+    if document["authorized_by"].is_null() && !is_ambiguous {
         document["refused"] = "no authorization lets the client in".into();
     }
     let all = policy.explain(rule, query.client, &query.tls).into_iter();
@@ -164,6 +163,11 @@ fn routed(document: &mut Value, http: &InboundHttp, query: &InboundQuery) -> Opt
     let limits = http.rate_limit.as_ref().map(|limiter| limiter.settings());
     document["rate_limit"] = limits.map_or(Value::Null, rate_limit);
     let found = explained.found?;
+    if let Some(reading) = http.routes.ambiguity(&request, found) {
+        let told =
+            format!("ambiguous: a server may read {reading}, for which other authorizations apply");
+        document["refused"] = told.into();
+    }
     let taken = &table.rules()[found.index];
     document["route"] = json!({
         "rule": found.index,

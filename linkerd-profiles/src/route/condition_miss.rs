@@ -22,6 +22,7 @@ impl ConditionMiss {
         match condition {
             RequestMatch::Http(condition) => of_http(condition, request),
             RequestMatch::Grpc(condition) => of_grpc(condition, request),
+            RequestMatch::Every => None,
             RequestMatch::Profile(route) => of_profile(&route.condition, request),
         }
     }

@@ -27,6 +27,7 @@ impl Display for RequestMatch {
         match self {
             Self::Http(condition) => condition.fmt(f),
             Self::Grpc(condition) => condition.fmt(f),
+            Self::Every => f.write_str("every request"),
             Self::Profile(route) => route.condition.fmt(f),
         }
     }

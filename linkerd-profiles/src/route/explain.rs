@@ -71,7 +71,7 @@ impl RouteTable {
             rank: self.rules[found.index].meets(request).map(|met| met.rank),
             is_grpc: matches!(
                 self.rules[found.index].matches.first(),
-                Some(RequestMatch::Grpc(_))
+                Some(RequestMatch::Grpc(_) | RequestMatch::Every)
             ),
         });
         let of_host = levels.iter().enumerate().flat_map(|(level, rules)| {

@@ -12,6 +12,9 @@ pub enum RequestMatch {
     Http(HttpMatch),
     /// A condition of a gRPC route.
     Grpc(GrpcMatch),
+    /// No condition, of a rule of a gRPC route without any: every condition is more specific. An HTTP rule without conditions is as
+    /// specific as the prefix `/` (Gateway API, `HTTPRouteRule`), so that its length counts.
+    Every,
     /// A condition of a profile's route: the first one that is met wins.
     Profile(Arc<ProfileRoute>),
 }
@@ -112,6 +115,7 @@ impl RequestMatch {
                 };
                 any_path && headers.is_empty() && query.is_empty() && method.is_none()
             }
+            Self::Every => true,
             Self::Grpc(_) | Self::Profile(_) => false,
         }
     }
@@ -121,6 +125,10 @@ impl RequestMatch {
         match self {
             Self::Http(condition) => condition.meets(request),
             Self::Grpc(condition) => condition.meets(request),
+            Self::Every => Some(Met {
+                rank: [0; 5],
+                prefix: Some(0),
+            }),
             Self::Profile(route) => route.condition.is_met(request).then_some(Met {
                 rank: FIRST_WINS,
                 prefix: None,

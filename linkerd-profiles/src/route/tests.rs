@@ -146,6 +146,72 @@ fn the_longest_path_wins_then_headers_parameters_and_method_and_of_equals_the_fi
     }
 }
 
+/// Every pair of kinds of conditions, in either order of the rules, of requests that meet both.
+#[test]
+fn of_two_conditions_the_more_specific_one_takes_the_request_whatever_their_order() {
+    let header = || HeaderMatch {
+        name: http::HeaderName::from_static("x-a"),
+        value: ValueMatch::Exact(b"1".to_vec()),
+    };
+    let grpc = |service: &str, method: &str, headers| {
+        let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+        RequestMatch::Grpc(GrpcMatch {
+            service: named(service),
+            method: named(method),
+            headers,
+        })
+    };
+    let http = |path, headers, query, method| {
+        RequestMatch::Http(HttpMatch {
+            path,
+            headers,
+            query,
+            method,
+        })
+    };
+    let exact = || PathMatch::Exact("/pkg.Svc/Get".to_owned());
+    let prefix = |text: &str| Some(PathMatch::Prefix(text.to_owned()));
+    let parameter = || QueryMatch {
+        name: "q".to_owned(),
+        value: ValueMatch::Exact("1".to_owned()),
+    };
+    // The least specific first.
+    let of_grpc = vec![
+        RequestMatch::Every,
+        grpc("", "", vec![header()]),
+        grpc("", "Get", vec![]),
+        grpc("", "Get", vec![header()]),
+        grpc("pkg.Svc", "", vec![]),
+        grpc("pkg.Svc", "", vec![header()]),
+        grpc("pkg.Svc", "Get", vec![]),
+        grpc("pkg.Svc", "Get", vec![header()]),
+    ];
+    let of_http = vec![
+        http(None, vec![], vec![], None),
+        http(None, vec![], vec![], Some(Method::POST)),
+        http(None, vec![], vec![parameter()], None),
+        http(None, vec![header()], vec![], None),
+        http(prefix("/pkg.Svc"), vec![], vec![], None),
+        http(prefix("/pkg.Svc"), vec![], vec![], Some(Method::POST)),
+        http(Some(exact()), vec![], vec![], None),
+        http(Some(exact()), vec![header()], vec![], None),
+    ];
+    let request = Request::post("http://web/pkg.Svc/Get?q=1").header("x-a", "1");
+    let request = request.body(()).unwrap();
+    for kinds in [of_grpc, of_http] {
+        for (index, less) in kinds.iter().enumerate() {
+            for more in &kinds[index + 1..] {
+                let less = || rule("less", &[], vec![less.clone()]);
+                let more = || rule("more", &[], vec![more.clone()]);
+                for rules in [vec![less(), more()], vec![more(), less()]] {
+                    let table = RouteTable::new(rules);
+                    assert_eq!(found(&table, &request), Some("more"), "{table:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_matched_prefix_is_told() {
     let table = RouteTable::new(vec![

@@ -4,6 +4,7 @@
 
 mod connections;
 mod mesh_file;
+mod readings;
 mod requests;
 mod watches;
 

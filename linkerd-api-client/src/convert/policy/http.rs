@@ -168,9 +168,8 @@ impl WireRule for http_route::Rule {
 )]
 impl WireRule for grpc_route::Rule {
     fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy> {
-        let matches = self.matches.into_iter().map(|wire| conditions.grpc(wire));
         Ok(Rule {
-            matches: matches.collect::<Result<_, _>>()?,
+            matches: conditions.grpc_all(self.matches)?,
             filters: filters::grpc(self.filters)?,
             timeouts: self.timeouts,
             request_timeout: self.request_timeout,

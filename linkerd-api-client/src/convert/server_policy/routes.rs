@@ -107,7 +107,6 @@ impl WireRule for http_route::Rule {
 impl WireRule for grpc_route::Rule {
     fn read(self, conditions: &mut Matches) -> Result<Rule, InvalidPolicy> {
         use grpc_route::filter::Kind;
-        let matches = self.matches.into_iter().map(|wire| conditions.grpc(wire));
         let filters = self.filters.into_iter().map(|wire| {
             let converted = wire.kind.map(|kind| match kind {
                 Kind::FailureInjector(wire) => filters::grpc_failure(wire),
@@ -116,7 +115,7 @@ impl WireRule for grpc_route::Rule {
             converted.transpose()
         });
         Ok(Rule {
-            matches: matches.collect::<Result<_, _>>()?,
+            matches: conditions.grpc_all(self.matches)?,
             filters: filters.collect::<Result<_, _>>()?,
         })
     }

@@ -72,6 +72,12 @@ impl Admission {
             let detail = "the target and Host name different hosts, and routes of this port are chosen by the host";
             return Err(Error::new(Reason::InvalidRequest).detail(detail));
         }
+        if let Some(reading) = http.routes.ambiguity(request, found) {
+            let detail = format!(
+                "ambiguous: a server may read {reading}, for which other authorizations apply"
+            );
+            return Err(Error::new(Reason::InvalidRequest).detail(detail));
+        }
         let permit = self.permit(found.index)?;
         permit.allowed.incr();
         if let Some(notes) = &request.context().notes {

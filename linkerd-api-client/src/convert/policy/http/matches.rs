@@ -27,11 +27,18 @@ impl Matches {
         }))
     }
 
-    /// Converts a condition of a gRPC route.
-    pub(in crate::convert) fn grpc(
+    /// Converts the conditions of a rule of a gRPC route.
+    pub(in crate::convert) fn grpc_all(
         &mut self,
-        wire: wire_grpc::GrpcRouteMatch,
-    ) -> Result<RequestMatch, InvalidPolicy> {
+        all: Vec<wire_grpc::GrpcRouteMatch>,
+    ) -> Result<Vec<RequestMatch>, InvalidPolicy> {
+        match all.is_empty() {
+            true => Ok(vec![RequestMatch::Every]),
+            false => all.into_iter().map(|wire| self.grpc(wire)).collect(),
+        }
+    }
+
+    fn grpc(&mut self, wire: wire_grpc::GrpcRouteMatch) -> Result<RequestMatch, InvalidPolicy> {
         let rpc = wire.rpc.unwrap_or_default();
         let named = |name: String| Some(name).filter(|name| !name.is_empty());
         Ok(RequestMatch::Grpc(GrpcMatch {
