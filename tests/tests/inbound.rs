@@ -401,3 +401,28 @@ fn http_2_that_becomes_http_1_has_the_host_of_its_authority() {
         },
     );
 }
+
+#[test]
+fn a_host_that_is_no_name_is_refused() {
+    isolated("a_host_that_is_no_name_is_refused", async {
+        let _pod = Pod::start(|proxy| proxy).await;
+        let application = mirror().await;
+        for (line, host, status) in [
+            ("/", "app.example:80", "200"),
+            ("/", "[::1]:80", "200"),
+            ("http://app.example/", "app.example", "200"),
+            ("/", "[::1].evil", "400"),
+            ("/", "a,b", "400"),
+            ("/", "a%20b", "400"),
+            ("/", "a!b", "400"),
+            ("http://[::1].evil/", "app", "400"),
+            ("http://a,b/", "app", "400"),
+        ] {
+            let mut wire = Wire::connect(application.addr()).await;
+            wire.send(format!("GET {line} HTTP/1.1\r\nhost: {host}\r\n\r\n"))
+                .await;
+            let head = wire.head().await;
+            assert_eq!(&head[9..12], status, "{line} {host}: {head}");
+        }
+    });
+}

@@ -75,6 +75,12 @@ fn is_own(host: &str, hostname: Option<&str>) -> bool {
         return false;
     }
     let name = authority.host();
+    // A parser may take the address in brackets for the host, whatever follows it.
+    let port = &authority.as_str()[name.len()..];
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return false;
+    }
     let bare = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
@@ -135,6 +141,9 @@ mod tests {
         for host in [
             "evil.example:4191",
             "localhost.evil.example",
+            "[::1].evil.example",
+            "[::1]evil",
+            "[::1].evil:4191",
             "notlocalhost",
             "web-1.evil.example",
             "127.0.0.1.evil.example",

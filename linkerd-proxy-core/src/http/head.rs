@@ -12,6 +12,7 @@ use crate::{Error, Reason};
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE},
+    uri::Authority,
 };
 
 /// Checks the head of a request, and removes the fields of its connection. Returns whether the request asks for an upgrade.
@@ -22,6 +23,11 @@ pub fn prepare_request<B>(request: &mut Request<B>) -> Result<bool, Error> {
     let is_http1 = request.version() != Version::HTTP_2;
     if is_http1 {
         check_form(request)?;
+    }
+    let authority = request.uri().authority().map(Authority::as_str);
+    if authority.is_some_and(|authority| !is_host(authority.as_bytes())) {
+        let detail = "the request's target is not a host and port";
+        return Err(Error::new(Reason::InvalidRequest).detail(detail));
     }
     let fields = Fields::of(request.headers());
     fields.check_host()?;

@@ -1,8 +1,9 @@
 //! The value of `Host` (RFC 9110, section 7.2).
 
-use http::uri::Authority;
+use std::net::Ipv6Addr;
 
-/// Whether a value is a host and an optional port, or empty.
+/// Whether a value is a host and an optional port, or empty. A host is a name or an address; what else the grammar allows (`a,b`,
+/// `a%20b`) is no name that anyone resolves, and other servers may read it in another way.
 pub(super) fn is_host(value: &[u8]) -> bool {
     // Almost all values are plain, and need no parser.
     let plain = value
@@ -12,8 +13,24 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     match value.get(host..) {
         None | Some([]) => true,
         Some([b':', port @ ..]) => host > 0 && port.iter().all(u8::is_ascii_digit),
-        _ => !value.contains(&b'@') && Authority::try_from(value).is_ok(),
+        Some([b'[', rest @ ..]) => host == 0 && is_ipv6_and_port(rest),
+        Some(_) => false,
     }
+}
+
+/// Whether this is an IPv6 address, `]` and an optional port.
+fn is_ipv6_and_port(rest: &[u8]) -> bool {
+    let Some(end) = rest.iter().position(|byte| *byte == b']') else {
+        return false;
+    };
+    let addr = std::str::from_utf8(&rest[..end]).ok();
+    let is_addr = addr.is_some_and(|addr| addr.parse::<Ipv6Addr>().is_ok());
+    let is_port = match &rest[end + 1..] {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    is_addr && is_port
 }
 
 /// Characters of names and IPv4 addresses.
@@ -53,7 +70,13 @@ mod tests {
             ("a b", false),
             ("web/", false),
             ("web?x", false),
-            ("web,other", true),
+            ("web,other", false),
+            ("web!", false),
+            ("*", false),
+            ("[::1].evil", false),
+            ("[::1]:80:80", false),
+            ("[::g]", false),
+            ("web[::1]", false),
             ("[::1", false),
             ("w\u{e4}b", false),
         ] {

@@ -33,6 +33,52 @@ async fn a_response_with_a_length_and_chunks_reaches_the_client() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_response_had_two_ends_is_not_used_again() {
+    let both = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+    let one = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+    for (answer, connections) in [(both, 2), (one, 1)] {
+        let server = Tcp::start(move |mut socket| async move {
+            let mut read = Vec::new();
+            while let Ok(1..) = socket.read_buf(&mut read).await {
+                if read.ends_with(b"\r\n\r\n") {
+                    read.clear();
+                    let _ = socket.write_all(answer.as_bytes()).await;
+                }
+            }
+        })
+        .await;
+        let mesh = Mesh::start().await;
+        mesh.service("web", [server.addr()]);
+        for _ in 0..2 {
+            let (head, _) = get(&mesh, "").await.response().await;
+            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        }
+        assert_eq!(server.connections(), connections, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_switch_to_a_protocol_that_was_not_offered_is_not_passed_on() {
+    let offer = "connection: upgrade\r\nupgrade: websocket, chat/2\r\n";
+    for (switched, status) in [
+        ("upgrade: WebSocket\r\n", "101"),
+        ("upgrade: chat/2\r\n", "101"),
+        ("upgrade: other\r\n", "502"),
+        ("upgrade: websocket, other\r\n", "502"),
+        ("upgrade: chat\r\n", "502"),
+        ("", "502"),
+    ] {
+        let answer = format!("HTTP/1.1 101 Switching\r\nconnection: upgrade\r\n{switched}\r\n");
+        let (mesh, _server) = mesh(answer.leak().as_bytes()).await;
+        let head = get(&mesh, offer).await.head().await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status}")),
+            "{switched}: {head}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn equal_lengths_become_one() {
     for bytes in [
         &b"HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\nhello"[..],

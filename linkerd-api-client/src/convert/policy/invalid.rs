@@ -70,7 +70,7 @@ pub enum InvalidPolicy {
     #[error("{0:?} is no method")]
     Method(String),
     /// A status does not exist.
-    #[error("{0} is no status code")]
+    #[error("{0} is no status that this filter may answer with")]
     Status(u32),
     /// A failure is injected into an impossible share of requests.
     #[error("the ratio of injected failures, {0}/{1}, is not between 0 and 1")]

@@ -13,6 +13,7 @@ use linkerd_api_proto::{
 use linkerd_profiles::{
     FailureInjector, HeaderModifier, HttpFilter, InjectedFailure, PathModifier, Ratio, Redirect,
 };
+use std::ops::RangeInclusive;
 
 /// The filters of an HTTP route.
 pub(super) fn http(wire: Vec<http_route::Filter>) -> Result<Vec<HttpFilter>, InvalidPolicy> {
@@ -46,7 +47,7 @@ pub(in crate::convert) fn http_failure(
     wire: wire::HttpFailureInjector,
 ) -> Result<HttpFilter, InvalidPolicy> {
     Ok(HttpFilter::InjectFailure(FailureInjector {
-        failure: InjectedFailure::Status(status(wire.status)?),
+        failure: InjectedFailure::Status(status(wire.status, 200..=599)?),
         message: wire.message,
         ratio: ratio(wire.ratio)?,
     }))
@@ -139,7 +140,7 @@ pub(in crate::convert) fn redirect(wire: wire::RequestRedirect) -> Result<Redire
         }),
         status: match wire.status {
             0 => StatusCode::MOVED_PERMANENTLY,
-            number => status(number)?,
+            number => status(number, 300..=399)?,
         },
     })
 }
@@ -165,8 +166,11 @@ fn scheme(wire: http_types::Scheme) -> Result<Scheme, InvalidPolicy> {
     }
 }
 
-fn status(number: u32) -> Result<StatusCode, InvalidPolicy> {
+/// A status of an answer. One of 1xx would be no answer, and a redirect needs one of 3xx.
+fn status(number: u32, of: RangeInclusive<u16>) -> Result<StatusCode, InvalidPolicy> {
     let status = u16::try_from(number).ok();
-    let status = status.and_then(|number| StatusCode::from_u16(number).ok());
-    status.ok_or(InvalidPolicy::Status(number))
+    let status = status.filter(|number| of.contains(number));
+    status
+        .and_then(|number| StatusCode::from_u16(number).ok())
+        .ok_or(InvalidPolicy::Status(number))
 }

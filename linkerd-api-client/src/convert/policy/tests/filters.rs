@@ -241,10 +241,13 @@ fn a_filter_that_cannot_be_applied_makes_the_policy_invalid() {
     };
     for (kind, error) in [
         (None, "a filter is missing"),
-        (Some(failure(0, None)), "0 is no status code"),
-        (Some(failure(99, None)), "99 is no status code"),
-        (Some(failure(1000, None)), "1000 is no status code"),
-        (Some(failure(65536 + 200, None)), "65736 is no status code"),
+        (Some(failure(0, None)), "0 is no status that this filter may answer with"),
+        (Some(failure(99, None)), "99 is no status that this filter may answer with"),
+        (Some(failure(1000, None)), "1000 is no status that this filter may answer with"),
+        (Some(failure(101, None)), "101 is no status that this filter may answer with"),
+        (redirect(status(200)), "200 is no status that this filter may answer with"),
+        (redirect(status(100)), "100 is no status that this filter may answer with"),
+        (Some(failure(65536 + 200, None)), "65736 is no status that this filter may answer with"),
         (
             Some(failure(503, Some((2, 1)))),
             "the ratio of injected failures, 2/1, is not between 0 and 1",
@@ -292,7 +295,7 @@ fn a_filter_that_cannot_be_applied_makes_the_policy_invalid() {
             redirect(port(65536)),
             "the port of a redirect (65536) is above 65535",
         ),
-        (redirect(status(1000)), "1000 is no status code"),
+        (redirect(status(1000)), "1000 is no status that this filter may answer with"),
     ] {
         let on_rule = filtering(vec![kind.clone()], Vec::new());
         assert_eq!(refused(on_rule), error);
@@ -340,6 +343,6 @@ fn filters_of_grpc_are_read() {
     assert_eq!(refused(policy(vec![None])), "a filter is missing");
     assert_eq!(
         refused(policy(vec![failure(65536)])),
-        "65536 is no status code"
+        "65536 is no status that this filter may answer with"
     );
 }

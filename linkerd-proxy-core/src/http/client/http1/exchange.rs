@@ -5,7 +5,10 @@ use crate::{
     Error, Reason, Rejected,
     http::{HttpRequest, ResponseBody, client::failure::classify},
 };
-use http::{Request, Response, StatusCode, Version};
+use http::{
+    HeaderMap, Request, Response, StatusCode, Version,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+};
 use http_body::Body;
 use hyper::{body::Incoming, client::conn::TrySendError, upgrade::OnUpgrade};
 use pin_project_lite::pin_project;
@@ -86,11 +89,20 @@ where
                 .detail("the endpoint answered 101 to a request that asks for no upgrade");
             return Poll::Ready(Err(Rejected::lost(error)));
         }
+        if has_two_ends(response.headers()) {
+            connection.reusable = false;
+        }
         if *this.uploads {
             connection.driven.detach();
         }
         Poll::Ready(Ok(ResponseBody::of_endpoint(response, connection, None)))
     }
+}
+
+/// Whether a response states its end in two ways (RFC 9112, section 6.3): the endpoint may have taken the other one for its end, so
+/// that its next bytes are the rest of this response.
+fn has_two_ends(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH)
 }
 
 /// HTTP/1.0 connections end with their response, as with the incumbent.
