@@ -52,4 +52,5 @@ pub use settings::{
 pub use tap::{TapConfig, TapServerConfig};
 pub use trace::TraceResourceConfig;
 pub(crate) use unknown::distance;
+pub use unknown::is_own_variable;
 pub use variables::{VARIABLES, Variable, VariableStatus};

@@ -27,6 +27,7 @@ mod request_target;
 mod response_metrics;
 mod route_filters;
 pub mod runtime;
+mod secrets;
 pub mod server;
 pub mod tap;
 #[cfg(test)]

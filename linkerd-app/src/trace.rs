@@ -99,7 +99,8 @@ impl Tracing {
             stats,
             ..
         } = &*self.0;
-        Rc::new(Tracer::new(config.sample, spans.clone(), stats.clone()))
+        let (spans, stats) = (spans.clone(), stats.clone());
+        Rc::new(Tracer::new(config.sample, config.with_query, spans, stats))
     }
 
     /// Opens a file of printed traces again, which may have been moved away.

@@ -1,11 +1,11 @@
-//! `/env.json`: the environment that the proxy was started with.
+//! `/env.json`: the environment that the proxy was started with. Clients on this host see all variables, others the proxy's own.
 
 use super::{
     context::AdminContext,
     reply::{self, Reply},
     request::AdminRequest,
 };
-use crate::config::masked;
+use crate::config::{is_own_variable, masked};
 use http::{Method, StatusCode, header};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -21,7 +21,9 @@ pub(super) fn env(admin: &AdminContext, request: &AdminRequest) -> Reply {
     if let Some(refusal) = refuse_format(request) {
         return refusal;
     }
-    let values: HashMap<_, _> = admin.env.iter().collect();
+    let is_shown = |name: &str| request.is_local() || is_own_variable(name);
+    let shown = admin.env.iter().filter(|(name, _)| is_shown(name));
+    let values: HashMap<_, _> = shown.collect();
     let all: Map<String, Value> = match request.http.uri().query().filter(|q| !q.is_empty()) {
         Some(query) if query.contains('=') => {
             return reply::json_error(StatusCode::BAD_REQUEST, KEY_VALUE);

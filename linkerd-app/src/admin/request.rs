@@ -39,11 +39,15 @@ impl AdminClient {
 }
 
 impl AdminRequest {
+    /// Whether the client is on this host.
+    pub(super) fn is_local(&self) -> bool {
+        self.client.addr.ip().to_canonical().is_loopback()
+    }
+
     /// Refuses requests that only this host may make, if they come from elsewhere or from another site's page in a
     /// local browser.
     pub(super) fn refuse_remote(&self, admin: &AdminContext) -> Option<Reply> {
-        let local = self.client.addr.ip().to_canonical().is_loopback();
-        if !local {
+        if !self.is_local() {
             return Some(reply::text(StatusCode::FORBIDDEN, LOCAL_ONLY));
         }
         self.refuse_foreign(admin)

@@ -298,12 +298,20 @@ async fn the_log_level_is_told_and_replaced() {
 #[tokio::test]
 async fn the_environment_is_json() {
     let env = || AdminContext {
-        env: Env::from_iter([("B", "2"), ("A", "1"), ("C", "")]),
+        env: Env::from_iter([
+            ("B", "2"),
+            ("A", "1"),
+            ("C", ""),
+            ("LINKERD2_PROXY_LOG", "info"),
+        ]),
         ..admin()
     };
     with(env(), |addr| async move {
         for (path, expected) in [
-            ("/env.json", json!({"A": "1", "B": "2", "C": ""})),
+            (
+                "/env.json",
+                json!({"A": "1", "B": "2", "C": "", "LINKERD2_PROXY_LOG": "info"}),
+            ),
             ("/env.json?A&NONE", json!({"A": "1", "NONE": null})),
         ] {
             let env = get(addr, path).await;
@@ -339,6 +347,9 @@ async fn the_environment_is_json() {
     .await;
     let remote = from("10.0.0.1", env(), "GET /env.json").await;
     assert_eq!(remote.status, 200, "the incumbent shows it to everybody");
+    assert_eq!(remote.json(), json!({"LINKERD2_PROXY_LOG": "info"}));
+    let named = from("10.0.0.1", env(), "GET /env.json?A").await;
+    assert_eq!(named.json(), json!({"A": null}));
 }
 
 #[tokio::test]

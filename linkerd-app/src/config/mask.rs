@@ -1,8 +1,9 @@
 //! Values of the environment without secrets: the admin port may be reachable by more than its operator.
 
+use crate::secrets::{has_secret, is_secret_name};
 use std::borrow::Cow;
 
-/// The value of a variable, masked if the variable's name suggests a secret. In other values, credentials are masked. The path of
+/// The value of a variable, masked if its name or itself suggests a secret. In other values, credentials are masked. The path of
 /// a secret's file is not masked.
 pub fn masked<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     match is_secret(name, value) {
@@ -15,13 +16,17 @@ pub fn masked<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
 /// a secret.
 pub fn without_credentials(value: &str) -> Cow<'_, str> {
     if !value.contains('@') && !value.contains(['=', ' ']) {
-        return value.into();
+        return if has_secret(value) {
+            MASK.into()
+        } else {
+            value.into()
+        };
     }
     let mut masked = String::new();
     for part in value.split_inclusive(SEPARATORS) {
         let item = part.trim_end_matches(SEPARATORS);
         match item.split_once('=') {
-            Some((name, own)) if is_secret(name, own) => {
+            Some((name, own)) if is_secret(last_name(name), own) => {
                 masked.extend([name, "=", MASK]);
             }
             _ => masked.push_str(&without_scheme_credentials(&without_userinfo(item))),
@@ -61,28 +66,22 @@ fn without_scheme_credentials(text: &str) -> Cow<'_, str> {
     text.to_owned().into()
 }
 
-/// Whether the name of a variable suggests that its value is a secret.
+/// Whether a variable is a secret, by its name or its value. The path of a secret's file is none.
 fn is_secret(name: &str, value: &str) -> bool {
-    let words: Vec<_> = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let is_secret = words
-        .iter()
-        .any(|word| KEY.contains(&&**word) || SECRET.iter().any(|secret| word.contains(secret)));
-    let is_path =
-        value.starts_with('/') && words.last().is_some_and(|word| PATH.contains(&&**word));
-    is_secret && !is_path && !value.is_empty()
+    let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    let is_path = value.starts_with('/')
+        && last.is_some_and(|word| PATH.iter().any(|path| word.eq_ignore_ascii_case(path)));
+    !value.is_empty() && !is_path && (is_secret_name(name) || has_secret(value))
+}
+
+/// The name before an `=`, without the URL or the words in front of it.
+fn last_name(text: &str) -> &str {
+    let is_separator = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.');
+    text.rsplit(is_separator).next().unwrap_or_default()
 }
 
 /// Between the items of a list.
 const SEPARATORS: [char; 3] = [',', ';', '\n'];
-
-/// Parts of names that mark a secret. `PGPASSWORD` has one in the middle of a word.
-const SECRET: [&str; 5] = ["secret", "token", "password", "passwd", "passphrase"];
-
-/// Whole words of names that mark a secret; a part of a word does not, as in `KEYCLOAK_URL`.
-const KEY: [&str; 4] = ["key", "keys", "apikey", "apikeys"];
 
 /// Last words of names that mark a path.
 const PATH: [&str; 3] = ["file", "path", "dir"];
@@ -102,6 +101,15 @@ mod tests {
             ("TOKEN_FILE", "/run/token", "/run/token"),
             ("TOKEN_FILE", "abc", "***"),
             ("SECRET", "", ""),
+            ("DB_PASS", "x", "***"),
+            ("JWT", "x", "***"),
+            ("STRIPE_SK", "x", "***"),
+            ("CERT", "-----BEGIN PRIVATE KEY-----", "***"),
+            (
+                "WEBHOOK",
+                "https://hooks.test/XyZ12abCD34efGH56ijKL78",
+                "***",
+            ),
         ] {
             assert_eq!(masked(name, value), expected, "{name}={value}");
         }
@@ -116,10 +124,7 @@ mod tests {
             ),
             ("http://u:p@w@host/", "http://***@host/"),
             ("u:pw@host:1", "***@host:1"),
-            (
-                "authorization=Bearer abc,x=1",
-                "authorization=Bearer ***,x=1",
-            ),
+            ("authorization=Bearer abc,x=1", "authorization=***,x=1"),
             ("Basic dTpw", "Basic ***"),
             ("token=abc\nk8s.pod=web", "token=***\nk8s.pod=web"),
             ("warn,linkerd=info", "warn,linkerd=info"),

@@ -53,6 +53,8 @@ pub struct TraceConfig {
     pub output: Option<AccessLogOutput>,
     /// The share of requests without a sampling decision that are sampled here.
     pub sample: f64,
+    /// Whether spans show queries, which they do if the access log does.
+    pub with_query: bool,
     /// The attributes of the process.
     pub resource: TraceResourceConfig,
 }

@@ -12,9 +12,14 @@ pub(super) fn warnings(env: &Env) -> Vec<String> {
         .collect()
 }
 
+/// Whether a variable is one of the proxy's own.
+pub fn is_own_variable(name: &str) -> bool {
+    VARIABLES.iter().any(|variable| variable.name == name)
+}
+
 fn is_unknown(name: &str, env: &Env) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        && VARIABLES.iter().all(|variable| variable.name != name)
+        && !is_own_variable(name)
         && !is_service_link(name, env)
 }
 

@@ -222,7 +222,7 @@ variables! {
         linkerd ACCESS_LOG_OUTPUT: AccessLogOutput = default("stderr"), used, since("0.1");
         /// The share of successful requests that are logged. Failed ones always are. For `full` and `text`.
         linkerd ACCESS_LOG_SAMPLE: Share = default("1"), used, since("0.1");
-        /// Whether the query of paths and referers is logged. For `full` and `text`.
+        /// Whether the query of paths and referers is in the access log (`full` and `text`), and the query of URLs in spans.
         linkerd ACCESS_LOG_QUERY: Switch = default("false"), used, since("0.1");
         /// Request headers that are logged, by name. `authorization`, `proxy-authorization`, cookies and `l5d-*` never are, even
         /// if they are listed. For `full`.

@@ -1,7 +1,10 @@
 //! The headers of an event: secrets are redacted, long values cut.
 
 use super::event::Headers;
-use crate::request_target::{push_url, without_userinfo};
+use crate::{
+    request_target::{push_url, without_userinfo},
+    secrets::{has_secret, is_secret_name},
+};
 use http::{
     HeaderMap, HeaderName,
     header::{HOST, REFERER},
@@ -24,7 +27,7 @@ pub fn copied(headers: &HeaderMap, shows_secrets: bool) -> Headers {
 
 /// The value of a header without its secrets: user and password of a host or URL, and the query of the latter.
 fn shown<'v>(name: &HeaderName, value: &'v [u8]) -> Cow<'v, [u8]> {
-    if is_secret(name) {
+    if is_secret(name, value) {
         return REDACTED.into();
     }
     match name {
@@ -38,23 +41,30 @@ fn shown<'v>(name: &HeaderName, value: &'v [u8]) -> Cow<'v, [u8]> {
     }
 }
 
-/// Whether the value of a header is a credential, by its name. Better one header too many than a session in a terminal.
-fn is_secret(name: &HeaderName) -> bool {
+/// Whether the value of a header is a credential, by its name or by itself. Identifiers that are to be seen are none: they are the
+/// means to find a request elsewhere.
+fn is_secret(name: &HeaderName, value: &[u8]) -> bool {
     let name = name.as_str();
-    SECRETS.iter().any(|secret| name.contains(secret))
+    !IDENTIFIERS.contains(&name)
+        && (is_secret_name(name) || has_secret(&String::from_utf8_lossy(value)))
 }
 
-/// Parts of the names of headers with credentials: `authorization` and `proxy-authorization`, `cookie` and `set-cookie`, and
-/// those that applications make up, such as `x-api-key` and `x-auth-token`.
-const SECRETS: [&str; 8] = [
-    "authorization",
-    "cookie",
-    "api-key",
-    "apikey",
-    "token",
-    "secret",
-    "password",
-    "credential",
+/// Fields with random values that are no secrets: those of traces and requests, validators of content, keys of handshakes.
+const IDENTIFIERS: [&str; 14] = [
+    "traceparent",
+    "tracestate",
+    "b3",
+    "x-b3-traceid",
+    "x-b3-spanid",
+    "x-b3-parentspanid",
+    "x-request-id",
+    "x-correlation-id",
+    "etag",
+    "if-match",
+    "if-none-match",
+    "sec-websocket-key",
+    "sec-websocket-accept",
+    "content-digest",
 ];
 
 /// The value of a secret in an event.
@@ -81,6 +91,7 @@ mod tests {
             "set-cookie",
             "x-api-key",
             "x-auth-token",
+            "x-session",
         ] {
             headers.insert(name, HeaderValue::from_static("hidden"));
         }
@@ -99,6 +110,14 @@ mod tests {
             .map(|(_, value)| value.to_vec())
             .collect();
         assert_eq!(values, [&b"web"[..], b"http://web/a"]);
+        headers.clear();
+        let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln";
+        headers.insert("x-user", HeaderValue::from_static(jwt));
+        assert_eq!(&*copied(&headers, false)[0].1, REDACTED);
+        headers.clear();
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        headers.insert("traceparent", HeaderValue::from_static(trace));
+        assert_eq!(&*copied(&headers, false)[0].1, trace.as_bytes());
         headers.clear();
         headers.insert("x-tenant", HeaderValue::from_static("seven"));
         let copied = copied(&headers, false);

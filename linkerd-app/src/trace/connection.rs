@@ -20,7 +20,11 @@ impl ConnectionTracer {
         let client = client.clone();
         Self {
             tracer: tracer.clone(),
-            connection: Rc::new(TracedConnection { side, client }),
+            connection: Rc::new(TracedConnection {
+                side,
+                client,
+                with_query: tracer.with_query,
+            }),
         }
     }
 

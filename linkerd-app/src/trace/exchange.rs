@@ -18,6 +18,8 @@ pub(super) struct TracedConnection {
     pub(super) side: Side,
     /// The connection.
     pub(super) client: Rc<ClientInfo>,
+    /// Whether its spans show queries.
+    pub(super) with_query: bool,
 }
 
 /// A sampled request, with the notes so far.

@@ -58,8 +58,13 @@ impl TracedHead {
         }
     }
 
-    /// Its attributes. The client's span shows the URL in absolute form; the server's as it was received.
-    pub(super) fn push_attributes(&self, kind: SpanKind, attributes: &mut Vec<Attribute>) {
+    /// Its attributes, without the query unless that is asked for: queries have tokens and names of people. The client's span shows the URL in absolute form; the server's as it was received.
+    pub(super) fn push_attributes(
+        &self,
+        kind: SpanKind,
+        with_query: bool,
+        attributes: &mut Vec<Attribute>,
+    ) {
         let authority = authority(&self.uri, self.host.as_ref());
         let scheme = match (self.uri.scheme_str(), kind) {
             (Some("https"), _) => Some("https"),
@@ -72,10 +77,10 @@ impl TracedHead {
             attributes.push(("url.scheme", Word(scheme)));
         }
         attributes.push(("url.path", Text(text(self.uri.path().as_bytes(), MAX_URL))));
-        if let Some(query) = self.uri.query() {
+        if let Some(query) = self.uri.query().filter(|_| with_query) {
             attributes.push(("url.query", Text(text(query.as_bytes(), MAX_URL))));
         }
-        attributes.push(("url.full", Text(self.url(scheme))));
+        attributes.push(("url.full", Text(self.url(scheme, with_query))));
         let (host, port) = split_port(authority);
         if !host.is_empty() {
             attributes.push(("server.address", Text(text(host, MAX_TEXT))));
@@ -98,8 +103,12 @@ impl TracedHead {
     }
 
     /// The URL without user and password: absolute if its scheme is known, or else as it was received.
-    fn url(&self, scheme: Option<&str>) -> String {
-        let path = self.uri.path_and_query().map_or("", |path| path.as_str());
+    fn url(&self, scheme: Option<&str>, with_query: bool) -> String {
+        let path = match self.uri.path_and_query() {
+            Some(path) if with_query => path.as_str(),
+            Some(path) => path.path(),
+            None => "",
+        };
         let Some(scheme) = scheme else {
             return match self.uri.authority() {
                 // The target of CONNECT.
@@ -170,8 +179,20 @@ mod tests {
             request.headers_mut().insert(HOST, host.parse().unwrap());
         }
         let mut attributes = Vec::new();
-        TracedHead::of(&request).push_attributes(kind, &mut attributes);
+        TracedHead::of(&request).push_attributes(kind, true, &mut attributes);
         attributes
+    }
+
+    #[tokio::test]
+    async fn the_query_is_left_out_unless_it_is_asked_for() {
+        let mut request = request("");
+        *request.uri_mut() = "http://web/a?secret=1".parse().unwrap();
+        for kind in [SpanKind::Server, SpanKind::Client] {
+            let mut attributes = Vec::new();
+            TracedHead::of(&request).push_attributes(kind, false, &mut attributes);
+            assert_eq!(value(&attributes, "url.full"), Some("http://web/a"));
+            assert!(!format!("{attributes:?}").contains("secret"));
+        }
     }
 
     fn value<'a>(attributes: &'a [Attribute], key: &str) -> Option<&'a str> {

@@ -162,7 +162,10 @@ fn attributes(request: &TracedExchange, kind: SpanKind) -> Vec<Attribute> {
     };
     let mut attributes = Vec::with_capacity(ATTRIBUTES);
     attributes.push(("direction", Word(direction)));
-    request.head.push_attributes(kind, &mut attributes);
+    let with_query = request.connection.with_query;
+    request
+        .head
+        .push_attributes(kind, with_query, &mut attributes);
     attributes
 }
 

@@ -82,7 +82,7 @@ impl Fixture {
             let running = parts.run(Some(collector.clone()));
             let fixture = Self {
                 collector,
-                tracer: Tracer::new(1.0, messages.clone(), stats.clone()),
+                tracer: Tracer::new(1.0, true, messages.clone(), stats.clone()),
                 messages,
                 stats,
             };

@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 pub struct Tracer {
     /// The share of requests without a decision that are sampled.
     sample: f64,
+    /// Whether spans show queries.
+    pub(super) with_query: bool,
     ids: Rc<SpanIds>,
     spans: mpsc::Sender<ExportMessage>,
     stats: Arc<ExportStats>,
@@ -24,11 +26,13 @@ impl Tracer {
     /// A tracer that samples this share of the requests without a decision.
     pub(super) fn new(
         sample: f64,
+        with_query: bool,
         spans: mpsc::Sender<ExportMessage>,
         stats: Arc<ExportStats>,
     ) -> Self {
         Self {
             sample,
+            with_query,
             ids: Rc::new(SpanIds::new(rand::random())),
             spans,
             stats,
@@ -89,7 +93,7 @@ mod tests {
 
     fn tracer(sample: f64) -> (Tracer, mpsc::Receiver<ExportMessage>) {
         let (spans, messages) = mpsc::channel(1);
-        (Tracer::new(sample, spans, Arc::default()), messages)
+        (Tracer::new(sample, false, spans, Arc::default()), messages)
     }
 
     fn with(headers: &[(&'static str, &'static str)]) -> HttpRequest {

@@ -18,7 +18,10 @@ async fn a_policy_that_cannot_be_converted_is_invalid_until_a_valid_one_comes() 
     };
     let matching = |condition| policy([RouteRule::new().when(condition)]);
     for (policy, named_field) in [
-        (broken(RouteFilter::fail(99, "")), "99 is no status that this filter may answer with"),
+        (
+            broken(RouteFilter::fail(99, "")),
+            "99 is no status that this filter may answer with",
+        ),
         (
             broken(RouteFilter::fail(503, "").ratio(3, 2)),
             "injected failures, 3/2",

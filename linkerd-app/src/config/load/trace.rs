@@ -40,6 +40,7 @@ pub(super) fn trace(
         collector,
         output,
         sample,
+        with_query: r.value(&ACCESS_LOG_QUERY),
         resource,
     })
 }

@@ -241,13 +241,34 @@ fn a_filter_that_cannot_be_applied_makes_the_policy_invalid() {
     };
     for (kind, error) in [
         (None, "a filter is missing"),
-        (Some(failure(0, None)), "0 is no status that this filter may answer with"),
-        (Some(failure(99, None)), "99 is no status that this filter may answer with"),
-        (Some(failure(1000, None)), "1000 is no status that this filter may answer with"),
-        (Some(failure(101, None)), "101 is no status that this filter may answer with"),
-        (redirect(status(200)), "200 is no status that this filter may answer with"),
-        (redirect(status(100)), "100 is no status that this filter may answer with"),
-        (Some(failure(65536 + 200, None)), "65736 is no status that this filter may answer with"),
+        (
+            Some(failure(0, None)),
+            "0 is no status that this filter may answer with",
+        ),
+        (
+            Some(failure(99, None)),
+            "99 is no status that this filter may answer with",
+        ),
+        (
+            Some(failure(1000, None)),
+            "1000 is no status that this filter may answer with",
+        ),
+        (
+            Some(failure(101, None)),
+            "101 is no status that this filter may answer with",
+        ),
+        (
+            redirect(status(200)),
+            "200 is no status that this filter may answer with",
+        ),
+        (
+            redirect(status(100)),
+            "100 is no status that this filter may answer with",
+        ),
+        (
+            Some(failure(65536 + 200, None)),
+            "65736 is no status that this filter may answer with",
+        ),
         (
             Some(failure(503, Some((2, 1)))),
             "the ratio of injected failures, 2/1, is not between 0 and 1",
@@ -295,7 +316,10 @@ fn a_filter_that_cannot_be_applied_makes_the_policy_invalid() {
             redirect(port(65536)),
             "the port of a redirect (65536) is above 65535",
         ),
-        (redirect(status(1000)), "1000 is no status that this filter may answer with"),
+        (
+            redirect(status(1000)),
+            "1000 is no status that this filter may answer with",
+        ),
     ] {
         let on_rule = filtering(vec![kind.clone()], Vec::new());
         assert_eq!(refused(on_rule), error);
